@@ -1,0 +1,61 @@
+# Every target sets up what it needs from a bare clone. `make help` lists them.
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3.11
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+ARGS ?=
+JOBS ?= auto
+
+.PHONY: help run test test-all lint bench soak docs corpus clean
+
+help: ## show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+run: $(VENV)/.ready-run ## the tour: see it work, on SQLite and loopback alone (ARGS="--for 20s")
+	@$(BIN)/python -m examples.tour $(ARGS)
+
+test: lint $(VENV)/.ready-test ## all tests, lint, types and layer contracts
+	@tools/system-packages $(SYSTEM_PACKAGES)
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(ARGS)
+
+test-all: test ## the tests on every Python this machine has, 3.11 to 3.13
+	@tools/test-all
+
+lint: $(VENV)/.ready-lint $(VENV)/.ready-test ## ruff, mypy, import contracts, generated docs up to date
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check --quiet . || { echo "run: $(BIN)/ruff format ."; exit 1; }
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+	@$(BIN)/python tools/reference.py --check
+
+bench: $(VENV)/.ready-bench ## speed, as ratios against peers in one run
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+soak: $(VENV)/.ready-test ## the long runs: fuzzing for minutes
+	@HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -n $(JOBS) tests/property $(ARGS)
+
+docs: $(VENV)/.ready-test ## write the pages that are generated from the code
+	@$(BIN)/python tools/reference.py
+
+clean: ## remove what the other targets made
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis build dist
+
+# One stamp per set of packages; a change of the pins or of the project file installs again.
+$(VENV)/bin/python:
+	@command -v $(PYTHON) >/dev/null || { echo "Holdfast needs Python 3.11 or later; $(PYTHON) was not found. Set PYTHON=…"; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) install --upgrade 'pip>=25.1'
+
+$(VENV)/.ready-run: $(VENV)/bin/python pyproject.toml constraints.txt
+	@echo "setting up $(VENV) (once)"
+	@$(PIP) install -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.ready-%: $(VENV)/bin/python pyproject.toml constraints.txt
+	@echo "installing what '$*' needs into $(VENV) (once)"
+	@$(PIP) install -c constraints.txt -e . --group $*
+	@touch $@

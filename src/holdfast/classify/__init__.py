@@ -1,0 +1,64 @@
+"""Classify: an error or a piece of evidence becomes a `Failure`.
+
+The package is also the function: ``holdfast.classify(error)`` calls `classify`. Python binds a loaded subpackage to its
+name in the package above, so a function of that name would come and go with the order of imports.
+"""
+
+import sys
+from types import ModuleType
+
+from holdfast.classify.classifier import Classifier, Reading, Strength
+from holdfast.classify.retry_after import MAX_RETRY_AFTER_SECONDS, RetryHint, parse_retry_after, rate_limit_hint
+from holdfast.failure import Evidence, Failure
+
+__all__ = [
+    "MAX_RETRY_AFTER_SECONDS",
+    "Classifier",
+    "Reading",
+    "RetryHint",
+    "Strength",
+    "classify",
+    "default_classifier",
+    "parse_retry_after",
+    "rate_limit_hint",
+    "use_classifier",
+]
+
+_default = Classifier()
+
+
+def default_classifier() -> Classifier:
+    """Return the classifier that is used where none is named."""
+    return _default
+
+
+def use_classifier(classifier: Classifier) -> Classifier:
+    """Make a classifier the one that is used where none is named, for the whole process.
+
+    Returns:
+        The classifier that was used before.
+    """
+    global _default  # noqa: PLW0603  # the one process-wide setting of this package
+    before, _default = _default, classifier
+    return before
+
+
+def classify(subject: BaseException | Evidence) -> Failure:
+    """Judge an error, or the evidence of a response.
+
+    Args:
+        subject: Any exception, or an `Evidence`.
+
+    Returns:
+        The failure; `Category.UNKNOWN` where nothing matched.
+    """
+    return _default.classify(subject)
+
+
+class _CallablePackage(ModuleType):
+    def __call__(self, subject: BaseException | Evidence) -> Failure:
+        """Judge an error, or the evidence of a response."""
+        return _default.classify(subject)
+
+
+sys.modules[__name__].__class__ = _CallablePackage

@@ -1,0 +1,64 @@
+"""What the exceptions of foreign libraries mean: one file per library, loaded when its first error is seen.
+
+To add a library, write its file after the model of the others, name its packages in `FILES`, and add real cases to the
+corpus. Nothing here imports the library itself.
+"""
+
+from functools import cache
+from importlib import import_module
+
+from holdfast.classify.libraries import standard
+from holdfast.classify.libraries.library import Entry, Library
+
+__all__ = ["FILES", "entry_of", "load"]
+
+FILES: dict[str, str] = {
+    "aiohttp": "aiohttp",
+    "asyncpg": "asyncpg",
+    "boto3": "botocore",
+    "botocore": "botocore",
+    "ftplib": "ftplib",
+    "httpcore": "httpx",
+    "httpcore2": "httpx",
+    "httpx": "httpx",
+    "httpx2": "httpx",
+    "imaplib": "mail",
+    "poplib": "mail",
+    "psycopg": "psycopg",
+    "psycopg2": "psycopg",
+    "psycopg_pool": "psycopg",
+    "requests": "requests",
+    "s3transfer": "botocore",
+    "smtplib": "mail",
+    "sqlalchemy": "sqlalchemy",
+    "sqlite3": "sqlite3",
+    "urllib3": "urllib3",
+}
+"""File by top-level package. What is not listed here is looked up among the standard library's exceptions."""
+
+
+@cache
+def load(file: str) -> Library:
+    """Return the library described by a file of this folder."""
+    module = import_module(f"{__name__}.{file}")
+    library: Library = module.LIBRARY
+    return library
+
+
+@cache
+def _entries(file: str) -> dict[str, Entry]:
+    return load(file).entries()
+
+
+_STANDARD = standard.LIBRARY.entries()
+
+
+def entry_of(package: str, name: str) -> Entry | None:
+    """Return what is known of a class, by its top-level package and its name.
+
+    Raises:
+        OSError: If the file cannot be read at this moment, for instance because no file can be opened at all.
+    """
+    file = FILES.get(package)
+    entries = _STANDARD if file is None else _entries(file)
+    return entries.get(f"{package}.{name}")

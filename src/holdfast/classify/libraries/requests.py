@@ -1,0 +1,49 @@
+"""requests: a response with a status, or a fault of the connection."""
+
+from holdfast.classify.connection import read_connection
+from holdfast.classify.libraries.library import Library
+from holdfast.classify.peek import peek, read_response
+from holdfast.failure import Category, Origin
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.classify.libraries.library import Found
+
+
+def read_error(error: object) -> "Found":
+    """The response, where there was one."""
+    return read_response(peek(error, "response"), peek(error, "request"))
+
+
+def read_retries(error: BaseException) -> "Found":
+    """What urllib3's own retries gave up on."""
+    inner = error.args[0] if error.args else None
+    return inner if isinstance(inner, BaseException) else None
+
+
+LIBRARY = Library(
+    title="requests",
+    origin=Origin.HTTP,
+    says={
+        Category.NETWORK: "requests.ConnectionError requests.Timeout requests.ChunkedEncodingError",
+        Category.API_TEMPORARY: "requests.RetryError",
+        Category.CONFIGURATION: (
+            "requests.InvalidURL requests.MissingSchema requests.InvalidSchema requests.URLRequired "
+            "requests.InvalidProxyURL"
+        ),
+        Category.INVALID_PARAMETERS: (
+            "requests.InvalidHeader requests.UnrewindableBodyError requests.CookieConflictError"
+        ),
+        Category.DATA: "requests.ContentDecodingError requests.InvalidJSONError requests.TooManyRedirects",
+    },
+    reads={
+        "requests.RequestException": read_error,
+        "requests.ConnectionError": read_connection,
+        "requests.ChunkedEncodingError": read_connection,
+        "requests.ContentDecodingError": read_retries,
+        "requests.InvalidJSONError": read_retries,
+        "requests.TooManyRedirects": read_retries,
+        "requests.RetryError": read_retries,
+    },
+    silent="requests.RequestException requests.HTTPError requests.StreamConsumedError requests.RequestsWarning",
+)

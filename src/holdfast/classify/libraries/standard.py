@@ -1,0 +1,144 @@
+"""The standard library: built-in exceptions, sockets, TLS, HTTP and URLs, processes and futures, parsers."""
+
+import sys
+from functools import lru_cache
+
+from holdfast.classify.credentials import credentials_in
+from holdfast.classify.errnos import name_of_errno, origin_of_errno
+from holdfast.classify.libraries.library import Library
+from holdfast.classify.peek import peek, peek_int, read_headers, status_of, text_of
+from holdfast.failure import Category, Evidence, Origin
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.classify.libraries.library import Found
+
+_EX_TEMPFAIL = 75  # sysexits.h: 'temporary failure; user is invited to retry'
+_OUTPUT_LIMIT = 2048
+
+
+def read_os_error(error: OSError) -> "Found":
+    """The error number; which of the world's failures it is, the number's name decides."""
+    return _of_number(peek_int(error, "errno"))
+
+
+@lru_cache(maxsize=512)
+def _of_number(number: int | None) -> Evidence | None:
+    name = name_of_errno(number)
+    return Evidence(errno=number, origin=origin_of_errno(name)) if name else None
+
+
+def read_name_resolution(error: OSError) -> "Found":
+    """The resolver's own error number, as EAI_NONAME or EAI_AGAIN."""
+    return Evidence(category=Category.NETWORK, code=_resolver_code(peek_int(error, "errno")))
+
+
+def _resolver_code(number: int | None) -> str | None:
+    socket = sys.modules.get("socket")  # loaded already, or this error could not exist
+    names = [name for name in dir(socket) if name.startswith("EAI_") and getattr(socket, name) == number]
+    return names[0] if names else None
+
+
+def read_tls(error: OSError) -> "Found":
+    """The reason TLS gives, such as CERTIFICATE_VERIFY_FAILED; its numbers are not the operating system's."""
+    reason = peek(error, "reason")
+    return Evidence(category=Category.NETWORK, code=reason if isinstance(reason, str) else None)
+
+
+def read_unicode_error(error: object) -> "Found":
+    """A host name that cannot be encoded is a bad URL, not bad data."""
+    if peek(error, "encoding") == "idna" or "label empty or too long" in text_of(error):
+        return Evidence(category=Category.CONFIGURATION)
+    return None
+
+
+def read_http_error(error: object) -> "Found":
+    """Status, headers and URL of an urllib HTTPError; the body is left unread."""
+    status = status_of(peek(error, "code"))
+    if status is None:
+        return None
+    headers = peek(error, "headers") or peek(error, "hdrs")
+    return Evidence(
+        http_status=status, headers=read_headers(headers), credentials_sent=credentials_in(None, peek(error, "url"))
+    )
+
+
+def read_url_error(error: object) -> "Found":
+    """The reason of an URLError, which is another error or a text."""
+    reason = peek(error, "reason")
+    return reason if isinstance(reason, BaseException) else None
+
+
+def read_process_error(error: object) -> "Found":
+    """Exit status and what the process wrote: killed from outside, a temporary failure, or its own words."""
+    returncode = peek_int(error, "returncode")
+    if returncode == -9:  # noqa: PLR2004  # SIGKILL comes from the kernel out of memory, or from an operator
+        return Evidence(category=Category.SYSTEM, code="SIGKILL")
+    if returncode == _EX_TEMPFAIL:
+        return Evidence(category=Category.API_TEMPORARY, code="EX_TEMPFAIL")
+    output = peek(error, "stderr") or peek(error, "output")
+    if isinstance(output, bytes):
+        output = output[-_OUTPUT_LIMIT:].decode("utf-8", "replace")
+    return Evidence(body=output[-_OUTPUT_LIMIT:]) if isinstance(output, str) else None
+
+
+LIBRARY = Library(
+    title="Python's standard library",
+    origin=Origin.PROGRAM,
+    says={
+        Category.NETWORK: (
+            "builtins.ConnectionError builtins.TimeoutError asyncio.IncompleteReadError "
+            "asyncio.TimeoutError concurrent.TimeoutError socket.timeout socket.gaierror socket.herror ssl.SSLError "
+            "http.BadStatusLine http.IncompleteRead http.LineTooLong http.NotConnected http.RemoteDisconnected "
+            "http.UnknownProtocol http.UnknownTransferEncoding urllib.ContentTooShortError subprocess.TimeoutExpired "
+            "builtins.BlockingIOError builtins.InterruptedError"
+        ),
+        Category.SYSTEM: (
+            "builtins.MemoryError concurrent.BrokenExecutor concurrent.BrokenProcessPool concurrent.BrokenThreadPool "
+            "multiprocessing.ProcessError"
+        ),
+        Category.NOT_FOUND: "builtins.FileNotFoundError builtins.ProcessLookupError",
+        Category.ACCESS_DENIED: "builtins.PermissionError",
+        Category.INVALID_PARAMETERS: (
+            "builtins.FileExistsError builtins.IsADirectoryError builtins.NotADirectoryError "
+            "asyncio.LimitOverrunError getopt.GetoptError argparse.ArgumentError shutil.SameFileError"
+        ),
+        Category.CONFIGURATION: (
+            "builtins.ImportError configparser.Error http.InvalidURL tomllib.TOMLDecodeError "
+            "shutil.SpecialFileError locale.Error zoneinfo.ZoneInfoNotFoundError"
+        ),
+        Category.DATA: (
+            "json.JSONDecodeError builtins.EOFError builtins.UnicodeError csv.Error _csv.Error xml.ParseError xml.ExpatError "
+            "xml.SAXException pyexpat.ExpatError zlib.error gzip.BadGzipFile zipfile.BadZipFile zipfile.LargeZipFile "
+            "tarfile.TarError lzma.LZMAError _lzma.LZMAError binascii.Error binascii.Incomplete struct.error _struct.error "
+            "plistlib.InvalidFileException pickle.PickleError _pickle.PickleError email.MessageError "
+            "http.CookieError http.UnimplementedFileMode shutil.ReadError quopri.Error decimal.DecimalException"
+        ),
+        Category.AUTHENTICATION: "multiprocessing.AuthenticationError",
+    },
+    reads={
+        "builtins.OSError": read_os_error,
+        "builtins.UnicodeError": read_unicode_error,
+        "socket.gaierror": read_name_resolution,
+        "socket.herror": read_name_resolution,
+        "ssl.SSLError": read_tls,
+        "urllib.HTTPError": read_http_error,
+        "urllib.URLError": read_url_error,
+        "subprocess.CalledProcessError": read_process_error,
+    },
+    silent=(
+        "builtins.Exception builtins.BaseException builtins.ArithmeticError builtins.AssertionError "
+        "builtins.AttributeError builtins.BufferError builtins.BaseExceptionGroup builtins.ExceptionGroup "
+        "builtins.FloatingPointError builtins.GeneratorExit builtins.IndentationError builtins.IndexError "
+        "builtins.KeyError builtins.KeyboardInterrupt builtins.LookupError builtins.NameError builtins.OSError "
+        "builtins.OverflowError builtins.RecursionError builtins.ReferenceError builtins.RuntimeError "
+        "builtins.StopAsyncIteration builtins.StopIteration builtins.SyntaxError builtins.SystemError builtins.SystemExit "
+        "builtins.TabError builtins.TypeError builtins.UnboundLocalError builtins.ValueError builtins.ZeroDivisionError "
+        "builtins.ChildProcessError builtins.Warning "
+        "asyncio.BrokenBarrierError asyncio.CancelledError asyncio.InvalidStateError concurrent.CancelledError "
+        "concurrent.Error concurrent.InvalidStateError http.HTTPException http.CannotSendHeader http.CannotSendRequest "
+        "http.ImproperConnectionState http.ResponseNotReady subprocess.SubprocessError subprocess.CalledProcessError "
+        "urllib.URLError shutil.Error builtins.NotImplementedError _queue.Empty queue.Empty queue.Full asyncio.QueueEmpty "
+        "asyncio.QueueFull asyncio.SendfileNotAvailableError"
+    ),
+)

@@ -1,0 +1,67 @@
+"""What an error says of itself: our own exception tree, or attributes any class may carry."""
+
+from holdfast import errors
+from holdfast.failure import Category, Evidence
+
+__all__ = ["read_own"]
+
+_TREE: dict[type[BaseException], Category | None] = {
+    errors.NetworkError: Category.NETWORK,
+    errors.RateLimitError: Category.RATE_LIMIT,
+    errors.TemporaryAPIError: Category.API_TEMPORARY,
+    errors.DatabaseBusyError: Category.DATABASE_BUSY,
+    errors.InvalidParametersError: Category.INVALID_PARAMETERS,
+    errors.ResourceNotFoundError: Category.NOT_FOUND,
+    errors.AuthenticationError: Category.AUTHENTICATION,
+    errors.QuotaExhaustedError: Category.QUOTA_EXHAUSTED,
+    errors.ConfigurationError: Category.CONFIGURATION,
+    errors.ConfigError: Category.CONFIGURATION,
+}
+
+
+def read_own(error: BaseException) -> Evidence | None:
+    """Return the evidence that an error gives of itself, or None.
+
+    A `holdfast_category` that names no category, and a `retry_after` that is no time, say nothing.
+    """
+    try:
+        stated = getattr(error, "holdfast_category", None)
+    except Exception:  # noqa: BLE001  # a property of the user's
+        stated = None
+    ours = isinstance(error, errors.WorkerError | errors.HoldfastError)
+    if stated is None and not ours:
+        return None
+    category = _category(stated) or (_from_tree(type(error)) if ours else None)
+    retryable: bool | None = None
+    if category is None:
+        if not ours:
+            return None
+        category = Category.UNKNOWN
+    if ours and stated is None:
+        retryable = isinstance(error, errors.RetryableError)
+    return Evidence(
+        category=category, retryable=retryable, retry_after=_seconds(error), exception_name=type(error).__name__
+    )
+
+
+def _category(value: object) -> Category | None:
+    try:
+        return Category(value)  # type: ignore[arg-type]  # whatever the attribute held
+    except ValueError:
+        return None
+
+
+def _from_tree(kind: type[BaseException]) -> Category | None:
+    return next((category for each in kind.__mro__ if (category := _TREE.get(each)) is not None), None)
+
+
+def _seconds(error: BaseException) -> float | None:
+    """Read `retry_after` in seconds or as a timedelta."""
+    try:
+        value = getattr(error, "retry_after", None)
+        seconds = value.total_seconds() if hasattr(value, "total_seconds") else value
+    except Exception:  # noqa: BLE001  # a property of the user's
+        return None
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        return None
+    return float(seconds) if 0 <= seconds < float("inf") else None

@@ -1,0 +1,172 @@
+"""Settings from ``holdfast.toml``, checked as a whole and with the place of every mistake.
+
+A library that reads files behind its user's back surprises people, so nothing here happens by itself: `configure` is
+called once by the program. Its order is defaults, file, environment, arguments; the later one wins.
+"""
+
+import os
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from holdfast.classify import Classifier, use_classifier
+from holdfast.classify.rules import Rule
+from holdfast.errors import ConfigError
+from holdfast.redact import Redactor
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+__all__ = ["CONFIG_FILE", "CONFIG_VARIABLE", "Config", "configure", "load_config"]
+
+CONFIG_FILE = "holdfast.toml"
+CONFIG_VARIABLE = "HOLDFAST_CONFIG"
+
+_RULE_KEYS: dict[str, tuple[type, ...]] = {
+    "name": (str,),
+    "category": (str,),
+    "type": (str, list),
+    "status": (int, list),
+    "code": (str, list),
+    "text": (str,),
+    "retryable": (bool,),
+    "retry_after": (int, float),
+}
+_SECTIONS = {"classify": ("rules",), "redact": ("patterns",)}
+_TOML_NAMES = {str: "text", list: "a list", int: "a whole number", bool: "true or false", float: "a number", dict: "a table"}
+
+
+@dataclass(frozen=True)
+class Config:
+    """What a file says.
+
+    Attributes:
+        rules: Rules for the classifier, in the file's order.
+        redact_patterns: Further regular expressions whose matches are masked.
+        source: Path of the file, or None for the defaults.
+    """
+
+    rules: tuple[Rule, ...] = ()
+    redact_patterns: tuple[str, ...] = ()
+    source: Path | None = field(default=None, compare=False)
+
+    def classifier(self) -> Classifier:
+        """Return a classifier with these rules and patterns."""
+        return Classifier(self.rules, redactor=Redactor(self.redact_patterns))
+
+
+def load_config(path: str | os.PathLike[str]) -> Config:
+    """Read and check a file.
+
+    Raises:
+        ConfigError: If it cannot be read or used; the message names the file, the line of a syntax error or the key of
+            a bad value, and the valid choices.
+    """
+    file = Path(path)
+    try:
+        data = tomllib.loads(file.read_text("utf-8"))
+    except OSError as error:
+        message = f"{file}: cannot be read: {error.strerror or error}"
+        raise ConfigError(message) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        message = f"{file}: {error}"
+        raise ConfigError(message) from error
+    return _Reader(file).config(data)
+
+
+def configure(path: str | os.PathLike[str] | None = None, *, rules: "Iterable[Rule]" = ()) -> Config:
+    """Load the settings and use them for the whole process.
+
+    Args:
+        path: The file. By default the one that the variable HOLDFAST_CONFIG names, else ``holdfast.toml`` in the
+            current folder if there is one.
+        rules: Rules that come before those of the file.
+
+    Raises:
+        ConfigError: If the file cannot be used, or one that was named does not exist.
+    """
+    named = path or os.environ.get(CONFIG_VARIABLE)
+    chosen = Path(named or CONFIG_FILE)
+    config = load_config(chosen) if named or chosen.is_file() else Config()
+    config = Config((*rules, *config.rules), config.redact_patterns, config.source)
+    use_classifier(config.classifier())
+    return config
+
+
+class _Reader:
+    """Reads the tables of one file, naming the place of what is wrong."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def config(self, data: "Mapping[str, Any]") -> Config:
+        self._only(data, _SECTIONS, "")
+        tables = {section: self._table(data, section) for section in _SECTIONS}
+        rules = self._list(tables["classify"], "classify.rules")
+        patterns = self._list(tables["redact"], "redact.patterns")
+        return Config(
+            tuple(self._rule(rule, f"classify.rules[{number}]") for number, rule in enumerate(rules)),
+            tuple(self._pattern(pattern, f"redact.patterns[{number}]") for number, pattern in enumerate(patterns)),
+            self.file,
+        )
+
+    def _fail(self, place: str, what: str) -> "ConfigError":
+        return ConfigError(f"{self.file}: {place}: {what}")
+
+    def _only(self, table: "Mapping[str, Any]", known: "Iterable[str]", place: str) -> None:
+        for key in table:
+            if key not in known:
+                where = f"{place}.{key}" if place else key
+                raise self._fail(where, f"unknown key; choose from: {', '.join(known)}")
+
+    def _table(self, data: "Mapping[str, Any]", section: str) -> "Mapping[str, Any]":
+        table = data.get(section, {})
+        if not isinstance(table, dict):
+            raise self._fail(section, f"has to be a table, not {_named(table)}")
+        self._only(table, _SECTIONS[section], section)
+        return table
+
+    def _list(self, table: "Mapping[str, Any]", place: str) -> "list[Any]":
+        value = table.get(place.partition(".")[2], [])
+        if not isinstance(value, list):
+            raise self._fail(place, f"has to be a list, not {_named(value)}")
+        return value
+
+    def _pattern(self, pattern: object, place: str) -> str:
+        if not isinstance(pattern, str):
+            raise self._fail(place, f"has to be text, not {_named(pattern)}")
+        try:
+            Redactor([pattern])
+        except ValueError as error:
+            raise self._fail(place, str(error)) from None
+        return pattern
+
+    def _rule(self, table: object, place: str) -> Rule:
+        if not isinstance(table, dict):
+            raise self._fail(place, f"has to be a table, not {_named(table)}")
+        self._only(table, _RULE_KEYS, place)
+        for key, value in table.items():
+            kinds = _RULE_KEYS[key]
+            if type(value) not in kinds:
+                wanted = " or ".join(_TOML_NAMES[kind] for kind in kinds)
+                raise self._fail(f"{place}.{key}", f"has to be {wanted}, not {_named(value)}")
+        if "category" not in table:
+            raise self._fail(f"{place}.category", "is missing")
+        given = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
+        try:
+            return Rule(**given)
+        except ConfigError as error:
+            raise self._fail(_blamed(place, str(error)), str(error)) from None
+
+
+def _blamed(place: str, message: str) -> str:
+    for key, words in (("category", "is no category"), ("status", "HTTP status"), ("retry_after", "retry_after is")):
+        if words in message:
+            return f"{place}.{key}"
+    return place
+
+
+def _named(value: object) -> str:
+    return _TOML_NAMES.get(type(value), type(value).__name__)

@@ -1,0 +1,118 @@
+"""Secrets out of text, before it leaves the exception.
+
+The text is capped first, so that no pattern ever runs over megabytes, and made safe to store: no NUL, no lone
+surrogates, no terminal escapes. `redact` applies the patterns of this module; `Redactor` adds your own.
+"""
+
+import re
+from functools import cache
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["MASK", "MESSAGE_LIMIT", "Redactor", "redact", "safe_text"]
+
+MASK = "***"
+MESSAGE_LIMIT = 4096
+"""Characters of an error text that are kept."""
+_LONGEST_TOKEN = 256  # a cut may leave half a secret behind; so much is dropped to reach the last blank
+
+_SECRET_NAME = (
+    r"(?:(?:[a-z0-9]+[_.-]?)*(?:passw(?:or)?d|passwd|passphrase|pwd|secret|token|api[_-]?key|apikey|access[_-]?key(?:[_-]?id)?|"
+    r"private[_-]?key|credentials?|signature|session[_-]?id|sessionid|csrf|jwt)|application_?id|auth|sig|key)"
+)
+
+# Each pattern keeps group 1 (and group 2 where it has one) and masks what stands between or behind.
+_PATTERNS = (
+    # scheme://user:password@host, and scheme://token@host; the greedy run reaches the last @, as a parser would
+    (r"([a-z][a-z0-9+.-]*://)[^\s/?#'\"<>]+(@)", rf"\1{MASK}\2"),
+    # Authorization, cookies and key headers: the rest of the line, or of the quoted value
+    (
+        r"((?:proxy-)?authorization|(?:set-)?cookie|x-[a-z-]*(?:api-key|token|secret|auth)[a-z-]*)"
+        r"(['\"]?\s*[:=]\s*)(?:b?'[^'\n]*'|b?\"[^\"\n]*\"|[^\n'\"}\])]+)",
+        rf"\1\2{MASK}",
+    ),
+    (r"\b((?:bearer|basic|token|apikey)\s+)(?=[\w.~+/=-]*[\d._=~+/-])[\w.~+/=-]{8,}", rf"\1{MASK}"),
+    # name=value and "name": "value" for names that say so, in query strings, DSNs, JSON and keyword arguments
+    (
+        rf"(?<![a-z0-9])({_SECRET_NAME})(['\"]?\s*(?:=>|[=:])\s*)(?:b?'[^'\n]*'|b?\"[^\"\n]*\"|[^\s&;,'\")\]}}]+)",
+        rf"\1\2{MASK}",
+    ),
+    (r"\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}\b", MASK),
+    (r"\b(?:gh[pousr]_|github_pat_|glpat-|xox[abeprs]-|sk-|rk_live_|sk_live_|AIza|ya29\.|hf_|npm_|pypi-)[\w-]{10,}", MASK),
+    (r"\beyJ[\w-]{8,}(?:\.[\w-]*){0,2}", MASK),
+    (r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)", MASK),
+    # the path of a Slack incoming webhook is its secret
+    (r"(hooks\.slack\.com/(?:services|workflows)/)[\w/-]+", rf"\1{MASK}"),
+)
+
+# One cheap look decides whether any pattern can match at all: each needs one of these in the text.
+_HINTS = (
+    "@", "auth", "cookie", "bearer", "basic", "token", "key", "secret", "passw", "pwd", "passphrase", "credential", "sig",
+    "session", "csrf", "jwt", "applicationid", "application_id", "akia", "asia", "aroa", "aida", "gh", "glpat", "xox", "sk-",
+    "_live_", "aiza", "ya29", "hf_", "npm_", "pypi-", "eyj", "private", "hooks.",
+)  # fmt: skip
+
+
+@cache
+def _compiled() -> tuple[tuple[re.Pattern[str], str], ...]:
+    flags = re.IGNORECASE | re.DOTALL
+    case_matters = ("AKIA", "eyJ", "gh[pousr]", "-----BEGIN")
+    return tuple(
+        (re.compile(pattern, re.DOTALL if any(mark in pattern for mark in case_matters) else flags), replacement)
+        for pattern, replacement in _PATTERNS
+    )
+
+
+def safe_text(text: str, limit: int = MESSAGE_LIMIT) -> str:
+    """Cap a text and replace what a database, a log or a terminal would choke on."""
+    if len(text) > limit:
+        cut = text[:limit]
+        blank = cut.rfind(" ", limit - _LONGEST_TOKEN) if limit > _LONGEST_TOKEN else -1
+        text = f"{cut[:blank] if blank > 0 else cut} … ({len(text)} characters)"
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() or char in "\n\t" else "\ufffd" for char in text)
+
+
+class Redactor:
+    """Takes secrets out of text.
+
+    Args:
+        patterns: Further regular expressions, matched without regard to case; what they match is masked, all but
+            a first group where the pattern has one.
+        limit: Characters that are kept; the cut comes before any pattern runs.
+
+    Raises:
+        ValueError: If a pattern is no regular expression.
+    """
+
+    def __init__(self, patterns: "Iterable[str]" = (), limit: int = MESSAGE_LIMIT) -> None:
+        """Compile the further patterns."""
+        self.limit = limit
+        self._own = []
+        for pattern in patterns:
+            try:
+                compiled = re.compile(pattern, re.IGNORECASE)
+            except re.error as error:
+                message = f"{pattern!r} is no regular expression: {error}"
+                raise ValueError(message) from None
+            self._own.append((compiled, rf"\1{MASK}" if compiled.groups else MASK))
+
+    def __call__(self, text: str) -> str:
+        """Return the text capped, safe to store, and without secrets."""
+        text = safe_text(text, self.limit)
+        low = text.lower()
+        for hint in _HINTS:
+            if hint in low:
+                for pattern, replacement in _compiled():
+                    text = pattern.sub(replacement, text)
+                break
+        for pattern, replacement in self._own:
+            text = pattern.sub(replacement, text)
+        return text
+
+
+redact = Redactor()
+"""The redactor with the built-in patterns."""

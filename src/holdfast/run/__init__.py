@@ -1,0 +1,1 @@
+"""Run: decisions acted on in this process."""

@@ -1,0 +1,61 @@
+"""Every case of the corpus is judged as a person would judge it."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+import corpus
+import pytest
+from corpus.case import Case, World
+
+from holdfast import classify
+
+
+def _all_cases() -> list[Case]:
+    cases: list[Case] = []
+    for module in pkgutil.iter_modules(corpus.__path__):
+        if module.name.startswith("cases_"):
+            cases += importlib.import_module(f"corpus.{module.name}").CASES
+    return cases
+
+
+CASES = _all_cases()
+
+
+def _params():
+    for case in CASES:
+        marks = [pytest.mark.xdist_group(case.needs)] if case.needs else []
+        yield pytest.param(case, id=case.id, marks=marks)
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory):
+    world = World(tmp_path_factory.mktemp("world"))
+    yield world
+    world.close()
+
+
+@pytest.mark.parametrize("case", _params())
+def test_verdict(case, world):
+    failure = classify(case.produce(world))
+
+    assert (failure.category, failure.retryable) == (case.category, case.retryable), failure
+    if case.retry_after is None:
+        assert failure.retry_after is None, failure
+    else:
+        assert failure.retry_after == pytest.approx(case.retry_after, abs=1.5), failure
+    assert failure.capped is case.capped
+    if case.http_status is not None:
+        assert failure.http_status == case.http_status
+    if case.code is not None:
+        assert failure.code == case.code
+    if case.origin is not None:
+        assert failure.origin is case.origin
+
+
+def test_the_corpus_is_large_and_has_no_doubles():
+    ids = [case.id for case in CASES]
+
+    assert len(ids) == len(set(ids))
+    assert len([case for case in CASES if not case.constructed]) >= 200
