@@ -9,6 +9,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 ARGS ?=
 JOBS ?= auto
+# package:program pairs that the tests use; installed where this user may
+SYSTEM_PACKAGES ?= redis-server:redis-server
 
 .PHONY: help run test test-all lint bench soak docs corpus clean
 

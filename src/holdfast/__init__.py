@@ -10,83 +10,149 @@ if TYPE_CHECKING:
     from holdfast.classify import Classifier as Classifier
     from holdfast.classify import Reading as Reading
     from holdfast.classify import RetryHint as RetryHint
-    from holdfast.classify.rules import Rule as Rule
     from holdfast.classify import Strength as Strength
     from holdfast.classify import classify as classify
     from holdfast.classify import default_classifier as default_classifier
+    from holdfast.classify import evidence_of as evidence_of
     from holdfast.classify import parse_retry_after as parse_retry_after
     from holdfast.classify import rate_limit_hint as rate_limit_hint
     from holdfast.classify import use_classifier as use_classifier
+    from holdfast.classify.rules import Rule as Rule
     from holdfast.config import Config as Config
     from holdfast.config import configure as configure
     from holdfast.config import load_config as load_config
+    from holdfast.decide.breaker import BreakerSettings as BreakerSettings
+    from holdfast.decide.budget import Budget as Budget
     from holdfast.decide.explain import Explanation as Explanation
     from holdfast.decide.explain import explain as explain
     from holdfast.decide.policy import RetryPolicy as RetryPolicy
+    from holdfast.decide.presets import preset as preset
+    from holdfast.decide.preview import Schedule as Schedule
     from holdfast.failure import RETRYABLE as RETRYABLE
     from holdfast.failure import Category as Category
     from holdfast.failure import Evidence as Evidence
     from holdfast.failure import Failure as Failure
     from holdfast.failure import Origin as Origin
+    from holdfast.record import events as events
+    from holdfast.record.bus import subscribe as subscribe
     from holdfast.redact import Redactor as Redactor
+    from holdfast.run.block import Attempts as Attempts
+    from holdfast.run.block import attempts as attempts
+    from holdfast.run.nodes import node as node
+    from holdfast.run.pipelines import Trace as Trace
+    from holdfast.run.pipelines import typed_async_pipeline as typed_async_pipeline
+    from holdfast.run.pipelines import typed_pipeline as typed_pipeline
+    from holdfast.run.report import Report as Report
+    from holdfast.run.report import report_of as report_of
+    from holdfast.run.resources import Resource as Resource
+    from holdfast.run.resources import resource as resource
+    from holdfast.run.retry import CurrentAttempt as CurrentAttempt
+    from holdfast.run.retry import call as call
+    from holdfast.run.retry import current_attempt as current_attempt
+    from holdfast.run.retry import no_retries as no_retries
     from holdfast.run.retry import retry as retry
+    from holdfast.run.retry import with_policy as with_policy
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "MAX_RETRY_AFTER_SECONDS": "holdfast.classify",
     "RETRYABLE": "holdfast.failure",
+    "Attempts": "holdfast.run.block",
+    "BreakerSettings": "holdfast.decide.breaker",
+    "Budget": "holdfast.decide.budget",
     "Category": "holdfast.failure",
     "Classifier": "holdfast.classify",
     "Config": "holdfast.config",
+    "CurrentAttempt": "holdfast.run.retry",
     "Evidence": "holdfast.failure",
     "Explanation": "holdfast.decide.explain",
     "Failure": "holdfast.failure",
     "Origin": "holdfast.failure",
     "Reading": "holdfast.classify",
     "Redactor": "holdfast.redact",
+    "Report": "holdfast.run.report",
+    "Resource": "holdfast.run.resources",
     "RetryHint": "holdfast.classify",
     "RetryPolicy": "holdfast.decide.policy",
     "Rule": "holdfast.classify.rules",
+    "Schedule": "holdfast.decide.preview",
     "Strength": "holdfast.classify",
+    "Trace": "holdfast.run.pipelines",
+    "attempts": "holdfast.run.block",
+    "call": "holdfast.run.retry",
     "classify": "holdfast.classify",
     "configure": "holdfast.config",
+    "current_attempt": "holdfast.run.retry",
     "default_classifier": "holdfast.classify",
     "errors": "holdfast.errors",
+    "events": "holdfast.record.events",
+    "evidence_of": "holdfast.classify",
     "explain": "holdfast.decide.explain",
     "load_config": "holdfast.config",
+    "no_retries": "holdfast.run.retry",
+    "node": "holdfast.run.nodes",
     "parse_retry_after": "holdfast.classify",
+    "preset": "holdfast.decide.presets",
     "rate_limit_hint": "holdfast.classify",
+    "report_of": "holdfast.run.report",
+    "resource": "holdfast.run.resources",
     "retry": "holdfast.run.retry",
+    "subscribe": "holdfast.record.bus",
+    "typed_async_pipeline": "holdfast.run.pipelines",
+    "typed_pipeline": "holdfast.run.pipelines",
     "use_classifier": "holdfast.classify",
+    "with_policy": "holdfast.run.retry",
 }
 
 __all__ = [
     "MAX_RETRY_AFTER_SECONDS",
     "RETRYABLE",
+    "Attempts",
+    "BreakerSettings",
+    "Budget",
     "Category",
     "Classifier",
     "Config",
+    "CurrentAttempt",
     "Evidence",
     "Explanation",
     "Failure",
     "Origin",
     "Reading",
     "Redactor",
+    "Report",
+    "Resource",
     "RetryHint",
     "RetryPolicy",
     "Rule",
+    "Schedule",
     "Strength",
+    "Trace",
+    "attempts",
+    "call",
     "classify",
     "configure",
+    "current_attempt",
     "default_classifier",
     "errors",
+    "events",
+    "evidence_of",
     "explain",
     "load_config",
+    "no_retries",
+    "node",
     "parse_retry_after",
+    "preset",
     "rate_limit_hint",
+    "report_of",
+    "resource",
     "retry",
+    "subscribe",
+    "typed_async_pipeline",
+    "typed_pipeline",
     "use_classifier",
+    "with_policy",
 ]
 
 
@@ -99,7 +165,9 @@ def __getattr__(name: str) -> object:
     import importlib  # noqa: PLC0415  # part of what is put off
 
     module = importlib.import_module(home)
-    value = module if home == f"holdfast.{name}" else getattr(module, name)
+    value = module if home.endswith(f".{name}") and not hasattr(module, name) else getattr(module, name)
+    if home == "holdfast.classify" and name == "classify":
+        value = module  # the package is the function, whatever the order of imports
     globals()[name] = value
     return value
 

@@ -1,21 +1,58 @@
-"""Time as a parameter, so that a test never waits.
+"""Time and chance as parameters, so that a test never waits and never guesses.
 
 Two clocks are kept apart: the wall clock answers what an HTTP-date means, the monotonic one measures waits and
-deadlines, and a jump of the first never changes the second.
+deadlines, and a jump of the first never changes the second. Whoever needs one calls it through this module
+(``clock.monotonic()``), so that `use` can put another in its place; `holdfast.testing` has one.
 """
 
 import time
 
+from holdfast import backends
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
+    from typing import Protocol
 
     WallClock = Callable[[], float]
     """Seconds since the epoch."""
 
-__all__ = ["sleep"]
+    class Clock(Protocol):
+        """What can be put in the place of the system's clock."""
+
+        def now(self) -> float: ...
+        def monotonic(self) -> float: ...
+        def sleep(self, seconds: float) -> None: ...
+        def sleep_async(self, seconds: float) -> Awaitable[None]: ...
+        def chance(self) -> float: ...
 
 
-def sleep(seconds: float) -> None:
-    """Block this thread for so many seconds."""
-    time.sleep(seconds)
+__all__ = ["chance", "monotonic", "now", "sleep", "sleep_async", "use"]
+
+
+def _random() -> float:
+    from random import random  # noqa: PLC0415  # costs milliseconds, and only jitter needs it
+
+    return random()  # noqa: S311  # spreads waits, guards no secret
+
+
+now: "Callable[[], float]" = time.time
+"""Seconds since the epoch."""
+monotonic: "Callable[[], float]" = time.monotonic
+"""Seconds since some moment; never goes back."""
+sleep: "Callable[[float], None]" = time.sleep
+"""Block this thread."""
+sleep_async: "Callable[[float], Awaitable[None]]" = backends.sleep
+"""Wait without blocking the event loop, under asyncio or trio."""
+chance: "Callable[[], float]" = _random
+"""A random number in [0, 1)."""
+
+
+def use(clock: "Clock | None") -> None:
+    """Put a clock in the place of the system's for the whole process; None puts the system's back."""
+    global now, monotonic, sleep, sleep_async, chance
+    if clock is None:
+        now, monotonic, sleep, sleep_async, chance = time.time, time.monotonic, time.sleep, backends.sleep, _random
+    else:
+        now, monotonic, sleep = clock.now, clock.monotonic, clock.sleep
+        sleep_async, chance = clock.sleep_async, clock.chance

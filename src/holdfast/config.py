@@ -12,6 +12,7 @@ from pathlib import Path
 from holdfast.classify import Classifier, use_classifier
 from holdfast.classify.rules import Rule
 from holdfast.errors import ConfigError
+from holdfast.failure import Category
 from holdfast.redact import Redactor
 
 TYPE_CHECKING = False
@@ -35,7 +36,14 @@ _RULE_KEYS: dict[str, tuple[type, ...]] = {
     "retry_after": (int, float),
 }
 _SECTIONS = {"classify": ("rules",), "redact": ("patterns",)}
-_TOML_NAMES = {str: "text", list: "a list", int: "a whole number", bool: "true or false", float: "a number", dict: "a table"}
+_TOML_NAMES = {
+    str: "text",
+    list: "a list",
+    int: "a whole number",
+    bool: "true or false",
+    float: "a number",
+    dict: "a table",
+}
 
 
 @dataclass(frozen=True)
@@ -151,10 +159,14 @@ class _Reader:
             kinds = _RULE_KEYS[key]
             if type(value) not in kinds:
                 wanted = " or ".join(_TOML_NAMES[kind] for kind in kinds)
-                raise self._fail(f"{place}.{key}", f"has to be {wanted}, not {_named(value)}")
+                where = f"{place}.{key}"
+                raise self._fail(where, f"has to be {wanted}, not {_named(value)}")
         if "category" not in table:
-            raise self._fail(f"{place}.category", "is missing")
-        given = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
+            where = f"{place}.category"
+            raise self._fail(where, f"is missing; choose one of: {', '.join(Category)}")
+        given: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in table.items()
+        }
         try:
             return Rule(**given)
         except ConfigError as error:

@@ -11,7 +11,10 @@ All of them survive pickling, so they may cross a process boundary.
     │   ├── NetworkError             the other side could not be reached
     │   ├── RateLimitError           asked too often
     │   ├── TemporaryAPIError        the service is not well at the moment
-    │   └── DatabaseBusyError        locked, deadlocked, out of connections
+    │   ├── DatabaseBusyError        locked, deadlocked, out of connections
+    │   └── ResourceUnavailableError not called at all: we hold back
+    │       ├── BreakerOpenError         its breaker is open
+    │       └── ConcurrencyLimitError    too many calls are running
     └── PermanentError               trying again changes nothing
         ├── InvalidParametersError   the request itself is wrong
         ├── ResourceNotFoundError    it is not there (any more)
@@ -22,6 +25,8 @@ All of them survive pickling, so they may cross a process boundary.
 
 __all__ = [
     "AuthenticationError",
+    "BreakerOpenError",
+    "ConcurrencyLimitError",
     "ConfigError",
     "ConfigurationError",
     "DatabaseBusyError",
@@ -32,6 +37,7 @@ __all__ = [
     "QuotaExhaustedError",
     "RateLimitError",
     "ResourceNotFoundError",
+    "ResourceUnavailableError",
     "RetryableError",
     "TemporaryAPIError",
     "WorkerError",
@@ -79,6 +85,18 @@ class TemporaryAPIError(RetryableError):
 
 class DatabaseBusyError(RetryableError):
     """The database is locked, deadlocked or out of connections."""
+
+
+class ResourceUnavailableError(RetryableError):
+    """The resource was not called: we hold back."""
+
+
+class BreakerOpenError(ResourceUnavailableError):
+    """The resource's breaker is open; `retry_after` tells for how long, where that is known."""
+
+
+class ConcurrencyLimitError(ResourceUnavailableError):
+    """As many calls of the resource are running as may."""
 
 
 class PermanentError(WorkerError):

@@ -85,14 +85,14 @@ class Evidence(Frozen):
     """What a response or an error shows, before anybody has judged it.
 
     Every field may be left out. `classify` accepts an Evidence in place of an exception, so a response that nobody
-    raised can be judged as well; `Evidence.of_response` reads one.
+    raised can be judged as well; `evidence_of` reads one.
 
     Attributes:
         origin: What was talked to.
         http_status: Status of the response, 100 to 599.
         headers: Response headers that matter for waiting, names in lower case.
         body: Beginning of the response body, where it had been read already.
-        credentials_sent: Whether the request carried credentials; None if that cannot be seen.
+        credentials_sent: Whether the request carried credentials; None if nobody looked or it cannot be seen.
         sqlstate: Five characters from a database.
         errno: Error number of the operating system.
         code: Error code of an API, such as ``SlowDown`` or ``quotaExceeded``.
@@ -167,6 +167,7 @@ class Failure(Frozen):
         message: Redacted and capped text of the error.
         rule: Name of the rule that decided.
         location: File and function of the innermost frame of the user's code, as ``file.py:function``.
+        exact: Whether `retry_after` is an instruction to be used as it is; otherwise it is a lower bound.
     """
 
     category: Category
@@ -180,8 +181,9 @@ class Failure(Frozen):
     message: str
     rule: str
     location: str
+    exact: bool
 
-    def __init__(  # noqa: PLR0913  # the fields above
+    def __init__(  # noqa: PLR0913, PLR0917  # the fields above
         self,
         category: Category,
         retryable: bool,  # noqa: FBT001  # a field of a value
@@ -194,6 +196,7 @@ class Failure(Frozen):
         message: str = "",
         rule: str = "",
         location: str = "",
+        exact: bool = False,  # noqa: FBT001, FBT002  # a field of a value
     ) -> None:
         """Keep the fields."""
         self.__dict__.update(
@@ -208,6 +211,7 @@ class Failure(Frozen):
             message=message,
             rule=rule,
             location=location,
+            exact=exact,
         )
 
     @cached_property
@@ -215,7 +219,7 @@ class Failure(Frozen):
         """Sixteen hex digits, the same for the same cause: ids, hosts, numbers and addresses do not count."""
         from holdfast.fingerprint import fingerprint  # noqa: PLC0415  # computed only when somebody asks
 
-        return fingerprint(self)
+        return fingerprint(self.exception_name, self.http_status, self.code, self.message, self.location)
 
     def to_dict(self) -> "dict[str, Any]":
         """Return the fields and the fingerprint as JSON-ready values."""

@@ -18,29 +18,33 @@ MESSAGE_LIMIT = 4096
 """Characters of an error text that are kept."""
 _LONGEST_TOKEN = 256  # a cut may leave half a secret behind; so much is dropped to reach the last blank
 
-_SECRET_NAME = (
-    r"(?:(?:[a-z0-9]+[_.-]?)*(?:passw(?:or)?d|passwd|passphrase|pwd|secret|token|api[_-]?key|apikey|access[_-]?key(?:[_-]?id)?|"
-    r"private[_-]?key|credentials?|signature|session[_-]?id|sessionid|csrf|jwt)|application_?id|auth|sig|key)"
+# Names of what has a secret as its value; bounded, so that a long run of name-like characters costs little.
+_NAMES = (
+    r"[\w.-]{0,60}?(?:passw(?:or)?d|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key(?:[_-]?id)?|private[_-]?key|"
+    r"credentials?|signature|session[_-]?id|csrf|jwt)|application_?id|auth|sig|key"
 )
 
 # Each pattern keeps group 1 (and group 2 where it has one) and masks what stands between or behind.
 _PATTERNS = (
     # scheme://user:password@host, and scheme://token@host; the greedy run reaches the last @, as a parser would
-    (r"([a-z][a-z0-9+.-]*://)[^\s/?#'\"<>]+(@)", rf"\1{MASK}\2"),
+    (r"(?<![a-z0-9+.-])([a-z][a-z0-9+.-]{0,30}://)[^\s/?#'\"<>]{1,500}(@)", rf"\1{MASK}\2"),
     # Authorization, cookies and key headers: the rest of the line, or of the quoted value
     (
-        r"((?:proxy-)?authorization|(?:set-)?cookie|x-[a-z-]*(?:api-key|token|secret|auth)[a-z-]*)"
+        r"((?:proxy-)?authorization|(?:set-)?cookie|(?<![a-z-])x-[a-z-]{0,30}?(?:api-key|token|secret|auth)[a-z-]{0,30})"
         r"(['\"]?\s*[:=]\s*)(?:b?'[^'\n]*'|b?\"[^\"\n]*\"|[^\n'\"}\])]+)",
         rf"\1\2{MASK}",
     ),
     (r"\b((?:bearer|basic|token|apikey)\s+)(?=[\w.~+/=-]*[\d._=~+/-])[\w.~+/=-]{8,}", rf"\1{MASK}"),
     # name=value and "name": "value" for names that say so, in query strings, DSNs, JSON and keyword arguments
     (
-        rf"(?<![a-z0-9])({_SECRET_NAME})(['\"]?\s*(?:=>|[=:])\s*)(?:b?'[^'\n]*'|b?\"[^\"\n]*\"|[^\s&;,'\")\]}}]+)",
+        rf"(?<![\w.-])({_NAMES})(['\"]?\s*(?:=>|[=:])\s*)(?:b?'[^'\n]*'|b?\"[^\"\n]*\"|[^\s&;,'\")\]}}]+)",
         rf"\1\2{MASK}",
     ),
     (r"\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}\b", MASK),
-    (r"\b(?:gh[pousr]_|github_pat_|glpat-|xox[abeprs]-|sk-|rk_live_|sk_live_|AIza|ya29\.|hf_|npm_|pypi-)[\w-]{10,}", MASK),
+    (
+        r"\b(?:gh[pousr]_|github_pat_|glpat-|xox[abeprs]-|sk-|rk_live_|sk_live_|AIza|ya29\.|hf_|npm_|pypi-)[\w-]{10,}",
+        MASK,
+    ),
     (r"\beyJ[\w-]{8,}(?:\.[\w-]*){0,2}", MASK),
     (r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)", MASK),
     # the path of a Slack incoming webhook is its secret
@@ -49,9 +53,9 @@ _PATTERNS = (
 
 # One cheap look decides whether any pattern can match at all: each needs one of these in the text.
 _HINTS = (
-    "@", "auth", "cookie", "bearer", "basic", "token", "key", "secret", "passw", "pwd", "passphrase", "credential", "sig",
-    "session", "csrf", "jwt", "applicationid", "application_id", "akia", "asia", "aroa", "aida", "gh", "glpat", "xox", "sk-",
-    "_live_", "aiza", "ya29", "hf_", "npm_", "pypi-", "eyj", "private", "hooks.",
+    "@", "auth", "cookie", "bearer", "basic", "token", "key", "secret", "passw", "pwd", "passphrase", "credential",
+    "sig", "session", "csrf", "jwt", "applicationid", "application_id", "akia", "asia", "aroa", "aida", "gh", "glpat",
+    "xox", "sk-", "_live_", "aiza", "ya29", "hf_", "npm_", "pypi-", "eyj", "private", "hooks.",
 )  # fmt: skip
 
 

@@ -77,6 +77,30 @@ class World:
 
         return self._started(S3Server())
 
+    @cached_property
+    def rpc(self) -> Any:
+        from servers.rpc import RpcServer
+
+        return self._started(RpcServer())
+
+    @cached_property
+    def http2(self) -> Any:
+        from servers.http2 import Http2Server
+
+        return self._started(Http2Server())
+
+    @cached_property
+    def redis(self) -> Any:
+        from servers.redis import RedisServer
+
+        return self._started(RedisServer())
+
+    @cached_property
+    def redis_cluster(self) -> Any:
+        from servers.redis import RedisServer
+
+        return self._started(RedisServer(cluster=True))
+
     def _started(self, server: Any) -> Any:
         server.start()
         self._stops.append(server.stop)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-import corpus
 import pytest
-from corpus.case import Case, World
 
+import corpus
+from corpus.case import Case, World
 from holdfast import classify
 
 
@@ -22,10 +22,14 @@ def _all_cases() -> list[Case]:
 
 CASES = _all_cases()
 
+# What a server needs that no wheel brings, by the name in `Case.needs`.
+PROGRAMS = {"redis": "redis-server"}
+
 
 def _params():
     for case in CASES:
         marks = [pytest.mark.xdist_group(case.needs)] if case.needs else []
+        marks += [pytest.mark.needs(PROGRAMS[case.needs])] if case.needs in PROGRAMS else []
         yield pytest.param(case, id=case.id, marks=marks)
 
 

@@ -8,6 +8,7 @@ import sys
 from types import ModuleType
 
 from holdfast.classify.classifier import Classifier, Reading, Strength
+from holdfast.classify.peek import read_response
 from holdfast.classify.retry_after import MAX_RETRY_AFTER_SECONDS, RetryHint, parse_retry_after, rate_limit_hint
 from holdfast.failure import Evidence, Failure
 
@@ -19,6 +20,7 @@ __all__ = [
     "Strength",
     "classify",
     "default_classifier",
+    "evidence_of",
     "parse_retry_after",
     "rate_limit_hint",
     "use_classifier",
@@ -38,9 +40,23 @@ def use_classifier(classifier: Classifier) -> Classifier:
     Returns:
         The classifier that was used before.
     """
-    global _default  # noqa: PLW0603  # the one process-wide setting of this package
+    global _default  # the one process-wide setting of this package
     before, _default = _default, classifier
     return before
+
+
+def evidence_of(response: object, request: object = None) -> Evidence:
+    """Read the response of any of the usual HTTP clients, so that it can be judged without raising anything.
+
+    Args:
+        response: An object with `status_code` or `status`, and `headers`. Its body is looked at only where it was
+            read already.
+        request: What was sent, where the response does not know; it tells whether credentials were.
+
+    Returns:
+        The evidence; empty for what is no response.
+    """
+    return read_response(response, request) or Evidence()
 
 
 def classify(subject: BaseException | Evidence) -> Failure:

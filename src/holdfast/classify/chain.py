@@ -1,7 +1,7 @@
 """The errors behind an error: its causes, what it interrupted, and the leaves of a group."""
 
 from holdfast.classify.peek import CHAIN_LIMIT, peek
-from holdfast.failure import RETRYABLE, Category, Failure
+from holdfast.failure import Category, Failure
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,9 +4,11 @@ Readings are found in a fixed order, and the first one decides:
 
 1. your own rules;
 2. what the error says of itself: our exception tree, or a `holdfast_category`;
-3. what its library's types, codes and statuses mean; then the same for its causes;
-4. the words of its text, then of its causes' texts;
-5. what the error interrupted (`__context__`), by the same means.
+3. what its library's types, codes and statuses mean, or, for a library that nobody described, what its attributes say;
+   then the same for its causes;
+4. the name of its class, where that is telling;
+5. the words of its text, then of its causes' texts;
+6. what the error interrupted (`__context__`), by the same means.
 
 `Classifier.readings` yields them all, which is what `explain` shows; `Classifier.classify` takes the first.
 """
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Classifier", "Reading", "Strength"]
 
+NOTHING_MATCHED = "nothing matched"
+"""The rule of a failure that no rule knows."""
 _CACHE_LIMIT = 2048
 _NAME_LIMIT = 200
 _UNWRAP_LIMIT = 8
@@ -81,17 +85,20 @@ class Reading:
 class _Known:
     """What is known of an exception class and its bases."""
 
-    __slots__ = ("category", "name", "origin", "read")
+    __slots__ = ("category", "described", "name", "origin", "read")
 
-    def __init__(self, name: str, origin: Origin, category: Category | None, read: "Reader | None") -> None:
+    def __init__(
+        self, name: str, origin: Origin, category: Category | None, read: "Reader | None", *, described: bool
+    ) -> None:
         self.name = name
+        self.described = described
         self.origin = origin
         self.category = category
         self.read = read
 
 
 _NOTHING = Evidence()
-_UNKNOWN = Reading(Category.UNKNOWN, "nothing matched", Strength.TEXT, _NOTHING, Origin.UNKNOWN)
+_UNKNOWN = Reading(Category.UNKNOWN, NOTHING_MATCHED, Strength.TEXT, _NOTHING, Origin.UNKNOWN)
 _CONTROL_FLOW = Reading(Category.UNKNOWN, "not an Exception: passes through", Strength.STRONG, _NOTHING, Origin.PROGRAM)
 
 
@@ -133,10 +140,18 @@ class Classifier:
 
     def _judged(self, subject: BaseException | Evidence) -> Failure:
         if isinstance(subject, Exception):  # the usual case takes the shortest way
-            reading = next(self._by_type(subject), None) or next(self._beyond_type(subject), _UNKNOWN)
+            reading = next(self._by_type(subject), None) or next(self._beyond_type(subject), None)
+            reading = reading or self._unmatched(subject)
         else:
             reading = next(self.readings(subject), _UNKNOWN)
         return self._failure(subject, reading)
+
+    def _unmatched(self, error: Exception) -> Reading:
+        """Nothing matched; where the error comes from, and its code, are known all the same."""
+        known = self._known_of(type(error))
+        found = _safely(known.read, error)
+        evidence = found if isinstance(found, Evidence) else _NOTHING
+        return Reading(Category.UNKNOWN, NOTHING_MATCHED, Strength.TEXT, evidence, evidence.origin or known.origin)
 
     def _readings_of_evidence(self, evidence: Evidence) -> "Iterator[Reading]":
         origin = evidence.origin or Origin.UNKNOWN
@@ -154,9 +169,12 @@ class Classifier:
         for cause in causes:
             yield from self._by_type(cause, "cause: ")
         for link in (error, *causes):
+            yield from self._by_name(link, "" if link is error else "cause: ")
+        for link in (error, *causes):
             yield from self._by_words(link, "" if link is error else "cause: ")
         for link in context_of(error):
             yield from self._by_type(link, "context: ")
+            yield from self._by_name(link, "context: ")
             yield from self._by_words(link, "context: ")
 
     def _by_type(self, error: BaseException, via: str = "", depth: int = 0) -> "Iterator[Reading]":
@@ -169,14 +187,10 @@ class Classifier:
         evidence = found if isinstance(found, Evidence) else _NOTHING
         origin = evidence.origin or known.origin
         if self.rules:
-            text = text_of(error)
-            for rule in self.rules:
-                if rule.applies(error, evidence, text):
-                    yield _of_rule(rule, evidence, origin, via)
+            yield from self._by_rules(error, evidence, origin, via)
         own = read_own(error)
         if own is not None:
-            category = own.category or Category.UNKNOWN
-            yield Reading(category, f"{via}{own.exception_name}", Strength.STRONG, own, origin)
+            yield Reading(own[0], f"{via}{type(error).__name__}", Strength.STRONG, own[1], origin)
         if isinstance(found, BaseException) and depth < _UNWRAP_LIMIT:
             for reading in self._by_type(found, f"{via}inside {known.name}: ", depth + 1):
                 outer = reading.origin if known.origin in {Origin.UNKNOWN, Origin.PROGRAM} else known.origin
@@ -187,16 +201,28 @@ class Classifier:
                 yield Reading(verdict[0], via + verdict[1], Strength.STRONG, evidence, origin)
         if known.category is not None:
             yield Reading(known.category, via + known.name, Strength.STRONG, evidence, origin)
+        if not known.described:
+            yield from _by_attributes(error, via)
+
+    def _by_rules(self, error: BaseException, evidence: Evidence, origin: Origin, via: str) -> "Iterator[Reading]":
+        text = text_of(error)
+        for rule in self.rules:
+            if rule.applies(error, evidence, text):
+                yield _of_rule(rule, evidence, origin, via)
 
     def _by_group(self, group: BaseException, via: str) -> "Iterator[Reading]":
-        readings = [
-            reading for leaf in leaves_of(group) for reading in (next(self.readings(leaf), _UNKNOWN),)
-        ]
-        known = [reading for reading in readings if reading is not _UNKNOWN]
-        if known:
-            ordered = sorted(known, key=lambda reading: reading.category in RETRYABLE)
-            worst = ordered[0]
+        readings = [next(self.readings(leaf), _UNKNOWN) for leaf in leaves_of(group)]
+        if any(reading is not _UNKNOWN for reading in readings):
+            worst = min(readings, key=lambda reading: reading.category in RETRYABLE)
             yield Reading(worst.category, f"{via}group: {worst.rule}", worst.strength, worst.evidence, worst.origin)
+
+    def _by_name(self, error: BaseException, via: str) -> "Iterator[Reading]":
+        from holdfast.classify.generic import read_name  # noqa: PLC0415  # only errors that nobody described need it
+
+        named = read_name(type(error))
+        if named is not None:
+            origin = self._known_of(type(error)).origin
+            yield Reading(named[0], f"{via}class name: {named[1]}", Strength.WEAK, _NOTHING, origin)
 
     def _by_words(self, error: BaseException, via: str) -> "Iterator[Reading]":
         known = self._known_of(type(error))
@@ -218,16 +244,20 @@ class Classifier:
 
     def _failure(self, subject: BaseException | Evidence, reading: Reading) -> Failure:
         evidence, category = reading.evidence, reading.category
+        code = evidence.code or evidence.sqlstate or name_of_errno(evidence.errno)
         if isinstance(subject, Evidence):
             name, traceback = subject.exception_name, None
-            message = subject.message or (f"HTTP {subject.http_status}" if subject.http_status else "")
+            shown = f"HTTP {subject.http_status}" if subject.http_status else code
+            message = subject.message or shown or ""
         else:
             name, traceback = type(subject).__name__, subject.__traceback__
             message = text_of(subject)
         retryable = category in RETRYABLE if evidence.retryable is None else evidence.retryable
         retry_after, capped = evidence.retry_after, False
         if retry_after is None and evidence.headers and (retryable or category in _WAITING_MATTERS):
-            hint = rate_limit_hint(evidence.headers, limited=category in _WAITING_MATTERS - {Category.API_TEMPORARY}, now=self._now)
+            hint = rate_limit_hint(
+                evidence.headers, limited=category in _WAITING_MATTERS - {Category.API_TEMPORARY}, now=self._now
+            )
             if hint is not None:
                 retry_after, capped = hint.seconds, hint.capped
         return Failure(
@@ -235,13 +265,14 @@ class Classifier:
             retryable,
             reading.origin,
             evidence.http_status,
-            evidence.code or evidence.sqlstate or name_of_errno(evidence.errno),
+            code,
             retry_after,
             capped,
             self._redact(name)[:_NAME_LIMIT] if not name.isidentifier() else name[:_NAME_LIMIT],
             self._redact(message),
             reading.rule,
             location_of(traceback),
+            evidence.retry_after is not None,
         )
 
 
@@ -263,13 +294,11 @@ def _in_words(text: str, evidence: Evidence, origin: Origin, via: str = "") -> "
 
 def _look_up(kind: type) -> tuple[_Known, bool]:
     """Find what is known of a class; the second value is False where a file could not be read just now."""
-    name, origin, category, read, lasting = "", Origin.UNKNOWN, None, None, True
+    name, origin, category, read, lasting, described = "", Origin.UNKNOWN, None, None, True, False
     for each in kind.__mro__:
-        module, own_name = each.__module__, each.__name__
-        if not isinstance(module, str):
-            continue
+        module: object = each.__module__  # any object at all, where a class lies about it
         try:
-            entry = entry_of(module.partition(".")[0], own_name)
+            entry = entry_of(module.partition(".")[0], each.__name__) if isinstance(module, str) else None
         except Exception:  # noqa: BLE001  # our own file cannot be opened, for instance: out of file descriptors
             lasting = False
             continue
@@ -279,7 +308,19 @@ def _look_up(kind: type) -> tuple[_Known, bool]:
             name, origin = entry.name, entry.origin
         category = category or entry.category
         read = read or entry.read
-    return _Known(name or kind.__name__, origin, category, read), lasting
+        described = described or module != "builtins"
+    if kind.__module__ == "builtins":
+        described = True
+    return _Known(name or kind.__name__, origin, category, read, described=described), lasting
+
+
+def _by_attributes(error: BaseException, via: str) -> "Iterator[Reading]":
+    from holdfast.classify.generic import read_attributes  # noqa: PLC0415  # only errors that nobody described need it
+
+    found = read_attributes(error)
+    if found is not None:
+        category, rule, evidence = found
+        yield Reading(category, via + rule, Strength.WEAK, evidence, evidence.origin or Origin.UNKNOWN)
 
 
 def _safely(read: "Reader | None", error: BaseException) -> "Evidence | BaseException | None":

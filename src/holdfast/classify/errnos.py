@@ -31,7 +31,9 @@ _NAMES: dict[Category, str] = {
 ERRNOS: dict[str, Category] = {name: category for category, names in _NAMES.items() for name in names.split()}
 """Category by the name of the error number; numbers differ between systems, names do not."""
 
-_ABOUT_FILES = frozenset("ENOSPC EDQUOT EROFS EIO ENOENT EISDIR ENOTDIR EEXIST ENOTEMPTY ENAMETOOLONG EXDEV EFBIG".split())
+_ABOUT_FILES = frozenset(
+    "ENOSPC EDQUOT EROFS EIO ENOENT EISDIR ENOTDIR EEXIST ENOTEMPTY ENAMETOOLONG EXDEV EFBIG".split()
+)
 
 
 def name_of_errno(number: object) -> str | None:

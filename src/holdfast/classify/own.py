@@ -3,6 +3,10 @@
 from holdfast import errors
 from holdfast.failure import Category, Evidence
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = ["read_own"]
 
 _TREE: dict[type[BaseException], Category | None] = {
@@ -10,6 +14,7 @@ _TREE: dict[type[BaseException], Category | None] = {
     errors.RateLimitError: Category.RATE_LIMIT,
     errors.TemporaryAPIError: Category.API_TEMPORARY,
     errors.DatabaseBusyError: Category.DATABASE_BUSY,
+    errors.ResourceUnavailableError: Category.API_TEMPORARY,
     errors.InvalidParametersError: Category.INVALID_PARAMETERS,
     errors.ResourceNotFoundError: Category.NOT_FOUND,
     errors.AuthenticationError: Category.AUTHENTICATION,
@@ -19,8 +24,8 @@ _TREE: dict[type[BaseException], Category | None] = {
 }
 
 
-def read_own(error: BaseException) -> Evidence | None:
-    """Return the evidence that an error gives of itself, or None.
+def read_own(error: BaseException) -> tuple[Category, Evidence] | None:
+    """Return what an error says of itself, or None.
 
     A `holdfast_category` that names no category, and a `retry_after` that is no time, say nothing.
     """
@@ -39,9 +44,7 @@ def read_own(error: BaseException) -> Evidence | None:
         category = Category.UNKNOWN
     if ours and stated is None:
         retryable = isinstance(error, errors.RetryableError)
-    return Evidence(
-        category=category, retryable=retryable, retry_after=_seconds(error), exception_name=type(error).__name__
-    )
+    return category, Evidence(retryable=retryable, retry_after=_seconds(error))
 
 
 def _category(value: object) -> Category | None:
@@ -58,7 +61,7 @@ def _from_tree(kind: type[BaseException]) -> Category | None:
 def _seconds(error: BaseException) -> float | None:
     """Read `retry_after` in seconds or as a timedelta."""
     try:
-        value = getattr(error, "retry_after", None)
+        value: Any = getattr(error, "retry_after", None)
         seconds = value.total_seconds() if hasattr(value, "total_seconds") else value
     except Exception:  # noqa: BLE001  # a property of the user's
         return None

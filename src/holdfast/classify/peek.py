@@ -7,7 +7,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["errno_in_chain", "peek", "peek_int", "peek_text", "read_response", "status_of", "text_of"]
+__all__ = [
+    "errno_in_chain",
+    "header_of",
+    "peek",
+    "peek_error",
+    "peek_int",
+    "peek_text",
+    "read_response",
+    "status_of",
+    "text_of",
+]
 
 BODY_LIMIT = 4096
 """Characters of a response body in which reasons are looked for."""
@@ -22,7 +32,7 @@ def peek(thing: object, *path: str) -> object:
     for name in path:
         try:
             thing = getattr(thing, name, None)
-        except Exception:  # noqa: BLE001  # a property may raise anything
+        except Exception:  # a property may raise anything
             return None
         if thing is None:
             return None
@@ -41,11 +51,20 @@ def peek_text(thing: object, *path: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
+def peek_error(thing: object, *names: str) -> BaseException | None:
+    """Return the first of these attributes that holds another error; None where none does."""
+    for name in names:
+        inner = peek(thing, name)
+        if isinstance(inner, BaseException) and inner is not thing:
+            return inner
+    return None
+
+
 def text_of(error: object) -> str:
     """Return what an error says, also where its `__str__` raises or returns no text."""
     try:
         return str(error)
-    except Exception:  # noqa: BLE001  # __str__ is the user's
+    except Exception:  # __str__ is the user's
         return f"<{type(error).__name__} without a readable text>"
 
 
@@ -66,9 +85,17 @@ def read_headers(headers: object) -> dict[str, str]:
             low = _decoded(name).lower()
             if low in {"retry-after", "date"} or "limit" in low or "retry-after" in low:
                 found[low] = _decoded(value)[:_HEADER_VALUE_LIMIT]
-    except Exception:  # noqa: BLE001  # any mapping-like object of any library
+    except Exception:  # any mapping-like object of any library
         return found
     return found
+
+
+def header_of(headers: object, name: str) -> str | None:
+    """Return one header, its name given in lower case; None where there is none."""
+    try:
+        return next((_decoded(value) for key, value in _items(headers) if _decoded(key).lower() == name), None)
+    except Exception:  # any mapping-like object of any library
+        return None
 
 
 def _items(headers: object) -> "Iterable[tuple[object, object]]":
@@ -95,7 +122,7 @@ def _own(thing: object, name: str) -> object:
     """Read an attribute from the object itself, so that no property runs (and starts to download)."""
     try:
         return vars(thing).get(name)
-    except Exception:  # noqa: BLE001  # slots, or an object that hides its attributes
+    except Exception:  # slots, or an object that hides its attributes
         return None
 
 
@@ -109,14 +136,16 @@ def read_response(response: object, request: object = None) -> Evidence | None:
     status = status_of(peek(response, "status_code")) or status_of(peek(response, "status"))
     if status is None:
         return None
-    request = request or peek(response, "request") or peek(response, "request_info")
-    url = peek(request, "url") or peek(response, "url")
+    sent = None
+    if status == 403:  # noqa: PLR2004  # the one status that turns on it
+        request = request or peek(response, "request") or peek(response, "request_info")
+        sent = credentials_in(peek(request, "headers"), peek(request, "url") or peek(response, "url"))
     return Evidence(
         origin=Origin.HTTP,
         http_status=status,
         headers=read_headers(peek(response, "headers")),
         body=read_body(response),
-        credentials_sent=credentials_in(peek(request, "headers"), url),
+        credentials_sent=sent,
     )
 
 

@@ -86,7 +86,7 @@ def rate_limit_hint(
     Returns:
         The hint, or None where no header gives one.
     """
-    low = {name.lower(): value for name, value in headers.items() if isinstance(name, str)}
+    low = {name.lower(): value for name, value in headers.items()}
     date = low.get("date")
     seconds = _seconds_or_date(low.get("retry-after"), date, now)
     if seconds is not None:
@@ -105,9 +105,11 @@ def rate_limit_hint(
 
 def exhausted(headers: "Mapping[str, str]") -> bool:
     """Tell whether a header says that nothing remains of an allowance."""
-    return any(
-        "remaining" in name and "limit" in name and _number(value) == 0 for name, value in headers.items()
-    ) or _draft_items(headers.get("ratelimit", "")).get("remaining") == 0
+    if not headers:
+        return False
+    if any("remaining" in name and "limit" in name and _number(value) == 0 for name, value in headers.items()):
+        return True
+    return "ratelimit" in headers and _draft_items(headers["ratelimit"]).get("remaining") == 0
 
 
 def _hint(seconds: float, header: str) -> RetryHint:
@@ -183,7 +185,7 @@ def _draft_items(value: str) -> dict[str, float]:
     return items
 
 
-def _reset_of(  # noqa: PLR0911  # one exit per dialect reads better than a chain of assignments
+def _reset_of(  # one exit per dialect reads better than a chain of assignments
     name: str, value: str, headers: "Mapping[str, str]", *, limited: bool, date: str | None, now: "WallClock"
 ) -> float | None:
     if name == "ratelimit":

@@ -51,7 +51,11 @@ class Rule:
     def __post_init__(self) -> None:
         """Check the conditions and prepare the text."""
         object.__setattr__(self, "category", Category.parse(self.category))
-        given = {key: value for key in ("type", "status", "code", "text", "predicate") if (value := getattr(self, key)) is not None}
+        given = {
+            key: value
+            for key in ("type", "status", "code", "text", "predicate")
+            if (value := getattr(self, key)) is not None
+        }
         if not given or () in given.values() or not all(str(value) for value in given.values()):
             message = "a rule needs at least one condition that can match: type, status, code, text or predicate"
             raise ConfigError(message)

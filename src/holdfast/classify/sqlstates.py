@@ -7,17 +7,33 @@ __all__ = ["SQLSTATES", "SQLSTATE_CLASSES", "judge_sqlstate"]
 _C = Category
 
 SQLSTATE_CLASSES: dict[str, Category] = {
+    "02": _C.NOT_FOUND,  # no data
+    "03": _C.UNKNOWN,  # SQL statement not yet complete
     "08": _C.NETWORK,  # connection exception
+    "09": _C.UNKNOWN,  # triggered action exception
     "0A": _C.CONFIGURATION,  # feature not supported
+    "0B": _C.UNKNOWN,  # invalid transaction initiation
+    "0F": _C.UNKNOWN,  # locator exception
     "0L": _C.AUTHENTICATION,  # invalid grantor
     "0P": _C.AUTHENTICATION,  # invalid role specification
+    "0Z": _C.UNKNOWN,  # diagnostics exception
+    "10": _C.INVALID_PARAMETERS,  # XQuery error
+    "20": _C.UNKNOWN,  # case not found
     "21": _C.DATA,  # cardinality violation
     "22": _C.DATA,  # data exception
     "23": _C.INTEGRITY,  # integrity constraint violation
+    "24": _C.UNKNOWN,  # invalid cursor state
     "25": _C.UNKNOWN,  # invalid transaction state
+    "26": _C.INVALID_PARAMETERS,  # invalid SQL statement name
     "27": _C.INTEGRITY,  # triggered data change violation
     "28": _C.AUTHENTICATION,  # invalid authorization specification
     "2B": _C.INTEGRITY,  # dependent objects still exist
+    "2D": _C.UNKNOWN,  # invalid transaction termination
+    "2F": _C.UNKNOWN,  # SQL routine exception
+    "34": _C.INVALID_PARAMETERS,  # invalid cursor name
+    "38": _C.UNKNOWN,  # external routine exception
+    "39": _C.UNKNOWN,  # external routine invocation exception
+    "3B": _C.UNKNOWN,  # savepoint exception
     "3D": _C.CONFIGURATION,  # invalid catalog name
     "3F": _C.CONFIGURATION,  # invalid schema name
     "40": _C.DATABASE_BUSY,  # transaction rollback

@@ -6,7 +6,7 @@ from functools import cache
 from holdfast.classify.retry_after import exhausted
 from holdfast.failure import Category, Evidence
 
-__all__ = ["STATUSES", "judge_status", "meaning_of_status"]
+__all__ = ["STATUSES", "judge_status", "meaning_of_status", "quota_is_spent"]
 
 _C = Category
 
@@ -75,6 +75,11 @@ def meaning_of_status(status: int) -> Category | None:
     return STATUSES.get(status) or (_C.ACCESS_DENIED if status == 403 else _HUNDREDS.get(status // 100))
 
 
+def quota_is_spent(text: str) -> bool:
+    """Tell whether a text says that an allowance for longer than minutes is used up, whatever status or code it came with."""
+    return _certain_quota_words().search(text) is not None
+
+
 def judge_status(evidence: Evidence) -> tuple[Category, str] | None:
     """Return the category and the name of the rule for a response, or None if its status is no failure."""
     status = evidence.http_status
@@ -86,7 +91,7 @@ def judge_status(evidence: Evidence) -> tuple[Category, str] | None:
     headers, said = evidence.headers, f"{evidence.code or ''} {evidence.body}"
     if status == 403:
         return _judge_403(evidence, said)
-    if status == 429 and _certain_quota_words().search(said):
+    if status == 429 and quota_is_spent(said):
         return _C.QUOTA_EXHAUSTED, "http 429 with a quota reason"
     if status == 503 and (exhausted(headers) or _rate_words().search(said)):
         return _C.RATE_LIMIT, "http 503 with rate-limit evidence"

@@ -48,6 +48,15 @@ PHRASES: dict[Category, tuple[str, ...]] = {
         "アクセス(?:が|は|を)?(?:拒否|禁止)",
         "権限が(?:ありません|ない|不足)",
     ),
+    Category.CONFIGURATION: (
+        r"(?:invalid|malformed|unsupported|missing|no) (?:url|uri|scheme|protocol|configuration|config|setting|ipv6 url)\b(?! (?:param|arg|value|field))",
+        r"(?:invalid|malformed) (?:endpoint|base url|dsn|connection string)|unsupported (?:url )?(?:scheme|protocol)|unknown (?:url type|scheme)|no (?:scheme|host) (?:supplied|given)",
+        r"(?:api[ _-]?key|environment variable|setting|configuration|credentials?)\b[\w ]{0,12}\b(?:is |are |was )?"
+        r"(?:not set|missing|not configured|not defined|not provided|required)",
+        r"misconfigur(?:ed|ation)|not configured|(?:unable to|could not) (?:locate|find|load|resolve) (?:\w+ )?(?:credentials|authentication method)|relation \S+ does not exist|no such (?:table|column|module)",
+        "設定(?:が|値が|ファイルが)?(?:不正|無効|見つかり|ありません|されていません|エラー)",
+        "(?:apiキー|環境変数)(?:が|は)?(?:設定されていません|未設定|ありません)",
+    ),
     Category.NOT_FOUND: (
         r"(?<!host )(?<!server )(?<!name )(?<!address )(?:not found|does not exist|doesn't exist|no longer (?:exists|available))",
         r"no such (?:file|key|bucket|object|entity|resource|user|page|document|item|record|video|channel)\b",
@@ -64,15 +73,6 @@ PHRASES: dict[Category, tuple[str, ...]] = {
         "(?:不正|無効)な(?:パラメータ|パラメーター|引数|値|リクエスト|入力)",
         "(?:パラメータ|パラメーター|引数|入力)(?:が|は)?(?:不正|無効|足りません|不足|必須)",
         "必須(?:パラメータ|パラメーター|項目)",
-    ),
-    Category.CONFIGURATION: (
-        r"(?:invalid|malformed|unsupported|missing|no) (?:url|uri|scheme|protocol|configuration|config|setting)\b",
-        r"unsupported (?:url )?(?:scheme|protocol)|unknown (?:url type|scheme)|no (?:scheme|host) supplied",
-        r"(?:api[ _-]?key|environment variable|setting|configuration|credentials?)\b[\w ]{0,12}\b(?:is |are |was )?"
-        r"(?:not set|missing|not configured|not defined|not provided|required)",
-        r"misconfigur(?:ed|ation)|not configured|unable to locate credentials|relation \S+ does not exist|no such (?:table|column|module)",
-        "設定(?:が|値が|ファイルが)?(?:不正|無効|見つかり|ありません|されていません|エラー)",
-        "(?:apiキー|環境変数)(?:が|は)?(?:設定されていません|未設定|ありません)",
     ),
     Category.INTEGRITY: (
         r"(?:unique|foreign key|not null|check|primary key|integrity|exclusion) constraint|violates \S+ constraint|duplicate (?:key|entry)",
@@ -111,9 +111,11 @@ PHRASES: dict[Category, tuple[str, ...]] = {
     Category.NETWORK: (
         r"time[d-]?[ -]?out|timeout|deadline exceeded",
         r"connection\b[\w ]{0,30}\b(?:refused|reset|aborted|closed|lost|dropped|broken|failed|error|terminated|timed out|interrupted)",
-        r"(?:failed|unable|could not|cannot|can't)(?: to)? (?:\w+ )?connect|connect(?:ion)? (?:failed|error)|broken pipe|reset by peer|server disconnected",
+        r"connection (?:to|from|with|at) [\w \"'()@/:.-]{1,60}\b(?:refused|reset|closed|lost|timed out)",
+        r"econn(?:reset|refused|aborted)|etimedout|epipe|ehostunreach|enetunreach|eai_again|err_(?:connection|name_not|timed_out|ssl|network)\w*",
+        r"(?:failed|unable|could not|cannot|can't)(?: to)? (?:\w+ )?connect|connect(?:ion)? (?:failed|error)|broken pipe|reset by peer|server disconnected|closed (?:the )?connection|socket is closed",
         r"(?:network|host|no route to host|net)\b[\w ]{0,12}\b(?:is )?(?:unreachable|down)|no route to host|unexpected eof|eof occurred|hung up|gone away",
-        r"(?:temporary failure in )?name resolution|name or service not known|nodename nor servname|getaddrinfo|(?:could not|failed to|cannot|can't) resolve"
+        r"(?:temporary failure in )?name resolution|name or service not known|nodename nor servname|getaddrinfo|(?:could not|failed to|cannot|can't) resolve(?! (?:the )?(?:authentication|credentials?|dependenc|conflict|import|module|reference|symbol|type))"
         r"|(?:host|server|name|address) not found|dns (?:lookup|error|failure|resolution)|no address associated|unknown host",
         r"(?:ssl|tls)\b[\w :]{0,20}\b(?:handshake|error|failure|alert)|remote end closed|incomplete read|proxy error",
         "タイムアウト|時間切れ|接続(?:が|を|に|は)?(?:拒否|切断|リセット|失敗|できません|エラー|タイムアウト)|(?:通信|ネットワーク)(?:エラー|障害|に失敗|が切断)|名前解決|ホスト(?:が|名が|名を)?(?:見つかり|解決)",
@@ -162,7 +164,7 @@ def status_in_text(text: str) -> int | None:
         return None
     for match in _status().finditer(text):
         status = int(match[match.lastgroup or 0])
-        if status >= 400:  # noqa: PLR2004  # below are successes and redirects
+        if status >= 400:  # below are successes and redirects
             return status
     return None
 

@@ -3,16 +3,16 @@
 from dataclasses import dataclass
 
 from holdfast.classify import Classifier, Reading, Strength, default_classifier
+from holdfast.classify.classifier import NOTHING_MATCHED
 from holdfast.decide.policy import DEFAULT_POLICY, RetryPolicy
 from holdfast.failure import Evidence, Failure
 
 __all__ = ["Explanation", "explain"]
 
-_SURE = {
-    Strength.STRONG: "strong: a type, a status or a code says so",
-    Strength.WEAK: "weak: only a name or an attribute that nobody described says so",
-    Strength.TEXT: "text only: nothing but the words of the message say so",
-}
+_SURE = {Strength.STRONG: "strong", Strength.WEAK: "weak", Strength.TEXT: "text only"}
+_MOST_AGREEING = 3
+_MOST_WAITS = 6
+_LONGEST_LINE = 160
 
 
 @dataclass(frozen=True)
@@ -34,22 +34,38 @@ class Explanation:
     def __str__(self) -> str:
         """Return the explanation for people."""
         failure = self.failure
-        facts = [failure.category.value, "retryable" if failure.retryable else "not retryable", f"origin {failure.origin}"]
+        facts = [str(failure.origin)]
         if failure.http_status is not None:
             facts.append(f"HTTP {failure.http_status}")
         if failure.code:
             facts.append(failure.code)
+        may = "retryable" if failure.retryable else "not retryable"
+        sure = "" if failure.rule == NOTHING_MATCHED else f"  [{_SURE[self.strength]}]"
         lines = [
-            f"{failure.exception_name or 'Response'}: {failure.message}" if failure.message else failure.exception_name,
-            f"  verdict   {', '.join(facts)}",
-            f"  because   {failure.rule}  ({_SURE[self.strength]})",
+            f"{failure.exception_name or 'Response'}: {_first_line(failure.message)}"
+            if failure.message
+            else failure.exception_name,
+            f"  verdict   {failure.category.value}, {may}  ({', '.join(facts)})",
+            f"  because   {failure.rule}{sure}",
+        ]
+        agreeing = [other.rule for other in self.others if other.category is failure.category]
+        if agreeing:
+            lines.append(f"  agrees    {'; '.join(agreeing[:_MOST_AGREEING])}")
+        lines += [
+            f"  differs   {other.category.value}, by {other.rule}"
+            for other in self.others
+            if other.category is not failure.category
         ]
         if failure.retry_after is not None:
             more = ", though it asked for longer" if failure.capped else ""
             lines.append(f"  asked     to wait {failure.retry_after:g} s{more}")
-        lines += [f"  also      {other.category.value}, by {other.rule}" for other in self.others]
         lines.append(f"  policy    {self.action}")
         return "\n".join(lines)
+
+
+def _first_line(message: str) -> str:
+    line, _, more = message.partition("\n")
+    return f"{line[:_LONGEST_LINE]} …" if more.strip() or len(line) > _LONGEST_LINE else line
 
 
 def explain(
@@ -78,10 +94,16 @@ def explain(
 
 def _action(failure: Failure, subject: BaseException | Evidence, policy: RetryPolicy) -> str:
     wanted = policy.retries(subject) if isinstance(subject, BaseException) else failure.retryable
+    chosen = policy.for_category(failure.category)
     if not wanted:
         return "raise it at once"
-    if policy.max_attempts == 1:
+    if chosen.max_attempts == 1:
         return "raise it: the policy allows one attempt"
-    waits = [f"{policy.delay_after(failure, attempt):g}" for attempt in range(1, policy.max_attempts)]
-    shown = ", ".join(waits[:6]) + (", …" if len(waits) > 6 else "")  # noqa: PLR2004  # so many fit on a line
-    return f"retry, {policy.max_attempts} attempts in all, waiting {shown} s between them"
+    waits = [policy.delay_after(failure, attempt, chance=lambda: 1.0) for attempt in range(1, chosen.max_attempts)]
+    if failure.capped:
+        return "raise it, with the time to come back: so long a wait is not slept through"
+    if policy.deadline is not None and waits[0] > policy.deadline:
+        return f"raise it, with the time to come back: the policy allows {policy.deadline:g} s in all"
+    shown = ", ".join(f"{wait:g}" for wait in waits[:_MOST_WAITS]) + (", …" if len(waits) > _MOST_WAITS else "")
+    most = "at most " if chosen.jitter and chosen.jitter != "none" else ""
+    return f"retry, {chosen.max_attempts} attempts in all, waiting {most}{shown} s between them"

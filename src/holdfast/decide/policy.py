@@ -1,24 +1,22 @@
 """How many attempts, how long to wait, for which failures."""
 
 from holdfast.classify import classify
-from holdfast.decide.backoff import BACKOFFS, check_seconds, delay_before
-from holdfast.errors import ConfigError, PermanentError
-from holdfast.failure import RETRYABLE, Category, Failure
+from holdfast.decide.backoff import check_backoff, check_jitter, check_seconds, delay_before, jittered
+from holdfast.decide.retry_on import check_retry_on, wants
+from holdfast.errors import ConfigError
+from holdfast.failure import RETRYABLE, Category
 from holdfast.values import Frozen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Set
+    from collections.abc import Callable, Mapping
+    from datetime import timedelta
     from typing import Any
 
-    RetryOn = (
-        type[BaseException]
-        | tuple[type[BaseException], ...]
-        | Set[Category]
-        | Callable[[BaseException], object]
-        | None
-    )
-    """Exception types, categories, a predicate, or None for every Exception."""
+    from holdfast.decide.backoff import Backoff, Jitter
+    from holdfast.decide.preview import Schedule
+    from holdfast.decide.retry_on import RetryOn
+    from holdfast.failure import Failure
 
 __all__ = ["DEFAULT_POLICY", "RetryPolicy"]
 
@@ -32,16 +30,29 @@ class RetryPolicy(Frozen):
         max_attempts: Calls in all, the first one included; at least 1.
         retry_on: What is retried: exception types, a set of categories, `RETRYABLE` (whatever the classifier calls
             retryable), or a predicate. None means every Exception but a `PermanentError`; `()` retries nothing.
-        backoff: ``"fixed"``, ``"linear"`` (base · n) or ``"exponential"`` (base · 2^(n-1)).
+        backoff: ``"fixed"``, ``"linear"`` (base · n), ``"exponential"`` (base · 2^(n-1)), or a function of n.
         base_delay: Seconds before the first retry.
-        max_delay: Seconds that no wait exceeds.
+        max_delay: Seconds that no wait of our own exceeds; what the other side asks for may be longer.
+        jitter: ``"none"``, ``"full"``, ``"equal"``, ``"decorrelated"``, a fraction, or None for the default of the
+            place: none in process, a tenth in the queue.
+        deadline: Seconds for everything together, waits included; None for no limit.
+        attempt_timeout: Seconds for one attempt: an async one is cancelled, a sync one can read what is left.
+        overrides: Policies for single categories; their waits and attempts count for failures of that category.
+        resource: Name of what is called; breaker, budget and limits of that name apply.
+        nested: Whether errors that an inner retry has given up on are retried again.
     """
 
     max_attempts: int
     retry_on: "RetryOn"
-    backoff: str
+    backoff: "Backoff"
     base_delay: float
     max_delay: float
+    jitter: "Jitter"
+    deadline: float | None
+    attempt_timeout: float | None
+    overrides: "Mapping[Category, RetryPolicy]"
+    resource: str | None
+    nested: bool
 
     def __init__(  # noqa: PLR0913  # a policy is its settings
         self,
@@ -49,9 +60,15 @@ class RetryPolicy(Frozen):
         max_attempts: int | None = None,
         max_retries: int | None = None,
         retry_on: "RetryOn" = None,
-        backoff: str = "fixed",
-        base_delay: float = 1.0,
-        max_delay: float = 60.0,
+        backoff: "Backoff" = "fixed",
+        base_delay: "float | timedelta" = 1.0,
+        max_delay: "float | timedelta" = 60.0,
+        jitter: "Jitter" = None,
+        deadline: "float | timedelta | None" = None,
+        attempt_timeout: "float | timedelta | None" = None,
+        overrides: "Mapping[Category, RetryPolicy | Mapping[str, Any]] | None" = None,
+        resource: str | None = None,
+        nested: bool = False,
     ) -> None:
         """Check and keep the settings.
 
@@ -60,20 +77,42 @@ class RetryPolicy(Frozen):
             max_retries: The same number under its older name: it too counts calls, and 0 and 1 both mean one call.
                 Give one of the two.
             retry_on: What is retried.
-            backoff: Name of the backoff.
+            backoff: How waits grow.
             base_delay: Seconds before the first retry.
-            max_delay: Seconds that no wait exceeds.
+            max_delay: Seconds that no wait of our own exceeds.
+            jitter: How waits are spread.
+            deadline: Seconds for everything together.
+            attempt_timeout: Seconds for one attempt.
+            overrides: A policy, or the settings that differ, by category.
+            resource: Name of what is called.
+            nested: Whether errors that an inner retry has given up on are retried again.
 
         Raises:
             ConfigError: If a setting is not valid; it is a ValueError, and its message names the valid choices.
         """
         self.__dict__.update(
             max_attempts=_attempts(max_attempts, max_retries),
-            retry_on=_checked(retry_on),
-            backoff=_backoff(backoff),
+            retry_on=check_retry_on(retry_on),
+            backoff=check_backoff(backoff),
             base_delay=check_seconds("base_delay", base_delay),
             max_delay=check_seconds("max_delay", max_delay),
+            jitter=check_jitter(jitter),
+            deadline=None if deadline is None else check_seconds("deadline", deadline),
+            attempt_timeout=None if attempt_timeout is None else check_seconds("attempt_timeout", attempt_timeout),
+            resource=resource,
+            nested=nested,
+            overrides={},
         )
+        self.__dict__["overrides"] = {
+            Category.parse(key): self._override(given) for key, given in (overrides or {}).items()
+        }
+
+    def _override(self, given: "RetryPolicy | Mapping[str, Any]") -> "RetryPolicy":
+        return given if isinstance(given, RetryPolicy) else self.replace(**given)
+
+    def __hash__(self) -> int:
+        """Hash the fields."""
+        return hash((*(getattr(self, name) for name in self._fields if name != "overrides"), *self.overrides.items()))
 
     @property
     def max_retries(self) -> int:
@@ -87,33 +126,69 @@ class RetryPolicy(Frozen):
             error: What was raised.
             attempt: Number of the attempt that failed, from 1.
         """
-        return attempt < self.max_attempts and self.retries(error)
+        if not self.overrides:
+            return attempt < self.max_attempts and self.retries(error)
+        return self.retries(error) and attempt < self.for_category(classify(error).category).max_attempts
 
     def retries(self, error: BaseException) -> bool:
         """Tell whether this kind of error is retried at all. What is no Exception never is."""
-        if not isinstance(error, Exception):
-            return False
-        wanted: Any = self.retry_on
-        if wanted is None:
-            return not isinstance(error, PermanentError)
-        if isinstance(wanted, type | tuple):
-            return isinstance(error, wanted)
-        if isinstance(wanted, frozenset):
-            failure = classify(error)
-            return failure.retryable if wanted is RETRYABLE else failure.category in wanted
-        return bool(wanted(error))
+        return wants(self.retry_on, error)
 
-    def get_delay(self, attempt: int) -> float:
+    def for_category(self, category: Category) -> "RetryPolicy":
+        """Return the policy whose waits and attempts count for failures of a category."""
+        return self.overrides.get(category, self)
+
+    def get_delay(
+        self, attempt: int, *, previous: float | None = None, chance: "Callable[[], float] | None" = None
+    ) -> float:
         """Return the seconds to wait after a failed attempt.
 
         Args:
             attempt: Number of the attempt that failed, from 1.
+            previous: The wait before the attempt, which decorrelated jitter builds on.
+            chance: Gives a random number in [0, 1); by default the system's.
         """
-        return delay_before(attempt, self.backoff, self.base_delay, self.max_delay)
+        delay = delay_before(attempt, self.backoff, self.base_delay, self.max_delay)
+        if not self.jitter or self.jitter == "none":
+            return delay
+        return jittered(
+            delay, self.jitter, self.base_delay, self.max_delay, previous=previous, chance=chance or _random()
+        )
 
-    def delay_after(self, failure: Failure, attempt: int) -> float:
-        """Return the seconds to wait after a failure; what the other side asks for is a lower bound."""
-        return max(self.get_delay(attempt), failure.retry_after or 0.0)
+    def delay_after(
+        self,
+        failure: "Failure",
+        attempt: int,
+        *,
+        previous: float | None = None,
+        chance: "Callable[[], float] | None" = None,
+    ) -> float:
+        """Return the seconds to wait after a failure.
+
+        What the other side asks for is a lower bound, and jitter only adds to it: an override for the category is for
+        failures that name no time. The `retry_after` of our own errors is used as it is.
+
+        Args:
+            failure: What happened.
+            attempt: Number of the attempt that failed, from 1.
+            previous: The wait before the attempt.
+            chance: Gives a random number in [0, 1).
+        """
+        asked = failure.retry_after
+        if asked is None:
+            return self.for_category(failure.category).get_delay(attempt, previous=previous, chance=chance)
+        if failure.exact:
+            return asked
+        own = delay_before(attempt, self.backoff, self.base_delay, self.max_delay)
+        if not self.jitter or self.jitter == "none":
+            return max(asked, own)
+        return asked + own * (chance or _random())()
+
+    def preview(self) -> "Schedule":
+        """Return the schedule of waits as data; it prints as a small chart."""
+        from holdfast.decide.preview import Schedule  # noqa: PLC0415  # for people, not for programs
+
+        return Schedule.of(self)
 
 
 def _attempts(max_attempts: object, max_retries: object) -> int:
@@ -129,31 +204,20 @@ def _attempts(max_attempts: object, max_retries: object) -> int:
     return max(1, value)
 
 
-def _backoff(name: str) -> str:
-    if name not in BACKOFFS:
-        message = f"{name!r} is no backoff; choose one of: {', '.join(BACKOFFS)}"
-        raise ConfigError(message)
-    return name
+def _random() -> "Callable[[], float]":
+    from random import random  # noqa: PLC0415  # costs milliseconds, and only jitter needs it
 
-
-def _checked(retry_on: "Any") -> "RetryOn":
-    if retry_on is None or retry_on is RETRYABLE or (isinstance(retry_on, type) and issubclass(retry_on, BaseException)):
-        return retry_on  # type: ignore[no-any-return]  # one of the forms, by the checks before
-    if isinstance(retry_on, tuple | list):
-        if all(isinstance(each, type) and issubclass(each, BaseException) for each in retry_on):
-            return tuple(retry_on)
-        message = f"retry_on is {retry_on!r}; in a tuple give exception classes, in a set give categories"
-        raise ConfigError(message)
-    if isinstance(retry_on, set | frozenset | Category):
-        members = (retry_on,) if isinstance(retry_on, Category) else retry_on
-        return frozenset(Category.parse(each) for each in members)
-    if callable(retry_on):
-        return retry_on  # type: ignore[no-any-return]  # a predicate
-    message = f"retry_on is {retry_on!r}; give exception classes, a set of categories, hf.RETRYABLE or a predicate"
-    raise ConfigError(message)
+    return random
 
 
 DEFAULT_POLICY = RetryPolicy(
-    max_attempts=5, retry_on=RETRYABLE, backoff="exponential", base_delay=0.5, max_delay=30.0
+    max_attempts=5,
+    retry_on=RETRYABLE,
+    backoff="exponential",
+    base_delay=0.5,
+    max_delay=30.0,
+    jitter="full",
+    deadline=60.0,
+    overrides={Category.RATE_LIMIT: {"base_delay": 60.0, "max_delay": 300.0, "jitter": "equal"}},
 )
 """What a bare ``@hf.retry`` does."""

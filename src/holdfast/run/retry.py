@@ -1,113 +1,195 @@
-"""The `retry` decorator: call again what the policy wants called again."""
+"""The forms of retry: a decorator, a call, a block, and what switches them off."""
 
-import functools
+from functools import partial
 
 from holdfast import clock
-from holdfast.classify import classify
 from holdfast.decide.policy import DEFAULT_POLICY, RetryPolicy
 from holdfast.errors import ConfigError
+from holdfast.run.attempting import RETRIES_OFF, Attempting
+from holdfast.run.loops import attempting_frame, name_of, wrapped_async, wrapped_sync
+from holdfast.values import Frozen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, ParamSpec, TypeVar, overload
 
-    from holdfast.decide.policy import RetryOn
+    from holdfast.decide.retry_on import RetryOn
 
     P = ParamSpec("P")
     R = TypeVar("R")
+
+__all__ = ["CurrentAttempt", "call", "current_attempt", "no_retries", "retry", "with_policy", "wrap"]
+
+# Flags of code objects, as `inspect` names them; importing it would double the cost of importing Holdfast.
+_GENERATOR, _COROUTINE, _ITERABLE_COROUTINE, _ASYNC_GENERATOR = 0x20, 0x80, 0x100, 0x200
+
+
+if TYPE_CHECKING:  # typing's overload is not loaded at run time
 
     @overload
     def retry(function: Callable[P, R], /) -> Callable[P, R]: ...
     @overload
     def retry(
-        *, policy: RetryPolicy | None = None, max_attempts: int | None = None, retry_on: RetryOn = None
+        *,
+        policy: RetryPolicy | None = None,
+        fallback: Callable[[Exception], Any] | None = None,
+        max_attempts: int | None = None,
+        retry_on: RetryOn = None,
+        **settings: Any,
     ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+    def retry(function: Any = None, /, **settings: Any) -> Any:
+        """Call a function again while the policy says so."""
+
+else:
+
+    def retry(function=None, /, *, policy=None, fallback=None, **settings):  # noqa: ANN001, ANN003, ANN201
+        """Call a function again while the policy says so; raise its last error when it no longer does.
+
+        Bare, it retries what the classifier calls retryable: 5 attempts, waits doubling from 0.5 s to at most 30 s with
+        full jitter, 60 s in all. A rate limit that names no time is waited out from 60 s on, which those 60 s leave
+        no room for: the error is raised with the time to come back.
+
+        Args:
+            function: The function or coroutine function, when used without brackets.
+            policy: A whole policy; its settings are then not given one by one.
+            fallback: Called with the error that would be raised; what it returns is returned instead.
+            settings: Settings of a `RetryPolicy` that differ from those of a bare ``@hf.retry``.
+        """
+        chosen = _chosen(policy, settings)
+        if function is None:
+            return partial(wrap, policy=chosen, fallback=fallback)
+        return wrap(function, chosen, fallback)
 
 
-__all__ = ["retry"]
-
-# Flags of code objects, as `inspect` names them; importing it would double the cost of importing Holdfast.
-_GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x20, 0x80, 0x200
-
-
-def retry(  # type: ignore[no-redef]  # the overloads above are for type checkers alone
-    function: "Callable[..., Any] | None" = None,
-    /,
-    *,
-    policy: RetryPolicy | None = None,
-    max_attempts: int | None = None,
-    retry_on: "RetryOn" = None,
-) -> "Any":
-    """Call a function again while the policy says so; raise its last error when it no longer does.
-
-    Bare, it retries what the classifier calls retryable: 5 attempts, waits doubling from 0.5 s to at most 30 s.
+def call(function: "Callable[P, R]", /, *args: "P.args", **kwargs: "P.kwargs") -> "R":
+    """Call a function once with a policy: ``hf.call(fetch, url, policy=…)``.
 
     Args:
-        function: The function or coroutine function, when used without brackets.
-        policy: A whole policy; the other arguments are then not allowed.
-        max_attempts: Calls in all, the first one included.
-        retry_on: What is retried; see `RetryPolicy`.
+        function: A function, or a coroutine function, whose result is then to be awaited.
+        args: Its arguments.
+        kwargs: Its keyword arguments; `policy` is taken out, and by default is ``RetryPolicy()``, which retries every
+            Exception but a `PermanentError`.
     """
-    if policy is not None and (max_attempts is not None or retry_on is not None):
+    policy: Any = kwargs.pop("policy", None)
+    result: R = wrap(function, policy or RetryPolicy(), None)(*args, **kwargs)
+    return result
+
+
+def with_policy(function: "Callable[P, R]", policy: RetryPolicy | None = None, /, **changes: "Any") -> "Callable[P, R]":
+    """Return a decorated function with another policy: ``hf.with_policy(fetch, max_attempts=2)(url)``.
+
+    Args:
+        function: A function that `retry` or `node` has decorated.
+        policy: The other policy.
+        changes: Settings that differ from the policy it has.
+
+    Raises:
+        ConfigError: If the function is not decorated.
+    """
+    inner: Any = getattr(function, "__wrapped__", None)
+    own: RetryPolicy | None = getattr(function, "__holdfast_policy__", None)
+    if inner is None or own is None:
+        message = f"{name_of(function)} is not decorated with a policy"
+        raise ConfigError(message)
+    bound = getattr(function, "__self__", None)
+    again = wrap(inner, (policy or own).replace(**changes), None)
+    return again if bound is None else partial(again, bound)
+
+
+class no_retries:  # noqa: N801  # a context manager is named like a function
+    """Within the block nothing is retried: ``with hf.no_retries(): …`` makes every call once."""
+
+    def __enter__(self) -> None:
+        """Switch retries off."""
+        self._token = RETRIES_OFF.set(True)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
+        """Put things back as they were."""
+        RETRIES_OFF.reset(self._token)
+
+
+class CurrentAttempt(Frozen):
+    """What the called function can know of the attempt it is part of.
+
+    Attributes:
+        number: From 1.
+        max_attempts: Calls that the policy allows in all.
+        time_left: Seconds until the deadline; None where there is none.
+    """
+
+    number: int
+    max_attempts: int
+    time_left: float | None
+
+    def __init__(self, number: int, max_attempts: int, time_left: float | None) -> None:
+        """Keep the fields."""
+        self.__dict__.update(number=number, max_attempts=max_attempts, time_left=time_left)
+
+
+def current_attempt() -> CurrentAttempt | None:
+    """Return the attempt that the calling code runs in, or None where it is not retried."""
+    frame = attempting_frame()
+    if frame is None:
+        return None
+    known = frame.f_locals
+    state = known.get("state")
+    if isinstance(state, Attempting):
+        return CurrentAttempt(state.number, state.policy.max_attempts, state.time_left())
+    policy, started = known.get("policy"), known.get("started")
+    if not isinstance(policy, RetryPolicy):
+        return None
+    left = (
+        None if started is None or policy.deadline is None else max(0.0, started + policy.deadline - clock.monotonic())
+    )
+    return CurrentAttempt(1, policy.max_attempts, left)
+
+
+def _chosen(policy: RetryPolicy | None, settings: "dict[str, Any]") -> RetryPolicy:
+    if policy is None:
+        if "max_retries" in settings:
+            settings["max_attempts"] = RetryPolicy(max_retries=settings.pop("max_retries")).max_attempts
+        if settings.get("retry_on", ...) is None:
+            del settings["retry_on"]
+        if settings.get("max_attempts", ...) is None:
+            del settings["max_attempts"]
+        return DEFAULT_POLICY.replace(**settings) if settings else DEFAULT_POLICY
+    if settings:
         message = "give a policy or its settings, not both"
         raise ConfigError(message)
-    chosen = policy or RetryPolicy(
-        max_attempts=max_attempts if max_attempts is not None else DEFAULT_POLICY.max_attempts,
-        retry_on=DEFAULT_POLICY.retry_on if retry_on is None else retry_on,
-        backoff=DEFAULT_POLICY.backoff,
-        base_delay=DEFAULT_POLICY.base_delay,
-        max_delay=DEFAULT_POLICY.max_delay,
-    )
-    return functools.partial(_wrap, policy=chosen) if function is None else _wrap(function, chosen)
+    return policy
 
 
-def _wrap(function: "Callable[..., Any]", policy: RetryPolicy) -> "Callable[..., Any]":
-    flags = getattr(getattr(function, "__code__", None), "co_flags", 0)
-    if flags & (_GENERATOR | _ASYNC_GENERATOR):
-        message = f"{function.__qualname__} is a generator; retrying it would repeat items already delivered"
+def wrap(
+    function: "Callable[..., Any]", policy: RetryPolicy, fallback: "Callable[..., Any] | None"
+) -> "Callable[..., Any]":
+    """Wrap a function of whatever kind it is."""
+    if isinstance(function, staticmethod | classmethod):
+        return type(function)(wrap(function.__func__, policy, fallback))
+    thing: object = function
+    if isinstance(thing, type) or not callable(thing):
+        message = f"{function!r} cannot be retried; decorate a function, a method or a coroutine function"
         raise ConfigError(message)
-    return _async_wrapper(function, policy) if flags & _COROUTINE else _sync_wrapper(function, policy)
-
-
-def _sync_wrapper(function: "Callable[..., Any]", policy: RetryPolicy) -> "Callable[..., Any]":
-    @functools.wraps(function)
-    def wrapper(*args: "Any", **kwargs: "Any") -> "Any":
-        try:
-            return function(*args, **kwargs)
-        except Exception as error:
-            wait = _wait(policy, error, 1)
-        for attempt in range(2, policy.max_attempts + 1):
-            if wait:
-                clock.sleep(wait)
-            try:
-                return function(*args, **kwargs)
-            except Exception as error:
-                wait = _wait(policy, error, attempt)
-        raise AssertionError  # pragma: no cover  # _wait raises on the last attempt
-
+    flags = _flags(function)
+    if flags & (_GENERATOR | _ASYNC_GENERATOR) and not flags & _ITERABLE_COROUTINE:
+        message = f"{name_of(function)} is a generator; retrying it would repeat items already delivered"
+        raise ConfigError(message)
+    wrapper = (wrapped_async if flags & _COROUTINE else wrapped_sync)(function, policy, fallback)
+    wrapper.__wrapped__ = function  # type: ignore[attr-defined]  # functools sets it for functions alone
+    wrapper.__holdfast_policy__ = policy  # type: ignore[attr-defined]  # with_policy reads it
     return wrapper
 
 
-def _async_wrapper(function: "Callable[..., Any]", policy: RetryPolicy) -> "Callable[..., Any]":
-    @functools.wraps(function)
-    async def wrapper(*args: "Any", **kwargs: "Any") -> "Any":
-        from asyncio import sleep  # noqa: PLC0415  # whoever awaits has it loaded already
-
-        for attempt in range(1, policy.max_attempts + 1):
-            try:
-                return await function(*args, **kwargs)
-            except Exception as error:
-                wait = _wait(policy, error, attempt)
-            if wait:
-                await sleep(wait)
-        raise AssertionError  # pragma: no cover  # _wait raises on the last attempt
-
-    return wrapper
-
-
-def _wait(policy: RetryPolicy, error: Exception, attempt: int) -> float:
-    """Return how long to wait for the next attempt, or raise the error if there is none."""
-    if not policy.should_retry(error, attempt):
-        raise error
-    return policy.delay_after(classify(error), attempt)
+def _flags(function: "Any") -> int:
+    """Return the flags of the code behind a function, a partial, a bound method or an object with ``__call__``."""
+    for _ in range(16):
+        if isinstance(function, partial):
+            function = function.func
+        elif hasattr(function, "__func__"):
+            function = function.__func__
+        elif hasattr(function, "__code__"):
+            flags: int = function.__code__.co_flags
+            return flags
+        else:
+            function = type(function).__call__  # an object that can be called
+    return 0

@@ -24,10 +24,13 @@ LIBRARY = Library(
         Category.CONFIGURATION: (
             "asyncpg.ClientConfigurationError asyncpg.UnsupportedClientFeatureError asyncpg.UnsupportedServerFeatureError"
         ),
+        Category.INVALID_PARAMETERS: "asyncpg.DataError",  # an argument that cannot be sent; the server's has a SQLSTATE
+        Category.DATA: "asyncpg.BufferError",
     },
     reads={"asyncpg.PostgresError": read_sqlstate, "asyncpg.FatalPostgresError": read_sqlstate},
     silent=(
         "asyncpg.PostgresError asyncpg.FatalPostgresError asyncpg.UnknownPostgresError asyncpg.InterfaceError "
-        "asyncpg.InternalClientError asyncpg.InterfaceWarning asyncpg.PostgresLogMessage"
+        "asyncpg.InternalClientError asyncpg.InterfaceWarning asyncpg.ClusterError asyncpg._NextHostSignal "
+        "asyncpg._RetryConnectSignal"
     ),
 )

@@ -2,10 +2,12 @@
 
 import re
 
+from holdfast.classify.codes import judge_code
 from holdfast.classify.connection import read_connection
 from holdfast.classify.libraries.library import Library
 from holdfast.classify.peek import peek, read_headers, status_of
-from holdfast.failure import Category, Evidence, Origin
+from holdfast.classify.statuses import quota_is_spent
+from holdfast.failure import RETRYABLE, Category, Evidence, Origin
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,16 +15,42 @@ if TYPE_CHECKING:
 
 _S3_OPERATION = re.compile(r"Object|Bucket|MultipartUpload|UploadPart")
 _CODE_LIMIT = 100
+_MESSAGE_LIMIT = 1000
+_REASONS_LIMIT = 100  # items in a transaction
+_THROTTLED = frozenset({"Throttling", "ThrottlingException", "LimitExceededException", "TooManyRequestsException"})
+_IN_USE = frozenset({"ResourceConflictException", "ResourceInUseException", "ResourceInUse"})
+_IN_PROGRESS = re.compile(
+    r"\bin progress\b|\bbeing (?:created|updated|deleted)\b|\bis currently in the following state: Pending",
+    re.IGNORECASE,
+)
 
 
 def _part(thing: object, key: str) -> object:
     return thing.get(key) if isinstance(thing, dict) else None
 
 
+def _by_reasons(response: object) -> Category | None:
+    """Judge why DynamoDB cancelled a transaction: one item that cannot succeed outweighs all that might."""
+    reasons = _part(response, "CancellationReasons")
+    codes = [_part(reason, "Code") for reason in reasons[:_REASONS_LIMIT]] if isinstance(reasons, list) else []
+    found = [category for code in codes if isinstance(code, str) and (category := judge_code(code)) is not None]
+    return min(found, key=lambda category: category in RETRYABLE) if found else None
+
+
+def _by_message(code: str | None, message: str) -> Category | None:
+    """Judge the codes that mean two things, which only their message tells apart."""
+    if code in _THROTTLED and quota_is_spent(message):
+        return Category.QUOTA_EXHAUSTED
+    if code in _IN_USE and _IN_PROGRESS.search(message):
+        return Category.API_TEMPORARY
+    return None
+
+
 def read_client_error(error: object) -> "Found":
-    """The service's error code, status and headers; a call of botocore is signed, so credentials were sent."""
+    """The service's error code, status and headers, and the message of codes with two meanings; every call is signed."""
     response = peek(error, "response")
-    code = _part(_part(response, "Error"), "Code")
+    said = _part(response, "Error")
+    code, message = _part(said, "Code"), _part(said, "Message")
     metadata = _part(response, "ResponseMetadata")
     code = code[:_CODE_LIMIT] if isinstance(code, str) else None
     status = status_of(_part(metadata, "HTTPStatusCode"))
@@ -33,6 +61,8 @@ def read_client_error(error: object) -> "Found":
     return Evidence(
         origin=Origin.S3 if about_s3 else Origin.AWS,
         code=code,
+        category=_by_reasons(response)
+        or _by_message(code, message[:_MESSAGE_LIMIT] if isinstance(message, str) else ""),
         http_status=status,
         headers=read_headers(_part(metadata, "HTTPHeaders")),
         credentials_sent=True,
@@ -111,7 +141,10 @@ LIBRARY = Library(
         "s3transfer.S3CopyFailedError": read_inner,
     },
     silent=(
-        _botocore("BotoCoreError ClientError WaiterError StubResponseError ImminentRemovalWarning UnsupportedTLSVersionWarning")
+        _botocore(
+            "BotoCoreError ClientError WaiterError StubResponseError StubAssertionError UnStubbedResponseError "
+            "ImminentRemovalWarning UnsupportedTLSVersionWarning"
+        )
         + " boto3.Boto3Error boto3.S3UploadFailedError boto3.S3TransferFailedError boto3.PythonDeprecationWarning "
         "s3transfer.FatalError s3transfer.S3UploadFailedError s3transfer.S3DownloadFailedError s3transfer.S3CopyFailedError "
         "s3transfer.QueueShutdownError s3transfer.TransferNotDoneError"

@@ -1,5 +1,7 @@
 """ftplib: reply codes at the beginning of the text, where 4xx is temporary and 5xx is not."""
 
+import re
+
 from holdfast.classify.libraries.library import Library
 from holdfast.classify.peek import text_of
 from holdfast.failure import Category, Evidence, Origin
@@ -20,12 +22,19 @@ REPLIES: dict[str, Category] = {
 }
 """Category of the reply codes that differ from their class."""
 
+_UNAVAILABLE = "550"  # RFC 959: 'file not found, no access'; only the words tell which
+_DENIED = re.compile(r"\b(?:denied|not permitted|not allowed|forbidden|privileges?)\b", re.IGNORECASE)
+_TEXT_LIMIT = 2048
+
 
 def read_reply(error: object) -> "Found":
     """The server's reply code, with which the text begins."""
-    code = text_of(error)[:3]
+    text = text_of(error)
+    code = text[:3]
     if not (code.isascii() and code.isdigit()):
         return None
+    if code == _UNAVAILABLE and _DENIED.search(text[:_TEXT_LIMIT]):
+        return Evidence(category=Category.ACCESS_DENIED, code=code)
     return Evidence(category=REPLIES.get(code), code=code)
 
 

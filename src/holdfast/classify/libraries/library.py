@@ -20,7 +20,13 @@ class Entry:
     __slots__ = ("category", "name", "origin", "read", "silent")
 
     def __init__(
-        self, name: str, origin: Origin, category: Category | None = None, read: "Reader | None" = None, *, silent: bool = False
+        self,
+        name: str,
+        origin: Origin,
+        category: Category | None = None,
+        read: "Reader | None" = None,
+        *,
+        silent: bool = False,
     ) -> None:
         """Keep the fields."""
         self.name = name
@@ -39,6 +45,7 @@ class Library:
     Args:
         title: The library's name for people.
         origin: What is talked to through it.
+        origins: What is talked to through those of its packages that differ, by top-level package.
         says: Class names by what they mean when nothing more telling is found in the error.
         reads: Functions that find the evidence within an error, by class name. Evidence comes before `says`.
         silent: Class names that mean nothing by themselves; their causes and their text are judged instead.
@@ -49,6 +56,7 @@ class Library:
         *,
         title: str,
         origin: Origin,
+        origins: "Mapping[str, Origin] | None" = None,
         says: "Mapping[Category, str] | None" = None,
         reads: "Mapping[str, Reader] | None" = None,
         silent: str = "",
@@ -56,6 +64,7 @@ class Library:
         """Keep the fields."""
         self.title = title
         self.origin = origin
+        self.origins = origins or {}
         self.says = says or {}
         self.reads = reads or {}
         self.silent = silent
@@ -65,6 +74,9 @@ class Library:
         categories = {name: category for category, names in self.says.items() for name in names.split()}
         silent = set(self.silent.split())
         return {
-            name: Entry(name, self.origin, categories.get(name), self.reads.get(name), silent=name in silent)
+            name: Entry(name, self._origin_of(name), categories.get(name), self.reads.get(name), silent=name in silent)
             for name in {*categories, *self.reads, *silent}
         }
+
+    def _origin_of(self, name: str) -> Origin:
+        return self.origins.get(name.partition(".")[0], self.origin)

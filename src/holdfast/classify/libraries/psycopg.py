@@ -12,17 +12,20 @@ if TYPE_CHECKING:
 
 # libpq reports a failed connection as text alone, without the SQLSTATE that the server sent.
 _CONNECTING = (
-    (r"password authentication failed|no password supplied|no pg_hba\.conf entry|authentication failed", Category.AUTHENTICATION),
+    (
+        r"authentication failed|no password supplied|no pg_hba\.conf entry|pg_hba\.conf rejects",
+        Category.AUTHENTICATION,
+    ),
     (r'role "[^"]*" (?:does not exist|is not permitted)|certificate authentication failed', Category.AUTHENTICATION),
     (r'database "[^"]*" does not exist', Category.CONFIGURATION),
     (r"too many clients|remaining connection slots|too many connections", Category.DATABASE_BUSY),
-    (r"database system is (?:starting up|shutting down|in recovery|not yet accepting)", Category.DATABASE_BUSY),
+    (r"database system is (?:starting up|shutting down|in recovery|not (?:yet )?accepting)", Category.DATABASE_BUSY),
     (r"invalid (?:connection option|port number|sslmode value|dsn)|missing \"=\" after", Category.CONFIGURATION),
 )
 
 
 def read_sqlstate(error: object) -> "Found":
-    """The SQLSTATE; or, where the connection itself failed, what libpq says of it."""
+    """The SQLSTATE."""
     state = peek_text(error, "sqlstate") or peek_text(error, "pgcode")
     if state:
         return Evidence(sqlstate=state, message=text_of(error))
@@ -58,8 +61,8 @@ LIBRARY = Library(
         Category.UNKNOWN: "psycopg_pool.PoolClosed",
     },
     reads={
-        **dict.fromkeys(_three("Error").split(), read_sqlstate),
-        **dict.fromkeys(_three("OperationalError").split(), read_operational),
+        **dict.fromkeys(_three("Error DatabaseError InternalError").split(), read_sqlstate),
+        **dict.fromkeys(_three("OperationalError ProgrammingError").split(), read_operational),
     },
     silent=_three("Error DatabaseError InterfaceError InternalError Warning") + " psycopg.Rollback",
 )

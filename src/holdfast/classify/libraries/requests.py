@@ -15,8 +15,8 @@ def read_error(error: object) -> "Found":
     return read_response(peek(error, "response"), peek(error, "request"))
 
 
-def read_retries(error: BaseException) -> "Found":
-    """What urllib3's own retries gave up on."""
+def read_inner(error: BaseException) -> "Found":
+    """The error of urllib3 inside."""
     inner = error.args[0] if error.args else None
     return inner if isinstance(inner, BaseException) else None
 
@@ -39,11 +39,12 @@ LIBRARY = Library(
     reads={
         "requests.RequestException": read_error,
         "requests.ConnectionError": read_connection,
+        "requests.ProxyError": read_inner,
         "requests.ChunkedEncodingError": read_connection,
-        "requests.ContentDecodingError": read_retries,
-        "requests.InvalidJSONError": read_retries,
-        "requests.TooManyRedirects": read_retries,
-        "requests.RetryError": read_retries,
+        "requests.ContentDecodingError": read_inner,
+        "requests.InvalidJSONError": read_inner,
+        "requests.TooManyRedirects": read_inner,
+        "requests.RetryError": read_inner,
     },
     silent="requests.RequestException requests.HTTPError requests.StreamConsumedError requests.RequestsWarning",
 )

@@ -2,7 +2,7 @@
 
 from holdfast.classify.libraries.library import Library
 from holdfast.classify.peek import peek
-from holdfast.failure import Category, Origin
+from holdfast.failure import Category, Evidence, Origin
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,6 +12,15 @@ if TYPE_CHECKING:
 def read_original(error: object) -> "Found":
     """The driver's own error; an asynchronous driver's is wrapped once more."""
     inner = peek(error, "orig")
+    return inner if isinstance(inner, BaseException) else None
+
+
+def read_unsent(error: object) -> "Found":
+    """What happened before the driver saw the statement: a parameter that cannot be prepared, or another error."""
+    inner = peek(error, "orig")
+    unfit = isinstance(inner, ValueError | TypeError | LookupError | ArithmeticError)
+    if unfit or type(inner).__name__ == "InvalidRequestError":
+        return Evidence(category=Category.INVALID_PARAMETERS)
     return inner if isinstance(inner, BaseException) else None
 
 
@@ -42,13 +51,20 @@ LIBRARY = Library(
             "UnsupportedCompilationError UnboundExecutionError UnreflectableTableError MissingGreenlet AsyncMethodRequired "
             "AwaitRequired UnmappedError LoaderStrategyException"
         ),
-        Category.INVALID_PARAMETERS: _named("CompileError IdentifierError StatementError ProgrammingError"),
+        Category.INVALID_PARAMETERS: _named("CompileError IdentifierError ProgrammingError ResourceClosedError"),
     },
-    reads={"sqlalchemy.StatementError": read_original, "sqlalchemy.EmulatedDBAPIException": read_adapted},
+    reads={
+        "sqlalchemy.StatementError": read_unsent,
+        "sqlalchemy.DBAPIError": read_original,
+        **dict.fromkeys(
+            _named("EmulatedDBAPIException AsyncAdapt_Error Error InternalClientError InternalServerError").split(),
+            read_adapted,
+        ),
+    },
     silent=_named(
         "SQLAlchemyError DBAPIError DatabaseError OperationalError InternalError InterfaceError InvalidRequestError "
         "CircularDependencyError AmbiguousColumnError IllegalStateChangeError NoInspectionAvailable PendingRollbackError "
-        "ResourceClosedError AsyncBindNotFound AsyncContextAlreadyStarted AsyncContextNotStarted UnevaluatableError "
+        "AsyncBindNotFound AsyncContextAlreadyStarted AsyncContextNotStarted UnevaluatableError "
         "UnmappedColumnError DetachedInstanceError FlushError ObjectDereferencedError EmulatedDBAPIException "
         "AsyncAdapt_Error SADeprecationWarning SAPendingDeprecationWarning SAWarning SATestSuiteWarning "
         "_OptGetColumnsNotAvailable _CleanupError Empty Full"

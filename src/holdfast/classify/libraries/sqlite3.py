@@ -1,7 +1,9 @@
 """sqlite3: SQLite's result codes, and texts where an older error carries no code."""
 
+import re
+
 from holdfast.classify.libraries.library import Library
-from holdfast.classify.peek import peek_int, peek_text
+from holdfast.classify.peek import peek_int, peek_text, text_of
 from holdfast.failure import Category, Evidence, Origin
 
 TYPE_CHECKING = False
@@ -9,9 +11,11 @@ if TYPE_CHECKING:
     from holdfast.classify.libraries.library import Found
 
 _PRIMARY = 0xFF  # the low byte of an extended result code
+_GENERAL = ("SQLITE_ERROR", None)
+_TEXT_LIMIT = 2048
 
 RESULT_CODES: dict[int, tuple[str, Category | None]] = {
-    1: ("SQLITE_ERROR", None),
+    1: _GENERAL,
     2: ("SQLITE_INTERNAL", Category.UNKNOWN),
     3: ("SQLITE_PERM", Category.ACCESS_DENIED),
     4: ("SQLITE_ABORT", Category.DATABASE_BUSY),
@@ -38,13 +42,30 @@ RESULT_CODES: dict[int, tuple[str, Category | None]] = {
 """Name and category by primary result code; None leaves it to the text."""
 
 
+# SQLITE_ERROR is about the statement; only the text tells what is wrong with it.
+_ABOUT_THE_TEXT = (
+    r"syntax error|unrecognized token|incomplete input|already exists|already another|values? (?:were )?(?:for|supplied)|"
+    r"wrong number of arguments|ambiguous column|may not be|misuse of|duplicate column|cannot modify|read-only column|"
+    r"within a transaction|no transaction is active|no such savepoint|too many (?:sql variables|columns|terms|arguments)"
+)
+_STATEMENT = (
+    (r"no such (?:table|column|function|module|index|view|collation)|unknown database", Category.CONFIGURATION),
+    (r"malformed json|integer overflow|bad json path|not valid", Category.DATA),
+    (_ABOUT_THE_TEXT, Category.INVALID_PARAMETERS),
+)
+
+
 def read_result_code(error: object) -> "Found":
-    """SQLite's result code."""
+    """SQLite's result code, and the text where the code is the general one."""
     number = peek_int(error, "sqlite_errorcode")
     if number is None:
         return None
-    name, category = RESULT_CODES.get(number & _PRIMARY, ("SQLITE_ERROR", None))
-    return Evidence(category=category, code=peek_text(error, "sqlite_errorname") or name)
+    name, category = RESULT_CODES.get(number & _PRIMARY, _GENERAL)
+    if category is None:
+        text = text_of(error)[:_TEXT_LIMIT].lower()
+        category = next((meaning for pattern, meaning in _STATEMENT if re.search(pattern, text)), None)
+    said = peek_text(error, "sqlite_errorname")  # Python 3.11 calls the codes that it does not know 'unknown'
+    return Evidence(category=category, code=said if said and said != "unknown" else name)
 
 
 LIBRARY = Library(

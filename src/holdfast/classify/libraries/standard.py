@@ -3,6 +3,7 @@
 import sys
 from functools import lru_cache
 
+from holdfast.classify.connection import read_tunnel
 from holdfast.classify.credentials import credentials_in
 from holdfast.classify.errnos import name_of_errno, origin_of_errno
 from holdfast.classify.libraries.library import Library
@@ -18,12 +19,13 @@ _OUTPUT_LIMIT = 2048
 
 
 def read_os_error(error: OSError) -> "Found":
-    """The error number; which of the world's failures it is, the number's name decides."""
-    return _of_number(peek_int(error, "errno"))
+    """The error number, whose name decides; http.client has none for a proxy that refused, only the proxy's status."""
+    number = peek_int(error, "errno")
+    return _of_number(number) if number is not None else read_tunnel(error, "Tunnel connection failed: ")
 
 
 @lru_cache(maxsize=512)
-def _of_number(number: int | None) -> Evidence | None:
+def _of_number(number: int) -> Evidence | None:
     name = name_of_errno(number)
     return Evidence(errno=number, origin=origin_of_errno(name)) if name else None
 
@@ -45,10 +47,22 @@ def read_tls(error: OSError) -> "Found":
     return Evidence(category=Category.NETWORK, code=reason if isinstance(reason, str) else None)
 
 
+def read_end_of_file(error: object) -> "Found":
+    """A parser says what it was reading; a connection that was closed (ftplib, multiprocessing) says nothing at all."""
+    return None if text_of(error) else Evidence(category=Category.NETWORK)
+
+
 def read_unicode_error(error: object) -> "Found":
     """A host name that cannot be encoded is a bad URL, not bad data."""
     if peek(error, "encoding") == "idna" or "label empty or too long" in text_of(error):
         return Evidence(category=Category.CONFIGURATION)
+    return None
+
+
+def read_buffer_error(error: object) -> "Found":
+    """The full queue of confluent-kafka, which empties by itself."""
+    if text_of(error) == "Local: Queue full":
+        return Evidence(category=Category.API_TEMPORARY, origin=Origin.MESSAGING, code="_QUEUE_FULL")
     return None
 
 
@@ -63,6 +77,19 @@ def read_http_error(error: object) -> "Found":
     )
 
 
+def read_xmlrpc_status(error: object) -> "Found":
+    """Status, headers and URL of an XML-RPC call that was answered with an HTTP error."""
+    status = status_of(peek(error, "errcode"))
+    if status is None:
+        return None
+    return Evidence(
+        origin=Origin.HTTP,
+        http_status=status,
+        headers=read_headers(peek(error, "headers")),
+        credentials_sent=credentials_in(None, peek(error, "url")),
+    )
+
+
 def read_url_error(error: object) -> "Found":
     """The reason of an URLError, which is another error or a text."""
     reason = peek(error, "reason")
@@ -72,7 +99,7 @@ def read_url_error(error: object) -> "Found":
 def read_process_error(error: object) -> "Found":
     """Exit status and what the process wrote: killed from outside, a temporary failure, or its own words."""
     returncode = peek_int(error, "returncode")
-    if returncode == -9:  # noqa: PLR2004  # SIGKILL comes from the kernel out of memory, or from an operator
+    if returncode == -9:  # SIGKILL comes from the kernel out of memory, or from an operator
         return Evidence(category=Category.SYSTEM, code="SIGKILL")
     if returncode == _EX_TEMPFAIL:
         return Evidence(category=Category.API_TEMPORARY, code="EX_TEMPFAIL")
@@ -85,38 +112,52 @@ def read_process_error(error: object) -> "Found":
 LIBRARY = Library(
     title="Python's standard library",
     origin=Origin.PROGRAM,
+    origins={
+        "http": Origin.HTTP,
+        "socket": Origin.NETWORK,
+        "ssl": Origin.NETWORK,
+        "urllib": Origin.HTTP,
+        "xmlrpc": Origin.HTTP,
+    },
     says={
         Category.NETWORK: (
             "builtins.ConnectionError builtins.TimeoutError asyncio.IncompleteReadError "
-            "asyncio.TimeoutError concurrent.TimeoutError socket.timeout socket.gaierror socket.herror ssl.SSLError "
+            "socket.gaierror socket.herror ssl.SSLError multiprocessing.TimeoutError "
             "http.BadStatusLine http.IncompleteRead http.LineTooLong http.NotConnected http.RemoteDisconnected "
             "http.UnknownProtocol http.UnknownTransferEncoding urllib.ContentTooShortError subprocess.TimeoutExpired "
             "builtins.BlockingIOError builtins.InterruptedError"
         ),
+        Category.API_TEMPORARY: "mailbox.ExternalClashError",
         Category.SYSTEM: (
             "builtins.MemoryError concurrent.BrokenExecutor concurrent.BrokenProcessPool concurrent.BrokenThreadPool "
             "multiprocessing.ProcessError"
         ),
-        Category.NOT_FOUND: "builtins.FileNotFoundError builtins.ProcessLookupError",
+        Category.NOT_FOUND: "builtins.FileNotFoundError builtins.ProcessLookupError mailbox.NoSuchMailboxError",
         Category.ACCESS_DENIED: "builtins.PermissionError",
         Category.INVALID_PARAMETERS: (
             "builtins.FileExistsError builtins.IsADirectoryError builtins.NotADirectoryError "
-            "asyncio.LimitOverrunError getopt.GetoptError argparse.ArgumentError shutil.SameFileError"
+            "asyncio.LimitOverrunError getopt.GetoptError argparse.ArgumentError argparse.ArgumentTypeError "
+            "optparse.OptParseError shutil.SameFileError ipaddress.AddressValueError ipaddress.NetmaskValueError re.error "
+            "re.PatternError calendar.IllegalMonthError calendar.IllegalWeekdayError ctypes.ArgumentError xml.DOMException "
+            "mailbox.NotEmptyError"
         ),
         Category.CONFIGURATION: (
             "builtins.ImportError configparser.Error http.InvalidURL tomllib.TOMLDecodeError "
-            "shutil.SpecialFileError locale.Error zoneinfo.ZoneInfoNotFoundError"
+            "shutil.SpecialFileError shutil.RegistryError locale.Error zoneinfo.ZoneInfoNotFoundError netrc.NetrcParseError"
         ),
         Category.DATA: (
-            "json.JSONDecodeError builtins.EOFError builtins.UnicodeError csv.Error _csv.Error xml.ParseError xml.ExpatError "
-            "xml.SAXException pyexpat.ExpatError zlib.error gzip.BadGzipFile zipfile.BadZipFile zipfile.LargeZipFile "
-            "tarfile.TarError lzma.LZMAError _lzma.LZMAError binascii.Error binascii.Incomplete struct.error _struct.error "
-            "plistlib.InvalidFileException pickle.PickleError _pickle.PickleError email.MessageError "
-            "http.CookieError http.UnimplementedFileMode shutil.ReadError quopri.Error decimal.DecimalException"
+            "json.JSONDecodeError builtins.EOFError builtins.UnicodeError _csv.Error xml.ParseError xml.ExpatError "
+            "xml.SAXException zlib.error gzip.BadGzipFile zipfile.BadZipFile zipfile.LargeZipFile "
+            "tarfile.TarError _lzma.LZMAError binascii.Error binascii.Incomplete struct.error "
+            "plistlib.InvalidFileException _pickle.PickleError email.MessageError email.MessageDefect "
+            "http.CookieError http.UnimplementedFileMode shutil.ReadError decimal.DecimalException "
+            "multiprocessing.BufferTooShort mailbox.FormatError statistics.StatisticsError xmlrpc.ResponseError"
         ),
         Category.AUTHENTICATION: "multiprocessing.AuthenticationError",
     },
     reads={
+        "builtins.EOFError": read_end_of_file,
+        "builtins.BufferError": read_buffer_error,
         "builtins.OSError": read_os_error,
         "builtins.UnicodeError": read_unicode_error,
         "socket.gaierror": read_name_resolution,
@@ -125,6 +166,7 @@ LIBRARY = Library(
         "urllib.HTTPError": read_http_error,
         "urllib.URLError": read_url_error,
         "subprocess.CalledProcessError": read_process_error,
+        "xmlrpc.ProtocolError": read_xmlrpc_status,
     },
     silent=(
         "builtins.Exception builtins.BaseException builtins.ArithmeticError builtins.AssertionError "
@@ -138,7 +180,11 @@ LIBRARY = Library(
         "asyncio.BrokenBarrierError asyncio.CancelledError asyncio.InvalidStateError concurrent.CancelledError "
         "concurrent.Error concurrent.InvalidStateError http.HTTPException http.CannotSendHeader http.CannotSendRequest "
         "http.ImproperConnectionState http.ResponseNotReady subprocess.SubprocessError subprocess.CalledProcessError "
-        "urllib.URLError shutil.Error builtins.NotImplementedError _queue.Empty queue.Empty queue.Full asyncio.QueueEmpty "
-        "asyncio.QueueFull asyncio.SendfileNotAvailableError"
+        "urllib.URLError shutil.Error builtins.NotImplementedError _queue.Empty queue.Full asyncio.QueueEmpty "
+        "asyncio.QueueFull asyncio.SendfileNotAvailableError asyncio.QueueShutDown queue.ShutDown threading.BrokenBarrierError "
+        "builtins.PythonFinalizationError builtins._IncompleteInputError pathlib.UnsupportedOperation copy.Error "
+        "dataclasses.FrozenInstanceError graphlib.CycleError concurrent._RemoteTraceback multiprocessing.RemoteTraceback "
+        "multiprocessing.RemoteError multiprocessing.MaybeEncodingError mailbox.Error xmlrpc.Error xmlrpc.Fault "
+        "pickle._Stop shutil._GiveupOnFastCopy socket._GiveupOnSendfile"
     ),
 )

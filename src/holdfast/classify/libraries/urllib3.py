@@ -18,6 +18,12 @@ def read_reason(error: object) -> "Found":
     return reason if isinstance(reason, BaseException) else None
 
 
+def read_proxy_error(error: object) -> "Found":
+    """What happened on the way to the proxy or was answered by it."""
+    original = peek(error, "original_error")
+    return original if isinstance(original, BaseException) else None
+
+
 def read_response_error(error: object) -> "Found":
     """The status that was answered too often; it stands only in the text."""
     match = re.fullmatch(r"too many (\d{3}) error responses", text_of(error))
@@ -42,6 +48,7 @@ LIBRARY = Library(
     reads={
         "urllib3.MaxRetryError": read_reason,
         "urllib3.ResponseError": read_response_error,
+        "urllib3.ProxyError": read_proxy_error,
         "urllib3.TimeoutError": read_connection,
         "urllib3.ProtocolError": read_connection,
         "urllib3.PoolError": read_connection,

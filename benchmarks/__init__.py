@@ -1,0 +1,1 @@
+"""Speed, as ratios against peers and the raw limit in one interleaved run."""

@@ -1,0 +1,49 @@
+"""Run the benchmarks, print the ratios, and write them to RESULTS.md.
+
+Usage: python -m benchmarks [section ...]; exits with 1 if a promised ratio is missed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import platform
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+SECTIONS = {"imports": "Importing", "classifying": "Judging an error"}
+PEERS = ("tenacity", "httpx")
+
+
+def main(chosen: list[str]) -> int:
+    """Run the chosen sections, or all."""
+    unknown = [name for name in chosen if name not in SECTIONS]
+    if unknown:
+        print(f"no section {', '.join(unknown)}; choose from: {', '.join(SECTIONS)}")
+        return 2
+    lines = ["# Measured", "", f"Python {platform.python_version()}, {', '.join(f'{peer} {version(peer)}' for peer in PEERS)}.",
+             "Medians of per-round ratios in one interleaved run; written by `make bench`."]  # fmt: skip
+    missed = 0
+    for name in chosen or SECTIONS:
+        print(f"{SECTIONS[name]} …", flush=True)
+        results = importlib.import_module(f"benchmarks.{name}").run()
+        lines += ["", f"## {SECTIONS[name]}", "", "| what | time | ratio | against | at most | |", "|---|---|---|---|---|---|"]
+        for result in results:
+            missed += not result.holds
+            bound = "–" if result.bound is None else f"{result.bound:g} ×"
+            verdict = "" if result.bound is None else ("holds" if result.holds else "**missed**")
+            row = f"| {result.what} | {_time(result.seconds)} | {result.ratio:.2f} × | {result.against} | {bound} | {verdict} |"
+            lines.append(row)
+            print(f"  {result.what:55} {_time(result.seconds):>10} {result.ratio:8.2f} × {result.against:20} {bound:>8} {verdict}")
+    if not chosen:
+        Path(__file__).with_name("RESULTS.md").write_text("\n".join(lines) + "\n", "utf-8")
+    return 1 if missed else 0
+
+
+def _time(seconds: float) -> str:
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.2f} µs"
+    return f"{seconds * 1e3:.1f} ms"
+
+
+sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,65 @@
+"""A small server on loopback that fails in the ways servers do."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+import time
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ANSWERS: dict[str, tuple[int, dict[str, str], bytes]] = {
+    "/limited": (429, {"Retry-After": "30"}, b"slow down"),
+    "/maintenance": (503, {"Retry-After": "120"}, b"back soon"),
+    "/broken": (500, {}, b"oops"),
+    "/gone": (410, {}, b"no longer here"),
+    "/private": (403, {}, b"not for you"),
+    "/spent": (403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "42"}, b"API rate limit exceeded"),
+    "/login": (401, {}, b"who are you?"),
+}
+"""Status, headers and body by path."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        path = self.path.partition("?")[0]
+        if path == "/reset":
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.connection.close()
+        elif path == "/stall":
+            time.sleep(1)
+        else:
+            status, headers, body = ANSWERS.get(path, (200, {}, b"fine"))
+            self.send_response(status)
+            for name, value in {**headers, "Content-Length": str(len(body))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the base class calls it so
+        """Say nothing; the tour does the talking."""
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing: the faults are made on purpose."""
+
+
+@contextmanager
+def flaky_server() -> Iterator[str]:
+    """Serve on a free port of loopback for as long as the block runs; gives the base URL."""
+    server = _Server(("127.0.0.1", 0), _Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()

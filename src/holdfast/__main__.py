@@ -1,0 +1,20 @@
+"""The command: ``holdfast``, or ``python -m holdfast``."""
+
+import sys
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run the command line, or say what is missing for it."""
+    try:
+        from holdfast.cli import cli  # noqa: PLC0415  # the core installs nothing, so this may fail
+    except ModuleNotFoundError as error:
+        if error.name not in {"click", "rich"}:
+            raise
+        sys.exit("The command line needs two more packages: pip install 'holdfast[cli]'")
+    cli()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""``holdfast explain``: what Holdfast makes of an error, and how to make it something else."""
+
+import json
+import sys
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from holdfast.classify import default_classifier
+from holdfast.cli.subjects import subject_of
+from holdfast.cli.tracebacks import error_in
+from holdfast.config import configure
+from holdfast.decide.explain import Explanation
+from holdfast.decide.explain import explain as explain_error
+from holdfast.errors import ConfigError
+from holdfast.failure import Category, Evidence
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["explain"]
+
+_LONGEST_INPUT = 1_000_000
+
+
+@click.command()
+@click.argument("words", nargs=-1)
+@click.option(
+    "-H", "--header", "headers", multiple=True, metavar="NAME:VALUE", help="A response header; may be repeated."
+)
+@click.option(
+    "--credentials/--no-credentials", default=None, help="Whether the request carried credentials (decides a 403)."
+)
+@click.option("--config", type=click.Path(dir_okay=False), help="A holdfast.toml with rules of your own.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def explain(
+    words: tuple[str, ...],
+    headers: tuple[str, ...],
+    *,
+    credentials: bool | None,
+    config: str | None,
+    as_json: bool,
+) -> None:
+    r"""Say what an error is, how sure that is, and what a policy does about it.
+
+    WORDS is an HTTP status, a SQLSTATE, an errno name or an API's error code, the name of an exception, or the text of
+    a message. Without WORDS, or with -, a traceback or a log is read from standard input and its last error explained.
+
+    \b
+    Examples:
+      holdfast explain 429 -H 'Retry-After: 120'
+      holdfast explain httpx.ReadTimeout
+      holdfast explain 40P01
+      holdfast explain 'database is locked'
+      python job.py 2>&1 | holdfast explain
+    """
+    try:
+        configure(config)
+    except ConfigError as error:
+        raise click.ClickException(str(error)) from None
+    subject = (
+        _from_input()
+        if words in {(), ("-",)}
+        else subject_of(" ".join(words), _parsed(headers), credentials_sent=credentials)
+    )
+    explained = explain_error(subject, classifier=default_classifier())
+    if as_json:
+        click.echo(json.dumps(_data(explained, subject), ensure_ascii=False, indent=2))
+    else:
+        _show(explained, subject)
+
+
+def _from_input() -> BaseException:
+    if sys.stdin.isatty():
+        message = "say what to explain, or pipe a traceback into it; see holdfast explain --help"
+        raise click.UsageError(message)
+    text = sys.stdin.read(_LONGEST_INPUT)
+    error = error_in(text)
+    if error is not None:
+        return error
+    if not text.strip():
+        message = "standard input is empty: neither a traceback nor a text"
+        raise click.UsageError(message)
+    return Exception(text.strip())
+
+
+def _parsed(headers: tuple[str, ...]) -> dict[str, str]:
+    parsed = {}
+    for header in headers:
+        name, colon, value = header.partition(":")
+        if not colon or not name.strip():
+            message = f"{header!r} is no header; write it as 'Retry-After: 120'"
+            raise click.BadParameter(message, param_hint="--header")
+        parsed[name.strip()] = value.strip()
+    return parsed
+
+
+def _data(explained: Explanation, subject: BaseException | Evidence) -> "dict[str, Any]":
+    return {
+        **explained.failure.to_dict(),
+        "strength": explained.strength.value,
+        "others": [
+            {"category": other.category.value, "rule": other.rule, "strength": other.strength.value}
+            for other in explained.others
+        ],
+        "policy": explained.action,
+        "rule_to_change_it": _rule(explained, subject),
+    }
+
+
+def _show(explained: Explanation, subject: BaseException | Evidence) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    colour = "green" if explained.failure.retryable else "red"
+    for number, line in enumerate(str(explained).splitlines()):
+        shown = Text(line, style="bold" if number == 0 else "")
+        if line.startswith("  verdict"):
+            shown.stylize(colour, 12, 12 + len(explained.failure.category))
+        shown.highlight_regex(r"^  (?:verdict|because|agrees|differs|asked|policy)", "dim")
+        console.print(shown)
+    console.print(Text("\nTo have it judged otherwise, put this into holdfast.toml:", style="dim"))
+    console.print(Text(_rule(explained, subject), style="dim"))
+
+
+def _rule(explained: Explanation, subject: BaseException | Evidence) -> str:
+    """Return the lines of holdfast.toml that would change the verdict, with another category to choose."""
+    failure = explained.failure
+    if isinstance(subject, Evidence):
+        condition = (
+            f"status = {failure.http_status}" if failure.http_status else f"code = {json.dumps(failure.code or '')}"
+        )
+    elif type(subject).__module__ == "builtins" and failure.message:
+        condition = f"text = {json.dumps(failure.message, ensure_ascii=False)}"
+    else:
+        kind = type(subject)
+        condition = f"type = {json.dumps(f'{kind.__module__}.{kind.__qualname__}')}"
+    other = Category.INVALID_PARAMETERS if failure.retryable else Category.API_TEMPORARY
+    return f'[[classify.rules]]\n{condition}\ncategory = "{other}"  # or any other category'

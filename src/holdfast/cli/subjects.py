@@ -1,0 +1,88 @@
+"""What somebody means by ``holdfast explain SOMETHING``: a status, a code, an exception's name, or a text."""
+
+import builtins
+import importlib
+import re
+import sys
+
+from holdfast.classify.codes import CODES
+from holdfast.classify.errnos import ERRNOS
+from holdfast.classify.libraries import FILES
+from holdfast.classify.sqlstates import judge_sqlstate
+from holdfast.failure import Evidence, Origin
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["error_named", "exception_class", "subject_of"]
+
+_NAME = re.compile(r"[A-Za-z_][\w]*(?:\.[A-Za-z_]\w*)*")
+_ERRNO = re.compile(r"\[Errno (-?\d+)\] ([^:]*)")
+
+
+def subject_of(
+    words: str, headers: "Mapping[str, str]", *, credentials_sent: bool | None = None
+) -> BaseException | Evidence:
+    """Return what to judge.
+
+    Args:
+        words: A status ("503"), a SQLSTATE, an errno name, an API error code, an exception's name, or any text.
+        headers: Response headers that go with a status.
+        credentials_sent: Whether the request carried credentials.
+    """
+    low = {name.lower(): value for name, value in headers.items()}
+    if re.fullmatch(r"[1-5]\d\d", words):
+        return Evidence(origin=Origin.HTTP, http_status=int(words), headers=low, credentials_sent=credentials_sent)
+    if re.fullmatch(r"[0-9A-Z]{5}", words) and any(char.isdigit() for char in words) and judge_sqlstate(words):
+        return Evidence(origin=Origin.DB, sqlstate=words)
+    if words in ERRNOS:
+        import errno  # noqa: PLC0415  # one case of several
+
+        return Evidence(errno=getattr(errno, words, None), code=words)
+    if words in CODES:
+        return Evidence(code=words, headers=low)
+    if _NAME.fullmatch(words) and ("." in words or words[0].isupper()):
+        return error_named(words, "")
+    return Exception(words)
+
+
+def error_named(name: str, message: str) -> BaseException:
+    """Return an error of the class of that name, real where the class can be had, made up where not."""
+    kind = exception_class(name)
+    if kind is None:
+        module, _, bare = name.rpartition(".")
+        kind = type(bare, (Exception,), {"__module__": module or "__main__", "__qualname__": bare})
+    found = _ERRNO.match(message)
+    if issubclass(kind, OSError) and found is not None:
+        return kind(int(found[1]), found[2].strip())
+    return _instance(kind, message)
+
+
+def _instance(kind: type[BaseException], message: str) -> BaseException:
+    """Make an instance with a text but without calling the class, whose arguments nobody knows."""
+    body = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__str__": lambda _: message}
+    shown: type[BaseException] = type(kind.__name__, (kind,), body)
+    return shown.__new__(shown)
+
+
+def exception_class(name: str) -> type[BaseException] | None:
+    """Return an exception class by its qualified name, or None.
+
+    Only the standard library and the libraries that Holdfast describes are imported for it: a name may come from a
+    traceback, and a traceback from anywhere.
+    """
+    module, _, bare = name.rpartition(".")
+    if not module:
+        return _if_exception(getattr(builtins, bare, None))
+    package = module.partition(".")[0]
+    if package not in FILES and package not in sys.stdlib_module_names:
+        return None
+    try:
+        return _if_exception(getattr(importlib.import_module(module), bare, None))
+    except Exception:  # noqa: BLE001  # not installed, or broken; the name alone has to do
+        return None
+
+
+def _if_exception(thing: object) -> type[BaseException] | None:
+    return thing if isinstance(thing, type) and issubclass(thing, BaseException) else None

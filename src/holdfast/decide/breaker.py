@@ -1,0 +1,163 @@
+"""The circuit breaker as a pure state machine: it is told what happened and when, and says what is allowed.
+
+Closed, calls pass and are counted. Open, they are refused until a time is over. Half-open, a fixed number of probes
+pass; they close it again or open it anew. The clock is a parameter, and so nothing here waits or reads one.
+"""
+
+from collections import deque
+
+from holdfast.decide.backoff import check_seconds
+from holdfast.errors import ConfigError
+from holdfast.values import Frozen
+
+__all__ = ["Breaker", "BreakerSettings"]
+
+
+class BreakerSettings(Frozen):
+    """When a breaker opens, for how long, and what closes it again.
+
+    Attributes:
+        consecutive: Failures in a row that open it; None for no such limit.
+        failure_rate: Share of failures among the last `window` calls that opens it, above 0 to 1; None for none.
+        window: How many calls the rate looks back on; it is judged only once so many have been made.
+        slow_call: Seconds from which a successful call counts as a failure; None for never.
+        open_for: Seconds it stays open.
+        probes: Calls that may pass half-open; all have to succeed.
+    """
+
+    consecutive: int | None
+    failure_rate: float | None
+    window: int
+    slow_call: float | None
+    open_for: float
+    probes: int
+
+    def __init__(  # a breaker is its settings
+        self,
+        *,
+        consecutive: int | None = 5,
+        failure_rate: float | None = None,
+        window: int = 20,
+        slow_call: float | None = None,
+        open_for: float = 30.0,
+        probes: int = 1,
+    ) -> None:
+        """Check and keep the settings.
+
+        Raises:
+            ConfigError: If one is not valid, or nothing would ever open it.
+        """
+        for name, number in (("consecutive", consecutive), ("window", window), ("probes", probes)):
+            if number is not None and (type(number) is not int or number < 1):
+                message = f"{name} is {number!r}; give a whole number, 1 or more"
+                raise ConfigError(message)
+        if failure_rate is not None and not 0 < failure_rate <= 1:
+            message = f"failure_rate is {failure_rate!r}; give a share above 0 and up to 1"
+            raise ConfigError(message)
+        if consecutive is None and failure_rate is None:
+            message = "a breaker needs consecutive or failure_rate, or nothing would ever open it"
+            raise ConfigError(message)
+        self.__dict__.update(
+            consecutive=consecutive,
+            failure_rate=failure_rate,
+            window=window,
+            slow_call=None if slow_call is None else check_seconds("slow_call", slow_call),
+            open_for=check_seconds("open_for", open_for),
+            probes=probes,
+        )
+
+    @property
+    def plain(self) -> bool:
+        """Whether it counts failures in a row alone, so that a success changes nothing."""
+        return self.failure_rate is None and self.slow_call is None
+
+
+class Breaker:
+    """The state of one breaker. Not thread-safe by itself; whoever shares it holds a lock for all but `closed`.
+
+    Attributes:
+        state: ``"closed"``, ``"open"`` or ``"half_open"``.
+        reason: What made it open.
+        until: When an open one lets probes pass; infinite for one that was opened by hand.
+    """
+
+    __slots__ = ("_out", "_passed", "failures", "outcomes", "reason", "settings", "state", "until")
+
+    def __init__(self, settings: BreakerSettings) -> None:
+        """Begin closed."""
+        self.settings = settings
+        self.state = "closed"
+        self.reason = ""
+        self.until = 0.0
+        self.failures = 0
+        self.outcomes: deque[bool] = deque(maxlen=settings.window)
+        self._out = 0
+        self._passed = 0
+
+    @property
+    def closed(self) -> bool:
+        """Whether calls pass freely."""
+        return self.state == "closed"
+
+    def permit(self, now: float) -> bool:
+        """Tell whether a call may pass; half-open, so many may as there are probes left."""
+        if self.state == "open" and now >= self.until:
+            self.state, self._out, self._passed = "half_open", 0, 0
+        if self.state == "half_open":
+            if self._out + self._passed >= self.settings.probes:
+                return False
+            self._out += 1
+            return True
+        return self.state == "closed"
+
+    def succeeded(self, now: float, seconds: float = 0.0) -> None:
+        """Count a success; one that was too slow counts as a failure."""
+        if self.settings.slow_call is not None and seconds >= self.settings.slow_call:
+            self.failed(now, "slow calls")
+            return
+        if self.state == "half_open":
+            self._out -= 1
+            self._passed += 1
+            if self._passed >= self.settings.probes:
+                self.close()
+        elif self.state == "closed":
+            self.failures = 0
+            self.outcomes.append(True)
+
+    def failed(self, now: float, what: str = "failures") -> None:
+        """Count a failure; it may open the breaker."""
+        if self.state == "half_open":
+            self.open(now, f"a probe failed ({what})")
+        elif self.state == "closed":
+            self.failures += 1
+            self.outcomes.append(False)
+            limit, rate = self.settings.consecutive, self.settings.failure_rate
+            if limit is not None and self.failures >= limit:
+                self.open(now, f"{self.failures} {what} in a row")
+            elif rate is not None and len(self.outcomes) == self.settings.window:
+                share = self.outcomes.count(False) / len(self.outcomes)
+                if share >= rate:
+                    self.open(now, f"{share:.0%} {what} in the last {len(self.outcomes)} calls")
+
+    def withdrawn(self) -> None:
+        """Give a permit back: the call was cancelled and says nothing."""
+        if self.state == "half_open":
+            self._out = max(0, self._out - 1)
+
+    def open(self, now: float, reason: str = "by hand", seconds: float | None = None) -> None:
+        """Refuse calls from now on.
+
+        Args:
+            now: The time.
+            reason: Why.
+            seconds: For how long; by default as the settings say.
+        """
+        self.state, self.reason = "open", reason
+        self.until = now + (self.settings.open_for if seconds is None else seconds)
+        self.failures = 0
+        self.outcomes.clear()
+
+    def close(self) -> None:
+        """Let calls pass freely."""
+        self.state, self.reason, self.failures = "closed", "", 0
+        self.outcomes.clear()

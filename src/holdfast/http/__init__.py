@@ -1,0 +1,1 @@
+"""HTTP clients with Holdfast's judgement."""

@@ -1,0 +1,53 @@
+"""A policy as urllib3's `Retry`, for requests and urllib3: ``HTTPAdapter(max_retries=as_urllib3_retry(policy))``."""
+
+from typing import Any
+
+import urllib3
+
+from holdfast import clock
+from holdfast.classify.statuses import meaning_of_status
+from holdfast.decide.policy import RetryPolicy
+
+__all__ = ["PolicyRetry", "as_urllib3_retry"]
+
+_RETRYABLE_STATUSES = frozenset(
+    status for status in range(400, 600) if (category := meaning_of_status(status)) is not None and category.retryable
+)
+
+
+class PolicyRetry(urllib3.Retry):
+    """urllib3's `Retry` with a policy's waits; the server's Retry-After comes first, as it does there."""
+
+    policy: RetryPolicy
+
+    def new(self, **changes: Any) -> "PolicyRetry":
+        """Return the next state, with the policy kept."""
+        following = super().new(**changes)
+        following.policy = self.policy
+        return following
+
+    def get_backoff_time(self) -> float:
+        """Return the seconds to wait before the next attempt."""
+        failed = len(self.history)
+        return self.policy.get_delay(failed, chance=clock.chance) if failed else 0.0
+
+
+def as_urllib3_retry(policy: RetryPolicy, **settings: Any) -> PolicyRetry:
+    """Return a policy as urllib3's `Retry`: attempts, waits, and the statuses that the classifier calls retryable.
+
+    Methods are those that urllib3 calls idempotent. `retry_on`, deadline and overrides have no counterpart there.
+
+    Args:
+        policy: Its attempts and waits are used.
+        settings: Further settings of urllib3's `Retry`.
+    """
+    given = {
+        "total": policy.max_attempts - 1,
+        "status_forcelist": _RETRYABLE_STATUSES,
+        "respect_retry_after_header": True,
+        "raise_on_status": False,
+        **settings,
+    }
+    retry = PolicyRetry(**given)
+    retry.policy = policy
+    return retry

@@ -1,0 +1,1 @@
+"""Record: what happened, told to whoever listens."""

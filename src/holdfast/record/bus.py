@@ -1,0 +1,52 @@
+"""The bus: events go to subscribers, and a subscriber that raises is logged, no more."""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from holdfast.record.events import Event
+
+    Handler = Callable[[Any], object]
+
+__all__ = ["has_subscribers", "publish", "subscribe"]
+
+_handlers: "tuple[tuple[tuple[type[Event], ...], Handler], ...]" = ()
+
+
+def subscribe(handler: "Handler", *kinds: "type[Event]") -> "Callable[[], None]":
+    """Have a function called with events.
+
+    Args:
+        handler: Called in the thread in which the event happens; it should be quick.
+        kinds: The event classes to be told of; none for all.
+
+    Returns:
+        A function that ends the subscription.
+    """
+    global _handlers  # noqa: PLW0603  # replaced as a whole, so that a publisher never sees half a change
+    entry = (kinds, handler)
+    _handlers = (*_handlers, entry)
+
+    def unsubscribe() -> None:
+        global _handlers  # noqa: PLW0603  # the same
+        _handlers = tuple(each for each in _handlers if each is not entry)
+
+    return unsubscribe
+
+
+def has_subscribers() -> bool:
+    """Tell whether anybody listens; events nobody hears need not be made."""
+    return bool(_handlers)
+
+
+def publish(event: "Event") -> None:
+    """Tell the subscribers. What one of them raises is logged and stops nobody."""
+    for kinds, handler in _handlers:
+        if not kinds or isinstance(event, kinds):
+            try:
+                handler(event)
+            except Exception:
+                import logging  # noqa: PLC0415  # only a broken subscriber needs it
+
+                logging.getLogger("holdfast").exception("a subscriber failed on %s", type(event).__name__)

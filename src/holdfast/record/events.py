@@ -1,0 +1,140 @@
+"""What happens to calls and resources, as values that subscribers get."""
+
+from dataclasses import dataclass
+
+from holdfast.failure import Failure
+
+__all__ = [
+    "AttemptFailed",
+    "BreakerClosed",
+    "BreakerHalfOpened",
+    "BreakerOpened",
+    "BudgetExhausted",
+    "Event",
+    "GaveUp",
+    "Recovered",
+    "Retrying",
+]
+
+
+@dataclass(frozen=True)
+class Event:
+    """Base of all events."""
+
+
+@dataclass(frozen=True)
+class AttemptFailed(Event):
+    """An attempt failed; what comes of it is told next.
+
+    Attributes:
+        name: What was called.
+        attempt: Number of the attempt, from 1.
+        max_attempts: Calls that the policy allows in all.
+        failure: What happened.
+    """
+
+    name: str
+    attempt: int
+    max_attempts: int
+    failure: Failure
+
+
+@dataclass(frozen=True)
+class Retrying(Event):
+    """Another attempt follows after a wait.
+
+    Attributes:
+        name: What is called.
+        attempt: Number of the attempt that failed.
+        max_attempts: Calls that the policy allows in all.
+        delay: Seconds until the next one.
+        failure: What happened.
+    """
+
+    name: str
+    attempt: int
+    max_attempts: int
+    delay: float
+    failure: Failure
+
+
+@dataclass(frozen=True)
+class GaveUp(Event):
+    """No further attempt is made.
+
+    Attributes:
+        name: What was called.
+        attempts: How many attempts were made.
+        elapsed: Seconds from the first attempt's end to the last one's.
+        reason: Why no more: exhausted, permanent, deadline, deferred, nested, off, budget.
+        failure: The last failure.
+    """
+
+    name: str
+    attempts: int
+    elapsed: float
+    reason: str
+    failure: Failure
+
+
+@dataclass(frozen=True)
+class Recovered(Event):
+    """An attempt succeeded after others had failed.
+
+    Attributes:
+        name: What was called.
+        attempts: How many attempts were made, the successful one included.
+        elapsed: Seconds from the first failure to the success.
+    """
+
+    name: str
+    attempts: int
+    elapsed: float
+
+
+@dataclass(frozen=True)
+class BreakerOpened(Event):
+    """A resource is left alone for a while.
+
+    Attributes:
+        resource: Its name.
+        reason: What made the breaker open.
+        seconds: How long it stays open.
+    """
+
+    resource: str
+    reason: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class BreakerHalfOpened(Event):
+    """A resource is tried again with a few calls.
+
+    Attributes:
+        resource: Its name.
+    """
+
+    resource: str
+
+
+@dataclass(frozen=True)
+class BreakerClosed(Event):
+    """A resource is well again.
+
+    Attributes:
+        resource: Its name.
+    """
+
+    resource: str
+
+
+@dataclass(frozen=True)
+class BudgetExhausted(Event):
+    """A resource's retry budget is used up: calls are made, retries are not.
+
+    Attributes:
+        resource: Its name.
+    """
+
+    resource: str

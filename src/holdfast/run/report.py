@@ -1,0 +1,104 @@
+"""What an error carries when a retry gave up on it: every attempt, and why there is no other."""
+
+from itertools import count
+
+from holdfast.redact import redact
+from holdfast.values import Frozen
+
+__all__ = ["MARKS", "Attempt", "Report", "attach", "report_of"]
+
+_NOTE = "holdfast: "
+
+
+class Attempt(Frozen):
+    """One failed attempt.
+
+    Attributes:
+        number: From 1.
+        exception_name: Class of what was raised.
+        message: Its text, redacted and capped.
+        waited: Seconds that were waited before the next attempt; None after the last.
+    """
+
+    number: int
+    exception_name: str
+    message: str
+    waited: float | None
+
+    def __init__(self, number: int, exception_name: str, message: str, waited: float | None) -> None:
+        """Keep the fields."""
+        self.__dict__.update(number=number, exception_name=exception_name, message=message, waited=waited)
+
+
+class Report(Frozen):
+    """How a call ended; on the error it raised as ``error.__holdfast__``.
+
+    Attributes:
+        attempts: The failed attempts.
+        elapsed: Seconds from the first failure to the last.
+        reason: Why no other attempt: ``exhausted``, ``permanent``, ``deadline``, ``deferred`` (the other side asks for
+            a longer wait than can be slept through), ``nested`` (an inner retry gave up already), ``off``, ``budget``.
+        retry_at: With ``deferred``: when to come back, in seconds since the epoch.
+        serial: Which of this process's reports it is.
+    """
+
+    attempts: tuple[Attempt, ...]
+    elapsed: float
+    reason: str
+    retry_at: float | None
+    serial: int
+
+    def __init__(
+        self, attempts: tuple[Attempt, ...], elapsed: float, reason: str, retry_at: float | None, serial: int
+    ) -> None:
+        """Keep the fields."""
+        self.__dict__.update(attempts=attempts, elapsed=elapsed, reason=reason, retry_at=retry_at, serial=serial)
+
+
+class _Marks:
+    """Numbers the reports, so that an outer loop can tell an inner one's from one that is left from before."""
+
+    __slots__ = ("_count", "last")
+
+    def __init__(self) -> None:
+        self._count = count(1)
+        self.last = 0
+
+    def next(self) -> int:
+        self.last = next(self._count)
+        return self.last
+
+
+MARKS = _Marks()
+
+
+def report_of(error: BaseException) -> Report | None:
+    """Return the report that a retry left on an error, or None."""
+    report = getattr(error, "__holdfast__", None)
+    return report if isinstance(report, Report) else None
+
+
+def attach(error: BaseException, report: Report) -> None:
+    """Put a report and its notes on an error; an error that takes none is left as it is."""
+    try:
+        notes = [note for note in getattr(error, "__notes__", ()) if not str(note).startswith(_NOTE)]
+        error.__holdfast__ = report  # type: ignore[attr-defined]  # an attribute of ours on a foreign object
+        error.__notes__ = [*notes, *_notes(report)]
+    except Exception:  # noqa: BLE001, S110  # slots, or a class that guards its attributes; the error itself matters more
+        pass
+
+
+def _notes(report: Report) -> list[str]:
+    lines = []
+    for attempt in report.attempts[:-1]:
+        waited = "" if attempt.waited is None else f", then waited {attempt.waited:.3g} s"
+        lines.append(f"{_NOTE}attempt {attempt.number}: {attempt.exception_name}: {attempt.message}{waited}")
+    number = len(report.attempts)
+    tries = "1 attempt" if number == 1 else f"{number} attempts"
+    lines.append(f"{_NOTE}gave up after {tries} in {report.elapsed:.3g} s: {report.reason}")
+    return lines
+
+
+def attempt_of(number: int, name: str, text: str, waited: float | None) -> Attempt:
+    """Return an attempt with its text made safe to keep."""
+    return Attempt(number, name, redact(text), waited)

@@ -1,0 +1,209 @@
+"""Named resources in use: breaker, retry budget and concurrency limit for everything that calls one of them.
+
+A resource never makes callers queue: closed, its breaker is read without a lock, and what is not allowed is refused at
+once.
+"""
+
+from _thread import allocate_lock  # what threading hands out, without its import
+
+from holdfast import clock
+from holdfast.decide.breaker import Breaker, BreakerSettings
+from holdfast.decide.budget import Budget
+from holdfast.errors import BreakerOpenError, ConcurrencyLimitError, ConfigError
+from holdfast.record.bus import has_subscribers, publish
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Self, TypeVar
+
+    T = TypeVar("T")
+
+__all__ = ["Resource", "resource"]
+
+
+class Resource:
+    """What calls of one resource share.
+
+    Use it through a policy (``RetryPolicy(resource="api.example.com")``), or alone as a context manager around a call:
+    ``with hf.resource("api.example.com"): …``.
+
+    Args:
+        name: Its name; by custom the host.
+        breaker: When to leave it alone.
+        budget: How many retries it may cost.
+        max_concurrency: Calls that may run at once; one more is refused with `ConcurrencyLimitError`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        breaker: BreakerSettings | None = None,
+        budget: Budget | None = None,
+        max_concurrency: int | None = None,
+    ) -> None:
+        """Begin with a closed breaker and a full budget."""
+        if max_concurrency is not None and (type(max_concurrency) is not int or max_concurrency < 1):
+            message = f"max_concurrency is {max_concurrency!r}; give a whole number, 1 or more"
+            raise ConfigError(message)
+        self.name = name
+        self.breaker = Breaker(breaker) if breaker is not None else None
+        self.budget = budget
+        self.max_concurrency = max_concurrency
+        self.running = 0
+        self._lock = allocate_lock()
+
+    def enter(self) -> None:
+        """Ask for a call.
+
+        Raises:
+            BreakerOpenError: If the resource is left alone at the moment.
+            ConcurrencyLimitError: If too many calls are running.
+        """
+        breaker = self.breaker
+        if breaker is not None and breaker.state != "closed":
+            self._enter_guarded(breaker)
+        if self.max_concurrency is not None:
+            with self._lock:
+                full = self.running >= self.max_concurrency
+                self.running += not full
+            if full:
+                self.withdrawn(entered=False)
+                message = f"{self.name}: {self.max_concurrency} calls are running already"
+                raise ConcurrencyLimitError(message)
+
+    def succeeded(self, seconds: float = 0.0) -> None:
+        """Tell that a call succeeded."""
+        if self.max_concurrency is not None:
+            self._leave()
+        breaker = self.breaker
+        if breaker is None:
+            return
+        settings = breaker.settings
+        if breaker.state == "closed" and settings.slow_call is None:
+            if breaker.failures:
+                breaker.failures = 0
+            if settings.failure_rate is not None:
+                breaker.outcomes.append(True)  # a single append needs no lock
+        else:
+            self._changing(lambda: breaker.succeeded(clock.monotonic(), seconds))
+
+    def failed(self) -> None:
+        """Tell that a call failed."""
+        if self.max_concurrency is not None:
+            self._leave()
+        breaker = self.breaker
+        if breaker is not None:
+            self._changing(lambda: breaker.failed(clock.monotonic()))
+
+    def withdrawn(self, *, entered: bool = True) -> None:
+        """Tell that a call was cancelled: neither success nor failure, and its permit is given back."""
+        if self.max_concurrency is not None and entered:
+            self._leave()
+        if self.breaker is not None:
+            with self._lock:
+                self.breaker.withdrawn()
+
+    def pay_for_retry(self) -> bool:
+        """Take one retry from the budget; False if none is left."""
+        if self.budget is None:
+            return True
+        with self._lock:
+            paid = self.budget.take(clock.monotonic())
+        if not paid and has_subscribers():
+            from holdfast.record.events import BudgetExhausted  # noqa: PLC0415  # only subscribers need it
+
+            publish(BudgetExhausted(self.name))
+        return paid
+
+    def open(self, seconds: float | None = None) -> None:
+        """Leave the resource alone by hand, for so many seconds or until `close`."""
+        breaker = self._needed()
+        self._changing(lambda: breaker.open(clock.monotonic(), seconds=float("inf") if seconds is None else seconds))
+
+    def close(self) -> None:
+        """Let calls pass again by hand."""
+        self._changing(self._needed().close)
+
+    def _needed(self) -> Breaker:
+        if self.breaker is None:
+            message = f"{self.name} has no breaker"
+            raise ConfigError(message)
+        return self.breaker
+
+    def _leave(self) -> None:
+        with self._lock:
+            self.running -= 1
+
+    def _enter_guarded(self, breaker: Breaker) -> None:
+        now = clock.monotonic()
+        permitted = self._changing(lambda: breaker.permit(now))
+        if not permitted:
+            wait = max(0.0, breaker.until - now)
+            message = f"{self.name}: not called, the breaker is {breaker.state.replace('_', '-')}"
+            known = breaker.state == "open" and wait < float("inf")
+            raise BreakerOpenError(message, retry_after=wait if known else None)
+
+    def _changing(self, change: "Callable[[], T]") -> "T":
+        """Change the breaker under the lock, and tell of a transition."""
+        breaker = self._needed()
+        with self._lock:
+            before = breaker.state
+            result = change()
+            after, reason, until = breaker.state, breaker.reason, breaker.until
+        if before != after and has_subscribers():
+            _publish_transition(self.name, after, reason, until - clock.monotonic())
+        return result
+
+    def __enter__(self) -> "Self":
+        """Ask for a call."""
+        self.enter()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
+        """Tell how it went; what is no Exception is neither success nor failure."""
+        if error is None:
+            self.succeeded()
+        elif isinstance(error, Exception):
+            self.failed()
+        else:
+            self.withdrawn()
+
+
+def _publish_transition(name: str, state: str, reason: str, seconds: float) -> None:
+    from holdfast.record import events  # noqa: PLC0415  # only subscribers need them
+
+    if state == "open":
+        publish(events.BreakerOpened(name, reason, seconds))
+    elif state == "half_open":
+        publish(events.BreakerHalfOpened(name))
+    else:
+        publish(events.BreakerClosed(name))
+
+
+_resources: dict[str, Resource] = {}
+_registering = allocate_lock()
+
+
+def resource(
+    name: str,
+    *,
+    breaker: BreakerSettings | None = None,
+    budget: Budget | None = None,
+    max_concurrency: int | None = None,
+) -> Resource:
+    """Return the resource of that name, made at the first call with the settings given then.
+
+    Raises:
+        ConfigError: If it exists already and settings are given again.
+    """
+    with _registering:
+        known = _resources.get(name)
+        given = breaker is not None or budget is not None or max_concurrency is not None
+        if known is None:
+            known = _resources[name] = Resource(name, breaker=breaker, budget=budget, max_concurrency=max_concurrency)
+        elif given:
+            message = f"resource {name!r} exists already; give its settings where it is first named"
+            raise ConfigError(message)
+        return known

@@ -1,0 +1,79 @@
+"""Whether two steps fit: what one says it returns against what the next says it takes."""
+
+import inspect
+import types
+import typing
+from itertools import pairwise
+
+from holdfast.errors import ConfigError
+from holdfast.run.loops import name_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+__all__ = ["check_fit"]
+
+
+def check_fit(steps: "Sequence[Callable[..., Any]]") -> None:
+    """Check that each step can take what the one before returns, as far as annotations tell.
+
+    Raises:
+        ConfigError: If they cannot; the message names both steps and both types.
+    """
+    for one, other in pairwise(steps):
+        returned, taken = _returned(one), _taken(other)
+        if returned is not None and taken is not None and not _fits(returned, taken):
+            gives, wants = f"{name_of(one)} returns {_shown(returned)}", f"{name_of(other)}, takes {_shown(taken)}"
+            message = f"{gives}, but the step after it, {wants}"
+            raise ConfigError(message)
+
+
+def _hints(function: object) -> "dict[str, Any]":
+    try:
+        return typing.get_type_hints(inspect.unwrap(function))  # type: ignore[arg-type]  # any callable
+    except Exception:  # noqa: BLE001  # names that cannot be resolved, built-ins, objects: nothing is known then
+        return {}
+
+
+def _returned(step: object) -> object:
+    hint = _hints(step).get("return")
+    return type(None) if hint is None and "return" in _hints(step) else hint
+
+
+def _taken(step: object) -> object:
+    try:
+        names = list(inspect.signature(step).parameters)  # type: ignore[arg-type]  # any callable
+    except (TypeError, ValueError):
+        return None
+    return _hints(step).get(names[0]) if names else None
+
+
+def _fits(returned: object, taken: object) -> bool:
+    """Tell whether a type can be taken for another; what is not plain is trusted."""
+    if returned is typing.Any or taken is typing.Any or taken is object:
+        return True
+    options = typing.get_args(taken) if _is_union(taken) else (taken,)
+    given = typing.get_args(returned) if _is_union(returned) else (returned,)
+    return any(_one_fits(one, other) for one in given for other in options)
+
+
+def _is_union(hint: object) -> bool:
+    return typing.get_origin(hint) in {typing.Union, types.UnionType}
+
+
+def _one_fits(returned: object, taken: object) -> bool:
+    one, other = typing.get_origin(returned) or returned, typing.get_origin(taken) or taken
+    if not isinstance(one, type) or not isinstance(other, type) or getattr(other, "_is_protocol", False):
+        return True
+    if other is float and one is int:
+        return True
+    try:
+        return issubclass(one, other) or issubclass(other, one)
+    except TypeError:
+        return True
+
+
+def _shown(hint: object) -> str:
+    return hint.__name__ if isinstance(hint, type) and not typing.get_args(hint) else str(hint)

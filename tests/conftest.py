@@ -1,0 +1,29 @@
+"""What all tests share: hypothesis profiles, and programs of the system that a test may need."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("soak", deadline=None, max_examples=20_000, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+def pytest_configure(config):
+    config.addinivalue_line(
+        "markers", "needs(program): skipped by name where the program is missing; fails under CI=true"
+    )
+
+
+def pytest_runtest_setup(item):
+    for mark in item.iter_markers("needs"):
+        for program in mark.args:
+            if shutil.which(program) is None:
+                reason = f"{program} is not installed on this machine"
+                if os.environ.get("CI") == "true":
+                    pytest.fail(reason)
+                pytest.skip(reason)

@@ -1,0 +1,329 @@
+"""The order of evidence, and errors that are built to mislead."""
+
+import asyncio
+import errno
+import sys
+import time
+
+import pytest
+
+from holdfast import Category, Classifier, Evidence, Rule, Strength, classify
+from holdfast.errors import ConfigError, NetworkError, ResourceNotFoundError
+
+
+class Vendor(Exception):
+    pass
+
+
+def chained(outer, *, cause=None, context=None):
+    if cause is not None:
+        outer.__cause__ = cause
+    outer.__context__ = context
+    return outer
+
+
+class TestOrder:
+    def test_own_rules_come_first(self):
+        judge = Classifier([Rule(category="data", type=TimeoutError)])
+
+        assert judge.classify(TimeoutError()).category == "data"
+        assert judge.classify(TimeoutError()).rule == "rule: type TimeoutError"
+        assert judge.classify(ConnectionResetError(errno.ECONNRESET, "x")).category == "network"
+
+    def test_own_types_before_text(self):
+        assert classify(NetworkError("404 not found")).category == "network"
+
+    def test_a_stated_category_before_the_library(self):
+        class Mine(ConnectionError):
+            holdfast_category = "quota_exhausted"
+            retry_after = 30
+
+        failure = classify(Mine("x"))
+        assert (failure.category, failure.retryable, failure.retry_after) == ("quota_exhausted", False, 30)
+
+    def test_a_stated_category_that_is_none_says_nothing(self):
+        class Mine(ConnectionError):
+            holdfast_category = "cosmic rays"
+
+        assert classify(Mine("x")).category == "network"
+
+    def test_types_before_text(self):
+        assert classify(TimeoutError("404 not found")).category == "network"
+
+    def test_a_typed_cause_before_the_words_of_the_error(self):
+        assert classify(chained(RuntimeError("invalid parameter"), cause=TimeoutError())).category == "network"
+
+    def test_words_of_the_error_before_its_context(self):
+        assert classify(chained(RuntimeError("quota exceeded"), context=TimeoutError())).category == "quota_exhausted"
+
+    def test_the_context_counts_for_an_unknown_error(self):
+        failure = classify(chained(RuntimeError("oops"), context=TimeoutError()))
+        assert (failure.category, failure.rule) == ("network", "context: builtins.TimeoutError")
+
+    def test_a_suppressed_context_does_not(self):
+        try:
+            try:
+                raise TimeoutError
+            except TimeoutError:
+                raise RuntimeError("oops") from None
+        except RuntimeError as error:
+            assert classify(error).category == "unknown"
+
+    def test_the_permanent_reading_of_a_text_wins_and_both_are_shown(self):
+        """C13."""
+        readings = list(Classifier().readings(Exception("Invalid parameter: timeout must be > 0")))
+
+        assert [reading.category for reading in readings] == ["invalid_parameters", "network"]
+        assert all(reading.strength is Strength.TEXT for reading in readings)
+
+    def test_unknown_is_not_retried(self):
+        failure = classify(Vendor("gremlins"))
+        assert (failure.category, failure.retryable, failure.rule) == ("unknown", False, "nothing matched")
+
+
+class TestGroups:
+    def test_the_worst_leaf_decides(self):
+        group = ExceptionGroup(
+            "several", [TimeoutError(), ExceptionGroup("inner", [ResourceNotFoundError("x"), NetworkError("y")])]
+        )
+        assert classify(group).category == "not_found"
+
+    def test_all_retryable_is_retryable(self):
+        assert classify(ExceptionGroup("several", [TimeoutError(), NetworkError("y")])).retryable
+
+    def test_an_unknown_leaf_is_worse_than_a_retryable_one(self):
+        assert not classify(ExceptionGroup("several", [TimeoutError(), Vendor("?")])).retryable
+
+    def test_a_group_as_cause(self):
+        assert classify(chained(RuntimeError("x"), cause=ExceptionGroup("g", [TimeoutError()]))).category == "network"
+        assert (
+            classify(
+                chained(RuntimeError("x"), cause=ExceptionGroup("g", [TimeoutError(), ValueError("bad")]))
+            ).retryable
+            is False
+        )
+
+    def test_a_thousand_leaves_in_bounded_time(self):
+        group = ExceptionGroup("many", [TimeoutError(str(number)) for number in range(1000)])
+        start = time.perf_counter()
+        assert classify(group).category == "network"
+        assert time.perf_counter() - start < 2
+
+    def test_a_deep_nest(self):
+        group = ExceptionGroup("0", [TimeoutError()])
+        for _ in range(500):
+            group = ExceptionGroup("n", [group])
+        assert classify(group).category == "network"
+
+
+class TestControlFlow:
+    @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(1), GeneratorExit(), asyncio.CancelledError()])
+    def test_passes_through_as_unknown(self, error):
+        failure = classify(error)
+        assert (failure.category, failure.retryable) == ("unknown", False)
+
+
+class Unprintable(Exception):
+    def __str__(self):
+        raise RuntimeError("no")
+
+
+class NoText(Exception):
+    def __str__(self):
+        return 42
+
+
+class Lying(Exception):
+    pass
+
+
+Lying.__module__ = 42
+
+
+class Raising(Exception):
+    @property
+    def holdfast_category(self):
+        raise RuntimeError("no")
+
+    @property
+    def retry_after(self):
+        raise RuntimeError("no")
+
+    @property
+    def response(self):
+        raise RuntimeError("no")
+
+    errno = sqlstate = code = status_code = status = response
+
+
+class Pretender(Exception):
+    """Claims to be requests' HTTPError."""
+
+
+Pretender.__module__ = "requests.exceptions"
+Pretender.__name__ = Pretender.__qualname__ = "HTTPError"
+
+
+class TestBadInput:
+    """Pitfalls 14, 33-36: always a Failure."""
+
+    @pytest.mark.parametrize(
+        "error",
+        [
+            Unprintable(),
+            NoText(),
+            Lying("x"),
+            Raising("x"),
+            Pretender("x"),
+            Exception("x" * 10_000_000),
+            Exception("\x00\ud800\udfff"),
+            Exception(b"\xff\xfe"),
+            Exception(),
+            OSError(),
+            OSError("text only"),
+            OSError(-5, "odd"),
+            OSError(2**40, "odd"),
+            OSError("ENOENT", "text for a number"),
+            UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad"),
+        ],
+        ids=lambda error: type(error).__name__,
+    )
+    def test_always_a_failure(self, error):
+        start = time.perf_counter()
+        failure = classify(error)
+        assert time.perf_counter() - start < 1
+        assert len(failure.message) <= 4200
+        failure.to_json().encode()
+        assert failure.fingerprint
+
+    def test_cyclic_causes(self):
+        one, other = Vendor("one"), Vendor("other")
+        one.__cause__, other.__cause__ = other, one
+        assert classify(one).category == "unknown"
+        one.__context__ = other
+        other.__context__ = one
+        assert classify(one).category == "unknown"
+        self_caused = Vendor("x")
+        self_caused.__cause__ = self_caused
+        assert classify(self_caused).category == "unknown"
+
+    def test_a_very_long_chain(self):
+        error = Vendor("0")
+        for number in range(100_000):
+            error = chained(Vendor(str(number)), cause=error)
+        assert classify(error).category == "unknown"
+        while error.__cause__ is not None:  # taken apart by hand, or its destruction recurses too deep
+            error.__cause__, error = None, error.__cause__
+
+    def test_errors_that_wrap_each_other(self):
+        import urllib.error
+
+        one = urllib.error.URLError("x")
+        one.reason = one
+        assert classify(one).category == "unknown"
+
+    def test_a_class_made_anew_every_time_leaves_no_memory_behind(self):
+        judge = Classifier()
+        for number in range(3000):
+            judge.classify(type(f"Made{number}", (Exception,), {})("x"))
+        assert len(judge._known) <= 2048
+
+    def test_our_own_file_cannot_be_read(self, monkeypatch):
+        """Out of file descriptors, the knowledge of a library cannot be loaded; the standard library's still serves."""
+        from holdfast.classify import libraries
+
+        class Timeout(TimeoutError):
+            pass
+
+        Timeout.__module__ = "requests.exceptions"
+
+        def refuse(*args):
+            raise OSError(errno.EMFILE, "Too many open files")
+
+        judge = Classifier()
+        with monkeypatch.context() as patch:
+            patch.setattr(libraries, "_entries", refuse)
+            assert judge.classify(Timeout("x")).rule == "builtins.TimeoutError"
+            assert not judge._known
+        assert judge.classify(Timeout("x")).rule == "requests.Timeout"
+
+
+class TestTheCallablePackage:
+    def test_the_package_is_the_function_in_every_order_of_imports(self):
+        import subprocess
+
+        for code in (
+            "import holdfast; holdfast.classify(ValueError())",
+            "import holdfast.classify.retry_after, holdfast; holdfast.classify(ValueError())",
+            "from holdfast import explain, classify; classify(ValueError())",
+            "from holdfast.classify import classify; classify(ValueError())",
+            "import holdfast; holdfast.explain(ValueError()); holdfast.classify(ValueError())",
+        ):
+            subprocess.run([sys.executable, "-c", code], check=True)
+
+    def test_an_unknown_name_is_an_attribute_error(self):
+        import holdfast
+
+        with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+            _ = holdfast.nothing
+        assert "classify" in dir(holdfast)
+
+
+class TestRules:
+    @pytest.mark.parametrize(
+        ("rule", "matching", "other"),
+        [
+            (Rule(category="data", type=KeyError), KeyError("x"), ValueError("x")),
+            (Rule(category="data", type=(KeyError, "builtins.IndexError")), IndexError("x"), ValueError("x")),
+            (Rule(category="data", type="builtins.LookupError"), KeyError("x"), ValueError("x")),
+            (Rule(category="data", status=418), Evidence(http_status=418), Evidence(http_status=404)),
+            (Rule(category="data", status=(418, 420)), Evidence(http_status=420), Evidence(http_status=404)),
+            (Rule(category="data", code="E77"), Evidence(code="E77"), Evidence(code="E7")),
+            (
+                Rule(category="data", code="ECONNRESET"),
+                ConnectionResetError(errno.ECONNRESET, "x"),
+                OSError(errno.EPIPE, "x"),
+            ),
+            (Rule(category="data", code="40001"), Evidence(sqlstate="40001"), Evidence(sqlstate="40P01")),
+            (Rule(category="data", text="night shift"), Exception("the Night Shift began"), Exception("nightshift")),
+            (Rule(category="data", predicate=lambda error: "odd" in str(error)), Exception("odd"), Exception("even")),
+            (Rule(category="data", type=ValueError, text="odd"), ValueError("odd"), ValueError("even")),
+        ],
+    )
+    def test_conditions(self, rule, matching, other):
+        judge = Classifier([rule])
+
+        assert judge.classify(matching).category == "data"
+        assert judge.classify(matching).rule == f"rule: {rule.name}"
+        assert judge.classify(other).category != "data"
+
+    def test_verdict_with_hint_and_retryable(self):
+        rule = Rule(category=Category.ACCESS_DENIED, name="warming up", type=Vendor, retryable=True, retry_after=2)
+        failure = Classifier([rule]).classify(Vendor("x"))
+
+        assert (failure.category, failure.retryable, failure.retry_after) == ("access_denied", True, 2)
+        assert failure.rule == "rule: warming up"
+
+    def test_a_rule_reaches_the_causes(self):
+        judge = Classifier([Rule(category="data", type=Vendor)])
+        assert judge.classify(chained(RuntimeError("x"), cause=Vendor("y"))).category == "data"
+
+    def test_a_predicate_that_raises_does_not_apply(self):
+        judge = Classifier([Rule(category="data", predicate=lambda error: error.nothing)])
+        assert judge.classify(Vendor("x")).category == "unknown"
+
+    @pytest.mark.parametrize(
+        ("settings", "message"),
+        [
+            ({"category": "nope", "text": "x"}, "'nope' is no category; choose one of: network"),
+            ({"category": "data"}, "at least one condition"),
+            ({"category": "data", "text": ""}, "at least one condition"),
+            ({"category": "data", "type": ()}, "at least one condition"),
+            ({"category": "data", "status": 42}, "42 is no HTTP status"),
+            ({"category": "data", "text": "x", "retry_after": -1}, "retry_after is -1"),
+            ({"category": "data", "text": "x", "retry_after": float("nan")}, "retry_after is nan"),
+        ],
+    )
+    def test_a_bad_rule_is_refused(self, settings, message):
+        with pytest.raises(ConfigError, match=message):
+            Rule(**settings)

@@ -1,0 +1,167 @@
+"""``holdfast explain`` as people use it."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+import holdfast as hf
+from holdfast.cli import cli
+
+
+@pytest.fixture(autouse=True)
+def _default_classifier(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HOLDFAST_CONFIG", raising=False)
+    before = hf.default_classifier()
+    yield
+    hf.use_classifier(before)
+
+
+def run(*args, **kwargs):
+    return CliRunner().invoke(cli, ["explain", *args], **kwargs)
+
+
+def judged(*args, **kwargs):
+    result = run("--json", *args, **kwargs)
+    assert result.exit_code == 0, result.output
+    return json.loads(result.output)
+
+
+@pytest.mark.parametrize(
+    ("words", "category", "strength"),
+    [
+        (["503"], "api_temporary", "strong"),
+        (["403"], "access_denied", "strong"),
+        (["403", "--credentials"], "authentication", "strong"),
+        (["40P01"], "database_busy", "strong"),
+        (["23505"], "integrity", "strong"),
+        (["ECONNRESET"], "network", "strong"),
+        (["SlowDown"], "rate_limit", "strong"),
+        (["httpx.ReadTimeout"], "network", "strong"),
+        (["requests.exceptions.InvalidURL"], "configuration", "strong"),
+        (["ConnectionResetError"], "network", "strong"),
+        (["FileNotFoundError"], "not_found", "strong"),
+        (["vendor.sdk.RateLimitExceeded"], "rate_limit", "weak"),
+        (["vendor.sdk.Mystery"], "unknown", "text"),
+        (["database", "is", "locked"], "database_busy", "text"),
+        (["404 Not Found: timeout parameter missing"], "not_found", "text"),
+        (["接続がタイムアウトしました"], "network", "text"),
+    ],
+)
+def test_words(words, category, strength):
+    data = judged(*words)
+
+    assert (data["category"], data["strength"]) == (category, strength)
+
+
+def test_headers():
+    data = judged("429", "-H", "Retry-After: 120")
+
+    assert (data["category"], data["retry_after"]) == ("rate_limit", 120)
+
+
+def test_says_how_sure_it_is_and_which_lines_would_change_it():
+    result = run("vendor.errors.Busy")
+
+    assert result.exit_code == 0
+    assert 'type = "vendor.errors.Busy"\ncategory = "api_temporary"' in result.output
+    assert "nothing matched" in result.output
+    assert "[text only]" in run("database is locked").output
+
+
+def test_the_lines_it_proposes_do_change_the_verdict(tmp_path):
+    for words in (
+        "vendor.errors.Busy",
+        "503",
+        "SlowDown",
+        "40P01",
+        "httpx.ReadTimeout",
+        'it said "no" to \\ me',
+        "ECONNRESET",
+    ):
+        before = judged(words)
+        (tmp_path / "holdfast.toml").write_text(before["rule_to_change_it"], "utf-8")
+        after = judged(words)
+        assert after["category"] != before["category"], words
+        (tmp_path / "holdfast.toml").unlink()
+
+
+TRACEBACK = """
+2026-01-01 something in the log
+Traceback (most recent call last):
+  File "job.py", line 3, in fetch
+    raise ConnectionRefusedError(111, "Connection refused")
+ConnectionRefusedError: [Errno 111] Connection refused
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "job.py", line 7, in <module>
+    run()
+vendor.sdk.SyncFailed: the sync failed
+on two lines
+"""
+
+
+def test_a_traceback_with_its_cause():
+    data = judged(input=TRACEBACK)
+
+    assert (data["category"], data["code"]) == ("network", "ECONNREFUSED")
+    assert data["exception_name"] == "SyncFailed"
+    assert data["message"] == "the sync failed\non two lines"
+
+
+def test_a_real_traceback_through_a_pipe():
+    code = "import json\ntry:\n    {}['x']\nexcept KeyError:\n    json.loads('{')"
+    crashed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    asked = subprocess.run(
+        [sys.executable, "-m", "holdfast", "explain", "--json"],
+        input=crashed.stderr,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert json.loads(asked.stdout)["category"] == "data"
+
+
+def test_a_traceback_never_makes_it_import_a_strangers_module(tmp_path, monkeypatch):
+    (tmp_path / "stranger.py").write_text("raise SystemExit('imported')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    assert judged(input="Traceback (most recent call last):\nstranger.Error: x")["category"] == "unknown"
+    assert "stranger" not in sys.modules
+
+
+def test_plain_text_on_standard_input():
+    assert judged("-", input="deadlock detected\n")["category"] == "database_busy"
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["503", "-H", "nonsense"], "'nonsense' is no header; write it as 'Retry-After: 120'"),
+        (["503", "--config", "missing.toml"], "missing.toml: cannot be read: No such file"),
+        ([], "standard input is empty"),
+    ],
+)
+def test_mistakes_are_told(args, message):
+    result = run(*args, input="")
+
+    assert result.exit_code != 0
+    assert message in result.output
+
+
+def test_help_teaches():
+    assert "holdfast explain 429 -H 'Retry-After: 120'" in run("--help").output
+
+
+def test_without_its_packages_it_says_what_to_install():
+    code = "import sys; sys.modules['click'] = None; sys.argv = ['holdfast']; import holdfast.__main__ as m; m.main()"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert result.returncode == 1
+    assert "pip install 'holdfast[cli]'" in result.stderr

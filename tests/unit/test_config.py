@@ -1,0 +1,126 @@
+"""Rules from holdfast.toml, and the place of every mistake."""
+
+import pytest
+
+import holdfast as hf
+from holdfast.errors import ConfigError
+
+GOOD = """
+[[classify.rules]]
+name = "vendor is being deployed"
+type = "vendor.errors.Busy"
+text = "deploying"
+category = "api_temporary"
+retry_after = 30
+
+[[classify.rules]]
+status = [418, 420]
+category = "rate_limit"
+retryable = false
+
+[redact]
+patterns = ["customer \\\\d+"]
+"""
+
+
+@pytest.fixture(autouse=True)
+def _default_classifier():
+    before = hf.default_classifier()
+    yield
+    hf.use_classifier(before)
+
+
+def write(folder, text):
+    file = folder / "holdfast.toml"
+    file.write_text(text, "utf-8")
+    return file
+
+
+def test_rules_and_patterns_are_read(tmp_path):
+    class Busy(Exception):
+        pass
+
+    Busy.__module__ = "vendor.errors"
+    Busy.__qualname__ = "Busy"
+    judge = hf.load_config(write(tmp_path, GOOD)).classifier()
+    failure = judge.classify(Busy("deploying for customer 4711"))
+
+    assert (failure.category, failure.retry_after) == ("api_temporary", 30)
+    assert failure.rule == "rule: vendor is being deployed"
+    assert failure.message == "deploying for ***"
+    assert judge.classify(hf.Evidence(http_status=420)).retryable is False
+
+
+def test_configure_uses_the_file_of_the_folder_for_the_whole_process(tmp_path, monkeypatch):
+    write(tmp_path, GOOD)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HOLDFAST_CONFIG", raising=False)
+    config = hf.configure(rules=[hf.Rule(category="data", status=418)])
+
+    assert len(config.rules) == 3
+    assert hf.classify(hf.Evidence(http_status=420)).category == "rate_limit"
+    assert hf.classify(hf.Evidence(http_status=418)).category == "data"
+
+
+def test_configure_without_a_file_is_the_default(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HOLDFAST_CONFIG", raising=False)
+
+    assert hf.configure() == hf.Config()
+
+
+def test_the_variable_names_the_file(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOLDFAST_CONFIG", str(write(tmp_path, GOOD)))
+    assert len(hf.configure().rules) == 2
+    monkeypatch.setenv("HOLDFAST_CONFIG", str(tmp_path / "missing.toml"))
+    with pytest.raises(ConfigError, match=r"missing\.toml: cannot be read: No such file"):
+        hf.configure()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[[classify.rules]\n", r"holdfast\.toml: .*line 1"),
+        ("a = 1\nb = ]\n", r"holdfast\.toml: .*line 2, column 5"),
+        ("[clasify]\n", r"holdfast\.toml: clasify: unknown key; choose from: classify, redact"),
+        ("classify = 3\n", r"holdfast\.toml: classify: has to be a table, not a whole number"),
+        ("[classify]\nrule = []\n", r"classify\.rule: unknown key; choose from: rules"),
+        ("[classify]\nrules = 'x'\n", r"classify\.rules: has to be a list, not text"),
+        ("[classify]\nrules = ['x']\n", r"classify\.rules\[0\]: has to be a table, not text"),
+        ("[[classify.rules]]\ntext = 'x'\n", r"classify\.rules\[0\]\.category: is missing; choose one of: network, "),
+        (
+            "[[classify.rules]]\ntext = 'x'\ncategory = 'nope'\n",
+            r"classify\.rules\[0\]\.category: 'nope' is no category; choose one of: network, rate_limit",
+        ),
+        ("[[classify.rules]]\ncategory = 'data'\n", r"classify\.rules\[0\]: a rule needs at least one condition"),
+        (
+            "[[classify.rules]]\ncategory = 'data'\ntext = 'a'\n[[classify.rules]]\ncategory = 'data'\nstatus = '5xx'\n",
+            r"classify\.rules\[1\]\.status: has to be a whole number or a list, not text",
+        ),
+        ("[[classify.rules]]\ncategory = 'data'\nstatus = 42\n", r"classify\.rules\[0\]\.status: 42 is no HTTP status"),
+        (
+            "[[classify.rules]]\ncategory = 'data'\nstatus = true\n",
+            r"classify\.rules\[0\]\.status: has to be a whole number or a list, not true or false",
+        ),
+        (
+            "[[classify.rules]]\ncategory = 'data'\npredicate = 'x'\n",
+            r"classify\.rules\[0\]\.predicate: unknown key; choose from: name, category, type",
+        ),
+        (
+            "[[classify.rules]]\ncategory = 'data'\ntext = 'x'\nretry_after = -1\n",
+            r"classify\.rules\[0\]\.retry_after: retry_after is -1",
+        ),
+        ("[redact]\npatterns = ['(']\n", r"redact\.patterns\[0\]: '\(' is no regular expression"),
+        ("[redact]\npatterns = [3]\n", r"redact\.patterns\[0\]: has to be text"),
+    ],
+)
+def test_a_mistake_is_named_with_its_place_and_the_valid_names(tmp_path, text, message):
+    with pytest.raises(ConfigError, match=message):
+        hf.load_config(write(tmp_path, text))
+
+
+def test_a_file_that_is_no_text(tmp_path):
+    file = tmp_path / "holdfast.toml"
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match="utf-8"):
+        hf.load_config(file)

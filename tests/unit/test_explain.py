@@ -1,0 +1,50 @@
+"""An explanation says which rule won, what else matched, and what happens now."""
+
+import holdfast as hf
+
+
+def test_reads_as_a_few_lines():
+    assert str(hf.explain(Exception("404 Not Found: timeout parameter missing"))) == (
+        "Exception: 404 Not Found: timeout parameter missing\n"
+        "  verdict   not_found, not retryable  (http, HTTP 404)\n"
+        "  because   text: http 404  [text only]\n"
+        "  agrees    text: not found\n"
+        "  differs   invalid_parameters, by text: parameter missing\n"
+        "  differs   network, by text: timeout\n"
+        "  policy    raise it at once"
+    )
+
+
+def test_tells_the_hint_and_the_waits():
+    text = str(hf.explain(hf.Evidence(http_status=429, headers={"retry-after": "999999"})))
+
+    assert "asked     to wait 3600 s, though it asked for longer" in text
+    assert "raise it, with the time to come back: so long a wait is not slept through" in text
+    soon = hf.Evidence(http_status=503, headers={"retry-after": "7"})
+    assert "waiting at most 7.5, 8, 9, 11 s between them" in str(hf.explain(soon))
+    late = hf.Evidence(http_status=503, headers={"retry-after": "120"})
+    assert "time to come back: the policy allows 60 s in all" in str(hf.explain(late))
+
+
+def test_uses_the_policy_and_the_classifier_given():
+    judge = hf.Classifier([hf.Rule(category="data", type=TimeoutError, name="ours")])
+    policy = hf.RetryPolicy(max_attempts=9, retry_on=(TimeoutError,))
+    explained = hf.explain(TimeoutError("x"), policy=policy, classifier=judge)
+
+    assert explained.failure.rule == "rule: ours"
+    assert explained.strength is hf.Strength.STRONG
+    assert [other.category for other in explained.others] == ["network"]
+    assert explained.action == "retry, 9 attempts in all, waiting 1, 1, 1, 1, 1, 1, … s between them"
+
+
+def test_an_error_without_text_and_a_policy_of_one():
+    text = str(hf.explain(TimeoutError(), policy=hf.RetryPolicy(max_attempts=1)))
+
+    assert text.startswith("TimeoutError\n")
+    assert text.endswith("raise it: the policy allows one attempt")
+
+
+def test_groups_are_explained_by_their_worst_leaf():
+    explained = hf.explain(ExceptionGroup("g", [TimeoutError(), hf.errors.AuthenticationError("no")]))
+
+    assert explained.failure.category == "authentication"

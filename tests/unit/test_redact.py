@@ -1,0 +1,153 @@
+"""Secrets never leave the exception (pitfall 35), and text is safe to store (pitfall 34)."""
+
+import time
+
+import pytest
+
+from holdfast import Classifier, Redactor, classify
+from holdfast.redact import redact
+
+SECRET = "s3cr3tV4lue9"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"GET https://user:{SECRET}@example.com/path failed",
+        f"GET https://{SECRET}@example.com/path failed",
+        f"could not connect to postgresql://app:{SECRET}@db:5432/main",
+        f"redis://:{SECRET}@cache:6379/0 refused",
+        f"could not connect: host=db user=app password={SECRET} dbname=x",
+        f"password='{SECRET} with blanks' rejected",
+        f"Authorization: Bearer {SECRET}",
+        f"authorization: Basic {SECRET}",
+        f"{{'Authorization': 'token {SECRET}', 'Accept': '*/*'}}",
+        f"headers: {{'Cookie': 'session={SECRET}; theme=dark'}}",
+        f"Set-Cookie: id={SECRET}; Path=/",
+        f"x-api-key: {SECRET}",
+        f"request with X-Auth-Token={SECRET} refused",
+        f"bad bearer {SECRET} given",
+        f"GET /v1/items?api_key={SECRET}&page=2",
+        f"GET /v1/items?page=2&access_token={SECRET}",
+        f"GET https://example.com/?applicationId={SECRET}&format=json",
+        f"GET https://example.com/?key={SECRET}",
+        f"https://bucket.example.com/x?X-Amz-Signature={SECRET}&X-Amz-Date=1",
+        f'{{"client_secret": "{SECRET}", "grant": "x"}}',
+        f"client_secret => {SECRET}",
+        f"login(user='a', password='{SECRET}')",
+        f"DB_PASSWORD={SECRET} is wrong",
+        f"refresh_token: {SECRET}",
+        "key AKIAIOSFODNN7EXAMPLE is inactive",
+        "aws_secret_access_key = wJalrXUtnFEMIK7MDENGbPxRfiCYEXAMPLEKEY",
+        "token ghp_16C7e42F292c6912E7710c838347Ae178B4a",
+        "slack xoxb-123456789012-abcdefGHIJKL",
+        "openai sk-proj-abcdefghijklmnop1234",
+        "jwt eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.dozjgNryP4J3jVmNHl0w5N",
+        "-----BEGIN RSA PRIVATE KEY-----\nMIIEowIBAAKCAQEA\n-----END RSA PRIVATE KEY-----",
+        f"POST https://hooks.slack.com/services/T000/B000/{SECRET} failed",
+        f"{'x' * 4000} password={SECRET * 40}",
+    ],
+)
+def test_secrets_are_masked(text):
+    secrets = [
+        SECRET, "AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI", "16C7e42F292c", "123456789012-abc", "abcdefghijklmnop1234",
+        "eyJzdWIiOiIxIn0", "MIIEowIBAAKCAQEA",
+    ]  # fmt: skip
+    shown = redact(text)
+
+    assert not [secret for secret in secrets if secret in shown], shown
+    assert "***" in shown or "characters)" in shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Connection to db.example.com:5432 refused",
+        "404 Not Found: /tokens/list",
+        "KeyError: 'name'",
+        "primary key constraint violated for row 7",
+        "author=Ann is unknown",
+        "basic arithmetic failed",
+        "a monkey = an animal",
+        "see https://example.com/@ann for details",
+        "Invalid parameter: timeout must be > 0",
+        "The bearer of this letter",
+    ],
+)
+def test_ordinary_text_is_left_alone(text):
+    assert redact(text) == text
+
+
+def test_the_text_around_a_secret_stays():
+    assert redact("GET https://u:p@h/x?a=1&token=abc&b=2 failed") == "GET https://***@h/x?a=1&token=***&b=2 failed"
+
+
+def test_capped_before_any_pattern_runs():
+    start = time.perf_counter()
+    shown = redact("password=" * 2_000_000)
+    assert time.perf_counter() - start < 1
+    assert len(shown) < 5000
+
+
+def test_patterns_do_not_explode():
+    start = time.perf_counter()
+    for text in (
+        "://" * 1300,
+        "a_" * 2000,
+        "authorization:" * 290,
+        "'" * 4000,
+        "eyJ" * 1300,
+        "-----BEGIN A PRIVATE KEY-----" * 140,
+        "a-" * 2000 + "=",
+        "x-" * 2000,
+    ):
+        redact(text)
+    assert time.perf_counter() - start < 2
+
+
+@pytest.mark.parametrize("bad", ["a\x00b", "a\ud800b", "a\x1b[31mb", "a\x85b", "a\u202eb"])
+def test_nothing_that_a_database_or_a_terminal_chokes_on(bad):
+    shown = redact(bad)
+
+    shown.encode("utf-8")
+    assert shown == "a\ufffd" + bad[2:]
+
+
+def test_lines_and_scripts_survive():
+    assert redact("ab\n\tc 接続 é") == "ab\n\tc 接続 é"
+
+
+def test_own_patterns():
+    shown = Redactor([r"(customer )\d+", r"project-\w+"])("customer 4711 of project-x, password=abc")
+
+    assert shown == "customer *** of ***, password=***"
+
+
+def test_a_bad_pattern_is_refused():
+    with pytest.raises(ValueError, match="no regular expression"):
+        Redactor(["("])
+
+
+def test_a_classifier_can_have_its_own():
+    failure = Classifier(redactor=Redactor([r"customer \d+"])).classify(ValueError("customer 4711 is gone"))
+
+    assert failure.message == "*** is gone"
+
+
+def test_no_part_of_a_failure_shows_a_secret():
+    class Leaky(Exception):
+        pass
+
+    error = Leaky(f"https://u:{SECRET}@h/?token={SECRET}")
+    error.__cause__ = ConnectionError(f"password={SECRET}")
+    failure = classify(error)
+
+    assert SECRET not in failure.to_json()
+    assert SECRET not in str(failure)
+    assert SECRET not in repr(failure)
+
+
+def test_explain_shows_no_secret_either():
+    from holdfast import explain
+
+    assert SECRET not in str(explain(ValueError(f"quota exceeded for api_key={SECRET}, not found")))

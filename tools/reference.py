@@ -1,0 +1,297 @@
+"""Write the pages of docs/reference that are made from the code: classification.md and api.md.
+
+tools/reference.py            write them
+tools/reference.py --check    write nothing; exit with 1 if a page on disk differs
+"""
+
+import importlib
+import importlib.util
+import inspect
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from reference_api import NOTICE, api, attribute_doc, first, item
+
+from holdfast import Category, Evidence, rate_limit_hint
+from holdfast.classify import chain, codes, errnos, sqlstates, statuses, texts
+from holdfast.classify.libraries import FILES, entry_of, load
+from holdfast.classify.retry_after import MAX_RETRY_AFTER_SECONDS
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = ROOT / "docs" / "reference"
+
+# What each category says, what a single call does, what a batch job does with its target, what it means for a source.
+MEANINGS = {
+    Category.NETWORK: ("The other side was not reached, or the line broke.", "retried", "target fails", "not counted"),
+    Category.RATE_LIMIT: ("Asked too often.", "retried after the hint", "target fails", "not counted; host cools down"),
+    Category.API_TEMPORARY: ("The service is there and not well.", "retried", "target fails", "not counted"),
+    Category.DATABASE_BUSY: ("Locked, deadlocked, or out of connections.", "retried", "target fails", "-"),
+    Category.SYSTEM: (
+        "This machine (or the database's) is out of disk, memory or files.",
+        "retried; a worker pauses claiming",
+        "job stops after a few",
+        "-",
+    ),
+    Category.ACCESS_DENIED: (
+        "Refused although nobody asked who we are.",
+        "raised; some profiles try briefly",
+        "**job stops**",
+        "counted",
+    ),
+    Category.NOT_FOUND: ("It is not there, or no longer.", "raised", "target fails", "counted"),
+    Category.INVALID_PARAMETERS: ("The request or the input is wrong.", "raised", "target fails", "counted"),
+    Category.AUTHENTICATION: ("Refused for who we are.", "raised", "**job stops**", "counted"),
+    Category.QUOTA_EXHAUSTED: (
+        "The allowance is used up.",
+        "raised; deferred where the reset is known",
+        "**job stops**",
+        "not counted",
+    ),
+    Category.CONFIGURATION: ("A key, URL, table or setting is missing or wrong.", "raised", "**job stops**", "-"),
+    Category.INTEGRITY: ("A constraint was violated, or stored data is damaged.", "raised", "**job stops**", "-"),
+    Category.DATA: ("The answer came and cannot be used.", "raised", "target fails", "counted"),
+    Category.UNKNOWN: ("Nothing matched, or what matched does not tell.", "raised", "target fails", "counted"),
+}
+
+ORDER = """\
+1. **Your own rules**, in their order (`Rule`, or `[[classify.rules]]` in `holdfast.toml`).
+2. **What the error says of itself**: the exceptions of `holdfast.errors`, or an attribute `holdfast_category`.
+3. **What its library says**: the evidence a reader finds in it, else what its class means. Evidence is judged by error
+   code, then SQLSTATE, then HTTP status, then error number. The causes (`__cause__`) follow, nearest first.
+4. **The words** of its text, then of its causes' texts. Of several readings a permanent one wins.
+5. **What it interrupted** (`__context__`), by the same means, unless `raise … from None` says that it does not matter.
+
+The first reading decides; `holdfast.explain(error)` shows all of them. A class inherits what is said of its bases.
+`KeyboardInterrupt` and its like pass through. Of an exception group, the worst leaf decides: a permanent one before any
+that may heal, and then in this order:
+
+{worst}"""
+
+INTRODUCTION = """\
+What Holdfast makes of an error. Search this page for a status, an SQLSTATE, an error code or a class name; a class that
+is not listed is judged as its nearest listed base."""
+
+WAITING = """\
+How long to wait is read from the first of these that is there. A reset counts only where nothing remains, and no header
+can ask for more than {most} s. Read at 1700000000 (2023-11-14 22:13:20 UTC), for a 429:"""
+
+LIBRARIES = """\
+No library is imported; classes are known by package and name. What a reader finds comes before what the class means. A
+silent class means nothing by itself: its causes and its text are judged."""
+
+# Responses whose meaning is settled by more than the status; the verdicts are computed when the page is made.
+SETTLED = (
+    (
+        "403, body names a quota (`quotaExceeded`, `insufficient_quota`, …)",
+        {"http_status": 403, "body": "quotaExceeded"},
+    ),
+    ("403 with `Retry-After`", {"http_status": 403, "headers": {"retry-after": "60"}}),
+    (
+        "403, nothing remains (`X-RateLimit-Remaining: 0`)",
+        {"http_status": 403, "headers": {"x-ratelimit-remaining": "0"}},
+    ),
+    ("403, body speaks of a rate limit", {"http_status": 403, "body": "API rate limit exceeded"}),
+    ("403, credentials were sent", {"http_status": 403, "credentials_sent": True}),
+    ("403, no credentials were sent", {"http_status": 403, "credentials_sent": False}),
+    ("403, it cannot be seen whether any were sent", {"http_status": 403}),
+    ("429, body names an exhausted allowance", {"http_status": 429, "body": "insufficient_quota"}),
+    ("503, nothing remains, or body speaks of a rate limit", {"http_status": 503, "body": "Please reduce; SlowDown"}),
+    ("409 with `Retry-After`", {"http_status": 409, "headers": {"retry-after": "5"}}),
+    ("413 with `Retry-After`", {"http_status": 413, "headers": {"retry-after": "5"}}),
+    ("418 with `Retry-After`", {"http_status": 418, "headers": {"retry-after": "5"}}),
+)
+
+# Headers as they come, read at 2023-11-14 22:13:20 UTC (1700000000).
+HINTS = (
+    ("seconds", {"Retry-After": "120"}),
+    ("HTTP-date, measured against `Date` where it is sent", {"Retry-After": "Tue, 14 Nov 2023 22:14:20 GMT"}),
+    ("milliseconds", {"Retry-After-Ms": "1500"}),
+    ("milliseconds", {"X-Ms-Retry-After-Ms": "250"}),
+    ("IETF draft, one header", {"RateLimit": "limit=10, remaining=0, reset=30"}),
+    ("IETF draft, structured", {"RateLimit": '"default";r=0;t=30'}),
+    ("IETF draft, apart", {"RateLimit-Reset": "30", "RateLimit-Remaining": "0"}),
+    ("epoch seconds", {"X-RateLimit-Reset": "1700000090"}),
+    ("epoch milliseconds", {"X-RateLimit-Reset": "1700000090000"}),
+    ("relative seconds", {"X-RateLimit-Reset": "45"}),
+    ("relative, named so", {"X-RateLimit-Reset-After": "1.5"}),
+    ("duration", {"X-RateLimit-Reset-Requests": "6m0s"}),
+    ("something remains: no hint", {"X-RateLimit-Reset": "45", "X-RateLimit-Remaining": "3"}),
+)
+
+
+def table(head: str, rows: list[tuple[object, ...]]) -> str:
+    """Return a Markdown table; the head's columns are separated by bars."""
+    columns = head.split("|")
+    lines = [columns, ["---"] * len(columns), *([str(cell).replace("|", r"\|") for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def names(found: object) -> str:
+    """Return names as code, in alphabetical order; accelerator modules by their public name."""
+    return ", ".join(f"`{name.removeprefix('_')}`" for name in sorted(found, key=lambda name: name.lower().lstrip("_")))
+
+
+def by_category(verdicts: dict[str, Category]) -> str:
+    """Return one list item per category with all that has it."""
+    groups = {category: [name for name, said in verdicts.items() if said is category] for category in Category}
+    return "\n".join(item(f"**{category}**: {names(found)}") for category, found in groups.items() if found)
+
+
+def comments(module: ModuleType) -> dict[str, str]:
+    """Return the comments beside the rows of a module's tables, by key."""
+    rows = re.findall(r"^ +\"?(\w+)\"?: _C\.\w+,  # (.*)$", inspect.getsource(module), re.MULTILINE)
+    return dict(rows)
+
+
+def classification() -> str:
+    """Return the page on classification."""
+    parts = [
+        f"# Classification\n\n{NOTICE}\n\n{INTRODUCTION}",
+        "## Categories",
+        table(
+            "category|means|retryable|a call|a batch job|a source's streak",
+            [(f"`{c}`", MEANINGS[c][0], "yes" if c.retryable else "no", *MEANINGS[c][1:]) for c in Category],
+        ),
+        "## Order of evidence",
+        ORDER.format(worst=item(", ".join(chain._WORST_FIRST))),  # noqa: SLF001
+        "## HTTP statuses",
+        table("status|category|note", http_rows()),
+        "Some statuses mean more than one thing. What else the response shows settles it:",
+        table(
+            "response|category|rule",
+            [(what, f"`{said[0]}`", said[1]) for what, e in SETTLED if (said := statuses.judge_status(Evidence(**e)))],
+        ),
+        "Credentials are seen in the request's headers (`Authorization`, `Cookie`, API-key headers) and its URL.",
+        "## Rate-limit headers",
+        WAITING.format(most=MAX_RETRY_AFTER_SECONDS),
+        table(
+            "headers|form|wait",
+            [(", ".join(f"`{k}: {v}`" for k, v in h.items()), form, wait_of(h)) for form, h in HINTS],
+        ),
+        "## SQLSTATE",
+        table("class or state|category|what it is", sqlstate_rows()),
+        "## Error numbers of the operating system",
+        by_category(errnos.ERRNOS),
+        "## Error codes of APIs",
+        by_category(codes.CODES),
+        "A code that is not listed is judged by how it ends:",
+        "\n".join(item(f"**{category}**: `{pattern}`") for pattern, category in codes._ENDINGS),  # noqa: SLF001
+        "## Libraries",
+        LIBRARIES,
+        *(library(file) for file in ("standard", *sorted(set(FILES.values())))),
+        "## Words",
+        f"The last resort: regular expressions over the first {texts.TEXT_LIMIT} characters, in lower case.",
+        *(
+            f"### Words: {category}\n\n```text\n" + "\n".join(lines) + "\n```"
+            for category, lines in texts.PHRASES.items()
+        ),
+        "### A status in a text\n\n```text\n" + "\n".join(texts._STATUS) + "\n```",  # noqa: SLF001
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def http_rows() -> list[tuple[object, ...]]:
+    """Return the rows of the table of statuses."""
+    notes = comments(statuses)
+    special = [(str(status), f"`{said}`", notes.get(str(status), "")) for status, said in statuses.STATUSES.items()]
+    rest = [(f"other {h}xx", f"`{said}`", "") for h, said in statuses._HUNDREDS.items()]  # noqa: SLF001
+    return sorted([*special, ("403", "by evidence", "see below")]) + rest
+
+
+def sqlstate_rows() -> list[tuple[object, ...]]:
+    """Return the rows of the table of states, each class before its exceptions."""
+    notes = comments(sqlstates)
+    both = {**sqlstates.SQLSTATE_CLASSES, **sqlstates.SQLSTATES}
+    rows = [
+        (f"`{s}`" if len(s) > 2 else f"**{s}**…", f"`{said}`", notes.get(s, "")) for s, said in sorted(both.items())
+    ]
+    cancelled = "query canceled: by a timeout; by a user's request it is `unknown`"
+    rows.append(("`57014`", f"`{sqlstates.judge_sqlstate('57014')}`", cancelled))
+    return sorted(rows, key=lambda row: re.sub(r"\W", "", row[0]))
+
+
+def wait_of(headers: dict[str, str]) -> str:
+    """Return the wait that the rules read from headers."""
+    hint = rate_limit_hint(headers, now=lambda: 1_700_000_000.0)
+    return f"{hint.seconds:g} s" if hint else "-"
+
+
+def library(file: str) -> str:
+    """Return the section of one library."""
+    described = load(file)
+    module = importlib.import_module(f"holdfast.classify.libraries.{file}")
+    parts = [f"### {described.title}", f"Origin: `{described.origin}`."]
+    said = {name: category for category, found in described.says.items() for name in found.split()}
+    if said:
+        parts.append(f"By class:\n\n{by_category(said)}")
+    if described.reads:
+        readers = {
+            read: [name for name, each in described.reads.items() if each is read] for read in described.reads.values()
+        }
+        parts.append("Read:\n\n" + "\n".join(item(f"{names(found)}: {first(read)}") for read, found in readers.items()))
+    for name, rows in vars(module).items():
+        if name.isupper() and name[0] != "_" and isinstance(rows, dict):
+            verdicts = {key if isinstance(key, str) else str(key): value for key, value in rows.items()}
+            pairs = {f"{v[0]} ({k})": v[1] for k, v in verdicts.items() if isinstance(v, tuple)}
+            parts.append(f"{attribute_doc(name, module)}\n\n{by_category(pairs or verdicts)}")
+    if inherited := heirs(file):
+        parts.append("Inherited:\n\n" + "\n".join(inherited))
+    if described.silent:
+        parts.append("Silent:\n\n" + item(names(described.silent.split())))
+    return "\n\n".join(parts)
+
+
+def heirs(file: str) -> list[str]:
+    """Return a line for every described class with the public classes that are judged as it is.
+
+    The libraries are imported for this, where they are installed. What carries an SQLSTATE of its own is left out.
+    """
+    packages = [each for each in FILES if FILES[each] == file and each not in sys.stdlib_module_names]
+    found: dict[str, set[str]] = {}
+    for module in (f"{each}{part}" for each in packages for part in ("", ".exceptions", ".exc")):
+        for kind in list(vars(importlib.import_module(module)).values()) if installed(module) else ():
+            ours = isinstance(kind, type) and issubclass(kind, Exception) and spelled(kind)[0] in packages
+            if ours and not issubclass(kind, Warning) and not getattr(kind, "sqlstate", None):
+                foreign = (each for each in kind.__mro__ if spelled(each)[0] != "builtins")
+                base = next((each for each in foreign if entry_of(*spelled(each))), kind)
+                if base is not kind:
+                    found.setdefault(".".join(spelled(base)), set()).add(".".join(spelled(kind)))
+    return [item(f"as `{base}`: {names(kinds)}") for base, kinds in sorted(found.items())]
+
+
+def spelled(kind: type) -> tuple[str, str]:
+    """Return package and name of a class, by which it is known."""
+    return kind.__module__.partition(".")[0], kind.__name__
+
+
+def installed(module: str) -> bool:
+    """Tell whether a module can be imported here."""
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ImportError:
+        return False
+    except ValueError:  # it is loaded and has put something else in its own place, as kombu does
+        return True
+
+
+def main(arguments: list[str]) -> int:
+    """Write the pages, or compare them."""
+    stale = []
+    for file, text in (("classification.md", classification()), ("api.md", api())):
+        page = PAGES / file
+        if page.is_file() and page.read_text("utf-8") == text:
+            continue
+        stale.append(str(page.relative_to(ROOT)))
+        if "--check" not in arguments:
+            page.parent.mkdir(parents=True, exist_ok=True)
+            page.write_text(text, "utf-8")
+    if stale and "--check" in arguments:
+        print(f"out of date: {', '.join(stale)}; run: make docs", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

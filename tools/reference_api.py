@@ -1,0 +1,146 @@
+"""The page docs/reference/api.md: signature and first paragraph of every public name. Used by reference.py."""
+
+import ast
+import enum
+import importlib
+import inspect
+import re
+import sys
+import textwrap
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from types import ModuleType
+
+import holdfast
+
+WIDTH = 118
+NOTICE = "<!-- Made by tools/reference.py from the code; `make docs` writes it anew. Changes by hand are lost. -->"
+MODULES = ("holdfast", "holdfast.errors", "holdfast.worker", "holdfast.redact", "holdfast.config")
+
+
+def item(text: str) -> str:
+    """Return one wrapped list item."""
+    lines = textwrap.wrap(text, WIDTH - 2, break_long_words=False, break_on_hyphens=False)
+    return "- " + "\n  ".join(lines)
+
+
+def first(thing: object) -> str:
+    """Return the first paragraph of a docstring on one line."""
+    return " ".join((inspect.getdoc(thing) or "").partition("\n\n")[0].split())
+
+
+def attribute_doc(name: str, module: ModuleType | None = None) -> str:
+    """Return the text under the assignment of a constant, in a module or wherever in the package it stands."""
+    files = [Path(module.__file__)] if module else sorted(Path(holdfast.__file__).parent.rglob("*.py"))
+    for file in files:
+        for node, below in pairwise(ast.parse(file.read_text("utf-8")).body):
+            target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+            said = isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
+            if isinstance(target, ast.Name) and target.id == name and said:
+                return " ".join(below.value.value.split())
+    return ""
+
+
+class _Shown:
+    """A default value or an annotation as it is written, without an address in memory."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def _default(value: object, home: dict[str, object]) -> _Shown:
+    if isinstance(value, enum.Enum):
+        return _Shown(f"{type(value).__name__}.{value.name}")
+    if inspect.isroutine(value):
+        return _Shown(f"{value.__module__}.{value.__name__}")
+    if isinstance(value, int | float | str | tuple | None):
+        return _Shown(repr(value))
+    return _Shown(next((name for name, each in home.items() if each is value), "…"))
+
+
+def _annotation(value: object) -> _Shown:
+    text = value if isinstance(value, str) else inspect.formatannotation(value)
+    return _Shown(re.sub(r"\b(?:[a-z_]\w*\.)+(?=[A-Z])", "", text))
+
+
+def signature(thing: object) -> str:
+    """Return the signature of something callable, the same on every machine."""
+    try:
+        found = inspect.signature(thing)
+    except ValueError:  # an exception that leaves its arguments to Exception
+        return "(*args)"
+    home = vars(sys.modules[thing.__module__])
+    parameters = [
+        each.replace(
+            default=each.empty if each.default is each.empty else _default(each.default, home),
+            annotation=each.empty if each.annotation is each.empty else _annotation(each.annotation),
+        )
+        for each in found.parameters.values()
+        if each.name not in {"self", "cls"}
+    ]
+    returned = found.return_annotation
+    known = not isinstance(thing, type) and returned is not found.empty
+    return str(found.replace(parameters=parameters, return_annotation=_annotation(returned) if known else found.empty))
+
+
+def _unfolded(text: str) -> str:
+    """Put each parameter of a long signature on a line of its own."""
+    if len(text) <= WIDTH:
+        return text
+    lines, depth = [""], 0
+    for char in text:
+        depth += (char in "([") - (char in ")]")
+        if char == ")" and depth == 0:
+            lines.append("")
+        lines[-1] += char
+        if depth == 1 and char in "(,":
+            lines.append("")
+    return "\n".join(line if line[:1] == ")" or line is lines[0] else f"    {line.strip()}" for line in lines)
+
+
+def methods(kind: type) -> list[str]:
+    """Return a line for every public method and property that a class itself defines."""
+    lines = []
+    for name, value in vars(kind).items():
+        function = getattr(value, "__func__", value)
+        shown = "" if not inspect.isfunction(function) else signature(function)
+        described = inspect.isfunction(function) or isinstance(value, property | cached_property)
+        if described and not name.startswith("_"):
+            lines.append(item(f"`.{name}{shown}`: {first(function)}"))
+    return lines
+
+
+def entry(owner: ModuleType, name: str) -> str:
+    """Return the entry of one public name."""
+    thing = getattr(owner, name)
+    if isinstance(thing, ModuleType):  # a package that is called like its function
+        thing = vars(thing).get(name, thing)
+    if isinstance(thing, ModuleType):
+        return f"### `{name}`\n\nThe module `{thing.__name__}`, described below."
+    if isinstance(thing, enum.EnumType):
+        members = ", ".join(f"`{each.name}`" for each in thing)
+        return f"### `{name}`\n\n{first(thing)}\n\n{item(f'Members: {members}')}"
+    if not (isinstance(thing, type) or inspect.isfunction(thing)):
+        value = f" = {thing!r}" if isinstance(thing, int | str) else ""
+        return f"### `{name}{value}`\n\n{attribute_doc(name) or f'A `{type(thing).__name__}`.'}"
+    parts = [f"### `{name}`", f"```python\n{_unfolded(name + signature(thing))}\n```", first(thing)]
+    if isinstance(thing, type) and not issubclass(thing, BaseException):
+        parts.append("\n".join(methods(thing)))
+    return "\n\n".join(part for part in parts if part)
+
+
+def api() -> str:
+    """Return the page."""
+    parts = [f"# API\n\n{NOTICE}\n\nEvery public name, by the module it is imported from."]
+    for title in MODULES:
+        module = importlib.import_module(title)
+        known = [name for name in module.__all__ if title != "holdfast" and name in holdfast.__all__]
+        parts.append(f"## {title}\n\n{first(module)}")
+        parts += [entry(module, name) for name in module.__all__ if name not in known]
+        if known:
+            parts.append(f"Also here, and described above: {', '.join(f'`{name}`' for name in known)}.")
+    return "\n\n".join(parts) + "\n"
