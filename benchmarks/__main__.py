@@ -27,14 +27,22 @@ def main(chosen: list[str]) -> int:
     for name in chosen or SECTIONS:
         print(f"{SECTIONS[name]} …", flush=True)
         results = importlib.import_module(f"benchmarks.{name}").run()
-        lines += ["", f"## {SECTIONS[name]}", "", "| what | time | ratio | against | at most | |", "|---|---|---|---|---|---|"]
+        lines += [
+            "",
+            f"## {SECTIONS[name]}",
+            "",
+            "| what | time | ratio | against | at most | |",
+            "|---|---|---|---|---|---|",
+        ]
         for result in results:
             missed += not result.holds
             bound = "–" if result.bound is None else f"{result.bound:g} ×"
             verdict = "" if result.bound is None else ("holds" if result.holds else "**missed**")
             row = f"| {result.what} | {_time(result.seconds)} | {result.ratio:.2f} × | {result.against} | {bound} | {verdict} |"
             lines.append(row)
-            print(f"  {result.what:55} {_time(result.seconds):>10} {result.ratio:8.2f} × {result.against:20} {bound:>8} {verdict}")
+            print(
+                f"  {result.what:55} {_time(result.seconds):>10} {result.ratio:8.2f} × {result.against:20} {bound:>8} {verdict}"
+            )
     if not chosen:
         Path(__file__).with_name("RESULTS.md").write_text("\n".join(lines) + "\n", "utf-8")
     return 1 if missed else 0

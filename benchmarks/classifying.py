@@ -46,7 +46,10 @@ def run() -> list[Result]:
         "classify httpx.ReadTimeout": _raised(httpx.ReadTimeout, "timed out"),
     }
     shown = {"classify httpx.ConnectError": refused, "classify httpx.HTTPStatusError 503": status}
-    worded = {"classify by text": text, "classify an unknown error": _raised(ValueError, "could not find the needle in 17 haystacks")}
+    worded = {
+        "classify by text": text,
+        "classify an unknown error": _raised(ValueError, "could not find the needle in 17 haystacks"),
+    }
     contenders = {RAISE: per_call(_raising, 20_000)}
     for name, error in {**typed, **shown, **worded}.items():
         contenders[name] = per_call(_judging(error), 2_000)

@@ -62,7 +62,9 @@ def interleaved(contenders: dict[str, Callable[[], float]], rounds: int) -> dict
     return times
 
 
-def ratio(times: dict[str, list[float]], what: str, against: str, bound: float | None, base: str | None = None) -> Result:
+def ratio(
+    times: dict[str, list[float]], what: str, against: str, bound: float | None, base: str | None = None
+) -> Result:
     """Compare two contenders round by round, after taking a common base off both."""
     zero = times[base] if base else [0.0] * len(times[what])
     ratios = [(one - off) / (other - off) for one, other, off in zip(times[what], times[against], zero, strict=True)]

@@ -1,0 +1,1 @@
+"""Programs that show Holdfast at work."""

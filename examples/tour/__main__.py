@@ -32,7 +32,14 @@ def seconds(text: str) -> float:
 def main() -> int:
     """Show each failure once; then, for as long as asked, let them come at random."""
     parser = argparse.ArgumentParser(prog="make run", description="Real failures, and what Holdfast makes of them.")
-    parser.add_argument("--for", dest="length", type=seconds, default=0.0, metavar="TIME", help="go on for so long, for instance 20s or 2m")
+    parser.add_argument(
+        "--for",
+        dest="length",
+        type=seconds,
+        default=0.0,
+        metavar="TIME",
+        help="go on for so long, for instance 20s or 2m",
+    )
     parser.add_argument("--seed", type=int, default=7, help="makes the random part repeatable (default 7)")
     options = parser.parse_args()
     end = time.monotonic() + options.length
@@ -70,7 +77,9 @@ def endless(things: dict[str, Callable[[], object]], end: float, chance: random.
             categories[failure.category] += 1
             groups[failure.fingerprint] = str(failure)
             if sys.stdout.isatty():
-                print(f"\r  {sum(categories.values())} failures, {end - time.monotonic():4.0f} s left", end="", flush=True)
+                print(
+                    f"\r  {sum(categories.values())} failures, {end - time.monotonic():4.0f} s left", end="", flush=True
+                )
         time.sleep(0.02)
     print(f"\r  {sum(categories.values())} failures of {len(groups)} kinds:        \n")
     for category, count in categories.most_common():

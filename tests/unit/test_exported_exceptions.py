@@ -103,7 +103,8 @@ STANDARD_MODULES = """
 
 # All that `import holdfast` and `from holdfast import RetryPolicy, classify, retry` load, beyond a bare interpreter.
 MODULES_LOADED = """
-    _collections _collections_abc _functools _operator _sre _stat collections copyreg enum errno functools genericpath
+    _collections _collections_abc _contextvars _functools _operator _sre _stat collections contextvars copyreg enum errno
+    functools genericpath
     importlib importlib._bootstrap importlib._bootstrap_external itertools keyword math operator os os.path posixpath re
     re._casefix re._compiler re._constants re._parser reprlib stat types warnings
 """.split()  # noqa: SIM905  # the same
