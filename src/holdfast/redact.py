@@ -20,32 +20,46 @@ _LONGEST_TOKEN = 256  # a cut may leave half a secret behind; so much is dropped
 
 # Names of what has a secret as its value; bounded, so that a long run of name-like characters costs little.
 _NAMES = (
-    r"[\w.-]{0,60}?(?:passw(?:or)?d|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key(?:[_-]?id)?|private[_-]?key|"
-    r"credentials?|signature|session[_-]?id|csrf|jwt)|application_?id|auth|sig|key"
+    r"[\w.-]{0,60}?(?:passw(?:or)?d|passphrase|pwd|secret|token|(?:api|access|account|private|shared)[_-]?key|credentials?|"
+    r"signature|session[_-]?id|csrf|jwt)(?:[_-]?(?:id|key|value|hash)){0,2}|application_?id|pass|auth|sig|key"
 )
+_VALUE = r"(?:b?'[^'\n]*'|b?\"[^\"\n]*\"|[^\s&;,'\")\]}]+)"
 
 # Each pattern keeps group 1 (and group 2 where it has one) and masks what stands between or behind.
 _PATTERNS = (
     # scheme://user:password@host, and scheme://token@host; the greedy run reaches the last @, as a parser would
     (r"(?<![a-z0-9+.-])([a-z][a-z0-9+.-]{0,30}://)[^\s/?#'\"<>]{1,500}(@)", rf"\1{MASK}\2"),
+    # the same where the password holds a slash that nobody encoded; a port before a path is no password
+    (
+        r"(?<![a-z0-9+.-])([a-z][a-z0-9+.-]{0,30}://)[^\s/:@?#'\"<>]{1,100}:(?!\d+[/?#])[^\s@'\"<>]{1,200}(@)",
+        rf"\1{MASK}\2",
+    ),
     # Authorization, cookies and key headers: the rest of the line, or of the quoted value
     (
         r"((?:proxy-)?authorization|(?:set-)?cookie|(?<![a-z-])x-[a-z-]{0,30}?(?:api-key|token|secret|auth)[a-z-]{0,30})"
         r"(['\"]?\s*[:=]\s*)(?:b?'[^'\n]*'|b?\"[^\"\n]*\"|[^\n'\"}\])]+)",
         rf"\1\2{MASK}",
     ),
-    (r"\b((?:bearer|basic|token|apikey)\s+)(?=[\w.~+/=-]*[\d._=~+/-])[\w.~+/=-]{8,}", rf"\1{MASK}"),
-    # name=value and "name": "value" for names that say so, in query strings, DSNs, JSON and keyword arguments
+    # a header value that a client refused, for instance because the key was read with its line break
+    (r"(header value:?\s+|in header value: )(?:b?'[^'\n]*'|b?\"[^\"\n]*\")", rf"\1{MASK}"),
     (
-        rf"(?<![\w.-])({_NAMES})(['\"]?\s*(?:=>|[=:])\s*)(?:b?'[^'\n]*'|b?\"[^\"\n]*\"|[^\s&;,'\")\]}}]+)",
-        rf"\1\2{MASK}",
+        r"(?-i:\b((?:[Bb]earer|BEARER|[Bb]asic|BASIC|[Tt]oken|[Aa]pi[Kk]ey)\s+)(?=[\w.~+/=-]*(?:[\d._=~+/-]|[a-z][A-Z]))[\w.~+/=-]{8,})",
+        rf"\1{MASK}",
     ),
-    (r"\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}\b", MASK),
+    # options of a command line, as text or as a list: --password x, '--token', 'x'
+    (rf"(--?(?:password|passwd|token|secret|api-?key)['\"]?(?:\s*,\s*|\s+|=)){_VALUE}", rf"\1{MASK}"),
+    (rf"\b(password (?:is|was|of) ){_VALUE}", rf"\1{MASK}"),
+    # name=value and "name": "value" for names that say so, in query strings, DSNs, JSON and keyword arguments
+    (rf"(?<![\w.-])({_NAMES})(['\"]?\s*(?:=>|[=:])\s*){_VALUE}", rf"\1\2{MASK}"),
+    (r"(?-i:\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}\b)", MASK),
+    # the secret half of an AWS key: forty characters of mixed kinds
+    (r"(?-i:(?<![\w/+=])(?=[\w/+]*[A-Z])(?=[\w/+]*[a-z])(?=[\w/+]*\d)[A-Za-z0-9/+]{40}(?![\w/+=]))", MASK),
     (
         r"\b(?:gh[pousr]_|github_pat_|glpat-|xox[abeprs]-|sk-|rk_live_|sk_live_|AIza|ya29\.|hf_|npm_|pypi-)[\w-]{10,}",
         MASK,
     ),
-    (r"\beyJ[\w-]{8,}(?:\.[\w-]*){0,2}", MASK),
+    (r"(?-i:\beyJ[\w-]{8,}(?:\.[\w-]*){0,2})", MASK),
+    (r"(/bot\d{5,}:)[\w-]{20,}", rf"\1{MASK}"),
     (r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)", MASK),
     # the path of a Slack incoming webhook is its secret
     (r"(hooks\.slack\.com/(?:services|workflows)/)[\w/-]+", rf"\1{MASK}"),
@@ -53,20 +67,15 @@ _PATTERNS = (
 
 # One cheap look decides whether any pattern can match at all: each needs one of these in the text.
 _HINTS = (
-    "@", "auth", "cookie", "bearer", "basic", "token", "key", "secret", "passw", "pwd", "passphrase", "credential",
+    "@", "auth", "cookie", "bearer", "basic", "token", "key", "secret", "pass", "pwd", "header value", "credential",
     "sig", "session", "csrf", "jwt", "applicationid", "application_id", "akia", "asia", "aroa", "aida", "gh", "glpat",
-    "xox", "sk-", "_live_", "aiza", "ya29", "hf_", "npm_", "pypi-", "eyj", "private", "hooks.",
+    "xox", "sk-", "_live_", "aiza", "ya29", "hf_", "npm_", "pypi-", "eyj", "private", "hooks.", "/bot",
 )  # fmt: skip
 
 
 @cache
 def _compiled() -> tuple[tuple[re.Pattern[str], str], ...]:
-    flags = re.IGNORECASE | re.DOTALL
-    case_matters = ("AKIA", "eyJ", "gh[pousr]", "-----BEGIN")
-    return tuple(
-        (re.compile(pattern, re.DOTALL if any(mark in pattern for mark in case_matters) else flags), replacement)
-        for pattern, replacement in _PATTERNS
-    )
+    return tuple((re.compile(pattern, re.IGNORECASE | re.DOTALL), replacement) for pattern, replacement in _PATTERNS)
 
 
 def safe_text(text: str, limit: int = MESSAGE_LIMIT) -> str:

@@ -81,6 +81,27 @@ class TestOrder:
         assert (failure.category, failure.retryable, failure.rule) == ("unknown", False, "nothing matched")
 
 
+class TestBugs:
+    @pytest.mark.parametrize(
+        "error",
+        [
+            KeyError("timeout"),
+            AttributeError("'Client' object has no attribute 'timeout'"),
+            NameError("name 'timeout' is not defined"),
+            TypeError("connect() missing 1 required argument: 'connection'"),
+            AssertionError("expected 200, got 503"),
+        ],
+    )
+    def test_no_word_in_a_programming_error_makes_it_worth_a_retry(self, error):
+        assert not classify(error).retryable
+
+    def test_a_word_may_still_say_that_it_is_permanent(self):
+        assert classify(TypeError("could not resolve authentication method")).category == "configuration"
+
+    def test_what_it_interrupted_counts(self):
+        assert classify(chained(KeyError("message"), context=TimeoutError())).category == "network"
+
+
 class TestGroups:
     def test_the_worst_leaf_decides(self):
         group = ExceptionGroup(
@@ -207,6 +228,17 @@ class TestBadInput:
         self_caused.__cause__ = self_caused
         assert classify(self_caused).category == "unknown"
 
+    @pytest.mark.parametrize("thing", [None, "text", 503, object()])
+    def test_what_is_neither_error_nor_evidence_is_refused_with_a_hint(self, thing):
+        with pytest.raises(TypeError, match="see evidence_of"):
+            classify(thing)
+
+    def test_a_list_of_rules_is_no_classifier(self):
+        import holdfast
+
+        with pytest.raises(TypeError, match="put rules into Classifier"):
+            holdfast.use_classifier([Rule(category="data", type=KeyError)])
+
     def test_a_very_long_chain(self):
         error = Vendor("0")
         for number in range(100_000):
@@ -322,6 +354,10 @@ class TestRules:
             ({"category": "data", "status": 42}, "42 is no HTTP status"),
             ({"category": "data", "text": "x", "retry_after": -1}, "retry_after is -1"),
             ({"category": "data", "text": "x", "retry_after": float("nan")}, "retry_after is nan"),
+            ({"category": "data", "type": "Busy"}, "or its qualified name such as"),
+            ({"category": "data", "type": int}, "give an exception class"),
+            ({"category": "data", "code": 404}, "use status for an HTTP status"),
+            ({"category": "data", "predicate": 3}, "give a function of the error"),
         ],
     )
     def test_a_bad_rule_is_refused(self, settings, message):

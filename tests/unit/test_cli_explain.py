@@ -72,6 +72,21 @@ def test_says_how_sure_it_is_and_which_lines_would_change_it():
     assert "[text only]" in run("database is locked").output
 
 
+@pytest.mark.parametrize("words", ["200", "password=hunter2 timeout", "KeyboardInterrupt"])
+def test_no_rule_is_proposed_that_could_not_work(words):
+    assert judged(words)["rule_to_change_it"].startswith("# nothing in it tells it apart")
+
+
+def test_a_rule_for_a_status_leaves_other_statuses_alone():
+    traceback = (
+        "Traceback (most recent call last):\nhttpx.HTTPStatusError: Server error '503 Service Unavailable' for url 'x'"
+    )
+    rule = judged(input=traceback)["rule_to_change_it"]
+
+    assert "status = 503\n" in rule
+    assert 'type = "httpx.HTTPStatusError"' in rule
+
+
 def test_the_lines_it_proposes_do_change_the_verdict(tmp_path):
     for words in (
         "vendor.errors.Busy",
@@ -111,7 +126,7 @@ def test_a_traceback_with_its_cause():
 
     assert (data["category"], data["code"]) == ("network", "ECONNREFUSED")
     assert data["exception_name"] == "SyncFailed"
-    assert data["message"] == "the sync failed\non two lines"
+    assert data["message"] == "the sync failed"
 
 
 def test_a_real_traceback_through_a_pipe():
@@ -126,6 +141,25 @@ def test_a_real_traceback_through_a_pipe():
     )
 
     assert json.loads(asked.stdout)["category"] == "data"
+
+
+def test_the_traceback_of_a_group():
+    code = "raise ExceptionGroup('several', [TimeoutError('slow'), FileNotFoundError(2, 'No such file or directory')])"
+    crashed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert judged(input=crashed.stderr)["category"] == "not_found"
+
+
+def test_a_log_without_tracebacks():
+    log = "10:00 INFO ok\n10:01 ERROR requests.exceptions.ConnectionError: refused\n10:02 INFO 503 items stored, timeout=30\n"
+    data = judged(input=log)
+
+    assert (data["category"], data["exception_name"]) == ("network", "ConnectionError")
+
+
+def test_a_pasted_last_line():
+    assert judged("TimeoutError: 404 not found")["rule"] == "builtins.TimeoutError"
+    assert judged("nofile.txt")["exception_name"] == "Exception"
 
 
 def test_a_traceback_never_makes_it_import_a_strangers_module(tmp_path, monkeypatch):

@@ -151,3 +151,26 @@ def test_explain_shows_no_secret_either():
     from holdfast import explain
 
     assert SECRET not in str(explain(ValueError(f"quota exceeded for api_key={SECRET}, not found")))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"Illegal header value b'{SECRET}\\n'",
+        f"Invalid leading whitespace, reserved character(s), or return character(s) in header value: '{SECRET}\\n'",
+        f"Command '['mysql', '--password', '{SECRET}']' returned non-zero exit status 1.",
+        f"Command 'mysql --password={SECRET}' failed",
+        f"POST https://api.telegram.org/bot123456789:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw{SECRET}/sendMessage",
+        f"AccountKey={SECRET};EndpointSuffix=x",
+        f"SECRET_KEY='{SECRET}'",
+        f"pass={SECRET}",
+        f"Password is '{SECRET}'",
+        f"https://u:pa/{SECRET}@host/x",
+        f"AKIAIOSFODNN7EXAMPLE wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY{''} {{'token': '{SECRET}'}}",
+    ],
+)
+def test_more_places_where_secrets_stand(text):
+    shown = redact(text)
+
+    assert SECRET not in shown, shown
+    assert "wJalrXUtnFEMI" not in shown

@@ -39,7 +39,14 @@ def use_classifier(classifier: Classifier) -> Classifier:
 
     Returns:
         The classifier that was used before.
+
+    Raises:
+        TypeError: If it is no classifier; a list of rules goes into ``Classifier(rules)``.
     """
+    thing: object = classifier
+    if not isinstance(thing, Classifier):
+        message = f"use_classifier takes a Classifier, not {type(thing).__name__}; put rules into Classifier(rules)"
+        raise TypeError(message)
     global _default  # the one process-wide setting of this package
     before, _default = _default, classifier
     return before

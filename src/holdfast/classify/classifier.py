@@ -97,6 +97,24 @@ class _Known:
         self.read = read
 
 
+# Built-in errors that mean a bug in the program. Their texts name variables and keys, so no word in them is a reason to
+# try again; derived classes are somebody's own and are read like any other.
+_BUGS = frozenset(
+    {
+        ArithmeticError,
+        AssertionError,
+        AttributeError,
+        IndexError,
+        KeyError,
+        LookupError,
+        NameError,
+        NotImplementedError,
+        RecursionError,
+        TypeError,
+        UnboundLocalError,
+        ZeroDivisionError,
+    }
+)
 _NOTHING = Evidence()
 _UNKNOWN = Reading(Category.UNKNOWN, NOTHING_MATCHED, Strength.TEXT, _NOTHING, Origin.UNKNOWN)
 _CONTROL_FLOW = Reading(Category.UNKNOWN, "not an Exception: passes through", Strength.STRONG, _NOTHING, Origin.PROGRAM)
@@ -121,7 +139,15 @@ class Classifier:
         self._known: dict[type, _Known] = {}
 
     def classify(self, subject: BaseException | Evidence) -> Failure:
-        """Return the failure that an error or a piece of evidence stands for; never raises for an error."""
+        """Return the failure that an error or a piece of evidence stands for; never raises for either.
+
+        Raises:
+            TypeError: If it is given anything else, such as a response; `evidence_of` reads one.
+        """
+        thing: object = subject
+        if not isinstance(thing, BaseException | Evidence):
+            message = f"classify takes an exception or an Evidence, not {type(thing).__name__}; see evidence_of"
+            raise TypeError(message)
         if isinstance(subject, BaseExceptionGroup):
             leaves = leaves_of(subject)
             if leaves:
@@ -228,9 +254,10 @@ class Classifier:
         known = self._known_of(type(error))
         found = _safely(known.read, error)
         evidence = found if isinstance(found, Evidence) else _NOTHING
-        yield from _in_words(text_of(error), evidence, known.origin, via)
-        if evidence.body:
-            yield from _in_words(evidence.body, evidence, known.origin, via)
+        for text in (text_of(error), evidence.body):
+            for reading in _in_words(text, evidence, known.origin, via):
+                if reading.category not in RETRYABLE or type(error) not in _BUGS:
+                    yield reading
 
     def _known_of(self, kind: type) -> _Known:
         known = self._known.get(kind)
@@ -278,7 +305,7 @@ class Classifier:
 
 def _of_rule(rule: "Rule", evidence: Evidence, origin: Origin, via: str = "") -> Reading:
     own = evidence.replace(retryable=rule.retryable, retry_after=rule.retry_after)
-    return Reading(rule.category, f"{via}rule: {rule.name}", Strength.STRONG, own, origin)
+    return Reading(Category(rule.category), f"{via}rule: {rule.name}", Strength.STRONG, own, origin)
 
 
 def _in_words(text: str, evidence: Evidence, origin: Origin, via: str = "") -> "Iterator[Reading]":

@@ -9,9 +9,9 @@ from holdfast.failure import Category, Evidence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    TypeSpec = type[BaseException] | str | tuple[type[BaseException] | str, ...]
+    TypeSpec = type[BaseException] | str | Sequence[type[BaseException] | str]
     """An exception class, its qualified name, or several of either."""
 
 __all__ = ["Rule"]
@@ -37,11 +37,11 @@ class Rule:
         ConfigError: If there is no condition, or a value is not valid.
     """
 
-    category: Category
+    category: Category | str
     name: str = ""
     type: "TypeSpec | None" = None
-    status: int | tuple[int, ...] | None = None
-    code: str | tuple[str, ...] | None = None
+    status: "int | Sequence[int] | None" = None
+    code: "str | Sequence[str] | None" = None
     text: str | None = None
     predicate: "Callable[[BaseException | Evidence], object] | None" = None
     retryable: bool | None = None
@@ -59,6 +59,7 @@ class Rule:
         if not given or () in given.values() or not all(str(value) for value in given.values()):
             message = "a rule needs at least one condition that can match: type, status, code, text or predicate"
             raise ConfigError(message)
+        self._check_types()
         for status in _several(self.status):
             if status_of(status) is None:
                 message = f"{status!r} is no HTTP status; give a whole number from 100 to 599"
@@ -71,6 +72,23 @@ class Rule:
         if not self.name:
             shown = {key: getattr(value, "__name__", value) for key, value in given.items()}
             object.__setattr__(self, "name", ", ".join(f"{key} {value}" for key, value in shown.items()))
+
+    def _check_types(self) -> None:
+        for spec in _several(self.type):
+            qualified = isinstance(spec, str) and "." in spec
+            if not qualified and not (isinstance(spec, type) and issubclass(spec, BaseException)):
+                message = (
+                    f"type is {spec!r}; give an exception class, or its qualified name such as 'vendor.errors.Busy'"
+                )
+                raise ConfigError(message)
+        for code in _several(self.code):
+            if not isinstance(code, str):
+                message = f"code is {code!r}; give text, or use status for an HTTP status"
+                raise ConfigError(message)
+        predicate: object = self.predicate
+        if predicate is not None and not callable(predicate):
+            message = f"predicate is {predicate!r}; give a function of the error"
+            raise ConfigError(message)
 
     def applies(self, subject: BaseException | Evidence, evidence: Evidence, text: str) -> bool:
         """Tell whether every condition given holds.

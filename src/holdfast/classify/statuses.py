@@ -70,8 +70,26 @@ def _rate_words() -> re.Pattern[str]:
     )
 
 
+@cache
+def _reason_codes() -> re.Pattern[str]:
+    """Codes that some APIs put into the body of a 400; plain words would be too little there."""
+    return re.compile(
+        r"\b(?:(ThrottlingException|Throttling|RequestLimitExceeded|(?:user)?rateLimitExceeded)|(quotaExceeded|insufficient_quota))\b"
+    )
+
+
+def judge_reason(evidence: Evidence) -> Category | None:
+    """Return what a reason code in the body says, or None."""
+    match = _reason_codes().search(evidence.body)
+    if match is None:
+        return None
+    return _C.RATE_LIMIT if match[1] else _C.QUOTA_EXHAUSTED
+
+
 def meaning_of_status(status: int) -> Category | None:
-    """Return what a status means by itself, or None for one that is no failure."""
+    """Return what a status means by itself, or None for one that is no failure; 304 is a success."""
+    if status == 304:
+        return None
     return STATUSES.get(status) or (_C.ACCESS_DENIED if status == 403 else _HUNDREDS.get(status // 100))
 
 
@@ -93,6 +111,8 @@ def judge_status(evidence: Evidence) -> tuple[Category, str] | None:
         return _judge_403(evidence, said)
     if status == 429 and quota_is_spent(said):
         return _C.QUOTA_EXHAUSTED, "http 429 with a quota reason"
+    if status == 400 and (reason := judge_reason(evidence)):
+        return reason, "http 400 with a reason in its body"
     if status == 503 and (exhausted(headers) or _rate_words().search(said)):
         return _C.RATE_LIMIT, "http 503 with rate-limit evidence"
     if status in _RETRY_AFTER_MAKES_TEMPORARY and "retry-after" in headers:

@@ -22,7 +22,7 @@ TEXT_LIMIT = 2048
 
 PHRASES: dict[Category, tuple[str, ...]] = {
     Category.QUOTA_EXHAUSTED: (
-        r"(?:quota|credits?|allowance)\b[\w ]{0,20}\b(?:exceeded|exhausted|reached|used up|depleted)",
+        r"(?<!disk )(?:quota|credits?|allowance)\b[\w ]{0,20}\b(?:exceeded|exhausted|reached|used up|depleted)",
         r"(?:exceeded|exhausted|reached|out of)\b[\w ]{0,20}\b(?:quota|credits|allowance)",
         r"insufficient[_ ](?:quota|credits|funds|balance)",
         r"(?:quota|dailylimit)exceeded",
@@ -69,6 +69,7 @@ PHRASES: dict[Category, tuple[str, ...]] = {
         r"(?:parameters?|params?|arguments?|requests?|inputs?|values?|fields?)",
         r"(?:parameters?|params?|arguments?|fields?|inputs?)\b[\w '\"]{0,40}\b(?:is|are|was) (?:invalid|required|missing|not valid|unknown)",
         r"(?:parameter|argument|field) (?:missing|required|invalid)|required (?:parameter|argument|field)",
+        r"(?:invalid|illegal|bad) timeout|timeout (?:must|has to|should|parameter)|must be (?:positive|non-?negative|greater than|at least|one of|between)",
         r"validation (?:failed|error)|unprocessable entity|method not allowed",
         "(?:不正|無効)な(?:パラメータ|パラメーター|引数|値|リクエスト|入力)",
         "(?:パラメータ|パラメーター|引数|入力)(?:が|は)?(?:不正|無効|足りません|不足|必須)",

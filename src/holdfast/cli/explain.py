@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from holdfast.classify import default_classifier
+from holdfast.classify.classifier import NOTHING_MATCHED
 from holdfast.cli.subjects import subject_of
 from holdfast.cli.tracebacks import error_in
 from holdfast.config import configure
@@ -15,6 +16,7 @@ from holdfast.decide.explain import Explanation
 from holdfast.decide.explain import explain as explain_error
 from holdfast.errors import ConfigError
 from holdfast.failure import Category, Evidence
+from holdfast.redact import MASK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["explain"]
 
 _LONGEST_INPUT = 1_000_000
+_LONGEST_RULE = 200
 
 
 @click.command()
@@ -43,7 +46,7 @@ def explain(
     config: str | None,
     as_json: bool,
 ) -> None:
-    r"""Say what an error is, how sure that is, and what a policy does about it.
+    """Say what an error is, how sure that is, and what a policy does about it.
 
     WORDS is an HTTP status, a SQLSTATE, an errno name or an API's error code, the name of an exception, or the text of
     a message. Without WORDS, or with -, a traceback or a log is read from standard input and its last error explained.
@@ -55,7 +58,7 @@ def explain(
       holdfast explain 40P01
       holdfast explain 'database is locked'
       python job.py 2>&1 | holdfast explain
-    """
+    """  # noqa: D301  # click reads the control character, not a backslash
     try:
         configure(config)
     except ConfigError as error:
@@ -126,14 +129,17 @@ def _show(explained: Explanation, subject: BaseException | Evidence) -> None:
 def _rule(explained: Explanation, subject: BaseException | Evidence) -> str:
     """Return the lines of holdfast.toml that would change the verdict, with another category to choose."""
     failure = explained.failure
-    if isinstance(subject, Evidence):
-        condition = (
-            f"status = {failure.http_status}" if failure.http_status else f"code = {json.dumps(failure.code or '')}"
-        )
-    elif type(subject).__module__ == "builtins" and failure.message:
-        condition = f"text = {json.dumps(failure.message, ensure_ascii=False)}"
-    else:
-        kind = type(subject)
-        condition = f"type = {json.dumps(f'{kind.__module__}.{kind.__qualname__}')}"
+    conditions = []
+    if failure.http_status:
+        conditions.append(f"status = {failure.http_status}")
+    elif failure.code and failure.rule != NOTHING_MATCHED:
+        conditions.append(f"code = {json.dumps(failure.code)}")
+    if isinstance(subject, Exception) and (kind := type(subject)).__module__ not in {"builtins", "__main__"}:
+        conditions.append(f"type = {json.dumps(f'{kind.__module__}.{kind.__qualname__}')}")
+    words = failure.message
+    if not conditions and isinstance(subject, Exception) and words and MASK not in words and len(words) < _LONGEST_RULE:
+        conditions.append(f"text = {json.dumps(words, ensure_ascii=False)}")
+    if not conditions:
+        return "# nothing in it tells it apart from other errors; raise an exception class of your own"
     other = Category.INVALID_PARAMETERS if failure.retryable else Category.API_TEMPORARY
-    return f'[[classify.rules]]\n{condition}\ncategory = "{other}"  # or any other category'
+    return "\n".join(["[[classify.rules]]", *conditions, f'category = "{other}"  # or any other category'])

@@ -42,8 +42,13 @@ def subject_of(
         return Evidence(errno=getattr(errno, words, None), code=words)
     if words in CODES:
         return Evidence(code=words, headers=low)
-    if _NAME.fullmatch(words) and ("." in words or words[0].isupper()):
-        return error_named(words, "")
+    name, _, message = words.partition(": ")
+    if (
+        _NAME.fullmatch(name)
+        and name.rpartition(".")[2][0].isupper()
+        and (not message or exception_class(name) or "." in name)
+    ):
+        return error_named(name, message)
     return Exception(words)
 
 
@@ -63,6 +68,8 @@ def _instance(kind: type[BaseException], message: str) -> BaseException:
     """Make an instance with a text but without calling the class, whose arguments nobody knows."""
     body = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__str__": lambda _: message}
     shown: type[BaseException] = type(kind.__name__, (kind,), body)
+    if issubclass(kind, BaseExceptionGroup):
+        return shown(message, [Exception(message)])
     return shown.__new__(shown)
 
 

@@ -42,7 +42,7 @@ class Explanation:
         may = "retryable" if failure.retryable else "not retryable"
         sure = "" if failure.rule == NOTHING_MATCHED else f"  [{_SURE[self.strength]}]"
         lines = [
-            f"{failure.exception_name or 'Response'}: {_first_line(failure.message)}"
+            f"{failure.exception_name or ('Response' if failure.http_status else 'Code')}: {_first_line(failure.message)}"
             if failure.message
             else failure.exception_name,
             f"  verdict   {failure.category.value}, {may}  ({', '.join(facts)})",
