@@ -59,5 +59,5 @@ $(VENV)/.ready-run: $(VENV)/bin/python pyproject.toml constraints.txt
 
 $(VENV)/.ready-%: $(VENV)/bin/python pyproject.toml constraints.txt
 	@echo "installing what '$*' needs into $(VENV) (once)"
-	@$(PIP) install -c constraints.txt -e . --group $*
+	@$(PIP) install -c constraints.txt -e '.[cli]' --group $*
 	@touch $@

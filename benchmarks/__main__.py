@@ -10,9 +10,13 @@ import platform
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-SECTIONS = {"imports": "Importing", "classifying": "Judging an error"}
-PEERS = ("tenacity", "httpx")
+if TYPE_CHECKING:
+    from benchmarks.measure import Result
+
+SECTIONS = {"imports": "Importing", "classifying": "Judging an error", "retrying": "Retrying"}
+PEERS = ("tenacity", "stamina", "backoff", "opnieuw", "redress", "httpx")
 
 
 def main(chosen: list[str]) -> int:
@@ -31,27 +35,36 @@ def main(chosen: list[str]) -> int:
             "",
             f"## {SECTIONS[name]}",
             "",
-            "| what | time | ratio | against | at most | |",
+            "| what | time | ratio | against | bound | |",
             "|---|---|---|---|---|---|",
         ]
         for result in results:
             missed += not result.holds
-            bound = "–" if result.bound is None else f"{result.bound:g} ×"
+            shown, bound = _shown(result)
             verdict = "" if result.bound is None else ("holds" if result.holds else "**missed**")
-            row = f"| {result.what} | {_time(result.seconds)} | {result.ratio:.2f} × | {result.against} | {bound} | {verdict} |"
+            row = f"| {result.what} | {_time(result.seconds)} | {shown} | {result.against} | {bound} | {verdict} |"
             lines.append(row)
             print(
-                f"  {result.what:55} {_time(result.seconds):>10} {result.ratio:8.2f} × {result.against:20} {bound:>8} {verdict}"
+                f"  {result.what:48} {_time(result.seconds):>10} {shown:>10} {result.against:20} {bound:>12} {verdict}"
             )
     if not chosen:
         Path(__file__).with_name("RESULTS.md").write_text("\n".join(lines) + "\n", "utf-8")
     return 1 if missed else 0
 
 
+def _shown(result: Result) -> tuple[str, str]:
+    """Return a result's ratio and its bound, for people."""
+    places = 2 if result.unit == "×" else 0
+    shown = f"{result.ratio:.{places}f} {result.unit}"
+    if result.bound is None:
+        return shown, "–"
+    return shown, f"{'≥' if result.at_least else '≤'} {result.bound:g} {result.unit}"
+
+
 def _time(seconds: float) -> str:
     if seconds < 1e-3:
         return f"{seconds * 1e6:.2f} µs"
-    return f"{seconds * 1e3:.1f} ms"
+    return f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
 sys.exit(main(sys.argv[1:]))

@@ -25,6 +25,8 @@ class Result:
         against: What it is measured against.
         bound: The ratio that is promised, or None for a peer that is only shown.
         seconds: Median time of one run.
+        at_least: Whether the bound is a floor, as for a rate; otherwise it is a ceiling.
+        unit: What the ratio and its bound count, where they are no ratio.
     """
 
     what: str
@@ -32,11 +34,15 @@ class Result:
     against: str
     bound: float | None
     seconds: float
+    at_least: bool = False
+    unit: str = "×"
 
     @property
     def holds(self) -> bool:
         """Whether the promise is kept; a peer has made none."""
-        return self.bound is None or self.ratio <= self.bound
+        if self.bound is None:
+            return True
+        return self.ratio >= self.bound if self.at_least else self.ratio <= self.bound
 
 
 def per_call(function: Callable[[], object], number: int) -> Callable[[], float]:
@@ -70,3 +76,11 @@ def ratio(
     ratios = [(one - off) / (other - off) for one, other, off in zip(times[what], times[against], zero, strict=True)]
     net = [one - off for one, off in zip(times[what], zero, strict=True)]
     return Result(what, statistics.median(ratios), against, bound, statistics.median(net))
+
+
+def added(times: dict[str, list[float]], name: str, pair: tuple[str, str], against: str, bound: float | None) -> Result:
+    """Compare what the first of a pair takes more than the second with a third, round by round."""
+    what, over = pair
+    more = [one - other for one, other in zip(times[what], times[over], strict=True)]
+    ratios = [extra / whole for extra, whole in zip(more, times[against], strict=True)]
+    return Result(name, statistics.median(ratios), against, bound, statistics.median(more))

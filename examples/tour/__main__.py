@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import random
 import re
 import sys
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 import holdfast as hf
 from examples.tour.faults import faults
 from examples.tour.flaky import flaky_server
+from examples.tour.retries import guarded, retried
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +32,7 @@ def seconds(text: str) -> float:
 
 
 def main() -> int:
-    """Show each failure once; then, for as long as asked, let them come at random."""
+    """Show each failure once, then retries and a breaker; then, for as long as asked, let failures come at random."""
     parser = argparse.ArgumentParser(prog="make run", description="Real failures, and what Holdfast makes of them.")
     parser.add_argument(
         "--for",
@@ -42,11 +44,14 @@ def main() -> int:
     )
     parser.add_argument("--seed", type=int, default=7, help="makes the random part repeatable (default 7)")
     options = parser.parse_args()
+    logging.basicConfig(stream=sys.stdout, format="    %(levelname)s %(name)s: %(message)s")
     end = time.monotonic() + options.length
     try:
         with flaky_server() as server:
             things = faults(server)
             explained(things)
+            retried(server)
+            guarded(server)
             if options.length:
                 endless(things, end, random.Random(options.seed))
     except KeyboardInterrupt:

@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 def faults(server: str) -> dict[str, Callable[[], object]]:
     """Return the faults by what a user would say of them."""
     return {
-        "nobody listens there": lambda: _get("http://127.0.0.1:1/"),
-        "the name does not exist": lambda: _get("http://nothing.invalid/"),
-        "the server hangs up": lambda: _get(f"{server}/reset"),
-        "no answer in time": lambda: _get(f"{server}/stall"),
-        "asked too often": lambda: _get(f"{server}/limited"),
-        "down for maintenance": lambda: _get(f"{server}/maintenance"),
-        "the page is gone": lambda: _get(f"{server}/gone"),
-        "forbidden, and nobody logged in": lambda: _get(f"{server}/private"),
-        "forbidden, with an API key": lambda: _get(f"{server}/private?api_key=abc123"),
-        "forbidden, but really a rate limit": lambda: _get(f"{server}/spent"),
+        "nobody listens there": lambda: get("http://127.0.0.1:1/"),
+        "the name does not exist": lambda: get("http://nothing.invalid/"),
+        "the server hangs up": lambda: get(f"{server}/reset"),
+        "no answer in time": lambda: get(f"{server}/stall"),
+        "asked too often": lambda: get(f"{server}/limited"),
+        "down for maintenance": lambda: get(f"{server}/maintenance"),
+        "the page is gone": lambda: get(f"{server}/gone"),
+        "forbidden, and nobody logged in": lambda: get(f"{server}/private"),
+        "forbidden, with an API key": lambda: get(f"{server}/private?api_key=abc123"),
+        "forbidden, but really a rate limit": lambda: get(f"{server}/spent"),
         "the answer is no JSON": lambda: json.loads("<html>sorry</html>"),
         "the database is locked": _locked_database,
         "the row is there already": _double_row,
@@ -35,7 +35,8 @@ def faults(server: str) -> dict[str, Callable[[], object]]:
     }
 
 
-def _get(url: str) -> bytes:
+def get(url: str) -> bytes:
+    """Fetch a page with what the standard library has."""
     with urllib.request.urlopen(url, timeout=0.3) as response:
         body: bytes = response.read()
         return body

@@ -8,12 +8,16 @@ import threading
 import time
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import cycle
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ANSWERS: dict[str, tuple[int, dict[str, str], bytes]] = {
+Answer = tuple[int, dict[str, str], bytes]
+"""Status, headers and body."""
+
+ANSWERS: dict[str, Answer] = {
     "/limited": (429, {"Retry-After": "30"}, b"slow down"),
     "/maintenance": (503, {"Retry-After": "120"}, b"back soon"),
     "/broken": (500, {}, b"oops"),
@@ -22,10 +26,21 @@ ANSWERS: dict[str, tuple[int, dict[str, str], bytes]] = {
     "/spent": (403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "42"}, b"API rate limit exceeded"),
     "/login": (401, {}, b"who are you?"),
 }
-"""Status, headers and body by path."""
+"""Answers by path."""
+
+_FINE: Answer = (200, {}, b"fine")
+_UNWELL: Answer = (503, {}, b"not well")
+TURNS: dict[str, tuple[Answer, ...]] = {
+    "/flaky": (_UNWELL, _UNWELL, _FINE),
+    "/crowded": ((429, {"Retry-After": "1"}, b"one second, please"), _FINE),
+    "/shop": (_UNWELL, _UNWELL, _UNWELL, _FINE),
+}
+"""Answers by path that are given in turn, over and over."""
 
 
 class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
         if path == "/reset":
@@ -34,7 +49,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif path == "/stall":
             time.sleep(1)
         else:
-            status, headers, body = ANSWERS.get(path, (200, {}, b"fine"))
+            status, headers, body = self.server.answer(path)
             self.send_response(status)
             for name, value in {**headers, "Content-Length": str(len(body))}.items():
                 self.send_header(name, value)
@@ -48,6 +63,15 @@ class _Handler(BaseHTTPRequestHandler):
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
+    def __init__(self, address: tuple[str, int]) -> None:
+        """Begin each path at its first answer."""
+        super().__init__(address, _Handler)
+        self._turns = {path: cycle(answers) for path, answers in TURNS.items()}
+
+    def answer(self, path: str) -> Answer:
+        """Return what a path answers this time."""
+        return next(self._turns[path]) if path in self._turns else ANSWERS.get(path, _FINE)
+
     def handle_error(self, request: object, client_address: object) -> None:
         """Say nothing: the faults are made on purpose."""
 
@@ -55,7 +79,7 @@ class _Server(ThreadingHTTPServer):
 @contextmanager
 def flaky_server() -> Iterator[str]:
     """Serve on a free port of loopback for as long as the block runs; gives the base URL."""
-    server = _Server(("127.0.0.1", 0), _Handler)
+    server = _Server(("127.0.0.1", 0))
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     try:

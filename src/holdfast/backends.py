@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-__all__ = ["in_trio", "run_within", "sleep"]
+__all__ = ["Limit", "in_trio", "run_within", "sleep"]
 
 
 def in_trio() -> bool:
@@ -30,6 +30,47 @@ async def sleep(seconds: float) -> None:
         await asyncio.sleep(seconds)
 
 
+class Limit:
+    """Cancels the running task when its time is over: made when a block begins, and told with `left` that it ended.
+
+    Args:
+        seconds: How long the block may take.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        """Begin."""
+        self.seconds = seconds
+        self._scope: Any = None
+        if in_trio():
+            import trio  # noqa: PLC0415  # loaded already
+
+            self._scope = trio.move_on_after(seconds)
+            self._scope.__enter__()
+            return
+        import asyncio  # noqa: PLC0415  # loaded already
+
+        self._task = asyncio.current_task()
+        self._cancelling = self._task.cancelling() if self._task is not None else 0
+        self._over = False
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._end)
+
+    def _end(self) -> None:
+        if self._task is not None:
+            self._over = True
+            self._task.cancel()
+
+    def left(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> bool:
+        """Take the end of the block in; tell whether it ended by our cancellation alone."""
+        if self._scope is not None:
+            return bool(self._scope.__exit__(kind, error, traceback)) and self._scope.cancelled_caught
+        self._timer.cancel()
+        if not self._over or self._task is None:
+            return False
+        import asyncio  # noqa: PLC0415  # loaded already
+
+        return self._task.uncancel() <= self._cancelling and isinstance(error, asyncio.CancelledError)
+
+
 async def run_within(seconds: float, awaitable: "Awaitable[T]") -> "T":
     """Await something for so long at most, then cancel it.
 
@@ -45,5 +86,12 @@ async def run_within(seconds: float, awaitable: "Awaitable[T]") -> "T":
         raise TimeoutError(message)
     import asyncio  # noqa: PLC0415  # loaded already
 
-    async with asyncio.timeout(seconds):
-        return await awaitable
+    limit = asyncio.timeout(seconds)
+    try:
+        async with limit:
+            return await awaitable
+    except TimeoutError:
+        if not limit.expired():
+            raise
+    message = f"cancelled after {seconds:g} s"
+    raise TimeoutError(message)

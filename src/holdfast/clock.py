@@ -48,11 +48,20 @@ chance: "Callable[[], float]" = _random
 """A random number in [0, 1)."""
 
 
-def use(clock: "Clock | None") -> None:
-    """Put a clock in the place of the system's for the whole process; None puts the system's back."""
-    global now, monotonic, sleep, sleep_async, chance
+_in_use: "Clock | None" = None
+
+
+def use(clock: "Clock | None") -> "Clock | None":
+    """Put a clock in the place of the system's for the whole process; None puts the system's back.
+
+    Returns:
+        The clock that was in use before, to put back; None for the system's.
+    """
+    global now, monotonic, sleep, sleep_async, chance, _in_use
+    before, _in_use = _in_use, clock
     if clock is None:
         now, monotonic, sleep, sleep_async, chance = time.time, time.monotonic, time.sleep, backends.sleep, _random
     else:
         now, monotonic, sleep = clock.now, clock.monotonic, clock.sleep
         sleep_async, chance = clock.sleep_async, clock.chance
+    return before

@@ -6,13 +6,14 @@ called once by the program. Its order is defaults, file, environment, arguments;
 
 import os
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from holdfast.classify import Classifier, use_classifier
 from holdfast.classify.rules import Rule
+from holdfast.decide.policy import RetryPolicy
 from holdfast.errors import ConfigError
-from holdfast.failure import Category
+from holdfast.failure import RETRYABLE, Category
 from holdfast.redact import Redactor
 
 TYPE_CHECKING = False
@@ -35,6 +36,24 @@ _RULE_KEYS: dict[str, tuple[type, ...]] = {
     "retryable": (bool,),
     "retry_after": (int, float),
 }
+_POLICY_KEYS: dict[str, tuple[type, ...]] = {
+    "max_attempts": (int,),
+    "max_retries": (int,),
+    "retry_on": (str, list),
+    "backoff": (str,),
+    "base_delay": (int, float),
+    "max_delay": (int, float),
+    "jitter": (str, int, float),
+    "deadline": (int, float),
+    "attempt_timeout": (int, float),
+    "overrides": (dict,),
+    "resource": (str,),
+    "nested": (bool,),
+}
+_OVERRIDE_KEYS = {
+    key: kinds for key, kinds in _POLICY_KEYS.items() if key not in {"overrides", "retry_on", "resource", "nested"}
+}
+_RETRYABLE_WORD = "retryable"
 _SECTIONS = {"classify": ("rules",), "redact": ("patterns",)}
 _TOML_NAMES = {
     str: "text",
@@ -54,11 +73,13 @@ class Config:
         rules: Rules for the classifier, in the file's order.
         redact_patterns: Further regular expressions whose matches are masked.
         source: Path of the file, or None for the defaults.
+        policies: Policies by name, from the tables ``[policies.NAME]``.
     """
 
     rules: tuple[Rule, ...] = ()
     redact_patterns: tuple[str, ...] = ()
     source: Path | None = field(default=None, compare=False)
+    policies: "Mapping[str, RetryPolicy]" = field(default_factory=dict)
 
     def classifier(self) -> Classifier:
         """Return a classifier with these rules and patterns."""
@@ -98,7 +119,7 @@ def configure(path: str | os.PathLike[str] | None = None, *, rules: "Iterable[Ru
     named = path or os.environ.get(CONFIG_VARIABLE)
     chosen = Path(named or CONFIG_FILE)
     config = load_config(chosen) if named or chosen.is_file() else Config()
-    config = Config((*rules, *config.rules), config.redact_patterns, config.source)
+    config = replace(config, rules=(*rules, *config.rules))
     use_classifier(config.classifier())
     return config
 
@@ -110,7 +131,7 @@ class _Reader:
         self.file = file
 
     def config(self, data: "Mapping[str, Any]") -> Config:
-        self._only(data, _SECTIONS, "")
+        self._only(data, (*_SECTIONS, "policies"), "")
         tables = {section: self._table(data, section) for section in _SECTIONS}
         rules = self._list(tables["classify"], "classify.rules")
         patterns = self._list(tables["redact"], "redact.patterns")
@@ -118,6 +139,7 @@ class _Reader:
             tuple(self._rule(rule, f"classify.rules[{number}]") for number, rule in enumerate(rules)),
             tuple(self._pattern(pattern, f"redact.patterns[{number}]") for number, pattern in enumerate(patterns)),
             self.file,
+            self._policies(data.get("policies", {})),
         )
 
     def _fail(self, place: str, what: str) -> "ConfigError":
@@ -151,16 +173,66 @@ class _Reader:
             raise self._fail(place, str(error)) from None
         return pattern
 
-    def _rule(self, table: object, place: str) -> Rule:
+    def _keyed(self, table: object, known: "Mapping[str, tuple[type, ...]]", place: str) -> "dict[str, Any]":
+        """Return a table whose keys are known and whose values are of their kinds."""
         if not isinstance(table, dict):
             raise self._fail(place, f"has to be a table, not {_named(table)}")
-        self._only(table, _RULE_KEYS, place)
+        self._only(table, known, place)
         for key, value in table.items():
-            kinds = _RULE_KEYS[key]
+            kinds = known[key]
             if type(value) not in kinds:
                 wanted = " or ".join(_TOML_NAMES[kind] for kind in kinds)
                 where = f"{place}.{key}"
                 raise self._fail(where, f"has to be {wanted}, not {_named(value)}")
+        return table
+
+    def _policies(self, tables: object) -> "dict[str, RetryPolicy]":
+        if not isinstance(tables, dict):
+            section = "policies"
+            raise self._fail(section, f"has to be a table, not {_named(tables)}")
+        return {name: self._policy(table, f"policies.{name}") for name, table in tables.items()}
+
+    def _policy(self, table: object, place: str) -> RetryPolicy:
+        given = dict(self._keyed(table, _POLICY_KEYS, place))
+        if "retry_on" in given:
+            given["retry_on"] = self._retry_on(given["retry_on"], f"{place}.retry_on")
+        overrides = given.pop("overrides", {})
+        base = self._made(given, place)
+        settings: dict[str, Any] = {}
+        for name, changes in overrides.items():
+            where = f"{place}.overrides.{name}"
+            settings[self._category(name, where)] = self._keyed(changes, _OVERRIDE_KEYS, where)
+            self._made(changes, where)
+        return base.replace(overrides=settings)
+
+    def _made(self, settings: "Mapping[str, Any]", place: str) -> RetryPolicy:
+        for key, value in settings.items():  # one by one, so that the place of a mistake is known
+            try:
+                RetryPolicy(**{key: value})
+            except ConfigError as error:
+                where = f"{place}.{key}"
+                raise self._fail(where, str(error)) from None
+        try:
+            return RetryPolicy(**settings)
+        except ConfigError as error:
+            raise self._fail(place, str(error)) from None
+
+    def _retry_on(self, value: object, place: str) -> "frozenset[Category]":
+        if value == _RETRYABLE_WORD:
+            return RETRYABLE
+        if isinstance(value, str):
+            raise self._fail(place, f"has to be a list of categories, or {_RETRYABLE_WORD!r}")
+        named = value if isinstance(value, list) else []
+        return frozenset(self._category(each, f"{place}[{number}]") for number, each in enumerate(named))
+
+    def _category(self, name: object, place: str) -> Category:
+        try:
+            return Category.parse(name)
+        except ConfigError as error:
+            raise self._fail(place, str(error)) from None
+
+    def _rule(self, table: object, place: str) -> Rule:
+        table = self._keyed(table, _RULE_KEYS, place)
         if "category" not in table:
             where = f"{place}.category"
             raise self._fail(where, f"is missing; choose one of: {', '.join(Category)}")

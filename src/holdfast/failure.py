@@ -36,6 +36,8 @@ class Category(StrEnum):
     DATA = "data"
     UNKNOWN = "unknown"
 
+    __hash__ = str.__hash__  # the enum's own is written in Python, and every verdict looks categories up
+
     @property
     def retryable(self) -> bool:
         """Whether trying again may help, when nothing more is known than the category."""
@@ -79,6 +81,17 @@ class Origin(StrEnum):
     BROWSER = "browser"
     PROGRAM = "program"
     UNKNOWN = "unknown"
+
+    __hash__ = str.__hash__  # as for categories
+
+
+def _lower(headers: "Mapping[str, str]") -> "Mapping[str, str]":
+    """Return headers with names in lower case; those that are so already are left as they are."""
+    names: list[object] = list(headers)
+    if all(type(name) is str and name.islower() for name in names):
+        return headers
+    low = [(name.decode("latin-1") if isinstance(name, bytes) else str(name)).lower() for name in names]
+    return dict(zip(low, headers.values(), strict=True))
 
 
 class Evidence(Frozen):
@@ -138,7 +151,7 @@ class Evidence(Frozen):
         self.__dict__.update(
             origin=origin,
             http_status=http_status,
-            headers=headers or {},
+            headers=_lower(headers) if headers else {},
             body=body,
             credentials_sent=credentials_sent,
             sqlstate=sqlstate,
@@ -150,6 +163,11 @@ class Evidence(Frozen):
             message=message,
             exception_name=exception_name,
         )
+
+    def __hash__(self) -> int:
+        """Hash the fields."""
+        others = (getattr(self, name) for name in self._fields if name != "headers")
+        return hash((*others, *sorted(self.headers.items())))
 
 
 class Failure(Frozen):

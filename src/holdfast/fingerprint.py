@@ -10,14 +10,14 @@ from functools import cache
 
 __all__ = ["fingerprint", "normalise"]
 
-_COUNTRY_LIKE_SUFFIXES = (
-    "py|js|ts|md|rs|sh|so|gz|db|go|cc|pl|rb|mk|is|as|id|in|no|to|at|be|do|it|me|my|us|am|so|or|if|of"
-)
+_COUNTRY_LIKE_SUFFIXES = "py|js|ts|md|rs|sh|so|gz|db|go|cc|pl|rb|mk|is|as|id|in|no|to|at|do|me|my|am|or|if|of"
 
 _HOST_ENDINGS = (
     "com|org|net|edu|gov|info|dev|app|cloud|internal|local|lan|test|example|invalid|localhost|svc|xyz|tech|online|site|"
     rf"(?!(?:{_COUNTRY_LIKE_SUFFIXES})\b)[a-z]{{2}}"
 )
+
+_NAMES_WITH_DIGITS = "md5|sha-?\\d+|utf-?\\d+|latin-?1|oauth2|s3|ec2|http/?2|ipv[46]|base64|x509|k8s|h264|mp[34]"
 
 # Runs are bounded and anchored at their beginning, so that no text makes a pattern slow.
 _VARIABLE = (
@@ -30,10 +30,10 @@ _VARIABLE = (
     (rf"(?<![\w.-])(?:[a-z0-9-]{{1,63}}\.){{1,8}}(?:{_HOST_ENDINGS})\b(?::\d+)?", "<host>"),
     (r"(?<=host=)['\"]?[\w.-]+['\"]?", "<host>"),
     (r"(?<![\w.\\/])(?:~|\.{1,2}|[a-z]:)?(?:[\\/][\w.@+-]+)+[\\/]?", "<path>"),
-    (r"(?<![\w-])[\w-]{0,80}?\d[\w-]*(?:\.\d+)*", "<n>"),
+    (rf"(?<![\w-])(?!(?:{_NAMES_WITH_DIGITS})\b)[\w-]{{0,80}}?\d[\w-]*(?:[.,]\d+)*(?:ms|s)?", "<n>"),
 )
 _LIMIT = 1000
-"""Characters of a message that count."""
+"""Characters of a normalised message that count."""
 
 
 @cache
@@ -43,10 +43,9 @@ def _patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
 
 def normalise(message: str) -> str:
     """Return the text with URLs, hosts, paths, ids, times and numbers replaced by marks."""
-    message = message[:_LIMIT]
     for pattern, mark in _patterns():
         message = pattern.sub(mark, message)
-    return " ".join(message.split())
+    return " ".join(message.split())[:_LIMIT]
 
 
 def fingerprint(name: str, status: int | None, code: str | None, message: str, location: str) -> str:

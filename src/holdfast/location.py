@@ -14,11 +14,7 @@ _TYPED_BY_HAND = ("<stdin>", "<ipython-input")
 
 @cache
 def _library_folders() -> tuple[str, ...]:
-    import sysconfig  # noqa: PLC0415  # costs milliseconds, and only a failure needs it
-
-    paths = sysconfig.get_paths()
-    folders = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-    folders |= {os.path.dirname(os.__file__), os.path.dirname(os.path.abspath(__file__))}
+    folders = {os.path.dirname(os.__file__), os.path.dirname(os.path.abspath(__file__))}
     return tuple(os.path.normcase(folder) + os.sep for folder in folders)
 
 

@@ -21,56 +21,91 @@ _LONGEST_TOKEN = 256  # a cut may leave half a secret behind; so much is dropped
 # Names of what has a secret as its value; bounded, so that a long run of name-like characters costs little.
 _NAMES = (
     r"[\w.-]{0,60}?(?:passw(?:or)?d|passphrase|pwd|secret|token|(?:api|access|account|private|shared)[_-]?key|credentials?|"
-    r"signature|session[_-]?id|csrf|jwt)(?:[_-]?(?:id|key|value|hash)){0,2}|application_?id|pass|auth|sig|key"
+    r"signature|session[_-]?id|csrf|jwt)(?:[_-]?(?:id|key|value|hash|\d)){0,2}|(?:[\w.-]{0,40}[_.-])?key|application_?id|"
+    r"pass|pw|auth|sig|パスワード"
 )
-_VALUE = r"(?:b?'[^'\n]*'|b?\"[^\"\n]*\"|[^\s&;,'\")\]}]+)"
+# A value: in quotes (escaped ones may stand within, and the end may be cut off), in brackets, or up to the next blank.
+_QUOTED = r"(?:\\?b?\"(?:[^\"\\]|\\.){0,2000}(?:\"|$)|\\?b?'(?:[^'\\]|\\.){0,2000}(?:'|$))"
+_VALUE = rf"(?:{_QUOTED}|\w{{0,30}}\([^()]{{0,300}}\)|\[[^\[\]]{{0,300}}\]|[^\s&;,'\"()\[\]}}]+)"
 
 # Each pattern keeps group 1 (and group 2 where it has one) and masks what stands between or behind.
 _PATTERNS = (
     # scheme://user:password@host, and scheme://token@host; the greedy run reaches the last @, as a parser would
-    (r"(?<![a-z0-9+.-])([a-z][a-z0-9+.-]{0,30}://)[^\s/?#'\"<>]{1,500}(@)", rf"\1{MASK}\2"),
+    (r"(?<![a-z0-9+.-])([a-z][a-z0-9+.-]{0,30}://)[^\s/?#'\"<>]{1,2000}(@)", rf"\1{MASK}\2"),
     # the same where the password holds a slash that nobody encoded; a port before a path is no password
     (
-        r"(?<![a-z0-9+.-])([a-z][a-z0-9+.-]{0,30}://)[^\s/:@?#'\"<>]{1,100}:(?!\d+[/?#])[^\s@'\"<>]{1,200}(@)",
+        r"(?<![a-z0-9+.-])([a-z][a-z0-9+.-]{0,30}://)[^\s/:@?#'\"<>]{0,100}:(?!\d+(?:[/?#]|$))[^\s@\"<>]{1,200}(@)",
         rf"\1{MASK}\2",
     ),
-    # Authorization, cookies and key headers: the rest of the line, or of the quoted value
+    # user info that the end of the text cut off
+    (
+        r"(?<![a-z0-9+.-])([a-z][a-z0-9+.-]{0,30}://)[^\s/:@?#'\"<>]{1,100}:(?!\d{1,5}$)[^\s/@?#'\"<>]{1,2000}$",
+        rf"\1{MASK}",
+    ),
+    # Authorization, cookies and key headers: the quoted value, or the rest of the line
     (
         r"((?:proxy-)?authorization|(?:set-)?cookie|(?<![a-z-])x-[a-z-]{0,30}?(?:api-key|token|secret|auth)[a-z-]{0,30})"
-        r"(['\"]?\s*[:=]\s*)(?:b?'[^'\n]*'|b?\"[^\"\n]*\"|[^\n'\"}\])]+)",
+        rf"(\\?['\"]?\s*[:=,]\s*\[?)(?:{_QUOTED}|[^\n]+)",
         rf"\1\2{MASK}",
     ),
     # a header value that a client refused, for instance because the key was read with its line break
-    (r"(header value:?\s+|in header value: )(?:b?'[^'\n]*'|b?\"[^\"\n]*\")", rf"\1{MASK}"),
+    (rf"(header value:?\s+)(?:{_QUOTED})", rf"\1{MASK}"),
+    (r"\b(bearer\s+)[\w.~+/=-]{10,}", rf"\1{MASK}"),
     (
-        r"(?-i:\b((?:[Bb]earer|BEARER|[Bb]asic|BASIC|[Tt]oken|[Aa]pi[Kk]ey)\s+)(?=[\w.~+/=-]*(?:[\d._=~+/-]|[a-z][A-Z]))[\w.~+/=-]{8,})",
+        r"(?-i:\b((?:[Bb]asic|BASIC|[Tt]oken|[Aa]pi[Kk]ey)\s+)(?=[\w.~+/=-]*(?:[\d._=~+/-]|[a-z][A-Z]))[\w.~+/=-]{8,})",
         rf"\1{MASK}",
     ),
-    # options of a command line, as text or as a list: --password x, '--token', 'x'
-    (rf"(--?(?:password|passwd|token|secret|api-?key)['\"]?(?:\s*,\s*|\s+|=)){_VALUE}", rf"\1{MASK}"),
+    # options of a command line, as text or as a list: --password x, '--token', 'x', -u user:password
+    (rf"(--?(?:password|passwd|token|secret|api-?key|user)['\"]?(?:\s*,\s*|\s+|=)){_VALUE}", rf"\1{MASK}"),
+    (rf"((?<![\w-])-u['\"]?(?:\s*,\s*|\s+)){_VALUE}", rf"\1{MASK}"),
     (rf"\b(password (?:is|was|of) ){_VALUE}", rf"\1{MASK}"),
-    # name=value and "name": "value" for names that say so, in query strings, DSNs, JSON and keyword arguments
-    (rf"(?<![\w.-])({_NAMES})(['\"]?\s*(?:=>|[=:])\s*){_VALUE}", rf"\1\2{MASK}"),
-    (r"(?-i:\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}\b)", MASK),
+    (r"(<(?:password|token|secret|apikey)>)[^<]{1,500}", rf"\1{MASK}"),
+    # name=value, "name": "value" and ('name', 'value') for names that say so: query strings, DSNs, JSON, arguments
+    (rf"(?<![\w.-])({_NAMES})(\\?['\"]?\s*(?:=>|[=:：])\s*){_VALUE}", rf"\1\2{MASK}"),
+    (rf"(?<![\w.-])({_NAMES})(\\?['\"]\s*,\s*)(?:{_QUOTED})", rf"\1\2{MASK}"),
+    # the bound values that SQLAlchemy shows with a statement
+    (r"(\[parameters: ).{1,4000}?(\](?=\s*(?:\n|$|\()))", rf"\1{MASK}\2"),
+    (r"(?-i:\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{8,})", MASK),
     # the secret half of an AWS key: forty characters of mixed kinds
     (r"(?-i:(?<![\w/+=])(?=[\w/+]*[A-Z])(?=[\w/+]*[a-z])(?=[\w/+]*\d)[A-Za-z0-9/+]{40}(?![\w/+=]))", MASK),
     (
-        r"\b(?:gh[pousr]_|github_pat_|glpat-|xox[abeprs]-|sk-|rk_live_|sk_live_|AIza|ya29\.|hf_|npm_|pypi-)[\w-]{10,}",
+        r"\b(?:gh[pousr]_|github_pat_|glpat-|xox[abeprs]-|xapp-|sk-|[rs]k_(?:live|test)_|whsec_|SG\.|GOCSPX-|AIza|ya29\.|hf_|"
+        r"npm_|pypi-)[\w.-]{10,}",
         MASK,
     ),
     (r"(?-i:\beyJ[\w-]{8,}(?:\.[\w-]*){0,2})", MASK),
     (r"(/bot\d{5,}:)[\w-]{20,}", rf"\1{MASK}"),
     (r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)", MASK),
-    # the path of a Slack incoming webhook is its secret
-    (r"(hooks\.slack\.com/(?:services|workflows)/)[\w/-]+", rf"\1{MASK}"),
+    # the path of an incoming webhook is its secret
+    (r"(hooks\.slack\.com/(?:services|workflows)/|discord(?:app)?\.com/api/webhooks/)[\w/-]+", rf"\1{MASK}"),
 )
 
-# One cheap look decides whether any pattern can match at all: each needs one of these in the text.
+# A cheap look decides whether any pattern can match at all. Without one of these characters only few can,
+_CHARACTERS = ("=", ":", "@", "_", "-", "/", "'", '"', "<", "：")
+# namely those that need one of these words;
+_WORDS_ALONE = (
+    "bearer",
+    "basic",
+    "token",
+    "apikey",
+    "password",
+    "akia",
+    "asia",
+    "aroa",
+    "aida",
+    "eyj",
+    "aiza",
+    "sg.",
+    "ya29",
+)
+# with one, each pattern needs one of these.
 _HINTS = (
-    "@", "auth", "cookie", "bearer", "basic", "token", "key", "secret", "pass", "pwd", "header value", "credential",
-    "sig", "session", "csrf", "jwt", "applicationid", "application_id", "akia", "asia", "aroa", "aida", "gh", "glpat",
-    "xox", "sk-", "_live_", "aiza", "ya29", "hf_", "npm_", "pypi-", "eyj", "private", "hooks.", "/bot",
+    "@", "://", "auth", "cookie", "bearer", "basic", "token", "key", "secret", "pass", "pwd", "pw", "header value", "credential",
+    "sig", "session", "csrf", "jwt", "application", "akia", "asia", "aroa", "aida", "gh", "glpat", "xox", "xapp", "sk-", "k_live",
+    "k_test", "whsec", "sg.", "gocspx", "aiza", "ya29", "hf_", "npm_", "pypi-", "eyj", "private", "webhook", "hooks.", "/bot",
+    "-u", "parameters", "パスワード",
 )  # fmt: skip
+_LOOKED_AT = 512  # characters beyond the limit that the patterns see, so that the cut falls behind a whole secret
 
 
 @cache
@@ -81,12 +116,18 @@ def _compiled() -> tuple[tuple[re.Pattern[str], str], ...]:
 def safe_text(text: str, limit: int = MESSAGE_LIMIT) -> str:
     """Cap a text and replace what a database, a log or a terminal would choke on."""
     if len(text) > limit:
-        cut = text[:limit]
-        blank = cut.rfind(" ", limit - _LONGEST_TOKEN) if limit > _LONGEST_TOKEN else -1
-        text = f"{cut[:blank] if blank > 0 else cut} … ({len(text)} characters)"
+        text = f"{text[:limit]} … ({len(text)} characters)"
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() or char in "\n\t" else "\ufffd" for char in text)
+
+
+def _back_to_a_break(text: str) -> str:
+    """Drop the last run of a text that was cut, which may be half a secret."""
+    for position in range(len(text) - 1, max(len(text) - _LONGEST_TOKEN, 0), -1):
+        if text[position] in " \n\t,;&|":
+            return text[:position]
+    return text[: max(len(text) - _LONGEST_TOKEN, 0)]
 
 
 class Redactor:
@@ -115,16 +156,31 @@ class Redactor:
 
     def __call__(self, text: str) -> str:
         """Return the text capped, safe to store, and without secrets."""
-        text = safe_text(text, self.limit)
-        low = text.lower()
-        for hint in _HINTS:
-            if hint in low:
-                for pattern, replacement in _compiled():
-                    text = pattern.sub(replacement, text)
-                break
+        size = len(text)
+        if size > self.limit:
+            text = _back_to_a_break(text[: self.limit + _LOOKED_AT])
+        if not text.isprintable():
+            text = safe_text(text, len(text))
+        if _may_hold_secrets(text.lower()):
+            for pattern, replacement in _compiled():
+                text = pattern.sub(replacement, text)
         for pattern, replacement in self._own:
             text = pattern.sub(replacement, text)
-        return text
+        if size <= self.limit:
+            return text
+        return f"{_back_to_a_break(text[: self.limit]) if len(text) > self.limit else text} … ({size} characters)"
+
+
+def _may_hold_secrets(low: str) -> bool:
+    hints: tuple[str, ...] = _WORDS_ALONE
+    for character in _CHARACTERS:
+        if character in low:
+            hints = _HINTS
+            break
+    for hint in hints:  # noqa: SIM110  # any() with a generator takes twice as long
+        if hint in low:
+            return True
+    return False
 
 
 redact = Redactor()

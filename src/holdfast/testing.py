@@ -6,6 +6,7 @@
 [0.5, 1.0]
 """
 
+import inspect
 import time
 from contextlib import contextmanager
 
@@ -77,11 +78,11 @@ class FakeClock:
 def fake_clock(start: float | None = None, *, chance: float = 1.0) -> "Iterator[FakeClock]":
     """Put a `FakeClock` in the place of the system's for as long as the block runs: retries then wait for nothing."""
     clock = FakeClock(start, chance=chance)
-    real.use(clock)
+    before = real.use(clock)
     try:
         yield clock
     finally:
-        real.use(None)
+        real.use(before)
 
 
 def failing(
@@ -94,6 +95,15 @@ def failing(
         errors: What to raise, in order.
     """
     waiting = iter(errors)
+    if inspect.iscoroutinefunction(function):
+
+        async def call_async(*args: "Any", **kwargs: "Any") -> "Any":
+            error = next(waiting, None)
+            if error is not None:
+                raise error
+            return await function(*args, **kwargs)
+
+        return call_async  # type: ignore[return-value]  # a coroutine function for a coroutine function
 
     def call(*args: "Any", **kwargs: "Any") -> "Any":
         error = next(waiting, None)

@@ -1,5 +1,7 @@
 """The names by which workers know the classifier and the backoffs."""
 
+from typing import Protocol, runtime_checkable
+
 from holdfast import clock
 from holdfast.classify import Classifier, default_classifier
 from holdfast.decide.policy import RetryPolicy
@@ -11,19 +13,18 @@ if TYPE_CHECKING:
 __all__ = ["ErrorClassifier", "ExponentialBackoffStrategy", "LinearBackoffStrategy", "RetryStrategyProtocol"]
 
 
-class RetryStrategyProtocol:
+@runtime_checkable
+class RetryStrategyProtocol(Protocol):
     """What a worker asks after a failed attempt; any object with these two methods will do."""
 
     def should_retry(self, error: Exception, attempt: int) -> bool:
         """Tell whether another attempt is due."""
-        raise NotImplementedError
 
     def get_retry_delay(self, attempt: int) -> float:
         """Return the seconds until then."""
-        raise NotImplementedError
 
 
-class _Strategy(RetryStrategyProtocol):
+class _Strategy:
     """What the strategies share: a policy that is asked in a worker's words."""
 
     def __init__(self, policy: RetryPolicy) -> None:

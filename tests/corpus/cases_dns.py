@@ -74,7 +74,7 @@ def no_such_type(_: World) -> BaseException:
 
 
 ASKED: dict[str, tuple[Callable[[World], BaseException], C, str | None]] = {
-    "no such name": (partial(asked, "nxdomain.test"), C.NOT_FOUND, None),
+    "no such name": (partial(asked, "nxdomain.test"), C.NETWORK, None),
     "no such record": (partial(asked, "empty.test"), C.NOT_FOUND, None),
     "server fails": (partial(asked, "servfail.test"), C.API_TEMPORARY, "SERVFAIL"),
     "server refuses": (partial(asked, "refused.test"), C.ACCESS_DENIED, "REFUSED"),

@@ -261,7 +261,7 @@ REAL: dict[str, tuple[C, Origin | None, str | None, Callable[[], object]]] = {
     "broken pipe": (C.NETWORK, Origin.NETWORK, "EPIPE", broken_pipe),
     "refused": (C.NETWORK, Origin.NETWORK, "ECONNREFUSED", partial(socket.create_connection, ("127.0.0.1", 1))),
     "reset": (C.NETWORK, Origin.NETWORK, "ECONNRESET", reset),
-    "address in use": (C.NETWORK, Origin.NETWORK, "EADDRINUSE", address_in_use),
+    "address in use": (C.CONFIGURATION, None, "EADDRINUSE", address_in_use),
     "receive timeout": (C.NETWORK, None, None, receive_timeout),
     "name unknown": (C.NETWORK, Origin.NETWORK, "EAI_NONAME", NAME_UNKNOWN),
     "service unknown": (C.NETWORK, None, "EAI_SERVICE", partial(socket.getaddrinfo, "127.0.0.1", "no-such")),

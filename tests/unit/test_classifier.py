@@ -8,7 +8,7 @@ import time
 import pytest
 
 from holdfast import Category, Classifier, Evidence, Rule, Strength, classify
-from holdfast.errors import ConfigError, NetworkError, ResourceNotFoundError
+from holdfast.errors import ConfigError, ConfigurationError, NetworkError, ResourceNotFoundError
 
 
 class Vendor(Exception):
@@ -71,9 +71,9 @@ class TestOrder:
 
     def test_the_permanent_reading_of_a_text_wins_and_both_are_shown(self):
         """C13."""
-        readings = list(Classifier().readings(Exception("Invalid parameter: timeout must be > 0")))
+        readings = list(Classifier().readings(Exception("quota exceeded: rate limit")))
 
-        assert [reading.category for reading in readings] == ["invalid_parameters", "network"]
+        assert [reading.category for reading in readings] == ["quota_exhausted", "rate_limit"]
         assert all(reading.strength is Strength.TEXT for reading in readings)
 
     def test_unknown_is_not_retried(self):
@@ -102,6 +102,27 @@ class TestBugs:
         assert classify(chained(KeyError("message"), context=TimeoutError())).category == "network"
 
 
+class TestOwnClasses:
+    def test_what_a_derived_class_carries_beats_the_built_in_it_is_derived_from(self):
+        assert classify(type("VendorError", (ConnectionError,), {"status_code": 401})("x")).category == "authentication"
+        assert classify(type("VendorError", (ConnectionError,), {"status_code": 503})("x")).retryable
+
+    def test_a_class_derived_from_a_described_one_may_carry_a_status(self):
+        import requests
+
+        class Vend(requests.RequestException):
+            status_code = 404
+
+        Vend.__module__ = "vendor"
+        assert classify(Vend("x")).category == "not_found"
+
+    def test_a_retryable_error_with_a_mistyped_category_stays_retryable(self):
+        class Mine(NetworkError):
+            holdfast_category = "netwrok"
+
+        assert classify(Mine("x")).retryable
+
+
 class TestGroups:
     def test_the_worst_leaf_decides(self):
         group = ExceptionGroup(
@@ -123,6 +144,11 @@ class TestGroups:
             ).retryable
             is False
         )
+
+    def test_on_top_and_as_a_cause_the_same_leaf_decides(self):
+        group = ExceptionGroup("g", [ResourceNotFoundError("x"), ConfigurationError("y")])
+        assert classify(group).category == "configuration"
+        assert classify(chained(RuntimeError("x"), cause=group)).category == "configuration"
 
     def test_a_thousand_leaves_in_bounded_time(self):
         group = ExceptionGroup("many", [TimeoutError(str(number)) for number in range(1000)])
@@ -239,6 +265,76 @@ class TestBadInput:
         with pytest.raises(TypeError, match="put rules into Classifier"):
             holdfast.use_classifier([Rule(category="data", type=KeyError)])
 
+    def test_cycles_through_groups(self):
+        leaf = Vendor("x")
+        group = ExceptionGroup("g", [leaf])
+        leaf.__cause__ = group
+        assert classify(leaf).category == "unknown"
+        assert classify(group).category == "unknown"
+        leaf.__cause__, leaf.__context__ = None, group
+        assert classify(leaf).category == "unknown"
+
+    def test_groups_nested_through_causes_do_not_grow_without_bound(self):
+        error = Vendor("x")
+        for _ in range(40):
+            error = chained(Vendor("y"), cause=ExceptionGroup("g", [error, chained(Vendor("z"), cause=error)]))
+        start = time.perf_counter()
+        assert classify(error).category == "unknown"
+        assert time.perf_counter() - start < 2
+
+    @pytest.mark.parametrize(
+        "attributes",
+        [
+            {"__class__": property(lambda self: 1 / 0)},
+            {"__getattribute__": lambda self, name: 1 / 0},
+            {"__traceback__": property(lambda self: 1 / 0)},
+            {
+                "status_code": type(
+                    "Int", (int,), {"__le__": lambda self, other: 1 / 0, "__ge__": lambda self, other: 1 / 0}
+                )(503)
+            },
+            {"retry_after": 10**400},
+            {"holdfast_category": type("Odd", (), {"__hash__": lambda self: 1 / 0})()},
+            {
+                "__str__": lambda self: type(
+                    "Text", (str,), {"lower": lambda self: 1 / 0, "__len__": lambda self: 1 / 0}
+                )("x")
+            },
+        ],
+    )
+    def test_errors_that_fight_back(self, attributes):
+        assert classify(type("Evil", (Exception,), attributes)("x")).retryable is False
+
+    def test_a_metaclass_that_lies(self):
+        meta = type("Meta", (type,), {"__name__": property(lambda cls: 1 / 0)})
+        assert classify(meta("Evil", (Exception,), {})("x")).exception_name == "Evil"
+
+    def test_endless_headers(self):
+        import itertools
+
+        request = type("Request", (), {"headers": itertools.count(), "url": "x"})()
+        response = type("Response", (), {"status_code": 403, "headers": {}, "request": request})()
+        assert classify(type("E", (Exception,), {"response": response})("x")).category == "access_denied"
+
+    def test_out_of_file_descriptors(self):
+        """The verdict is needed most when nothing can be opened: no import may stand in its way."""
+        import subprocess
+
+        code = (
+            "import errno, os, resource\n"
+            "from holdfast import classify\n"
+            "class Wrapped(Exception): pass\n"
+            "resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))\n"
+            "held = []\n"
+            "try:\n"
+            "    while True: held.append(os.open('/dev/null', os.O_RDONLY))\n"
+            "except OSError as error:\n"
+            "    wrapped = Wrapped('x'); wrapped.__cause__ = error\n"
+            "    print(classify(error).category, classify(wrapped).category)\n"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert done.stdout.split() == ["system", "system"]
+
     def test_a_very_long_chain(self):
         error = Vendor("0")
         for number in range(100_000):
@@ -335,6 +431,12 @@ class TestRules:
 
         assert (failure.category, failure.retryable, failure.retry_after) == ("access_denied", True, 2)
         assert failure.rule == "rule: warming up"
+
+    def test_status_and_code_of_a_library_that_nobody_described(self):
+        error = type("Vend", (Exception,), {"__module__": "vendor"})("x")
+        error.status_code, error.code = 418, "SlowDown"
+        assert Classifier([Rule(category="network", status=418)]).classify(error).category == "network"
+        assert Classifier([Rule(category="network", code="SlowDown")]).classify(error).category == "network"
 
     def test_a_rule_reaches_the_causes(self):
         judge = Classifier([Rule(category="data", type=Vendor)])

@@ -170,6 +170,39 @@ def test_a_traceback_never_makes_it_import_a_strangers_module(tmp_path, monkeypa
     assert "stranger" not in sys.modules
 
 
+def test_no_file_of_the_current_folder_is_run(tmp_path):
+    (tmp_path / "stripe.py").write_text("open('ran', 'w').close()")
+    text = "Traceback (most recent call last):\nstripe.error.CardError: x"
+    for words, given in ((["-"], text), (["antigravity.Foo"], ""), (["this.Foo"], ""), (["unittest.__main__.Foo"], "")):
+        command = [sys.executable, "-m", "holdfast", "explain", "--json", *words]
+        done = subprocess.run(command, input=given, capture_output=True, text=True, cwd=tmp_path, check=True)
+        assert "rule" in json.loads(done.stdout)  # and nothing else was printed
+
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    "words", ["ExceptionGroup", "urllib.error.HTTPError: [Errno 5] boo", f"OSError: [Errno {'9' * 5000}] x"]
+)
+def test_odd_classes_do_not_break_it(words):
+    assert judged(words)["category"]
+
+
+def test_the_last_error_of_a_long_log_counts():
+    log = "Traceback (most recent call last):\nKeyError: 'x'\n" + "all is well\n" * 100_000
+    log += "Traceback (most recent call last):\nTimeoutError: slow\nINFO connection refused, set to 30\n"
+
+    assert judged(input=log)["exception_name"] == "TimeoutError"
+    assert judged(input=log)["message"] == "slow"
+
+
+def test_options_that_would_be_ignored_are_refused():
+    result = run("database is locked", "--credentials")
+
+    assert result.exit_code == 2
+    assert "go with an HTTP status" in result.output
+
+
 def test_plain_text_on_standard_input():
     assert judged("-", input="deadlock detected\n")["category"] == "database_busy"
 

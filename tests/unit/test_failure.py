@@ -87,6 +87,14 @@ def test_a_response_can_be_judged_without_raising():
     assert classify(evidence_of(object())).category == "unknown"
 
 
+def test_headers_are_found_in_any_spelling():
+    evidence = Evidence(http_status=403, headers={"Retry-After": "5", "X-RateLimit-Remaining": "0"})
+
+    assert classify(evidence).category == "rate_limit"
+    assert classify(Evidence(http_status=429, headers={b"Retry-After": "5"})).retry_after == 5
+    assert len({evidence, Evidence(http_status=403, headers={"retry-after": "5", "x-ratelimit-remaining": "0"})}) == 1
+
+
 def test_evidence_that_shows_nothing_is_unknown():
     assert classify(Evidence()).category == "unknown"
     assert classify(Evidence(http_status=200)).category == "unknown"

@@ -26,6 +26,9 @@ def fingerprint(message, name="Error", **fields):
         ("no account for ann@example.com", "no account for bob.b@example.org"),
         ("object 9f86d081884c7d65 is gone", "object 60303ae22b998861 is gone"),
         ("waited 1.5 s", "waited 30.25 s"),
+        ("waited 5ms", "waited 1,234ms"),
+        ("no answer from api.foo.be", "no answer from api.bar.it"),
+        ("GET https://a.example/" + "x" * 2000 + " failed", "GET https://a.example/y failed"),
         ("host='a1.example.net', port=1", "host='b.example.com', port=443"),
     ],
 )
@@ -39,6 +42,8 @@ def test_ids_hosts_numbers_and_addresses_do_not_count(one, other):
         ("user 17 not found", "user 17 is locked"),
         ("connection refused", "connection reset"),
         ("column name is missing", "column price is missing"),
+        ("sha256 mismatch", "md5 mismatch"),
+        ("oauth2 failed", "s3 failed"),
     ],
 )
 def test_another_cause_counts(one, other):

@@ -174,3 +174,60 @@ def test_more_places_where_secrets_stand(text):
 
     assert SECRET not in shown, shown
     assert "wJalrXUtnFEMI" not in shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"encryption_key={SECRET}",
+        f"Ocp-Apim-Subscription-Key: {SECRET}",
+        f'"{{\\"password\\": \\"{SECRET}\\"}}"',
+        f'{{"password": "ab\\"{SECRET}"}}',
+        f"password='foo\n{SECRET}'",
+        f'Authorization: Digest username="bob", response="{SECRET}"',
+        f'Cookie: sid="x"; tok={SECRET}',
+        f"auth=('bob', '{SECRET}')",
+        f"api_key=SecretStr('{SECRET}')",
+        f"{{'token': ['{SECRET}']}}",
+        f"{{'Authorization': ['Bearer {SECRET}']}}",
+        f"('X-Api-Key', '{SECRET}')",
+        f"(b'cookie', b'sid={SECRET}')",
+        "('Authorization', 'Basic dXNlcjpwYXNz')",
+        "got Bearer dXNlcjpwYXNzabcdef",
+        f"postgres://bob:pa/{SECRET}@db/x",
+        f"https://discord.com/api/webhooks/123/{SECRET}",
+        f"whsec_{SECRET}abc",
+        f"[SQL: INSERT INTO t VALUES (?, ?)]\n[parameters: ('bob', '{SECRET}')]\n(Background on this error)",
+        f"Command '['curl', '-u', 'bob:{SECRET}', '--token', '{SECRET}']' timed out after 3 seconds",
+        f"password1={SECRET}",
+        f"<password>{SECRET}</password>",
+        f"パスワード: {SECRET}",
+        "word\n" * 812 + f"https://u:{SECRET * 30}@host",
+        "x" * 4090 + "AKIAIOSFODNN7EXAMPLE",
+        "y " * 2040 + f"password='correct {SECRET} and more'",
+    ],
+)
+def test_forms_that_secrets_take(text):
+    shown = redact(text)
+
+    assert SECRET not in shown, shown[-300:]
+    assert "dXNlcjpwYXNz" not in shown
+    assert "AKIAIOSF" not in shown
+
+
+def test_rule_and_code_show_no_secret():
+    error = ConnectionError(f"connection to postgres://bob:{SECRET}@db:5432/x refused")
+    error.code = f"x https://u:{SECRET}@h/ NotFound"
+    failures = [
+        classify(error),
+        classify(Exception(f"connection to postgres://bob:{SECRET}@db:5432/x refused")),
+        classify(Exception(f"permission to https://u:{SECRET}@h/x denied")),
+        classify(type("Odd", (Exception,), {"code": f"token={SECRET} NotFound"})("x")),
+        classify(type("Odd", (Exception,), {"code": "\ud800" + "x" * 5000 + "NotFound"})("x")),
+    ]
+
+    for failure in failures:
+        assert SECRET not in failure.to_json()
+        failure.to_json().encode()
+        assert len(failure.code or "") <= 120
+        assert len(failure.rule) <= 300

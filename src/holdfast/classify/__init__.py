@@ -7,8 +7,9 @@ name in the package above, so a function of that name would come and go with the
 import sys
 from types import ModuleType
 
-from holdfast.classify.classifier import Classifier, Reading, Strength
+from holdfast.classify.classifier import Classifier
 from holdfast.classify.peek import read_response
+from holdfast.classify.reading import Reading, Strength
 from holdfast.classify.retry_after import MAX_RETRY_AFTER_SECONDS, RetryHint, parse_retry_after, rate_limit_hint
 from holdfast.failure import Evidence, Failure
 

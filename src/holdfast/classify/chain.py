@@ -1,13 +1,13 @@
 """The errors behind an error: its causes, what it interrupted, and the leaves of a group."""
 
 from holdfast.classify.peek import CHAIN_LIMIT, peek
-from holdfast.failure import Category, Failure
+from holdfast.failure import Category
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
-__all__ = ["causes_of", "context_of", "leaves_of", "worst_of"]
+__all__ = ["causes_of", "context_of", "leaves_of", "severity"]
 
 LEAF_LIMIT = 2048
 """How many leaves of an exception group are looked at."""
@@ -73,6 +73,6 @@ def leaves_of(group: BaseException) -> "list[BaseException]":
     return leaves
 
 
-def worst_of(failures: "Sequence[Failure]") -> Failure:
-    """Return the failure that decides for a group: a permanent one before any that may heal."""
-    return min(failures, key=lambda failure: (failure.retryable, _RANK[failure.category]))
+def severity(category: Category, retryable: bool) -> tuple[bool, int]:  # noqa: FBT001  # a fact, not an option
+    """Return a key that sorts the worst first: what is permanent before all that may heal."""
+    return retryable, _RANK[category]

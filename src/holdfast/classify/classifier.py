@@ -14,14 +14,15 @@ Readings are found in a fixed order, and the first one decides:
 """
 
 import time
-from enum import StrEnum
+from importlib import import_module
 
-from holdfast.classify.chain import causes_of, context_of, leaves_of, worst_of
+from holdfast.classify.chain import causes_of, context_of, leaves_of, severity
 from holdfast.classify.errnos import name_of_errno
 from holdfast.classify.judge import judge
-from holdfast.classify.libraries import entry_of
+from holdfast.classify.known import Known, look_up
 from holdfast.classify.own import read_own
 from holdfast.classify.peek import text_of
+from holdfast.classify.reading import Reading, Strength
 from holdfast.classify.retry_after import rate_limit_hint
 from holdfast.failure import RETRYABLE, Category, Evidence, Failure, Origin
 from holdfast.location import location_of
@@ -30,75 +31,31 @@ from holdfast.redact import Redactor, redact
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from typing import Any
 
     from holdfast.classify.libraries.library import Reader
     from holdfast.classify.rules import Rule
     from holdfast.clock import WallClock
 
-__all__ = ["Classifier", "Reading", "Strength"]
+__all__ = ["NOTHING_MATCHED", "Classifier"]
 
 NOTHING_MATCHED = "nothing matched"
 """The rule of a failure that no rule knows."""
+UNREADABLE = "could not be looked at"
+"""The rule of a failure whose error resists every look."""
+_NAME_OF = type.__dict__["__name__"].__get__  # the name a class really has, whatever its metaclass says
 _CACHE_LIMIT = 2048
 _NAME_LIMIT = 200
 _UNWRAP_LIMIT = 8
+_CODE_LIMIT = 100
+_RULE_LIMIT = 200
+_RULE_TEXT_LIMIT = 16_384
+_GROUP_LIMIT = 64
 _WAITING_MATTERS = RETRYABLE | {Category.QUOTA_EXHAUSTED}
 
 
-class Strength(StrEnum):
-    """How sure a reading is."""
-
-    STRONG = "strong"
-    """A type, a status or a code says so."""
-    WEAK = "weak"
-    """The name of a class or an attribute nobody described says so."""
-    TEXT = "text"
-    """Only the words of the message say so."""
-
-
-class Reading:
-    """One way to read an error.
-
-    Attributes:
-        category: What it would be.
-        rule: Name of the rule that says so.
-        strength: How sure it is.
-        evidence: What was read.
-        origin: What was talked to.
-    """
-
-    __slots__ = ("category", "evidence", "origin", "rule", "strength")
-
-    def __init__(self, category: Category, rule: str, strength: Strength, evidence: Evidence, origin: Origin) -> None:
-        """Keep the fields."""
-        self.category = category
-        self.rule = rule
-        self.strength = strength
-        self.evidence = evidence
-        self.origin = origin
-
-    def __repr__(self) -> str:
-        """Return the reading for people."""
-        return f"<Reading {self.category.value} by {self.rule!r}, {self.strength.value}>"
-
-
-class _Known:
-    """What is known of an exception class and its bases."""
-
-    __slots__ = ("category", "described", "name", "origin", "read")
-
-    def __init__(
-        self, name: str, origin: Origin, category: Category | None, read: "Reader | None", *, described: bool
-    ) -> None:
-        self.name = name
-        self.described = described
-        self.origin = origin
-        self.category = category
-        self.read = read
-
-
-# Built-in errors that mean a bug in the program. Their texts name variables and keys, so no word in them is a reason to
-# try again; derived classes are somebody's own and are read like any other.
+# Built-in errors that mean a bug in the program or a bad value. Their texts name variables and keys, so no word in them
+# is a reason to try again; derived classes are somebody's own and are read like any other.
 _BUGS = frozenset(
     {
         ArithmeticError,
@@ -110,11 +67,14 @@ _BUGS = frozenset(
         NameError,
         NotImplementedError,
         RecursionError,
+        SyntaxError,
         TypeError,
         UnboundLocalError,
+        ValueError,
         ZeroDivisionError,
     }
 )
+_SUBJECTS = (BaseException, Evidence)
 _NOTHING = Evidence()
 _UNKNOWN = Reading(Category.UNKNOWN, NOTHING_MATCHED, Strength.TEXT, _NOTHING, Origin.UNKNOWN)
 _CONTROL_FLOW = Reading(Category.UNKNOWN, "not an Exception: passes through", Strength.STRONG, _NOTHING, Origin.PROGRAM)
@@ -136,7 +96,7 @@ class Classifier:
         self.rules = tuple(rules)
         self._redact = redactor
         self._now = now
-        self._known: dict[type, _Known] = {}
+        self._known: dict[type, Known] = {}
 
     def classify(self, subject: BaseException | Evidence) -> Failure:
         """Return the failure that an error or a piece of evidence stands for; never raises for either.
@@ -144,15 +104,28 @@ class Classifier:
         Raises:
             TypeError: If it is given anything else, such as a response; `evidence_of` reads one.
         """
-        thing: object = subject
-        if not isinstance(thing, BaseException | Evidence):
-            message = f"classify takes an exception or an Evidence, not {type(thing).__name__}; see evidence_of"
-            raise TypeError(message)
-        if isinstance(subject, BaseExceptionGroup):
-            leaves = leaves_of(subject)
-            if leaves:
-                return worst_of([self._judged(leaf) for leaf in leaves])
-        return self._judged(subject)
+        kind: type = type(subject)  # not isinstance, which believes what an object says of itself
+        try:
+            if issubclass(kind, Exception) and not issubclass(kind, ExceptionGroup):
+                return self._judged_error(subject)  # type: ignore[arg-type]  # an exception, by its type
+            if issubclass(kind, _SUBJECTS):
+                return self._decisive(subject)[1]
+        except Exception:  # noqa: BLE001  # an object built to mislead must not break the handler that judges it
+            return Failure(
+                Category.UNKNOWN, retryable=False, exception_name=_NAME_OF(kind)[:_NAME_LIMIT], rule=UNREADABLE
+            )
+        message = f"classify takes an exception or an Evidence, not {kind.__name__}; see evidence_of"
+        raise TypeError(message)
+
+    def decisive(self, subject: BaseException | Evidence) -> BaseException | Evidence:
+        """Return what decides: of an exception group its worst leaf, of anything else itself."""
+        return self._decisive(subject)[0]
+
+    def _decisive(self, subject: BaseException | Evidence) -> tuple[BaseException | Evidence, Failure]:
+        if not isinstance(subject, BaseExceptionGroup):
+            return subject, self._judged(subject)
+        judged = [(leaf, self._judged(leaf)) for leaf in leaves_of(subject)] or [(subject, self._judged(subject))]
+        return min(judged, key=lambda pair: severity(pair[1].category, pair[1].retryable))
 
     def readings(self, subject: BaseException | Evidence) -> "Iterator[Reading]":
         """Yield every reading of an error or a piece of evidence, the one that decides first."""
@@ -165,12 +138,13 @@ class Classifier:
             yield _CONTROL_FLOW
 
     def _judged(self, subject: BaseException | Evidence) -> Failure:
-        if isinstance(subject, Exception):  # the usual case takes the shortest way
-            reading = next(self._by_type(subject), None) or next(self._beyond_type(subject), None)
-            reading = reading or self._unmatched(subject)
-        else:
-            reading = next(self.readings(subject), _UNKNOWN)
-        return self._failure(subject, reading)
+        if isinstance(subject, Exception):
+            return self._judged_error(subject)
+        return self._failure(subject, next(self.readings(subject), _UNKNOWN))
+
+    def _judged_error(self, error: Exception) -> Failure:
+        reading = next(self._by_type(error), None) or next(self._beyond_type(error), None)
+        return self._failure(error, reading or self._unmatched(error))
 
     def _unmatched(self, error: Exception) -> Reading:
         """Nothing matched; where the error comes from, and its code, are known all the same."""
@@ -203,10 +177,13 @@ class Classifier:
             yield from self._by_name(link, "context: ")
             yield from self._by_words(link, "context: ")
 
-    def _by_type(self, error: BaseException, via: str = "", depth: int = 0) -> "Iterator[Reading]":
+    def _by_type(  # noqa: C901  # the order of evidence in one place; helpers would be a generator more on every verdict
+        self, error: BaseException, via: str = "", depth: int = 0
+    ) -> "Iterator[Reading]":
         """Yield what rules, the error itself and its library say; wrapped errors are followed to a fixed depth."""
         if isinstance(error, BaseExceptionGroup):
-            yield from self._by_group(error, via)
+            if depth < _UNWRAP_LIMIT:
+                yield from self._by_group(error, via, depth + 1)
             return
         known = self._known_of(type(error))
         found = _safely(known.read, error)
@@ -217,35 +194,47 @@ class Classifier:
         own = read_own(error)
         if own is not None:
             yield Reading(own[0], f"{via}{type(error).__name__}", Strength.STRONG, own[1], origin)
-        if isinstance(found, BaseException) and depth < _UNWRAP_LIMIT:
-            for reading in self._by_type(found, f"{via}inside {known.name}: ", depth + 1):
-                outer = reading.origin if known.origin in {Origin.UNKNOWN, Origin.PROGRAM} else known.origin
-                yield Reading(reading.category, reading.rule, reading.strength, reading.evidence, outer)
+        if known.lent:  # what somebody's own class carries says more than the built-in class it is derived from
+            yield from (reading for reading in _by_attributes(error, via) if not reading.retryable)
+        if isinstance(found, BaseException):
+            yield from self._inside(known, found, via, depth)
         elif evidence is not _NOTHING:
             verdict = judge(evidence, known.name)
             if verdict is not None:
                 yield Reading(verdict[0], via + verdict[1], Strength.STRONG, evidence, origin)
         if known.category is not None:
             yield Reading(known.category, via + known.name, Strength.STRONG, evidence, origin)
-        if not known.described:
+        if not known.described or (known.builtin and error.__dict__):
             yield from _by_attributes(error, via)
 
+    def _inside(self, known: Known, inner: BaseException, via: str, depth: int) -> "Iterator[Reading]":
+        """Yield what the error that is wrapped in another one says."""
+        if depth < _UNWRAP_LIMIT:
+            for reading in self._by_type(inner, f"{via}inside {known.name}: ", depth + 1):
+                outer = reading.origin if known.origin in {Origin.UNKNOWN, Origin.PROGRAM} else known.origin
+                yield Reading(reading.category, reading.rule, reading.strength, reading.evidence, outer)
+
     def _by_rules(self, error: BaseException, evidence: Evidence, origin: Origin, via: str) -> "Iterator[Reading]":
-        text = text_of(error)
+        text = text_of(error)[:_RULE_TEXT_LIMIT]
+        if evidence is _NOTHING:
+            evidence = _attributes_of(error)
         for rule in self.rules:
             if rule.applies(error, evidence, text):
                 yield _of_rule(rule, evidence, origin, via)
 
-    def _by_group(self, group: BaseException, via: str) -> "Iterator[Reading]":
-        readings = [next(self.readings(leaf), _UNKNOWN) for leaf in leaves_of(group)]
+    def _by_group(self, group: BaseException, via: str, depth: int) -> "Iterator[Reading]":
+        """Yield what the worst leaf of a group says; the leaves' causes are left alone, or a cycle would never end."""
+        readings = []
+        for leaf in leaves_of(group)[:_GROUP_LIMIT]:
+            found = next(self._by_type(leaf, "", depth), None) if isinstance(leaf, Exception) else _CONTROL_FLOW
+            readings.append(found or next(self._by_words(leaf, ""), _UNKNOWN))
         if any(reading is not _UNKNOWN for reading in readings):
-            worst = min(readings, key=lambda reading: reading.category in RETRYABLE)
+            worst = min(readings, key=lambda reading: severity(reading.category, reading.retryable))
             yield Reading(worst.category, f"{via}group: {worst.rule}", worst.strength, worst.evidence, worst.origin)
 
     def _by_name(self, error: BaseException, via: str) -> "Iterator[Reading]":
-        from holdfast.classify.generic import read_name  # noqa: PLC0415  # only errors that nobody described need it
-
-        named = read_name(type(error))
+        generic = _load("generic")
+        named = generic.read_name(type(error)) if generic is not None else None
         if named is not None:
             origin = self._known_of(type(error)).origin
             yield Reading(named[0], f"{via}class name: {named[1]}", Strength.WEAK, _NOTHING, origin)
@@ -253,16 +242,22 @@ class Classifier:
     def _by_words(self, error: BaseException, via: str) -> "Iterator[Reading]":
         known = self._known_of(type(error))
         found = _safely(known.read, error)
+        for _ in range(
+            _UNWRAP_LIMIT
+        ):  # what wraps another error often repeats a statement or a command, not what happened
+            if not isinstance(found, BaseException):
+                break
+            error, found = found, _safely(self._known_of(type(found)).read, found)
         evidence = found if isinstance(found, Evidence) else _NOTHING
-        for text in (text_of(error), evidence.body):
+        for text in (evidence.message or text_of(error), evidence.body):
             for reading in _in_words(text, evidence, known.origin, via):
                 if reading.category not in RETRYABLE or type(error) not in _BUGS:
                     yield reading
 
-    def _known_of(self, kind: type) -> _Known:
+    def _known_of(self, kind: type) -> Known:
         known = self._known.get(kind)
         if known is None:
-            known, lasting = _look_up(kind)
+            known, lasting = look_up(kind)
             if lasting:
                 if len(self._known) >= _CACHE_LIMIT:
                     self._known.clear()
@@ -279,7 +274,7 @@ class Classifier:
         else:
             name, traceback = type(subject).__name__, subject.__traceback__
             message = text_of(subject)
-        retryable = category in RETRYABLE if evidence.retryable is None else evidence.retryable
+        retryable = reading.retryable
         retry_after, capped = evidence.retry_after, False
         if retry_after is None and evidence.headers and (retryable or category in _WAITING_MATTERS):
             hint = rate_limit_hint(
@@ -287,6 +282,9 @@ class Classifier:
             )
             if hint is not None:
                 retry_after, capped = hint.seconds, hint.capped
+        rule = reading.rule
+        if reading.strength is not Strength.STRONG or (code is not None and not _is_plain(code)):
+            code, rule = code and self._redact(code[:_CODE_LIMIT]), self._redact(rule[:_RULE_LIMIT])
         return Failure(
             category,
             retryable,
@@ -295,12 +293,20 @@ class Classifier:
             code,
             retry_after,
             capped,
-            self._redact(name)[:_NAME_LIMIT] if not name.isidentifier() else name[:_NAME_LIMIT],
+            name if name.isidentifier() and len(name) <= _NAME_LIMIT else self._redact(name[:_NAME_LIMIT]),
             self._redact(message),
-            reading.rule,
+            rule,
             location_of(traceback),
             evidence.retry_after is not None,
         )
+
+
+def _is_plain(code: str) -> bool:
+    """Tell whether a code is made of what codes are made of, and so cannot hold a secret or break a store."""
+    return len(code) <= _CODE_LIMIT and code.isascii() and (code.isalnum() or code.translate(_PUNCTUATION).isalnum())
+
+
+_PUNCTUATION = dict.fromkeys(map(ord, "_.-:"))
 
 
 def _of_rule(rule: "Rule", evidence: Evidence, origin: Origin, via: str = "") -> Reading:
@@ -311,43 +317,32 @@ def _of_rule(rule: "Rule", evidence: Evidence, origin: Origin, via: str = "") ->
 def _in_words(text: str, evidence: Evidence, origin: Origin, via: str = "") -> "Iterator[Reading]":
     if not text:
         return
-    from holdfast.classify.texts import read_text  # noqa: PLC0415  # compiles large patterns, and most errors need none
-
-    for category, words, status in read_text(text):
+    texts = _load("texts")  # compiles large patterns
+    for category, words, status in texts.read_text(text) if texts is not None else ():
         shown = evidence if status is None or evidence.http_status else evidence.replace(http_status=status)
         said = Origin.HTTP if status is not None and origin is Origin.PROGRAM else origin
         yield Reading(category, f"{via}text: {words}", Strength.TEXT, shown, said)
 
 
-def _look_up(kind: type) -> tuple[_Known, bool]:
-    """Find what is known of a class; the second value is False where a file could not be read just now."""
-    name, origin, category, read, lasting, described = "", Origin.UNKNOWN, None, None, True, False
-    for each in kind.__mro__:
-        module: object = each.__module__  # any object at all, where a class lies about it
-        try:
-            entry = entry_of(module.partition(".")[0], each.__name__) if isinstance(module, str) else None
-        except Exception:  # noqa: BLE001  # our own file cannot be opened, for instance: out of file descriptors
-            lasting = False
-            continue
-        if entry is None:
-            continue
-        if not name:
-            name, origin = entry.name, entry.origin
-        category = category or entry.category
-        read = read or entry.read
-        described = described or module != "builtins"
-    if kind.__module__ == "builtins":
-        described = True
-    return _Known(name or kind.__name__, origin, category, read, described=described), lasting
-
-
 def _by_attributes(error: BaseException, via: str) -> "Iterator[Reading]":
-    from holdfast.classify.generic import read_attributes  # noqa: PLC0415  # only errors that nobody described need it
-
-    found = read_attributes(error)
+    generic = _load("generic")
+    found = generic.read_attributes(error) if generic is not None else None
     if found is not None:
         category, rule, evidence = found
         yield Reading(category, via + rule, Strength.WEAK, evidence, evidence.origin or Origin.UNKNOWN)
+
+
+def _attributes_of(error: BaseException) -> Evidence:
+    generic = _load("generic")
+    return generic.evidence_in(error) if generic is not None else _NOTHING
+
+
+def _load(name: str) -> "Any":
+    """Import a part that most errors need not; None where no file can be opened at the moment."""
+    try:
+        return import_module(f"holdfast.classify.{name}")
+    except Exception:  # noqa: BLE001  # out of file descriptors, for instance; what is loaded already has to do
+        return None
 
 
 def _safely(read: "Reader | None", error: BaseException) -> "Evidence | BaseException | None":

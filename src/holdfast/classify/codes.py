@@ -74,6 +74,8 @@ CODES: dict[str, Category] = {name: category for category, names in _NAMES.items
 
 _LONGEST_CODE = 100
 _ENDINGS = (
+    (r"^(?:Concurrent|Active)\w*(?:Exceeded|LimitExceeded)(?:Exception)?$", Category.RATE_LIMIT),
+    (r"(?<!Request)(?<!Rate)(?<!Bandwidth)(?<=\w)LimitExceeded$", Category.QUOTA_EXHAUSTED),
     (r"(?:Throttl\w*|TooManyRequests\w*|RateLimit\w*|RequestLimitExceeded)$", Category.RATE_LIMIT),
     (r"(?:NotFound|NotFoundException|NotFoundFault|DoesNotExist)$", Category.NOT_FOUND),
     (r"(?:AccessDenied\w*|Unauthorized\w*|NotAuthorized\w*|ExpiredToken\w*)$", Category.AUTHENTICATION),

@@ -2,6 +2,7 @@
 
 import re
 from functools import cache
+from itertools import islice
 
 __all__ = ["credentials_in"]
 
@@ -24,6 +25,7 @@ _HEADERS = frozenset(
     }
 )
 _URL_LIMIT = 8192
+_HEADER_LIMIT = 200
 
 
 @cache
@@ -57,7 +59,7 @@ def _names(headers: object) -> set[str]:
     try:
         return {
             name.decode("ascii", "replace").lower() if isinstance(name, bytes) else str(name).lower()
-            for name in headers  # type: ignore[attr-defined]  # any mapping; what is none is caught below
+            for name in islice(headers, _HEADER_LIMIT)  # type: ignore[call-overload]  # any mapping; what is none is caught
         }
     except Exception:  # noqa: BLE001  # headers of any library, or none
         return set()

@@ -13,9 +13,10 @@ from holdfast.classify.errnos import ERRNOS, name_of_errno
 from holdfast.classify.judge import judge
 from holdfast.classify.libraries import entry_of
 from holdfast.classify.peek import peek, peek_int, read_response, status_of
+from holdfast.classify.rpc_statuses import STATUSES as RPC_STATUSES
 from holdfast.failure import Category, Evidence
 
-__all__ = ["NAMES", "read_attributes", "read_name"]
+__all__ = ["NAMES", "evidence_in", "read_attributes", "read_name"]
 
 _STATUSES = ("status_code", "http_status", "status", "code")
 _FLAGS = ("retryable", "retriable", "is_retryable", "should_retry")
@@ -23,9 +24,30 @@ _FAILING = range(400, 600)
 _LEAST_ERRNO = 32  # smaller numbers are too often a library's own
 _SQLSTATE_LENGTH = 5
 _CODE_LIMIT = 100
+_PLAIN_CODES = {
+    "RATE_LIMITED": Category.RATE_LIMIT,
+    "RATE_LIMIT_EXCEEDED": Category.RATE_LIMIT,
+    "TOO_MANY_REQUESTS": Category.RATE_LIMIT,
+    "THROTTLED": Category.RATE_LIMIT,
+    "QUOTA_EXCEEDED": Category.QUOTA_EXHAUSTED,
+    "UNAUTHORIZED": Category.AUTHENTICATION,
+    "FORBIDDEN": Category.ACCESS_DENIED,
+    "BAD_REQUEST": Category.INVALID_PARAMETERS,
+    "VALIDATION_ERROR": Category.INVALID_PARAMETERS,
+    "CONFLICT": Category.INVALID_PARAMETERS,
+    "SERVICE_UNAVAILABLE": Category.API_TEMPORARY,
+    "INTERNAL_SERVER_ERROR": Category.API_TEMPORARY,
+    "INTERNAL_ERROR": Category.API_TEMPORARY,
+    "TIMEOUT": Category.NETWORK,
+}
 
 NAMES: tuple[tuple[Category, str], ...] = (
-    (Category.QUOTA_EXHAUSTED, "Quota(?:Exceeded|Exhausted|Error)|InsufficientFunds|PaymentRequired"),
+    (
+        Category.INVALID_PARAMETERS,  # about a setting that is called so
+        "^(?:Invalid|Missing|Bad|Unsupported|Unknown)\\w*(?:Timeout|RateLimit|Connection)|^No(?:Timeout|RateLimit)|"
+        "(?:Timeout|RateLimit|Connection)\\w*(?:NotSupported|NotSet|NotAllowed|Settings?|Preference|Parameter|Option)",
+    ),
+    (Category.QUOTA_EXHAUSTED, "Quota(?:Exceeded|Exhausted|Error)|BillingLimit\\w*|InsufficientFunds|PaymentRequired"),
     (
         Category.AUTHENTICATION,
         "Unauthori[sz]ed|Unauthenticated|NotAuthenticated|Auth(?:entication|orization)?(?:Error|Failed|Failure|Exception|Required)|"
@@ -45,7 +67,7 @@ NAMES: tuple[tuple[Category, str], ...] = (
     ),
     (
         Category.DATA,
-        "(?:Parse|Parser|Parsing|Decode|Decoding|Deserialization|Malformed\\w*)(?:Error|Exception|Failure)",
+        "(?:Parse|Parser|Parsing|Decode|Decoding|Deserialization|Malformed\\w*|Schema)(?:Error|Exception|Failure)|Malformed(?:Response|Answer|Data)",
     ),
     (Category.RATE_LIMIT, "Throttl|RateLimit|TooManyRequests|SlowDown|FloodWait|RetryAfter"),
     (
@@ -55,12 +77,12 @@ NAMES: tuple[tuple[Category, str], ...] = (
     (Category.SYSTEM, "OutOfMemory|DiskFull|NoSpaceLeft|TooManyOpenFiles"),
     (
         Category.API_TEMPORARY,
-        "Unavailable|Overloaded|ServerError|BadGateway|ServerBusy|UnderMaintenance|Temporar(?:y|ily)|Transient|TryAgain",
+        "Unavailable|Overloaded|ServerError|BadGateway|ServerBusy|UnderMaintenance|Temporar(?:y|ily)|Transient|TryAgain|Retr[iy]able(?:Error|Exception)",
     ),
     (
         Category.NETWORK,
         "Time(?:d)?[Oo]ut|Connect(?:ion)?(?:Error|Exception|Failed|Failure|Lost|Closed|Reset|Refused|Aborted|Timeout)|"
-        "Disconnect(?:ed|ion)?|Network(?:Error|Failure|Exception)|NameResolution|Unreachable|DeadlineExceeded",
+        "Disconnect(?:ed|ion)?|NotConnected|Network(?:Error|Failure|Exception)|NameResolution|Unreachable|DeadlineExceeded",
     ),
 )
 """Words in a class name by what they mean; the permanent ones come first."""
@@ -68,8 +90,10 @@ NAMES: tuple[tuple[Category, str], ...] = (
 
 def read_attributes(error: BaseException) -> tuple[Category, str, Evidence] | None:
     """Return what the attributes of an error say, or None: category, name of the rule, evidence."""
-    evidence = _evidence(error)
+    evidence = evidence_in(error)
     verdict = judge(evidence)
+    if evidence.code is not None and judge_code(evidence.code) is None and (said := _judge_any_code(evidence.code)):
+        verdict = said, f"code {evidence.code}"
     flag = next((value for name in _FLAGS if type(value := peek(error, name)) is bool), None)
     if flag is not None:
         evidence = evidence.replace(retryable=flag)
@@ -82,7 +106,7 @@ def read_attributes(error: BaseException) -> tuple[Category, str, Evidence] | No
     return None
 
 
-def _evidence(error: BaseException) -> Evidence:
+def evidence_in(error: BaseException) -> Evidence:
     """Gather the attributes into evidence."""
     found = read_response(peek(error, "response"), peek(error, "request")) or read_response(error) or Evidence()
     facts: dict[str, object] = {}
@@ -118,9 +142,14 @@ def _telling_code(value: object) -> str | None:
     """Return a code that the tables know: a text, or the name of an enum's member."""
     if isinstance(value, Enum):
         value = value.name
-    if isinstance(value, str) and len(value) <= _CODE_LIMIT and judge_code(value) is not None:
+    if isinstance(value, str) and len(value) <= _CODE_LIMIT and _judge_any_code(value) is not None:
         return value
     return None
+
+
+def _judge_any_code(code: str) -> Category | None:
+    """Return what a code says: one of an API that is known, of gRPC, or one that says it in plain words."""
+    return judge_code(code) or RPC_STATUSES.get(code) or _PLAIN_CODES.get(code.upper())
 
 
 def _seconds(value: object) -> float | None:

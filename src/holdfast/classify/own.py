@@ -24,6 +24,11 @@ _TREE: dict[type[BaseException], Category | None] = {
 }
 
 
+_OURS = (errors.WorkerError, errors.HoldfastError)
+_LONGEST_WAIT = 1e9  # seconds; what is longer is no wait
+_BY_NAME: dict[str, Category] = {category.value: category for category in Category}
+
+
 def read_own(error: BaseException) -> tuple[Category, Evidence] | None:
     """Return what an error says of itself, or None.
 
@@ -33,7 +38,7 @@ def read_own(error: BaseException) -> tuple[Category, Evidence] | None:
         stated = getattr(error, "holdfast_category", None)
     except Exception:  # noqa: BLE001  # a property of the user's
         stated = None
-    ours = isinstance(error, errors.WorkerError | errors.HoldfastError)
+    ours = isinstance(error, _OURS)
     if stated is None and not ours:
         return None
     category = _category(stated) or (_from_tree(type(error)) if ours else None)
@@ -42,16 +47,13 @@ def read_own(error: BaseException) -> tuple[Category, Evidence] | None:
         if not ours:
             return None
         category = Category.UNKNOWN
-    if ours and stated is None:
+    if ours and _category(stated) is None:
         retryable = isinstance(error, errors.RetryableError)
     return category, Evidence(retryable=retryable, retry_after=_seconds(error))
 
 
 def _category(value: object) -> Category | None:
-    try:
-        return Category(value)  # type: ignore[arg-type]  # whatever the attribute held
-    except ValueError:
-        return None
+    return _BY_NAME.get(value) if isinstance(value, str) else None
 
 
 def _from_tree(kind: type[BaseException]) -> Category | None:
@@ -67,4 +69,4 @@ def _seconds(error: BaseException) -> float | None:
         return None
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
         return None
-    return float(seconds) if 0 <= seconds < float("inf") else None
+    return float(seconds) if 0 <= seconds < _LONGEST_WAIT else None

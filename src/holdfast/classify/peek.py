@@ -1,4 +1,9 @@
-"""Looking at foreign objects without trusting them: no attribute is called, none may raise, nothing is fetched."""
+"""Looking at foreign objects without trusting them: an attribute may raise or lie, and nothing with effects is called.
+
+The one method that is called is ``items`` of headers, to as many as there may sensibly be.
+"""
+
+from itertools import islice
 
 from holdfast.classify.credentials import credentials_in
 from holdfast.failure import Evidence, Origin
@@ -63,7 +68,7 @@ def peek_error(thing: object, *names: str) -> BaseException | None:
 def text_of(error: object) -> str:
     """Return what an error says, also where its `__str__` raises or returns no text."""
     try:
-        return str(error)
+        return str.__str__(str(error))  # a text of its own kind becomes a plain one
     except Exception:  # __str__ is the user's
         return f"<{type(error).__name__} without a readable text>"
 
@@ -79,9 +84,7 @@ def read_headers(headers: object) -> dict[str, str]:
     """Return the headers that say something about waiting, names in lower case; the rest may hold secrets."""
     found: dict[str, str] = {}
     try:
-        for count, (name, value) in enumerate(_items(headers)):
-            if count >= _HEADER_LIMIT:
-                break
+        for name, value in _items(headers):
             low = _decoded(name).lower()
             if low in {"retry-after", "date"} or "limit" in low or "retry-after" in low:
                 found[low] = _decoded(value)[:_HEADER_VALUE_LIMIT]
@@ -100,7 +103,7 @@ def header_of(headers: object, name: str) -> str | None:
 
 def _items(headers: object) -> "Iterable[tuple[object, object]]":
     items = getattr(headers, "items", None)
-    return items() if callable(items) else ()
+    return islice(items(), _HEADER_LIMIT) if callable(items) else ()
 
 
 def _decoded(value: object) -> str:

@@ -27,6 +27,7 @@ _EPOCH_MILLISECONDS_FROM = 100_000_000_000  # as seconds it would be the year 51
 _MOST_DIGITS = 18  # int() of a longer run is slow or refused, and the cap applies anyway
 _LONGEST_VALUE = 256
 
+_DRAFT_NAMES = {"r": "remaining", "t": "reset", "remaining": "remaining", "reset": "reset"}
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -121,7 +122,7 @@ def _number(value: object) -> float | None:
     if isinstance(value, bool):
         return None
     if isinstance(value, int | float):
-        return float(min(value, 1e18)) if math.isfinite(value) and value >= 0 else None
+        return float(min(value, 10**18)) if value >= 0 and value == value else None  # noqa: PLR0124  # not NaN
     if not isinstance(value, str):
         return None
     text = value.strip()
@@ -175,14 +176,18 @@ def _relative(value: str) -> float | None:
 
 def _draft_items(value: str) -> dict[str, float]:
     """Read the IETF drafts: ``limit=10, remaining=0, reset=30`` and ``"default";r=0;t=30``."""
-    names = {"r": "remaining", "t": "reset", "remaining": "remaining", "reset": "reset"}
-    items: dict[str, float] = {}
-    for part in re.split(r"[;,]", value[:_LONGEST_VALUE]):
-        key, _, text = part.strip().partition("=")
-        number = _number(text)
-        if number is not None and key in names:
-            items.setdefault(names[key], number)
-    return items
+    found: dict[str, float] = {}
+    for policy in [value] if ";" not in value else value[:_LONGEST_VALUE].split(","):
+        items: dict[str, float] = {}
+        for part in re.split(r"[;,]", policy[:_LONGEST_VALUE]):
+            key, _, text = part.strip().partition("=")
+            number = _number(text)
+            if number is not None and key in _DRAFT_NAMES:
+                items.setdefault(_DRAFT_NAMES[key], number)
+        spent, known = items.get("remaining") == 0, found.get("remaining") == 0
+        if not found or (spent, items.get("reset", 0.0)) > (known, found.get("reset", 0.0)):
+            found = items  # of several policies, the one that is used up for longest
+    return found
 
 
 def _reset_of(  # one exit per dialect reads better than a chain of assignments
@@ -201,6 +206,8 @@ def _reset_of(  # one exit per dialect reads better than a chain of assignments
     if number is None:
         relative = _relative(value)
         return relative if relative is not None else _seconds_or_date(value, date, now)
+    if name.endswith("-ms") and number < _EPOCH_MILLISECONDS_FROM:
+        return number / 1000
     if name.endswith("-after") or number < _EPOCH_SECONDS_FROM:
         return number
     moment = number / 1000 if number >= _EPOCH_MILLISECONDS_FROM else number

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["explain"]
 
+_MOST_READ = 100_000_000
 _LONGEST_INPUT = 1_000_000
 _LONGEST_RULE = 200
 
@@ -68,6 +69,9 @@ def explain(
         if words in {(), ("-",)}
         else subject_of(" ".join(words), _parsed(headers), credentials_sent=credentials)
     )
+    if (headers or credentials is not None) and not (isinstance(subject, Evidence) and subject.http_status):
+        message = "--header and --credentials go with an HTTP status, for instance: holdfast explain 403 --credentials"
+        raise click.UsageError(message)
     explained = explain_error(subject, classifier=default_classifier())
     if as_json:
         click.echo(json.dumps(_data(explained, subject), ensure_ascii=False, indent=2))
@@ -79,7 +83,7 @@ def _from_input() -> BaseException:
     if sys.stdin.isatty():
         message = "say what to explain, or pipe a traceback into it; see holdfast explain --help"
         raise click.UsageError(message)
-    text = sys.stdin.read(_LONGEST_INPUT)
+    text = sys.stdin.read(_MOST_READ)[-_LONGEST_INPUT:]  # the last error is what counts
     error = error_in(text)
     if error is not None:
         return error

@@ -2,6 +2,8 @@
 
 import builtins
 import importlib
+import importlib.util
+import os
 import re
 import sys
 
@@ -17,8 +19,46 @@ if TYPE_CHECKING:
 
 __all__ = ["error_named", "exception_class", "subject_of"]
 
+_STANDARD = frozenset(
+    [
+        "asyncio",
+        "asyncio.exceptions",
+        "binascii",
+        "concurrent.futures",
+        "concurrent.futures.process",
+        "configparser",
+        "csv",
+        "decimal",
+        "email.errors",
+        "ftplib",
+        "gzip",
+        "http.client",
+        "imaplib",
+        "json",
+        "json.decoder",
+        "lzma",
+        "multiprocessing",
+        "pickle",
+        "poplib",
+        "queue",
+        "shutil",
+        "smtplib",
+        "socket",
+        "sqlite3",
+        "ssl",
+        "struct",
+        "subprocess",
+        "tarfile",
+        "tomllib",
+        "urllib.error",
+        "xml.etree.ElementTree",
+        "xml.parsers.expat",
+        "zipfile",
+        "zlib",
+    ]
+)
 _NAME = re.compile(r"[A-Za-z_][\w]*(?:\.[A-Za-z_]\w*)*")
-_ERRNO = re.compile(r"\[Errno (-?\d+)\] ([^:]*)")
+_ERRNO = re.compile(r"\[Errno (-?\d{1,6})\] ([^:]*)")
 
 
 def subject_of(
@@ -59,9 +99,10 @@ def error_named(name: str, message: str) -> BaseException:
         module, _, bare = name.rpartition(".")
         kind = type(bare, (Exception,), {"__module__": module or "__main__", "__qualname__": bare})
     found = _ERRNO.match(message)
-    if issubclass(kind, OSError) and found is not None:
-        return kind(int(found[1]), found[2].strip())
-    return _instance(kind, message)
+    error = _instance(kind, message)
+    if isinstance(error, OSError) and found is not None:
+        error.errno = int(found[1])
+    return error
 
 
 def _instance(kind: type[BaseException], message: str) -> BaseException:
@@ -76,19 +117,29 @@ def _instance(kind: type[BaseException], message: str) -> BaseException:
 def exception_class(name: str) -> type[BaseException] | None:
     """Return an exception class by its qualified name, or None.
 
-    Only the standard library and the libraries that Holdfast describes are imported for it: a name may come from a
-    traceback, and a traceback from anywhere.
+    A name may come from a traceback, and a traceback from anywhere. So only modules of the standard library that hold
+    exceptions are imported for it, and of other libraries only those that Holdfast describes, from where packages are
+    installed: never a file that happens to lie in the current folder.
     """
     module, _, bare = name.rpartition(".")
     if not module:
         return _if_exception(getattr(builtins, bare, None))
     package = module.partition(".")[0]
-    if package not in FILES and package not in sys.stdlib_module_names:
+    if module not in sys.modules and module not in _STANDARD and not (package in FILES and _is_installed(package)):
         return None
     try:
         return _if_exception(getattr(importlib.import_module(module), bare, None))
     except Exception:  # noqa: BLE001  # not installed, or broken; the name alone has to do
         return None
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        spec = importlib.util.find_spec(package)
+    except (ImportError, ValueError):
+        return False
+    origin = (spec.origin or "") if spec is not None else ""
+    return any(folder in origin for folder in (f"site-packages{os.sep}", f"dist-packages{os.sep}"))
 
 
 def _if_exception(thing: object) -> type[BaseException] | None:

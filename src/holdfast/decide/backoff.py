@@ -79,6 +79,7 @@ def delay_before(retry: int, backoff: "Backoff", base: float, cap: float) -> flo
     Raises:
         ConfigError: If a function gives what is no time.
     """
+    retry = max(retry, 1)
     if backoff == "exponential":
         return min(base * 2.0 ** min(retry - 1, _MOST_DOUBLINGS), cap)
     if backoff == "fixed":
@@ -111,7 +112,8 @@ def jittered(
         return delay * (0.5 + chance() / 2)
     if jitter == "decorrelated":
         low = min(base, cap)
-        return low + (min(max(3 * (base if previous is None else previous), low), cap) - low) * chance()
+        high = min(max(3 * (base if previous is None else previous), low), cap)
+        return min(low + (high - low) * chance(), cap)  # rounding alone may exceed what it was made of
     fraction = float(jitter)
     low, high = delay * (1 - fraction), min(delay * (1 + fraction), cap)
-    return low + (high - low) * chance()
+    return min(low + (high - low) * chance(), cap)

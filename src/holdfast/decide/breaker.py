@@ -7,8 +7,13 @@ pass; they close it again or open it anew. The clock is a parameter, and so noth
 from collections import deque
 
 from holdfast.decide.backoff import check_seconds
+from holdfast.decide.retry_on import check_retry_on, wants
 from holdfast.errors import ConfigError
 from holdfast.values import Frozen
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.decide.retry_on import RetryOn
 
 __all__ = ["Breaker", "BreakerSettings"]
 
@@ -23,6 +28,8 @@ class BreakerSettings(Frozen):
         slow_call: Seconds from which a successful call counts as a failure; None for never.
         open_for: Seconds it stays open.
         probes: Calls that may pass half-open; all have to succeed.
+        counts: Which errors are failures of the resource, in the forms of `RetryPolicy.retry_on`; None means every
+            Exception but a `PermanentError`. Any other error says nothing of it: neither failure nor success.
     """
 
     consecutive: int | None
@@ -31,6 +38,7 @@ class BreakerSettings(Frozen):
     slow_call: float | None
     open_for: float
     probes: int
+    counts: "RetryOn"
 
     def __init__(  # a breaker is its settings
         self,
@@ -41,6 +49,7 @@ class BreakerSettings(Frozen):
         slow_call: float | None = None,
         open_for: float = 30.0,
         probes: int = 1,
+        counts: "RetryOn" = None,
     ) -> None:
         """Check and keep the settings.
 
@@ -48,7 +57,9 @@ class BreakerSettings(Frozen):
             ConfigError: If one is not valid, or nothing would ever open it.
         """
         for name, number in (("consecutive", consecutive), ("window", window), ("probes", probes)):
-            if number is not None and (type(number) is not int or number < 1):
+            if number is None and name == "consecutive":
+                continue
+            if type(number) is not int or number < 1:
                 message = f"{name} is {number!r}; give a whole number, 1 or more"
                 raise ConfigError(message)
         if failure_rate is not None and not 0 < failure_rate <= 1:
@@ -64,12 +75,17 @@ class BreakerSettings(Frozen):
             slow_call=None if slow_call is None else check_seconds("slow_call", slow_call),
             open_for=check_seconds("open_for", open_for),
             probes=probes,
+            counts=check_retry_on(counts, "counts"),
         )
 
     @property
     def plain(self) -> bool:
         """Whether it counts failures in a row alone, so that a success changes nothing."""
         return self.failure_rate is None and self.slow_call is None
+
+    def is_failure(self, error: BaseException) -> bool:
+        """Tell whether an error is a failure of the resource."""
+        return wants(self.counts, error)
 
 
 class Breaker:
@@ -79,9 +95,23 @@ class Breaker:
         state: ``"closed"``, ``"open"`` or ``"half_open"``.
         reason: What made it open.
         until: When an open one lets probes pass; infinite for one that was opened by hand.
+        generation: Raised by every change of state. A permit is the generation it was given in, and what its call
+            reports after a change of state is old news and changes nothing.
+        passing: The generation while it is closed, else 0; a caller that sees one needs no lock.
     """
 
-    __slots__ = ("_out", "_passed", "failures", "outcomes", "reason", "settings", "state", "until")
+    __slots__ = (
+        "_out",
+        "_passed",
+        "failures",
+        "generation",
+        "outcomes",
+        "passing",
+        "reason",
+        "settings",
+        "state",
+        "until",
+    )
 
     def __init__(self, settings: BreakerSettings) -> None:
         """Begin closed."""
@@ -90,6 +120,7 @@ class Breaker:
         self.reason = ""
         self.until = 0.0
         self.failures = 0
+        self.generation = self.passing = 1
         self.outcomes: deque[bool] = deque(maxlen=settings.window)
         self._out = 0
         self._passed = 0
@@ -99,21 +130,24 @@ class Breaker:
         """Whether calls pass freely."""
         return self.state == "closed"
 
-    def permit(self, now: float) -> bool:
-        """Tell whether a call may pass; half-open, so many may as there are probes left."""
+    def permit(self, now: float) -> int:
+        """Return a permit for a call, or 0; half-open, there are so many as there are probes left."""
         if self.state == "open" and now >= self.until:
             self.state, self._out, self._passed = "half_open", 0, 0
+            self.generation += 1
         if self.state == "half_open":
             if self._out + self._passed >= self.settings.probes:
-                return False
+                return 0
             self._out += 1
-            return True
-        return self.state == "closed"
+            return self.generation
+        return self.generation if self.state == "closed" else 0
 
-    def succeeded(self, now: float, seconds: float = 0.0) -> None:
+    def succeeded(self, now: float, permit: int, seconds: float = 0.0) -> None:
         """Count a success; one that was too slow counts as a failure."""
+        if permit != self.generation:
+            return
         if self.settings.slow_call is not None and seconds >= self.settings.slow_call:
-            self.failed(now, "slow calls")
+            self.failed(now, permit, "slow calls")
             return
         if self.state == "half_open":
             self._out -= 1
@@ -124,8 +158,10 @@ class Breaker:
             self.failures = 0
             self.outcomes.append(True)
 
-    def failed(self, now: float, what: str = "failures") -> None:
+    def failed(self, now: float, permit: int, what: str = "failures") -> None:
         """Count a failure; it may open the breaker."""
+        if permit != self.generation:
+            return
         if self.state == "half_open":
             self.open(now, f"a probe failed ({what})")
         elif self.state == "closed":
@@ -139,10 +175,10 @@ class Breaker:
                 if share >= rate:
                     self.open(now, f"{share:.0%} {what} in the last {len(self.outcomes)} calls")
 
-    def withdrawn(self) -> None:
+    def withdrawn(self, permit: int) -> None:
         """Give a permit back: the call was cancelled and says nothing."""
-        if self.state == "half_open":
-            self._out = max(0, self._out - 1)
+        if permit == self.generation and self.state == "half_open":
+            self._out -= 1
 
     def open(self, now: float, reason: str = "by hand", seconds: float | None = None) -> None:
         """Refuse calls from now on.
@@ -152,12 +188,16 @@ class Breaker:
             reason: Why.
             seconds: For how long; by default as the settings say.
         """
-        self.state, self.reason = "open", reason
+        self.state, self.reason, self.passing = "open", reason, 0
+        self.generation += 1
         self.until = now + (self.settings.open_for if seconds is None else seconds)
         self.failures = 0
         self.outcomes.clear()
 
     def close(self) -> None:
         """Let calls pass freely."""
+        if self.state != "closed":
+            self.generation += 1
         self.state, self.reason, self.failures = "closed", "", 0
+        self.passing = self.generation
         self.outcomes.clear()

@@ -6,6 +6,7 @@ from holdfast.classify import Classifier, Reading, Strength, default_classifier
 from holdfast.classify.classifier import NOTHING_MATCHED
 from holdfast.decide.policy import DEFAULT_POLICY, RetryPolicy
 from holdfast.failure import Evidence, Failure
+from holdfast.redact import redact
 
 __all__ = ["Explanation", "explain"]
 
@@ -39,20 +40,19 @@ class Explanation:
             facts.append(f"HTTP {failure.http_status}")
         if failure.code:
             facts.append(failure.code)
+        name = failure.exception_name or ("Response" if failure.http_status else "Code")
         may = "retryable" if failure.retryable else "not retryable"
         sure = "" if failure.rule == NOTHING_MATCHED else f"  [{_SURE[self.strength]}]"
         lines = [
-            f"{failure.exception_name or ('Response' if failure.http_status else 'Code')}: {_first_line(failure.message)}"
-            if failure.message
-            else failure.exception_name,
+            f"{name}: {_first_line(failure.message)}" if failure.message else name,
             f"  verdict   {failure.category.value}, {may}  ({', '.join(facts)})",
             f"  because   {failure.rule}{sure}",
         ]
-        agreeing = [other.rule for other in self.others if other.category is failure.category]
+        agreeing = [redact(other.rule) for other in self.others if other.category is failure.category]
         if agreeing:
             lines.append(f"  agrees    {'; '.join(agreeing[:_MOST_AGREEING])}")
         lines += [
-            f"  differs   {other.category.value}, by {other.rule}"
+            f"  differs   {other.category.value}, by {redact(other.rule)}"
             for other in self.others
             if other.category is not failure.category
         ]
@@ -80,8 +80,8 @@ def explain(
     """
     asked = classifier or default_classifier()
     failure = asked.classify(subject)
-    readings = list(asked.readings(subject))
-    winner = next((each for each in readings if each.rule == failure.rule), None)
+    readings = _readings(asked, subject)
+    winner = next(iter(readings), None)
     strength = winner.strength if winner else Strength.TEXT
     seen = {(failure.category, failure.rule)}
     others = []
@@ -92,6 +92,13 @@ def explain(
     return Explanation(failure, strength, tuple(others), _action(failure, subject, policy))
 
 
+def _readings(asked: Classifier, subject: BaseException | Evidence) -> list[Reading]:
+    try:
+        return list(asked.readings(asked.decisive(subject)))
+    except Exception:  # noqa: BLE001  # an error built to mislead; the verdict on it says so
+        return []
+
+
 def _action(failure: Failure, subject: BaseException | Evidence, policy: RetryPolicy) -> str:
     wanted = policy.retries(subject) if isinstance(subject, BaseException) else failure.retryable
     chosen = policy.for_category(failure.category)
@@ -99,11 +106,17 @@ def _action(failure: Failure, subject: BaseException | Evidence, policy: RetryPo
         return "raise it at once"
     if chosen.max_attempts == 1:
         return "raise it: the policy allows one attempt"
-    waits = [policy.delay_after(failure, attempt, chance=lambda: 1.0) for attempt in range(1, chosen.max_attempts)]
     if failure.capped:
         return "raise it, with the time to come back: so long a wait is not slept through"
-    if policy.deadline is not None and waits[0] > policy.deadline:
+    waits: list[float] = []
+    for attempt in range(1, chosen.max_attempts):
+        wait = policy.delay_after(failure, attempt, chance=lambda: 1.0)
+        if policy.deadline is not None and sum(waits) + wait > policy.deadline:
+            break
+        waits.append(wait)
+    if not waits:
         return f"raise it, with the time to come back: the policy allows {policy.deadline:g} s in all"
     shown = ", ".join(f"{wait:g}" for wait in waits[:_MOST_WAITS]) + (", …" if len(waits) > _MOST_WAITS else "")
-    most = "at most " if chosen.jitter and chosen.jitter != "none" else ""
-    return f"retry, {chosen.max_attempts} attempts in all, waiting {most}{shown} s between them"
+    most = "at most " if policy.jitter and policy.jitter != "none" else ""
+    room = "in all" if len(waits) == chosen.max_attempts - 1 else f"in the {policy.deadline:g} s the policy allows"
+    return f"retry, {len(waits) + 1} attempts {room}, waiting {most}{shown} s between them"

@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import timedelta
-    from typing import Any
+    from typing import Any, Self
 
     from holdfast.decide.backoff import Backoff, Jitter
     from holdfast.decide.preview import Schedule
@@ -102,13 +102,21 @@ class RetryPolicy(Frozen):
             resource=resource,
             nested=nested,
             overrides={},
+            _overrides=dict(overrides or {}),
         )
         self.__dict__["overrides"] = {
             Category.parse(key): self._override(given) for key, given in (overrides or {}).items()
         }
 
+    def replace(self, **changes: "Any") -> "Self":
+        """Return the same policy with some settings changed; overrides given as settings follow the change."""
+        kept = {name: getattr(self, name) for name in self._fields} | {"overrides": self.__dict__["_overrides"]}
+        if "max_retries" in changes:
+            del kept["max_attempts"]
+        return type(self)(**kept | changes)
+
     def _override(self, given: "RetryPolicy | Mapping[str, Any]") -> "RetryPolicy":
-        return given if isinstance(given, RetryPolicy) else self.replace(**given)
+        return given if isinstance(given, RetryPolicy) else self.replace(**{**given, "overrides": {}})
 
     def __hash__(self) -> int:
         """Hash the fields."""
@@ -218,6 +226,6 @@ DEFAULT_POLICY = RetryPolicy(
     max_delay=30.0,
     jitter="full",
     deadline=60.0,
-    overrides={Category.RATE_LIMIT: {"base_delay": 60.0, "max_delay": 300.0, "jitter": "equal"}},
+    overrides={Category.RATE_LIMIT: {"base_delay": 120.0, "max_delay": 300.0, "jitter": "equal"}},
 )
 """What a bare ``@hf.retry`` does."""

@@ -6,7 +6,8 @@ from holdfast.failure import RETRYABLE, Category
 
 __all__ = ["PRESETS", "preset"]
 
-_PATIENT = {Category.RATE_LIMIT: {"base_delay": 60.0, "max_delay": 300.0, "jitter": "equal"}}
+# Equal jitter waits for half of the time or more: from 60 s on.
+_PATIENT = {Category.RATE_LIMIT: {"base_delay": 120.0, "max_delay": 300.0, "jitter": "equal"}}
 
 PRESETS: dict[str, RetryPolicy] = {
     "blog": RetryPolicy(

@@ -59,7 +59,8 @@ class Schedule:
     def __str__(self) -> str:
         """Return the chart."""
         limit = "" if self.deadline is None else f", {self.deadline:g} s in all"
-        lines = [f"{self.max_attempts} attempts{limit}"]
+        plural = "" if self.max_attempts == 1 else "s"
+        lines = [f"{self.max_attempts} attempt{plural}{limit}"]
         longest = max((wait.most for wait in self.waits), default=0.0) or 1.0
         for wait in self.waits[:_MOST_LINES]:
             solid = round(_WIDTH * wait.least / longest)

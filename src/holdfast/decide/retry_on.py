@@ -36,7 +36,7 @@ def wants(retry_on: "RetryOn", error: BaseException) -> bool:
     return bool(retry_on(error))  # type: ignore[operator]  # a predicate, by the checks when the policy was made
 
 
-def check_retry_on(retry_on: "RetryOn") -> "RetryOn":
+def check_retry_on(retry_on: "RetryOn", name: str = "retry_on") -> "RetryOn":
     """Return what is retried in the form that `wants` understands.
 
     Raises:
@@ -45,7 +45,7 @@ def check_retry_on(retry_on: "RetryOn") -> "RetryOn":
     given: Any = retry_on
     if isinstance(given, tuple | list):
         if not all(_is_exception_class(each) for each in given):
-            message = f"retry_on is {given!r}; in a tuple give exception classes, in a set give categories"
+            message = f"{name} is {given!r}; in a tuple give exception classes, in a set give categories"
             raise ConfigError(message)
         return tuple(given)
     if isinstance(given, Category):
@@ -54,7 +54,7 @@ def check_retry_on(retry_on: "RetryOn") -> "RetryOn":
         return frozenset(Category.parse(each) for each in given)
     if given is None or given is RETRYABLE or _is_exception_class(given) or _is_predicate(given):
         return retry_on
-    message = f"retry_on is {given!r}; give exception classes, a set of categories, hf.RETRYABLE or a predicate"
+    message = f"{name} is {given!r}; give exception classes, a set of categories, hf.RETRYABLE or a predicate"
     raise ConfigError(message)
 
 

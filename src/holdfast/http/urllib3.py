@@ -5,6 +5,7 @@ from typing import Any
 import urllib3
 
 from holdfast import clock
+from holdfast.classify import rate_limit_hint
 from holdfast.classify.statuses import meaning_of_status
 from holdfast.decide.policy import RetryPolicy
 
@@ -13,6 +14,12 @@ __all__ = ["PolicyRetry", "as_urllib3_retry"]
 _RETRYABLE_STATUSES = frozenset(
     status for status in range(400, 600) if (category := meaning_of_status(status)) is not None and category.retryable
 )
+
+
+class _TooLongError(urllib3.exceptions.ResponseError):
+    """The server asks for a wait beyond the cap or the deadline."""
+
+    text = "the server asks for a longer wait than can be slept through"
 
 
 class PolicyRetry(urllib3.Retry):
@@ -26,9 +33,29 @@ class PolicyRetry(urllib3.Retry):
         following.policy = self.policy
         return following
 
+    def increment(self, *args: Any, **kwargs: Any) -> "PolicyRetry":
+        """Return the next state.
+
+        Raises:
+            MaxRetryError: If attempts are used up, or the answer asks for a longer wait than can be slept through;
+                the answer itself is then handed back.
+        """
+        response = kwargs.get("response")
+        if response is not None and self._too_long(response):
+            raise urllib3.exceptions.MaxRetryError(
+                kwargs["_pool"], str(args[1] if len(args) > 1 else kwargs.get("url")), _TooLongError(_TooLongError.text)
+            )
+        return super().increment(*args, **kwargs)
+
+    def _too_long(self, response: Any) -> bool:
+        given = response.headers.get("Retry-After")
+        hint = rate_limit_hint({"retry-after": given}) if given else None
+        limit = self.policy.deadline
+        return hint is not None and (hint.capped or (limit is not None and hint.seconds > limit))
+
     def get_backoff_time(self) -> float:
         """Return the seconds to wait before the next attempt."""
-        failed = len(self.history)
+        failed = sum(each.redirect_location is None for each in self.history)
         return self.policy.get_delay(failed, chance=clock.chance) if failed else 0.0
 
 

@@ -46,7 +46,14 @@ def publish(event: "Event") -> None:
         if not kinds or isinstance(event, kinds):
             try:
                 handler(event)
-            except Exception:
-                import logging  # noqa: PLC0415  # only a broken subscriber needs it
+            except Exception as error:  # noqa: BLE001  # a subscriber must not replace the error at hand
+                _log(event, error)
 
-                logging.getLogger("holdfast").exception("a subscriber failed on %s", type(event).__name__)
+
+def _log(event: "Event", error: Exception) -> None:
+    import logging  # noqa: PLC0415  # only a broken subscriber needs it
+
+    try:
+        logging.getLogger("holdfast").error("a subscriber failed on %s", type(event).__name__, exc_info=error)
+    except Exception:  # noqa: BLE001  # a handler that raises must not replace the error at hand
+        return

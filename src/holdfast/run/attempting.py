@@ -11,10 +11,11 @@ from holdfast.classify import classify
 from holdfast.classify.libraries import FILES
 from holdfast.classify.peek import text_of
 from holdfast.decide.retry_on import wants
-from holdfast.failure import RETRYABLE
+from holdfast.failure import RETRYABLE, Category
 from holdfast.record.bus import has_subscribers, publish
 from holdfast.run import logs
-from holdfast.run.report import MARKS, Report, attach, attempt_of, report_of
+from holdfast.run.beneath import CLIENTS, notice
+from holdfast.run.report import MARKS, Report, attach, attempt_of, report_of, retried_beneath
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,11 +23,11 @@ if TYPE_CHECKING:
     from holdfast.failure import Failure
     from holdfast.run.resources import Resource
 
-__all__ = ["FAILED_ATTEMPTS", "RETRIES_OFF", "Attempting"]
+__all__ = ["FAILED_ATTEMPTS", "RETRIES_OFF", "Attempting", "left_for_attempt"]
 
 RETRIES_OFF: "ContextVar[bool]" = ContextVar("holdfast_retries_off", default=False)
-FAILED_ATTEMPTS: "ContextVar[list[int] | None]" = ContextVar("holdfast_failed_attempts", default=None)
-"""Takes up the numbers of failed attempts, for whoever wants to count them."""
+FAILED_ATTEMPTS: "ContextVar[list[tuple[RetryPolicy, str]] | None]" = ContextVar("holdfast_failed", default=None)
+"""Takes up the policy and the name of each failed attempt, for whoever wants to count them."""
 _TEXT_LIMIT = 4096
 
 
@@ -37,11 +38,14 @@ class Attempting:
         policy: What decides.
         name: What is called, for logs and events.
         serial: Number of the newest report when the call began; a later one on an error comes from an inner retry.
-        started: When the call began, on the monotonic clock; None where the policy has no deadline.
+        started: When the call began, on the monotonic clock; None where the policy has no time limit.
         resource: Its budget pays for the retries.
     """
 
-    __slots__ = ("began", "history", "name", "number", "policy", "previous", "resource", "serial", "started")
+    __slots__ = (
+        "attempt_began", "began", "history", "last", "name", "number", "policy", "previous", "resource", "serial",
+        "started",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -58,33 +62,37 @@ class Attempting:
         self.started = started
         self.resource = resource
         self.number = 1
-        self.began = -1.0
+        self.began = self.attempt_began = started
+        self.last: Exception | None = None
         self.previous: float | None = None
         self.history: list[tuple[str, str, float | None]] = []
 
-    def failed(self, error: Exception) -> float:
+    def failed(self, error: Exception) -> float | None:
         """Decide on a failed attempt.
 
-        Returns:
-            Seconds to wait before the next attempt.
+        It raises nothing itself: an error whose traceback held this frame would refer to itself, and stay in memory
+        with all it refers to until the garbage collector comes by.
 
-        Raises:
-            Exception: The error itself, if there is none.
+        Returns:
+            Seconds to wait before the next attempt; None if there is none, and the error is to be raised.
         """
-        if self.began < 0:
+        if self.began is None:
             self.began = clock.monotonic()
         counted = FAILED_ATTEMPTS.get()
         if counted is not None:
-            counted.append(self.number)
+            counted.append((self.policy, self.name))
         failure, reason = self._wanted(error)
+        delay = 0.0
+        if not reason:
+            if failure is None and (self.policy.overrides or _may_carry_a_hint(error)):
+                failure = classify(error)
+            delay, reason = self._wait(failure)
         if reason:
-            raise self._given_up(error, failure, reason, None)
-        if failure is None and (self.policy.overrides or _may_carry_a_hint(error)):
-            failure = classify(error)
-        delay, reason = self._wait(failure)
-        if reason:
-            raise self._given_up(error, failure, reason, None if failure is None else failure.retry_after)
+            self._given_up(error, failure, reason, delay)
+            return None
         self._told(error, failure, delay)
+        if self.started is not None and delay > 0:
+            self.last = error
         self.history.append((type(error).__name__, text_of(error)[:_TEXT_LIMIT], delay))
         self.previous = delay
         self.number += 1
@@ -96,16 +104,22 @@ class Attempting:
         chosen = policy if failure is None else policy.for_category(failure.category)
         if self.number >= chosen.max_attempts:
             return 0.0, "exhausted"
-        if failure is None:
-            delay = policy.get_delay(self.number, previous=self.previous, chance=clock.chance)
-        else:
-            delay = policy.delay_after(failure, self.number, previous=self.previous, chance=clock.chance)
-            if failure.capped:
-                return delay, "deferred"
+        try:
+            if failure is None:
+                delay = policy.get_delay(self.number, previous=self.previous, chance=clock.chance)
+            else:
+                delay = policy.delay_after(failure, self.number, previous=self.previous, chance=clock.chance)
+        except Exception:  # noqa: BLE001  # a backoff of the user's; the error at hand matters more
+            logs.broken("backoff", self.name)
+            return 0.0, "broken"
+        if failure is not None and failure.capped:
+            return delay, "deferred"
         left = self.time_left()
-        if left is not None and (delay > left or left <= 0):
-            asked = None if failure is None else failure.retry_after
-            return delay, "deferred" if left > 0 and asked is not None and asked > left else "deadline"
+        if left is not None and delay >= left:
+            asked_to_wait = failure is not None and (
+                failure.retry_after is not None or failure.category is Category.RATE_LIMIT
+            )
+            return delay, "deferred" if left > 0 and asked_to_wait else "deadline"
         if self.resource is not None and not self.resource.pay_for_retry():
             return delay, "budget"
         return delay, ""
@@ -115,7 +129,7 @@ class Attempting:
         if has_subscribers():
             from holdfast.record.events import Recovered  # noqa: PLC0415  # only subscribers need it
 
-            publish(Recovered(self.name, self.number, clock.monotonic() - self.began))
+            publish(Recovered(self.name, self.number, clock.monotonic() - (self.began or 0.0)))
 
     def time_left(self) -> float | None:
         """Return the seconds until the deadline, or None where there is none."""
@@ -123,22 +137,53 @@ class Attempting:
             return None
         return max(0.0, self.started + self.policy.deadline - clock.monotonic())
 
+    def begin(self) -> bool:
+        """Begin the next attempt; False if the wait took longer than was asked for and the deadline is over."""
+        if self.started is None:  # the loops ask only where there is a limit; this is for the block
+            return True
+        self.attempt_began = clock.monotonic()
+        if self.policy.deadline is not None and self.attempt_began >= self.started + self.policy.deadline:
+            return False
+        self.last = None
+        return True
+
+    def overslept(self) -> Exception:
+        """Give up for want of time after a wait, and return the error of the attempt before it."""
+        error, self.last = self.last, None
+        self.number -= 1
+        self.history.pop()
+        assert error is not None  # noqa: S101  # for type checkers: kept wherever there is a time limit
+        self._given_up(error, None, "deadline", 0.0)
+        return error
+
+    def attempt_left(self) -> float | None:
+        """Return the seconds left for this attempt: by its own timeout or the deadline, whichever is nearer."""
+        return left_for_attempt(self.policy, self.started, self.attempt_began)
+
     def _wanted(self, error: Exception) -> "tuple[Failure | None, str]":
         """Return the failure, where it was needed, and the reason not to retry, where there is one."""
         policy = self.policy
-        report = report_of(error)
-        if report is not None and report.serial > self.serial and not policy.nested:
+        marked = error.__cause__ is not None or hasattr(error, "__holdfast__")  # looked at first: it is quicker
+        if marked and not policy.nested and retried_beneath(error, self.serial):
             return None, "nested"
         if RETRIES_OFF.get():
             return None, "off"
+        if type(error) is TimeoutError and self.time_left() == 0:
+            return None, "deadline"  # cut off by us, and whatever `retry_on` says there is no time for another
         retry_on = policy.retry_on
         if isinstance(retry_on, frozenset):
             failure = classify(error)
             wanted = failure.retryable if retry_on == RETRYABLE else failure.category in retry_on
             return failure, "" if wanted else "permanent"
-        return None, "" if wants(retry_on, error) else "permanent"
+        try:
+            return None, "" if wants(retry_on, error) else "permanent"
+        except Exception:  # noqa: BLE001  # a predicate of the user's; the error at hand matters more
+            logs.broken("retry_on", self.name)
+            return None, "broken"
 
     def _told(self, error: Exception, failure: "Failure | None", delay: float) -> None:
+        if type(error).__module__.partition(".")[0] in CLIENTS:
+            notice(self.name, error)
         if logs.wants_retries():
             failure = failure or classify(error)
             logs.retrying(self.name, failure, self.number, self.policy.max_attempts, delay, error)
@@ -149,12 +194,14 @@ class Attempting:
             publish(AttemptFailed(self.name, self.number, self.policy.max_attempts, failure))
             publish(Retrying(self.name, self.number, self.policy.max_attempts, delay, failure))
 
-    def _given_up(self, error: Exception, failure: "Failure | None", reason: str, asked: float | None) -> Exception:
-        elapsed = clock.monotonic() - self.began
-        if reason != "nested":
+    def _given_up(self, error: Exception, failure: "Failure | None", reason: str, delay: float) -> None:
+        elapsed = clock.monotonic() - (self.began or 0.0)
+        kept_report = report_of(error) if reason == "nested" else None
+        if kept_report is None or kept_report.serial <= self.serial:
             kept = [*self.history, (type(error).__name__, text_of(error)[:_TEXT_LIMIT], None)]
             attempts = tuple(attempt_of(number, *each) for number, each in enumerate(kept, 1))
-            retry_at = clock.now() + asked if reason == "deferred" and asked is not None else None
+            asked = delay if failure is None or failure.retry_after is None else failure.retry_after
+            retry_at = clock.now() + asked if reason == "deferred" else None
             attach(error, Report(attempts, elapsed, reason, retry_at, MARKS.next()))
         if self.number > 1 and logs.wants_failures():
             failure = failure or classify(error)
@@ -165,14 +212,29 @@ class Attempting:
             failure = failure or classify(error)
             publish(AttemptFailed(self.name, self.number, self.policy.max_attempts, failure))
             publish(GaveUp(self.name, self.number, elapsed, reason, failure))
-        return error
+
+
+def left_for_attempt(policy: "RetryPolicy", started: float | None, attempt_began: float | None) -> float | None:
+    """Return the seconds left for an attempt: by its own timeout or the deadline, whichever is nearer."""
+    now = clock.monotonic()
+    limits = [
+        since + limit - now
+        for since, limit in ((started, policy.deadline), (attempt_began, policy.attempt_timeout))
+        if since is not None and limit is not None
+    ]
+    return max(0.0, min(limits)) if limits else None
 
 
 def _may_carry_a_hint(error: Exception) -> bool:
     """Tell, at little cost, whether an error can carry a wait that the other side asks for."""
+    if error.__cause__ is not None:
+        return True
     module = type(error).__module__
     if module == "builtins":
-        return False
-    if module.partition(".")[0] in FILES or error.__cause__ is not None:
+        return isinstance(error, ExceptionGroup)
+    if module.partition(".")[0] in FILES:
         return True
-    return any(getattr(error, name, None) is not None for name in ("retry_after", "response", "headers"))
+    try:
+        return hasattr(error, "response") or hasattr(error, "retry_after") or hasattr(error, "headers")
+    except Exception:  # noqa: BLE001  # a property of the user's; the classifier knows how to look
+        return True

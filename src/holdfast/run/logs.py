@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from holdfast.failure import Failure
 
-__all__ = ["gave_up", "retrying", "wants_failures", "wants_retries"]
+__all__ = ["broken", "gave_up", "retrying", "wants_failures", "wants_retries"]
 
 _logger: "logging.Logger | None" = None
 
@@ -58,6 +58,14 @@ def retrying(name: str, failure: "Failure", attempt: int, max_attempts: int, del
         )  # fmt: skip
         if log.isEnabledFor(10):
             log.debug("%s: traceback of attempt %d", name, attempt, exc_info=error)
+    except Exception:  # noqa: BLE001  # a handler that raises must not replace the error at hand
+        return
+
+
+def broken(what: str, name: str) -> None:
+    """Tell that a function of the user's raised where it should have decided; call it in the except block."""
+    try:
+        _log().exception("%s: %s raised an error of its own; nothing more is tried", name, what)
     except Exception:  # noqa: BLE001  # a handler that raises must not replace the error at hand
         return
 

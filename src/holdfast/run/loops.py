@@ -6,8 +6,11 @@ something has failed. Policies with a resource, and async ones with a time limit
 
 import functools
 import sys
+import time
+from types import CoroutineType
 
 from holdfast import backends, clock
+from holdfast.errors import ConfigError
 from holdfast.run.attempting import Attempting
 from holdfast.run.report import MARKS
 from holdfast.run.resources import Resource, resource
@@ -16,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
-    from typing import Any
+    from typing import Any, Literal
 
     from holdfast.decide.policy import RetryPolicy
     from holdfast.run.watch import Watch
@@ -31,34 +34,67 @@ def name_of(function: object) -> str:
     return getattr(function, "__qualname__", None) or type(function).__qualname__
 
 
+def is_coroutine(name: str, result: "Any") -> "Literal[False]":
+    """Look once at what a function returns that is not marked as a coroutine function.
+
+    Raises:
+        ConfigError: If it is a coroutine, whose errors the loop would never see.
+    """
+    if type(result) is not CoroutineType:
+        return False
+    result.close()
+    message = f"{name} returned a coroutine, whose errors nobody here would see; decorate the coroutine function itself"
+    raise ConfigError(message)
+
+
 def wrapped_sync(function: "Function", policy: "RetryPolicy", fallback: "Function | None" = None) -> "Function":
     """Return the function with its retries."""
-    name, marks = name_of(function), MARKS
+    name, marks, unsure = name_of(function), MARKS, True
     if policy.resource is not None or fallback is not None:
         return _guarded_sync(function, policy, fallback)
-    if policy.deadline is None:
+    if policy.deadline is None and policy.attempt_timeout is None:
 
         @functools.wraps(function)
         def wrapper(*args: "Any", **kwargs: "Any") -> "Any":
+            nonlocal unsure
             serial = marks.last
             try:
-                return function(*args, **kwargs)
-            except Exception as error:  # noqa: BLE001  # the policy decides, and raises it again
+                result = function(*args, **kwargs)
+            except Exception as error:  # the policy decides
                 state = Attempting(policy, name, serial, None)
                 delay = state.failed(error)
+                if delay is None:
+                    raise
+            else:
+                if unsure:
+                    unsure = is_coroutine(name, result)
+                return result
             return _again(function, args, kwargs, state, delay)
 
-    else:
+        return wrapper
+    return _timed_sync(function, policy, name)
 
-        @functools.wraps(function)
-        def wrapper(*args: "Any", **kwargs: "Any") -> "Any":
-            serial, started = marks.last, clock.monotonic()
-            try:
-                return function(*args, **kwargs)
-            except Exception as error:  # noqa: BLE001  # the policy decides, and raises it again
-                state = Attempting(policy, name, serial, started)
-                delay = state.failed(error)
-            return _again(function, args, kwargs, state, delay)
+
+def _timed_sync(function: "Function", policy: "RetryPolicy", name: str) -> "Function":
+    """The function with its retries, the time of its first attempt taken."""
+    marks, unsure = MARKS, True
+
+    @functools.wraps(function)
+    def wrapper(*args: "Any", **kwargs: "Any") -> "Any":
+        nonlocal unsure
+        serial, started = marks.last, clock.monotonic()
+        try:
+            result = function(*args, **kwargs)
+        except Exception as error:  # the policy decides
+            state = Attempting(policy, name, serial, started)
+            delay = state.failed(error)
+            if delay is None:
+                raise
+        else:
+            if unsure:
+                unsure = is_coroutine(name, result)
+            return result
+        return _again(function, args, kwargs, state, delay)
 
     return wrapper
 
@@ -69,11 +105,20 @@ def _again(
     """Make the second and further attempts."""
     while True:
         if delay > 0:
-            clock.sleep(delay)
+            try:
+                clock.sleep(delay)
+            except BaseException:
+                state.last = None
+                raise
+        if state.started is not None and not state.begin():
+            raise state.overslept()
         try:
             result = function(*args, **kwargs)
-        except Exception as error:  # noqa: BLE001  # the policy decides, and raises it again
-            delay = state.failed(error)
+        except Exception as error:  # the policy decides
+            following = state.failed(error)
+            if following is None:
+                raise
+            delay = following
         else:
             state.succeeded()
             return result
@@ -92,50 +137,58 @@ def wrapped_async(function: "Function", policy: "RetryPolicy", fallback: "Functi
         serial = marks.last
         try:
             return await function(*args, **kwargs)
-        except Exception as error:  # noqa: BLE001  # the policy decides, and raises it again
+        except Exception as error:  # the policy decides
             state = Attempting(policy, name, serial, None)
             delay = state.failed(error)
+            if delay is None:
+                raise
         return await _again_async(function, args, kwargs, state, delay)
 
     return wrapper
 
 
-def _watched(function: "Function", policy: "RetryPolicy", name: str) -> "Function":
+def _watched(function: "Function", policy: "RetryPolicy", name: str) -> "Function":  # noqa: C901  # a call would cost more
     """The coroutine function with its retries, its first attempt ended at the time limit."""
-    from holdfast.run.watch import CancelledError, current_task, ended, get_running_loop, new_watch  # noqa: PLC0415  # brings asyncio along, which only async functions need
+    from holdfast.run.watch import CancelledError, current_task, new_watch, running_loop  # noqa: PLC0415  # brings asyncio along, which only async functions need
 
     limit = min(each for each in (policy.deadline, policy.attempt_timeout) if each is not None)
-    marks, real_clock = MARKS, clock.monotonic
-    watch: Watch | None = None
+    marks, real_clock = MARKS, time.monotonic
+    known: Watch | None = None
 
     @functools.wraps(function)
     async def wrapper(*args: "Any", **kwargs: "Any") -> "Any":
-        nonlocal watch
+        nonlocal known
         serial, started = marks.last, clock.monotonic()
         try:
-            if watch is None or watch.loop is not get_running_loop():
-                watch = new_watch(limit)
+            watch = known  # read once: another thread's event loop may put its own in its place
+            if watch is None or watch.loop is not running_loop():
+                watch = known = new_watch(limit)
                 if watch is None:  # trio, which has timeouts of its own
                     return await backends.run_within(limit, function(*args, **kwargs))
-            due = started + watch.offset if clock.monotonic is real_clock else watch.loop.time() + limit
-            entry = [current_task(watch.loop), due, -1]
-            calls = watch.calls
-            key = id(entry)
-            calls[key] = entry
+            task, calls = current_task(watch.loop), watch.calls
+            if (
+                task is None or task in calls or clock.monotonic is not real_clock
+            ):  # the call within a call, or a test's
+                return await backends.run_within(limit, function(*args, **kwargs))
+            calls[task] = started
             if not watch.armed:
-                watch.arm(due)
+                watch.arm(started)
             try:
                 return await function(*args, **kwargs)
             except CancelledError:
-                if not ended(entry):
+                if not watch.ended(task):
                     raise
                 message = f"cancelled after {limit:g} s"
                 raise TimeoutError(message) from None
             finally:
-                del calls[key]
-        except Exception as error:  # noqa: BLE001  # the policy decides, and raises it again
+                del calls[task]
+                if watch.cancelled:
+                    watch.settle(task)
+        except Exception as error:  # the policy decides
             state = Attempting(policy, name, serial, started)
             delay = state.failed(error)
+            if delay is None:
+                raise
         return await _again_async(function, args, kwargs, state, delay)
 
     return wrapper
@@ -147,11 +200,20 @@ async def _again_async(
     """Make the second and further attempts."""
     while True:
         if delay > 0:
-            await clock.sleep_async(delay)
+            try:
+                await clock.sleep_async(delay)
+            except BaseException:
+                state.last = None
+                raise
+        if state.started is not None and not state.begin():
+            raise state.overslept()
         try:
             result = await limited(function(*args, **kwargs), state)
-        except Exception as error:  # noqa: BLE001  # the policy decides, and raises it again
-            delay = state.failed(error)
+        except Exception as error:  # the policy decides
+            following = state.failed(error)
+            if following is None:
+                raise
+            delay = following
         else:
             state.succeeded()
             return result
@@ -159,8 +221,8 @@ async def _again_async(
 
 async def limited(awaitable: "Any", state: Attempting) -> "Any":
     """Await an attempt within its own timeout and what is left until the deadline, whichever is shorter."""
-    limits = [each for each in (state.time_left(), state.policy.attempt_timeout) if each is not None]
-    return await (backends.run_within(min(limits), awaitable) if limits else awaitable)
+    left = state.attempt_left()
+    return await (awaitable if left is None else backends.run_within(left, awaitable))
 
 
 def _guarded_sync(function: "Function", policy: "RetryPolicy", fallback: "Function | None") -> "Function":
@@ -183,28 +245,37 @@ def _guarded_sync(function: "Function", policy: "RetryPolicy", fallback: "Functi
 
 
 def _with_resource(function: "Function", policy: "RetryPolicy", guard: Resource) -> "Function":
-    name, marks = name_of(function), MARKS
-    timed, entering = policy.deadline is not None, _entering_sync(function, guard)
+    name, marks, unsure = name_of(function), MARKS, True
+    timed = policy.deadline is not None or policy.attempt_timeout is not None
+    entering = _entering_sync(function, guard)
     breaker: Any = guard.breaker
     plain = breaker is not None and breaker.settings.plain and guard.max_concurrency is None
 
     @functools.wraps(function)
     def wrapper(*args: "Any", **kwargs: "Any") -> "Any":
+        nonlocal unsure
         serial, started = marks.last, clock.monotonic() if timed else None
         try:
-            if not plain or breaker.state != "closed":
-                return entering(*args, **kwargs)
-            try:  # a closed breaker that counts failures in a row is only looked at
-                result = function(*args, **kwargs)
-            except Exception:
-                guard.failed()
-                raise
-            if breaker.failures:
-                breaker.failures = 0
-            return result  # noqa: TRY300  # an else here would hide which try it belongs to
-        except Exception as error:  # noqa: BLE001  # the policy decides, and raises it again
+            permit = breaker.passing if plain else 0
+            if not permit:
+                result = entering(*args, **kwargs)
+            else:
+                try:  # a closed breaker that counts failures in a row is only looked at
+                    result = function(*args, **kwargs)
+                except Exception as error:
+                    guard.failed(error, permit)
+                    raise
+                if breaker.failures:
+                    breaker.failures = 0
+        except Exception as error:  # the policy decides
             state = Attempting(policy, name, serial, started, guard)
             delay = state.failed(error)
+            if delay is None:
+                raise
+        else:
+            if unsure:
+                unsure = is_coroutine(name, result)
+            return result
         return _again(entering, args, kwargs, state, delay)
 
     return wrapper
@@ -214,17 +285,17 @@ def _entering_sync(function: "Function", guard: Resource) -> "Function":
     slow = guard.breaker is not None and guard.breaker.settings.slow_call is not None
 
     def entering(*args: "Any", **kwargs: "Any") -> "Any":
-        guard.enter()
+        permit = guard.enter()
         started = clock.monotonic() if slow else 0.0
         try:
             result = function(*args, **kwargs)
-        except Exception:
-            guard.failed()
+        except Exception as error:
+            guard.failed(error, permit)
             raise
         except BaseException:
-            guard.withdrawn()
+            guard.withdrawn(permit)
             raise
-        guard.succeeded(clock.monotonic() - started if slow else 0.0)
+        guard.succeeded(permit, clock.monotonic() - started if slow else 0.0)
         return result
 
     return entering
@@ -235,7 +306,7 @@ def _guarded_async(function: "Function", policy: "RetryPolicy", fallback: "Funct
     name, marks = name_of(function), MARKS
     guard = resource(policy.resource) if policy.resource is not None else None
     inner = function if guard is None else _entering_async(function, guard)
-    timed = policy.deadline is not None
+    timed = policy.deadline is not None or policy.attempt_timeout is not None
 
     @functools.wraps(function)
     async def wrapper(*args: "Any", **kwargs: "Any") -> "Any":
@@ -244,8 +315,10 @@ def _guarded_async(function: "Function", policy: "RetryPolicy", fallback: "Funct
         try:
             try:
                 return await limited(inner(*args, **kwargs), state)
-            except Exception as error:  # noqa: BLE001  # the policy decides, and raises it again
+            except Exception as error:  # the policy decides
                 delay = state.failed(error)
+                if delay is None:
+                    raise
             return await _again_async(inner, args, kwargs, state, delay)
         except Exception as error:
             if fallback is None:
@@ -260,17 +333,17 @@ def _entering_async(function: "Function", guard: Resource) -> "Function":
     slow = guard.breaker is not None and guard.breaker.settings.slow_call is not None
 
     async def entering(*args: "Any", **kwargs: "Any") -> "Any":
-        guard.enter()
+        permit = guard.enter()
         started = clock.monotonic() if slow else 0.0
         try:
             result = await function(*args, **kwargs)
-        except Exception:
-            guard.failed()
+        except Exception as error:
+            guard.failed(error, permit)
             raise
         except BaseException:
-            guard.withdrawn()
+            guard.withdrawn(permit)
             raise
-        guard.succeeded(clock.monotonic() - started if slow else 0.0)
+        guard.succeeded(permit, clock.monotonic() - started if slow else 0.0)
         return result
 
     return entering

@@ -3,6 +3,7 @@
 Three layers handle errors, nearest first: ``try`` inside a step, the step's own retries, and `on_error` for the whole.
 """
 
+import contextlib
 import inspect
 from dataclasses import dataclass, field
 
@@ -10,7 +11,7 @@ from holdfast import clock
 from holdfast.errors import ConfigError
 from holdfast.run.attempting import FAILED_ATTEMPTS
 from holdfast.run.loops import name_of
-from holdfast.run.types import check_fit
+from holdfast.run.types import check_fit, first_positional
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     Step = Callable[..., Any]
     OnError = Callable[[Exception, str], Any]
     OnStep = Callable[[str, Any], object]
+
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 __all__ = ["StepTrace", "Trace", "typed_async_pipeline", "typed_pipeline"]
 
@@ -69,6 +72,8 @@ class _Run:
         on_step: "OnStep | None",
         params: "Mapping[str, Any] | None",
         trace: Trace | None,
+        *,
+        awaits: bool = False,
     ) -> None:
         if not steps:
             message = "a pipeline needs at least one step"
@@ -78,36 +83,53 @@ class _Run:
         if odd:
             message = f"{odd[0]!r} is no step; give functions"
             raise ConfigError(message)
+        waiting = [] if awaits else [step for step in steps if inspect.iscoroutinefunction(step)]
+        if waiting:
+            message = f"{name_of(waiting[0])} is a coroutine function; run it with typed_async_pipeline"
+            raise ConfigError(message)
         check_fit(steps)
         self.steps = steps
         self.on_error = on_error
         self.on_step = on_step
         self.params = dict(params or {})
         self.trace = trace
+        self._check_params()
+
+    def _check_params(self) -> None:
+        """Refuse a parameter that no step has a name for, which would be lost without a word."""
+        taken: set[str] = set()
+        for number in range(len(self.steps)):
+            _, accepted, takes_all = self._accepted(number)
+            if takes_all:
+                return
+            taken.update(accepted)
+        for name in self.params:
+            if name not in taken:
+                message = f"no step takes {name!r} from params; they take: {', '.join(sorted(taken)) or 'nothing'}"
+                raise ConfigError(message)
+
+    def _accepted(self, number: int) -> tuple[bool, list[str], bool]:
+        """Tell whether a step takes the value, which parameters it has names for, and whether it takes any name."""
+        try:
+            parameters = list(inspect.signature(self.steps[number]).parameters.values())
+        except (TypeError, ValueError):  # a built-in that does not tell
+            return number > 0, [], not self.params
+        value = first_positional(parameters) if number else None
+        named = [each.name for each in parameters if each is not value and each.kind in _BY_NAME]
+        return value is not None, named, any(each.kind is each.VAR_KEYWORD for each in parameters)
 
     def arguments(self, number: int, value: object) -> "tuple[tuple[Any, ...], dict[str, Any]]":
         """Return what a step is called with: the value of the step before, and the parameters it has names for."""
-        step = self.steps[number]
-        try:
-            accepted = inspect.signature(step).parameters
-        except (TypeError, ValueError):  # a built-in that does not tell
-            return ((value,) if number else ()), {}
-        names = list(accepted)
-        takes_all = any(each.kind is each.VAR_KEYWORD for each in accepted.values())
-        taken = names[0] if number and names else None
-        chosen = {
-            name: given
-            for name, given in self.params.items()
-            if name != taken
-            and (takes_all or (name in accepted and accepted[name].kind is not inspect.Parameter.POSITIONAL_ONLY))
-        }
-        return ((value,) if number and names else ()), chosen
+        takes_value, named, takes_all = self._accepted(number)
+        chosen = {name: given for name, given in self.params.items() if takes_all or name in named}
+        return ((value,) if takes_value else ()), chosen
 
-    def done(self, number: int, value: object, started: float, failed: list[int], outcome: str) -> None:
+    def done(self, number: int, value: object, started: float, failed: "list[Any]", outcome: str) -> None:
         """Note that a step has ended, and tell the hook."""
         name = name_of(self.steps[number])
         if self.trace is not None:
-            attempts = max(1, len(failed) + (outcome == "ok"))
+            own = (getattr(self.steps[number], "__holdfast_policy__", None), name)
+            attempts = max(1, sum(each == own for each in failed) + (outcome == "ok"))
             self.trace.steps.append(StepTrace(name, attempts, clock.monotonic() - started, outcome))
         if self.on_step is not None and outcome != "failed":
             try:
@@ -115,17 +137,21 @@ class _Run:
             except Exception:
                 import logging  # noqa: PLC0415  # only a broken hook needs it
 
-                logging.getLogger("holdfast").exception("on_step failed after %s", name)
+                with contextlib.suppress(Exception):  # a handler that raises must not fail the step either
+                    logging.getLogger("holdfast").exception("on_step failed after %s", name)
 
-    def watched(self) -> "Iterator[tuple[int, list[int]]]":
-        """Yield the numbers of the steps, with a list that takes up their failed attempts."""
-        for number in range(len(self.steps)):
-            failed: list[int] = []
-            token = FAILED_ATTEMPTS.set(failed)
-            try:
-                yield number, failed
-            finally:
-                FAILED_ATTEMPTS.reset(token)
+    @contextlib.contextmanager
+    def counted(self) -> "Iterator[list[Any]]":
+        """Take up the failed attempts of a step, where somebody wants to know."""
+        failed: list[Any] = []
+        before = FAILED_ATTEMPTS.get()
+        if self.trace is not None:
+            FAILED_ATTEMPTS.set(failed)
+        try:
+            yield failed
+        finally:
+            if self.trace is not None:
+                FAILED_ATTEMPTS.set(before)
 
 
 def typed_pipeline(
@@ -151,17 +177,18 @@ def typed_pipeline(
     """
     run = _Run(steps, on_error, on_step, params, trace)
     value: Any = None
-    for number, failed in run.watched():
+    for number, step in enumerate(steps):
         args, kwargs = run.arguments(number, value)
-        started, outcome = clock.monotonic(), "failed"
+        started, outcome, failed = clock.monotonic(), "failed", []
         try:
             try:
-                value = run.steps[number](*args, **kwargs)
+                with run.counted() as failed:
+                    value = step(*args, **kwargs)
                 outcome = "ok"
             except Exception as error:
                 if run.on_error is None:
                     raise
-                value = run.on_error(error, name_of(run.steps[number]))
+                value = run.on_error(error, name_of(step))
                 outcome = "fallback"
         finally:
             run.done(number, value, started, failed, outcome)
@@ -176,19 +203,20 @@ async def typed_async_pipeline(
     trace: Trace | None = None,
 ) -> "Any":
     """Run steps in a row, awaiting those that are coroutine functions; see `typed_pipeline`. So may be `on_error`."""
-    run = _Run(steps, on_error, on_step, params, trace)
+    run = _Run(steps, on_error, on_step, params, trace, awaits=True)
     value: Any = None
-    for number, failed in run.watched():
+    for number, step in enumerate(steps):
         args, kwargs = run.arguments(number, value)
-        started, outcome = clock.monotonic(), "failed"
+        started, outcome, failed = clock.monotonic(), "failed", []
         try:
             try:
-                value = await _awaited(run.steps[number](*args, **kwargs))
+                with run.counted() as failed:
+                    value = await _awaited(step(*args, **kwargs))
                 outcome = "ok"
             except Exception as error:
                 if run.on_error is None:
                     raise
-                value = await _awaited(run.on_error(error, name_of(run.steps[number])))
+                value = await _awaited(run.on_error(error, name_of(step)))
                 outcome = "fallback"
         finally:
             run.done(number, value, started, failed, outcome)

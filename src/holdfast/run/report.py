@@ -5,9 +5,10 @@ from itertools import count
 from holdfast.redact import redact
 from holdfast.values import Frozen
 
-__all__ = ["MARKS", "Attempt", "Report", "attach", "report_of"]
+__all__ = ["MARKS", "Attempt", "Report", "attach", "report_of", "retried_beneath"]
 
 _NOTE = "holdfast: "
+_MOST_CAUSES = 16  # a chain of causes may be a ring
 
 
 class Attempt(Frozen):
@@ -35,9 +36,11 @@ class Report(Frozen):
 
     Attributes:
         attempts: The failed attempts.
-        elapsed: Seconds from the first failure to the last.
+        elapsed: Seconds to the last failure: from the beginning where the policy has a time limit, else from the first
+            failure.
         reason: Why no other attempt: ``exhausted``, ``permanent``, ``deadline``, ``deferred`` (the other side asks for
-            a longer wait than can be slept through), ``nested`` (an inner retry gave up already), ``off``, ``budget``.
+            a longer wait than can be slept through), ``nested`` (an inner retry gave up already), ``off``, ``budget``,
+            ``broken`` (a function of the policy, its predicate or its backoff, raised an error of its own).
         retry_at: With ``deferred``: when to come back, in seconds since the epoch.
         serial: Which of this process's reports it is.
     """
@@ -76,6 +79,22 @@ def report_of(error: BaseException) -> Report | None:
     """Return the report that a retry left on an error, or None."""
     report = getattr(error, "__holdfast__", None)
     return report if isinstance(report, Report) else None
+
+
+def retried_beneath(error: BaseException, serial: int) -> bool:
+    """Tell whether an inner retry, begun after the report of that number, has tried an error or a cause of it again.
+
+    An inner retry that made a single attempt has multiplied nothing, and the outer one is free to go on.
+    """
+    cause: BaseException | None = error
+    for _ in range(_MOST_CAUSES):
+        if cause is None:
+            return False
+        report = report_of(cause)
+        if report is not None and report.serial > serial:
+            return len(report.attempts) > 1 or report.reason in {"budget", "nested"}
+        cause = cause.__cause__
+    return False
 
 
 def attach(error: BaseException, report: Report) -> None:

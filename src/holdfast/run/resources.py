@@ -5,6 +5,7 @@ once.
 """
 
 from _thread import allocate_lock  # what threading hands out, without its import
+from contextvars import ContextVar
 
 from holdfast import clock
 from holdfast.decide.breaker import Breaker, BreakerSettings
@@ -54,26 +55,31 @@ class Resource:
         self.running = 0
         self._lock = allocate_lock()
 
-    def enter(self) -> None:
+    def enter(self) -> int:
         """Ask for a call.
+
+        Returns:
+            A permit, to be handed back with the outcome.
 
         Raises:
             BreakerOpenError: If the resource is left alone at the moment.
             ConcurrencyLimitError: If too many calls are running.
         """
         breaker = self.breaker
-        if breaker is not None and breaker.state != "closed":
-            self._enter_guarded(breaker)
+        permit = 0
+        if breaker is not None:
+            permit = breaker.passing or self._enter_guarded(breaker)
         if self.max_concurrency is not None:
             with self._lock:
                 full = self.running >= self.max_concurrency
                 self.running += not full
             if full:
-                self.withdrawn(entered=False)
+                self.withdrawn(permit, entered=False)
                 message = f"{self.name}: {self.max_concurrency} calls are running already"
                 raise ConcurrencyLimitError(message)
+        return permit
 
-    def succeeded(self, seconds: float = 0.0) -> None:
+    def succeeded(self, permit: int, seconds: float = 0.0) -> None:
         """Tell that a call succeeded."""
         if self.max_concurrency is not None:
             self._leave()
@@ -81,29 +87,39 @@ class Resource:
         if breaker is None:
             return
         settings = breaker.settings
-        if breaker.state == "closed" and settings.slow_call is None:
+        if permit and breaker.passing == permit and settings.slow_call is None:
             if breaker.failures:
                 breaker.failures = 0
             if settings.failure_rate is not None:
                 breaker.outcomes.append(True)  # a single append needs no lock
         else:
-            self._changing(lambda: breaker.succeeded(clock.monotonic(), seconds))
+            self._changing(lambda: breaker.succeeded(clock.monotonic(), permit, seconds))
 
-    def failed(self) -> None:
-        """Tell that a call failed."""
+    def failed(self, error: BaseException, permit: int) -> None:
+        """Tell that a call raised an error; whether it is a failure of the resource, the breaker's settings say."""
         if self.max_concurrency is not None:
             self._leave()
         breaker = self.breaker
-        if breaker is not None:
-            self._changing(lambda: breaker.failed(clock.monotonic()))
+        if breaker is None:
+            return
+        try:
+            counts = breaker.settings.is_failure(error)
+        except Exception:
+            counts = False
+            import logging  # noqa: PLC0415  # only a broken predicate needs it
 
-    def withdrawn(self, *, entered: bool = True) -> None:
+            logging.getLogger("holdfast").exception("%s: the breaker's predicate failed", self.name)
+        self._changing(
+            (lambda: breaker.failed(clock.monotonic(), permit)) if counts else lambda: breaker.withdrawn(permit)
+        )
+
+    def withdrawn(self, permit: int, *, entered: bool = True) -> None:
         """Tell that a call was cancelled: neither success nor failure, and its permit is given back."""
         if self.max_concurrency is not None and entered:
             self._leave()
         if self.breaker is not None:
             with self._lock:
-                self.breaker.withdrawn()
+                self.breaker.withdrawn(permit)
 
     def pay_for_retry(self) -> bool:
         """Take one retry from the budget; False if none is left."""
@@ -136,14 +152,15 @@ class Resource:
         with self._lock:
             self.running -= 1
 
-    def _enter_guarded(self, breaker: Breaker) -> None:
+    def _enter_guarded(self, breaker: Breaker) -> int:
         now = clock.monotonic()
-        permitted = self._changing(lambda: breaker.permit(now))
-        if not permitted:
+        permit = self._changing(lambda: breaker.permit(now))
+        if not permit:
             wait = max(0.0, breaker.until - now)
             message = f"{self.name}: not called, the breaker is {breaker.state.replace('_', '-')}"
             known = breaker.state == "open" and wait < float("inf")
             raise BreakerOpenError(message, retry_after=wait if known else None)
+        return permit
 
     def _changing(self, change: "Callable[[], T]") -> "T":
         """Change the breaker under the lock, and tell of a transition."""
@@ -158,17 +175,33 @@ class Resource:
 
     def __enter__(self) -> "Self":
         """Ask for a call."""
-        self.enter()
+        permit = self.enter()
+        _entered.set((*_entered.get(), (self, permit, clock.monotonic())))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
         """Tell how it went; what is no Exception is neither success nor failure."""
+        permit, started = _left(self)
         if error is None:
-            self.succeeded()
+            self.succeeded(permit, clock.monotonic() - started)
         elif isinstance(error, Exception):
-            self.failed()
+            self.failed(error, permit)
         else:
-            self.withdrawn()
+            self.withdrawn(permit)
+
+
+_entered: "ContextVar[tuple[tuple[Resource, int, float], ...]]" = ContextVar("holdfast_entered", default=())
+"""The resources entered by hand, innermost last: one resource serves many threads and tasks at once."""
+
+
+def _left(guard: Resource) -> tuple[int, float]:
+    """Return the permit and the time of the innermost entry of a resource, and forget it."""
+    entries = _entered.get()
+    for place in range(len(entries) - 1, -1, -1):
+        if entries[place][0] is guard:
+            _entered.set(entries[:place] + entries[place + 1 :])
+            return entries[place][1], entries[place][2]
+    return 0, clock.monotonic()  # entered in another context; its breaker learns nothing from it
 
 
 def _publish_transition(name: str, state: str, reason: str, seconds: float) -> None:

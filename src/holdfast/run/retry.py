@@ -2,10 +2,9 @@
 
 from functools import partial
 
-from holdfast import clock
 from holdfast.decide.policy import DEFAULT_POLICY, RetryPolicy
 from holdfast.errors import ConfigError
-from holdfast.run.attempting import RETRIES_OFF, Attempting
+from holdfast.run.attempting import RETRIES_OFF, Attempting, left_for_attempt
 from holdfast.run.loops import attempting_frame, name_of, wrapped_async, wrapped_sync
 from holdfast.values import Frozen
 
@@ -62,17 +61,16 @@ else:
         return wrap(function, chosen, fallback)
 
 
-def call(function: "Callable[P, R]", /, *args: "P.args", **kwargs: "P.kwargs") -> "R":
+def call(function: "Callable[..., R]", /, *args: "Any", policy: RetryPolicy | None = None, **kwargs: "Any") -> "R":
     """Call a function once with a policy: ``hf.call(fetch, url, policy=…)``.
 
     Args:
         function: A function, or a coroutine function, whose result is then to be awaited.
         args: Its arguments.
-        kwargs: Its keyword arguments; `policy` is taken out, and by default is ``RetryPolicy()``, which retries every
-            Exception but a `PermanentError`.
+        policy: What decides; by default ``RetryPolicy()``, which retries every Exception but a `PermanentError`.
+        kwargs: Its keyword arguments.
     """
-    policy: Any = kwargs.pop("policy", None)
-    result: R = wrap(function, policy or RetryPolicy(), None)(*args, **kwargs)
+    result: R = wrap(function, RetryPolicy() if policy is None else policy, None)(*args, **kwargs)
     return result
 
 
@@ -93,8 +91,8 @@ def with_policy(function: "Callable[P, R]", policy: RetryPolicy | None = None, /
         message = f"{name_of(function)} is not decorated with a policy"
         raise ConfigError(message)
     bound = getattr(function, "__self__", None)
-    again = wrap(inner, (policy or own).replace(**changes), None)
-    return again if bound is None else partial(again, bound)
+    again = wrap(inner, (policy or own).replace(**changes), getattr(function, "__holdfast_fallback__", None))
+    return again if bound is None else again.__get__(bound)
 
 
 class no_retries:  # noqa: N801  # a context manager is named like a function
@@ -115,7 +113,7 @@ class CurrentAttempt(Frozen):
     Attributes:
         number: From 1.
         max_attempts: Calls that the policy allows in all.
-        time_left: Seconds until the deadline; None where there is none.
+        time_left: Seconds left for this attempt, by its timeout or the deadline; None where there is neither.
     """
 
     number: int
@@ -135,20 +133,15 @@ def current_attempt() -> CurrentAttempt | None:
     known = frame.f_locals
     state = known.get("state")
     if isinstance(state, Attempting):
-        return CurrentAttempt(state.number, state.policy.max_attempts, state.time_left())
+        return CurrentAttempt(state.number, state.policy.max_attempts, state.attempt_left())
     policy, started = known.get("policy"), known.get("started")
     if not isinstance(policy, RetryPolicy):
         return None
-    left = (
-        None if started is None or policy.deadline is None else max(0.0, started + policy.deadline - clock.monotonic())
-    )
-    return CurrentAttempt(1, policy.max_attempts, left)
+    return CurrentAttempt(1, policy.max_attempts, left_for_attempt(policy, started, started))
 
 
 def _chosen(policy: RetryPolicy | None, settings: "dict[str, Any]") -> RetryPolicy:
     if policy is None:
-        if "max_retries" in settings:
-            settings["max_attempts"] = RetryPolicy(max_retries=settings.pop("max_retries")).max_attempts
         if settings.get("retry_on", ...) is None:
             del settings["retry_on"]
         if settings.get("max_attempts", ...) is None:
@@ -177,6 +170,7 @@ def wrap(
     wrapper = (wrapped_async if flags & _COROUTINE else wrapped_sync)(function, policy, fallback)
     wrapper.__wrapped__ = function  # type: ignore[attr-defined]  # functools sets it for functions alone
     wrapper.__holdfast_policy__ = policy  # type: ignore[attr-defined]  # with_policy reads it
+    wrapper.__holdfast_fallback__ = fallback  # type: ignore[attr-defined]  # and this
     return wrapper
 
 

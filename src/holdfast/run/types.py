@@ -10,10 +10,10 @@ from holdfast.run.loops import name_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
-__all__ = ["check_fit"]
+__all__ = ["check_fit", "first_positional"]
 
 
 def check_fit(steps: "Sequence[Callable[..., Any]]") -> None:
@@ -44,10 +44,16 @@ def _returned(step: object) -> object:
 
 def _taken(step: object) -> object:
     try:
-        names = list(inspect.signature(step).parameters)  # type: ignore[arg-type]  # any callable
+        parameters = inspect.signature(step).parameters.values()  # type: ignore[arg-type]  # any callable
     except (TypeError, ValueError):
         return None
-    return _hints(step).get(names[0]) if names else None
+    first = first_positional(parameters)
+    return None if first is None else _hints(step).get(first.name)
+
+
+def first_positional(parameters: "Iterable[inspect.Parameter]") -> inspect.Parameter | None:
+    """Return the parameter that takes the value of the step before, or None."""
+    return next((each for each in parameters if each.kind not in {each.KEYWORD_ONLY, each.VAR_KEYWORD}), None)
 
 
 def _fits(returned: object, taken: object) -> bool:

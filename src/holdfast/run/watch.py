@@ -5,7 +5,8 @@ function are noted in the order in which they are due, and a single timer per ev
 """
 
 import time
-from asyncio import CancelledError, get_running_loop
+from asyncio import CancelledError
+from asyncio import _get_running_loop as running_loop  # None under trio, where the public one raises
 from asyncio import tasks as asyncio_tasks
 
 from holdfast import backends
@@ -16,52 +17,59 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    Entry = list[Any]
-    """One call: its task, when it is due, and the task's cancellations before ours (-1 while there is none)."""
-
-__all__ = ["CancelledError", "Watch", "current_task", "ended", "get_running_loop", "new_watch"]
+__all__ = ["CancelledError", "Watch", "current_task", "new_watch", "running_loop"]
 
 
 class Watch:
-    """The watched calls of one function on one event loop; all have the same limit, so they are due in order."""
+    """The watched calls of one function on one event loop; all have the same limit, so they are due in order.
 
-    __slots__ = ("armed", "calls", "loop", "offset")
+    Attributes:
+        calls: The tasks that are in a call, with the time at which it began.
+        cancelled: Those that we have cancelled, with the cancellations that each had before.
+    """
+
+    __slots__ = ("armed", "calls", "cancelled", "loop", "offset")
 
     def __init__(self, loop: "AbstractEventLoop", limit: float) -> None:
         """Begin with none."""
         self.loop = loop
         self.offset = loop.time() - time.monotonic() + limit
-        self.calls: dict[int, Entry] = {}
+        self.calls: dict[Task[Any], float] = {}
+        self.cancelled: dict[Task[Any], int] = {}
         self.armed = False
 
-    def arm(self, due: float) -> None:
-        """Set the timer for the oldest call."""
+    def arm(self, started: float) -> None:
+        """Set the timer for the oldest call, which began at that time."""
         self.armed = True
-        self.loop.call_at(due, self._look)
+        self.loop.call_at(started + self.offset, self._look)
 
     def _look(self) -> None:
         """Cancel what is over, and set the timer for the next."""
-        now = self.loop.time()
-        for entry in list(self.calls.values()):
-            task, due, cancelling = entry
-            if due > now:
-                self.arm(due)
+        now = self.loop.time() - self.offset
+        for task, started in list(self.calls.items()):
+            if started > now:
+                self.arm(started)
                 return
-            if cancelling < 0:
-                entry[2] = task.cancelling()
+            if task not in self.cancelled:
+                self.cancelled[task] = task.cancelling()
                 task.cancel()
         self.armed = False
 
+    def ended(self, task: "Task[Any]") -> bool:
+        """Tell whether a cancellation that reached a call is ours alone; then it is taken back, and time is over."""
+        before = self.cancelled.pop(task, None)
+        return before is not None and task.uncancel() <= before
 
-def ended(entry: "Entry") -> bool:
-    """Tell whether a cancellation that reached the call is ours alone; then it is taken back, and time is over."""
-    task, _, cancelling = entry
-    return bool(cancelling >= 0 and task.uncancel() <= cancelling)
+    def settle(self, task: "Task[Any]") -> None:
+        """Take our cancellation back from a call that ended in another way: by an answer, or an error of its own."""
+        if self.cancelled.pop(task, None) is not None:
+            task.uncancel()
 
 
 def new_watch(limit: float) -> Watch | None:
     """Return a watch for the running event loop, or None under trio."""
-    return None if backends.in_trio() else Watch(get_running_loop(), limit)
+    loop = running_loop()
+    return None if loop is None or backends.in_trio() else Watch(loop, limit)
 
 
 def _current_task_lookup() -> "Callable[[AbstractEventLoop], Task[Any] | None]":

@@ -40,7 +40,7 @@ LIBRARY = Library(
             "aiohttp.ClientConnectionError aiohttp.ClientPayloadError aiohttp.WebSocketError aiohttp.UploadAbortedError "
             "aiohttp.BadHttpMessage aiohttp.PayloadEncodingError aiohttp.EofStream aiohttp.RequestPayloadError"
         ),
-        Category.CONFIGURATION: "aiohttp.InvalidURL aiohttp.NonHttpUrlClientError aiohttp.InvalidURLError",
+        Category.CONFIGURATION: "aiohttp.ServerFingerprintMismatch aiohttp.InvalidURL aiohttp.NonHttpUrlClientError aiohttp.InvalidURLError",
         Category.DATA: (
             "aiohttp.ContentTypeError aiohttp.ContentEncodingError aiohttp.DecompressSizeError aiohttp.TooManyMembersError "
             "aiohttp.TooManyRedirects aiohttp.RedirectClientError aiohttp.WSMessageTypeError"

@@ -5,7 +5,7 @@ import re
 from holdfast.classify.codes import judge_code
 from holdfast.classify.connection import read_connection
 from holdfast.classify.libraries.library import Library
-from holdfast.classify.peek import peek, read_headers, status_of
+from holdfast.classify.peek import peek, read_headers, status_of, text_of
 from holdfast.classify.statuses import quota_is_spent
 from holdfast.failure import RETRYABLE, Category, Evidence, Origin
 
@@ -72,7 +72,10 @@ def read_client_error(error: object) -> "Found":
 def read_waiter_error(error: object) -> "Found":
     """The last answer a waiter got."""
     code = _part(_part(peek(error, "last_response"), "Error"), "Code")
-    return Evidence(code=code[:_CODE_LIMIT]) if isinstance(code, str) else None
+    if isinstance(code, str):
+        return Evidence(code=code[:_CODE_LIMIT])
+    waited = "Max attempts exceeded" in text_of(error)  # what it waits for may still come
+    return Evidence(category=Category.API_TEMPORARY) if waited else None
 
 
 def read_inner(error: object) -> "Found":

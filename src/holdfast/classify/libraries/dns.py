@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 RCODES: dict[int, tuple[str, Category]] = {
     1: ("FORMERR", Category.INVALID_PARAMETERS),
     2: ("SERVFAIL", Category.API_TEMPORARY),
-    3: ("NXDOMAIN", Category.NOT_FOUND),
+    3: ("NXDOMAIN", Category.NETWORK),
     4: ("NOTIMP", Category.CONFIGURATION),
     5: ("REFUSED", Category.ACCESS_DENIED),
     6: ("YXDOMAIN", Category.INVALID_PARAMETERS),
@@ -63,9 +63,9 @@ LIBRARY = Library(
     title="dnspython",
     origin=Origin.NETWORK,
     says={
-        Category.NETWORK: _named("Timeout"),
+        Category.NETWORK: _named("Timeout NXDOMAIN"),
         Category.API_TEMPORARY: _named("NoNameservers"),
-        Category.NOT_FOUND: _named("NXDOMAIN NoAnswer EmptyHostAnswers NoRootSOA"),
+        Category.NOT_FOUND: _named("NoAnswer EmptyHostAnswers NoRootSOA"),
         Category.AUTHENTICATION: _named("PeerError BadSignature BadKey UnknownTSIGKey"),
         Category.CONFIGURATION: _named(
             "NoResolverConfiguration AsyncLibraryNotFoundError NoDOH NoDOQ NoIDNA2008 UnsupportedAlgorithm DeniedByPolicy "

@@ -20,8 +20,8 @@ _OUTPUT_LIMIT = 2048
 
 def read_os_error(error: OSError) -> "Found":
     """The error number, whose name decides; http.client has none for a proxy that refused, only the proxy's status."""
-    number = peek_int(error, "errno")
-    return _of_number(number) if number is not None else read_tunnel(error, "Tunnel connection failed: ")
+    number: object = error.errno
+    return _of_number(number) if type(number) is int else read_tunnel(error, "Tunnel connection failed: ")
 
 
 @lru_cache(maxsize=512)
@@ -106,7 +106,8 @@ def read_process_error(error: object) -> "Found":
     output = peek(error, "stderr") or peek(error, "output")
     if isinstance(output, bytes):
         output = output[-_OUTPUT_LIMIT:].decode("utf-8", "replace")
-    return Evidence(body=output[-_OUTPUT_LIMIT:]) if isinstance(output, str) else None
+    said = output[-_OUTPUT_LIMIT:] if isinstance(output, str) else ""
+    return Evidence(body=said, message=f"exit status {returncode}")  # the command line is no part of what happened
 
 
 LIBRARY = Library(

@@ -42,7 +42,7 @@ LIBRARY = Library(
         ),
         Category.API_TEMPORARY: "urllib3.ResponseError",
         Category.CONFIGURATION: "urllib3.LocationValueError urllib3.ProxySchemeUnsupported",
-        Category.INVALID_PARAMETERS: "urllib3.InvalidHeader urllib3.UnrewindableBodyError urllib3.HostChangedError",
+        Category.INVALID_PARAMETERS: "urllib3.InvalidHeader urllib3.ClosedPoolError urllib3.UnrewindableBodyError urllib3.HostChangedError",
         Category.DATA: "urllib3.DecodeError urllib3.HeaderParsingError urllib3.ResponseNotChunked",
     },
     reads={

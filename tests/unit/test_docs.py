@@ -1,0 +1,177 @@
+"""The documentation is true: its Python runs, what it says is printed is printed, and its lists are complete."""
+
+import contextlib
+import io
+import itertools
+import json
+import logging
+import re
+from pathlib import Path
+
+import httpx
+import pytest
+
+import holdfast as hf
+from holdfast.classify import default_classifier, use_classifier
+from holdfast.decide.backoff import BACKOFFS, JITTERS
+from holdfast.decide.presets import PRESETS
+from holdfast.run.report import Report
+from holdfast.testing import failing, fake_clock
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("tutorial/*.md")), *sorted(DOCS.glob("how-to/*.md"))]
+POLICY = (DOCS / "reference" / "policy.md").read_text("utf-8")
+INDEX = (DOCS / "README.md").read_text("utf-8")
+
+_FENCE = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\(([^)#\s]+)(#[^)\s]*)?\)")
+
+
+def name_of(page):
+    return str(page.relative_to(ROOT))
+
+
+@pytest.fixture
+def world(monkeypatch, tmp_path):
+    """A folder, a registry and subscribers of the page's own, and nobody waits."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HOLDFAST_CONFIG", raising=False)
+    monkeypatch.setattr("holdfast.run.resources._resources", {})
+    monkeypatch.setattr("holdfast.record.bus._handlers", ())
+    before = default_classifier()
+    with fake_clock():
+        yield tmp_path
+    use_classifier(before)
+
+
+@pytest.fixture
+def example_server(monkeypatch):
+    """What api.example.com answers, to httpx and without a network; each path goes through its answers in turn."""
+    fine, down = (200, {}, "fine"), (503, {}, "")
+    answers = {
+        "/items": [down, down, (200, {}, json.dumps([1, 2, 3]))],
+        "/orders": [down, (200, {}, json.dumps({"accepted": True}))],
+        "/limited": [(429, {"Retry-After": "7"}, ""), fine],
+        "/busy": [(429, {"Retry-After": "120"}, "")],
+        "/down": [down],
+        "/gone": [(404, {}, "")],
+    }
+    turns = {path: itertools.cycle(each) for path, each in answers.items()}
+
+    def answer(request):
+        assert request.url.host == "api.example.com"
+        status, headers, text = next(turns[request.url.path])
+        return httpx.Response(status, headers=headers, text=text, request=request)
+
+    async def answer_async(request):
+        return answer(request)
+
+    monkeypatch.setattr(httpx.HTTPTransport, "handle_request", lambda self, request: answer(request))
+    monkeypatch.setattr(httpx.AsyncHTTPTransport, "handle_async_request", lambda self, request: answer_async(request))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_the_python_of_a_page_runs(page, world, example_server):
+    """Blocks run in order in one namespace; a text block after one is what it prints, a toml block is the settings."""
+    text = page.read_text("utf-8")
+    namespace, printed = {"__name__": page.stem} | ({"hf": hf} if page.parent == ROOT else {}), None
+    for block in _FENCE.finditer(text):
+        kind, content = block[1].strip(), block[2]
+        line = text.count("\n", 0, block.start()) + 1
+        if kind == "python":
+            out = io.StringIO()
+            code = compile("\n" * line + content, name_of(page), "exec")  # errors show the page's own lines
+            with contextlib.redirect_stdout(out):
+                exec(code, namespace)
+            printed = out.getvalue()
+        elif kind == "text":
+            assert printed is not None, f"line {line}: nothing ran before"
+            assert printed.strip() == content.strip(), f"line {line}"
+            printed = None
+        elif kind == "toml":
+            (world / "holdfast.toml").write_text(content, "utf-8")
+
+
+@pytest.mark.parametrize("page", [*PAGES, DOCS / "README.md", DOCS / "reference" / "policy.md"], ids=name_of)
+def test_the_links_of_a_page_lead_somewhere(page):
+    text = _FENCE.sub("", page.read_text("utf-8"))
+
+    for target, anchor in _LINK.findall(text):
+        if target.startswith("http"):
+            continue
+        file = (page.parent / target).resolve()
+        assert file.exists(), target
+        if anchor:
+            assert anchor[1:] in _anchors(file), target + anchor
+
+
+def _anchors(file):
+    headings = re.findall(r"^#+ (.+)$", file.read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.parent != ROOT], ids=name_of)
+def test_every_page_stands_in_the_index(page):
+    assert f"({page.relative_to(DOCS)})" in INDEX
+
+
+class TestThePolicyPage:
+    """docs/reference/policy.md names all there is, and nothing else."""
+
+    def test_options(self):
+        assert _rows("Options") == [*hf.RetryPolicy._fields[:1], "max_retries", *hf.RetryPolicy._fields[1:]]
+
+    def test_choices(self):
+        assert [name for name in (*BACKOFFS, *JITTERS) if f'`"{name}"`' not in POLICY] == []
+
+    def test_presets(self):
+        assert _rows("Presets") == list(PRESETS)
+
+    @pytest.mark.parametrize("name", PRESETS)
+    def test_the_numbers_of_a_preset(self, name):
+        policy = PRESETS[name]
+        row = next(line for line in _section("Presets").splitlines() if line.startswith(f"| `{name}`"))
+        cells = [cell.strip() for cell in row.split("|")[2:5]]
+
+        assert cells == [str(policy.max_attempts), f"{policy.base_delay:g} s", f"{policy.max_delay:g} s"]
+
+    def test_stop_reasons(self):
+        described = re.search(r"reason: (.*?)retry_at:", Report.__doc__, re.DOTALL)[1]
+
+        assert sorted(_rows("Stop reasons")) == sorted(re.findall(r"``(\w+)``", described))
+
+    def test_events(self):
+        assert _rows("Events") == [name for name in hf.events.__all__ if name != "Event"]
+
+    def test_the_fields_of_events(self):
+        for name in _rows("Events"):
+            row = next(line for line in _section("Events").splitlines() if line.startswith(f"| `{name}`"))
+            fields = getattr(hf.events, name).__dataclass_fields__
+            assert re.findall(r"`(\w+)`", row.split("|")[3]) == list(fields), name
+
+    def test_exceptions(self):
+        assert sorted(_rows("Exceptions")) == sorted(hf.errors.__all__)
+
+    def test_settings_of_a_breaker(self):
+        assert _rows("Breaker") == list(hf.BreakerSettings._fields)
+
+    def test_log_keys(self, caplog):
+        """Whatever a record carries beyond the standard library's own."""
+        caplog.set_level(logging.DEBUG, "holdfast.retry")
+        fetch = hf.retry(max_attempts=2)(failing(lambda: None, [TimeoutError()] * 2))
+        with fake_clock(), pytest.raises(TimeoutError):
+            fetch()
+
+        usual = set(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+        extra = {key for record in caplog.records for key in record.__dict__} - usual
+        assert set(_rows("Log")) == extra
+
+
+def _section(title):
+    return POLICY.partition(f"\n## {title}\n")[2].partition("\n##")[0]
+
+
+def _rows(title):
+    """The names in the first cells of a section's table; subsections do not count."""
+    return re.findall(r"^\| `(\w+)`", _section(title), re.MULTILINE)

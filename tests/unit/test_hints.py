@@ -1,0 +1,155 @@
+"""What the other side asks for: C7, C8 and pitfall 24, with the errors that httpx itself raises."""
+
+import httpx
+import pytest
+
+import holdfast as hf
+from holdfast import Category, Failure, RetryPolicy
+from holdfast.errors import NetworkError, RateLimitError, RetryableError
+from holdfast.testing import fake_clock
+
+POLICY = RetryPolicy(max_attempts=2, retry_on=hf.RETRYABLE, base_delay=1)
+
+
+@pytest.fixture(autouse=True)
+def clock():
+    with fake_clock(start=1_800_000_000, chance=0.5) as clock:
+        yield clock
+
+
+def answered(status, **headers):
+    request = httpx.Request("GET", "https://example.com/")
+    response = httpx.Response(
+        status, headers={name.replace("_", "-"): value for name, value in headers.items()}, request=request
+    )
+    try:
+        response.raise_for_status()
+    except httpx.HTTPStatusError as error:
+        return error
+    raise AssertionError
+
+
+def fails(error, policy=POLICY):
+    calls = []
+
+    def fetch():
+        calls.append(1)
+        raise error
+
+    with pytest.raises(type(error)) as caught:
+        hf.call(fetch, policy=policy)
+    assert caught.value is error
+    return len(calls), error.__holdfast__
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_c7_a_hint_is_slept_in_full(status, clock):
+    assert fails(answered(status, Retry_After="120"))[0] == 2
+    assert clock.waits == [120]
+
+
+def test_c7_a_hint_is_a_lower_bound(clock):
+    fails(answered(429, Retry_After="3"), POLICY.replace(base_delay=10))
+    assert clock.waits == [10]
+
+
+def test_c7_max_delay_does_not_shorten_it(clock):
+    fails(answered(429, Retry_After="120"), POLICY.replace(max_delay=5))
+    assert clock.waits == [120]
+
+
+@pytest.mark.parametrize("retry_on", [None, (httpx.HTTPError,), lambda error: True, {Category.RATE_LIMIT}])
+def test_c7_it_counts_for_every_form_of_retry_on(retry_on, clock):
+    fails(answered(429, Retry_After="120"), RetryPolicy(max_attempts=2, retry_on=retry_on))
+    assert clock.waits == [120]
+
+
+def test_c7_it_counts_where_the_error_was_wrapped(clock):
+    error = RuntimeError("collecting failed")
+    error.__cause__ = answered(429, Retry_After="120")
+    fails(error, RetryPolicy(max_attempts=2))
+    fails(ExceptionGroup("all", [answered(429, Retry_After="90")]), RetryPolicy(max_attempts=2))
+    assert clock.waits == [120, 90]
+
+
+def test_c7_jitter_on_a_hint_only_adds(clock):
+    fails(answered(429, Retry_After="120"), POLICY.replace(jitter="full", base_delay=8))
+    assert clock.waits == [124]
+
+
+def test_pitfall_24_a_hint_beyond_the_deadline_is_handed_back(clock):
+    calls, report = fails(answered(429, Retry_After="120"), POLICY.replace(deadline=60))
+    assert (calls, clock.waits) == (1, [])
+    assert (report.reason, report.retry_at) == ("deferred", 1_800_000_120)
+
+
+def test_pitfall_24_a_hint_beyond_the_cap_is_handed_back(clock):
+    calls, report = fails(answered(429, Retry_After=str(365 * 86400)))
+    assert (calls, clock.waits) == (1, [])
+    assert (report.reason, report.retry_at) == ("deferred", 1_800_003_600)
+
+
+def test_c7_up_to_the_cap_it_is_slept(clock):
+    assert fails(answered(429, Retry_After="3600"))[0] == 2
+    assert clock.waits == [3600]
+
+
+@pytest.mark.parametrize(("asked", "waits"), [(0, []), (0.25, [0.25]), (7, [7]), (None, [1])])
+def test_c7_our_own_retry_after_is_an_instruction(asked, waits, clock):
+    """A defect of the seed: 0 was dropped."""
+    for kind in (RetryableError, NetworkError, RateLimitError):
+        clock.waits.clear()
+        assert fails(kind("x", retry_after=asked), POLICY.replace(jitter="none"))[0] == 2
+        assert clock.waits == waits
+
+
+def test_c7_our_own_is_not_spread(clock):
+    fails(RetryableError("x", retry_after=7), POLICY.replace(jitter="full", base_delay=30))
+    assert clock.waits == [7]
+
+
+def test_c8_without_a_hint_a_bare_retry_waits_from_60_seconds_and_so_hands_it_back(clock):
+    error = answered(429)
+    with pytest.raises(httpx.HTTPStatusError):
+        hf.retry(_raising(error))()
+    assert clock.waits == []
+    assert error.__holdfast__.reason == "deferred"
+    assert error.__holdfast__.retry_at >= 1_800_000_060
+    assert hf.classify(error).retry_after is None
+
+
+def test_c8_with_time_enough_it_is_waited_out(clock):
+    with pytest.raises(httpx.HTTPStatusError):
+        hf.retry(deadline=None, max_attempts=3)(_raising(answered(429)))()
+    assert clock.waits == [90, 180]
+
+
+def test_a_hint_and_an_override_for_the_same_category(clock):
+    """The override is for failures that name no time; its attempts count for both."""
+    policy = RetryPolicy(max_attempts=5, overrides={"rate_limit": {"base_delay": 60, "max_attempts": 3}})
+    fails(answered(429, Retry_After="2"), policy)
+    assert clock.waits == [2, 2]
+
+
+@pytest.mark.parametrize("attempt", [1, 3, 10_000])
+def test_delay_after_a_failure(attempt):
+    policy = RetryPolicy(backoff="exponential", max_delay=30, jitter="full")
+    hinted = Failure(Category.RATE_LIMIT, retryable=True, retry_after=100)
+    assert 100 <= policy.delay_after(hinted, attempt, chance=lambda: 0.99) <= 130
+    assert policy.delay_after(hinted, attempt, chance=lambda: 0.0) == 100
+
+
+def test_an_error_whose_attributes_raise_is_retried_all_the_same(clock):
+    class Odd(Exception):
+        @property
+        def response(self):
+            raise RuntimeError("not yet")
+
+    assert fails(Odd(), RetryPolicy(max_attempts=2))[0] == 2
+
+
+def _raising(error):
+    def fetch():
+        raise error
+
+    return fetch

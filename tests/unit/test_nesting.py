@@ -1,0 +1,82 @@
+"""Retries inside retries do not multiply (pitfall 11)."""
+
+import pytest
+
+import holdfast as hf
+from holdfast import RetryPolicy
+from holdfast.errors import NetworkError
+from holdfast.testing import fake_clock
+
+THREE = RetryPolicy(max_attempts=3)
+
+
+@pytest.fixture(autouse=True)
+def clock():
+    with fake_clock() as clock:
+        yield clock
+
+
+def counting(error, calls):
+    def fetch():
+        calls.append(1)
+        raise error
+
+    return fetch
+
+
+class TestNested:
+    """Pitfall 11."""
+
+    def nested(self, calls, outer=THREE, inner=THREE, wrap=None):
+        @hf.retry(policy=inner)
+        def fetch():
+            calls.append(1)
+            raise NetworkError("x")
+
+        @hf.retry(policy=outer)
+        def collect():
+            try:
+                return fetch()
+            except NetworkError as error:
+                if wrap is None:
+                    raise
+                raise wrap from error
+
+        return collect
+
+    def test_pitfall_11_three_by_three_makes_three_calls(self):
+        calls = []
+        with pytest.raises(NetworkError) as caught:
+            self.nested(calls)()
+        assert len(calls) == 3
+        assert caught.value.__holdfast__.reason == "exhausted"
+        assert len([note for note in caught.value.__notes__ if "gave up" in note]) == 1
+
+    def test_pitfall_11_also_where_the_error_is_wrapped(self):
+        calls = []
+        with pytest.raises(RuntimeError) as caught:
+            self.nested(calls, wrap=RuntimeError("collecting failed"))()
+        assert len(calls) == 3
+        assert caught.value.__holdfast__.reason == "nested"
+
+    def test_pitfall_11_the_guard_can_be_lifted(self):
+        calls = []
+        with pytest.raises(NetworkError):
+            self.nested(calls, outer=THREE.replace(nested=True))()
+        assert len(calls) == 9
+
+    def test_an_inner_retry_that_tried_once_multiplies_nothing(self):
+        for inner in (RetryPolicy(max_attempts=1), RetryPolicy(retry_on=(KeyError,))):
+            calls = []
+            with pytest.raises(NetworkError):
+                self.nested(calls, inner=inner)()
+            assert len(calls) == 3
+
+    def test_one_instance_raised_by_two_calls_is_retried_both_times(self):
+        error, calls = NetworkError("the same"), []
+        fetch = hf.retry(policy=THREE)(counting(error, calls))
+        for total in (3, 6):
+            with pytest.raises(NetworkError):
+                fetch()
+            assert len(calls) == total
+        assert len(error.__notes__) == 3

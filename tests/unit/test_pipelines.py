@@ -1,0 +1,310 @@
+"""Pipelines (R4), sync and async alike: fallbacks, hooks, parameters, types and the trace."""
+
+import functools
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+import holdfast as hf
+from holdfast import RetryPolicy, Trace
+from holdfast.errors import ConfigError, NetworkError
+from holdfast.testing import fake_clock
+
+
+@pytest.fixture(autouse=True)
+def clock():
+    with fake_clock() as clock:
+        yield clock
+
+
+def _async(*steps, **settings):
+    return anyio.run(functools.partial(hf.typed_async_pipeline, *steps, **settings))
+
+
+@pytest.fixture(params=[hf.typed_pipeline, _async], ids=["sync", "async"])
+def run(request):
+    return request.param
+
+
+def fetch() -> list[int]:
+    return [1, 2]
+
+
+def total(numbers: list[int]) -> int:
+    return sum(numbers)
+
+
+def show(number: int) -> str:
+    return f"<{number}>"
+
+
+def broken(number: int) -> int:
+    raise ValueError("broken")
+
+
+def test_each_step_gets_what_the_one_before_returned(run):
+    assert run(fetch, total, show) == "<3>"
+    assert run(fetch) == [1, 2]
+
+
+def test_the_errors_of_a_step_are_raised(run):
+    with pytest.raises(ValueError, match="broken"):
+        run(fetch, total, broken, show)
+
+
+class TestOnError:
+    def test_it_gets_the_error_and_the_name_and_gives_the_value(self, run):
+        seen = []
+
+        def handler(error, step):
+            seen.append((error, step))
+            return 7
+
+        assert run(fetch, total, broken, show, on_error=handler) == "<7>"
+        assert [(type(error), step) for error, step in seen] == [(ValueError, "broken")]
+        assert type(seen[0][1]) is str
+
+    def test_none_is_delivered_to_the_next_step(self, run):
+        assert run(fetch, total, broken, lambda value: [value], on_error=lambda error, step: None) == [None]
+        assert run(broken_start, on_error=lambda error, step: None) is None
+
+    def test_a_bare_raise_raises_the_original_which_is_never_chained_to_itself(self, run):
+        original = ValueError("original")
+
+        def step():
+            raise original
+
+        def bare(error, step):
+            raise  # noqa: PLE0704  # called inside the except block, as R4 says
+
+        def named(error, step):
+            raise error
+
+        for handler in (bare, named):
+            with pytest.raises(ValueError, match="original") as caught:
+                run(step, on_error=handler)
+            assert caught.value is original
+            assert original.__cause__ is None
+            assert original.__context__ is None
+
+    def test_another_error_is_chained_to_the_original(self, run):
+        def handler(error, step):
+            raise RuntimeError(step) from error
+
+        with pytest.raises(RuntimeError, match="broken") as caught:
+            run(fetch, total, broken, on_error=handler)
+        assert isinstance(caught.value.__cause__, ValueError)
+
+    def test_it_comes_after_the_retries(self, run, clock):
+        calls = []
+
+        @hf.node(retry_policy=RetryPolicy(max_retries=3, retry_on=(ConnectionError,), backoff="exponential"))
+        def load():
+            calls.append(1)
+            raise ConnectionError("down")
+
+        def handler(error, step):
+            match error:
+                case ConnectionError():
+                    return [40, 2]
+                case _:
+                    raise error
+
+        assert run(load, total, on_error=handler) == 42
+        assert (len(calls), clock.waits) == (3, [1, 2])
+
+    @pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])
+    def test_what_is_no_exception_passes(self, run, stop):
+        def step():
+            raise stop
+
+        with pytest.raises(stop):
+            run(step, on_error=lambda error, step: pytest.fail("asked"))
+
+
+def broken_start():
+    raise ValueError("start")
+
+
+class TestOnStep:
+    def test_it_hears_of_every_step_that_gave_a_value(self, run):
+        seen = []
+        run(fetch, total, broken, show, on_step=lambda *told: seen.append(told), on_error=lambda error, step: 0)
+        assert seen == [("fetch", [1, 2]), ("total", 3), ("broken", 0), ("show", "<0>")]
+
+    def test_what_it_raises_fails_nothing(self, run, caplog):
+        def hook(step, value):
+            raise RuntimeError("hook")
+
+        assert run(fetch, total, on_step=hook, on_error=lambda error, step: pytest.fail("not a step's error")) == 3
+        assert "on_step failed after fetch" in caplog.text
+
+
+class TestParams:
+    def test_they_go_to_the_steps_that_have_names_for_them(self, run):
+        def start(base, *, factor=1):
+            return base * factor
+
+        def add(value, base):
+            return value + base
+
+        def only_by_name(*, factor):
+            return factor
+
+        def whatever(value, **rest):
+            return value, rest
+
+        assert run(start, add, params={"base": 2, "factor": 10}) == 22
+        assert run(fetch, only_by_name, params={"factor": 3}) == 3
+        assert run(fetch, whatever, params={"a": 1}) == ([1, 2], {"a": 1})
+
+    def test_they_never_take_the_place_of_the_value(self, run):
+        def add(value, extra):
+            return value + extra
+
+        assert run(lambda value: value, add, params={"value": 1, "extra": 5}) == 6
+
+    def test_one_that_nobody_takes_is_refused(self, run):
+        with pytest.raises(ConfigError, match="no step takes 'bas' from params; they take: base"):
+            run(lambda base: base, params={"bas": 2})
+
+    def test_steps_that_take_nothing_and_built_ins(self, run):
+        assert run(fetch, lambda: "anew") == "anew"
+        assert run(fetch, sum, str) == "3"
+
+
+class TestTypes:
+    def test_steps_that_do_not_fit_are_named_before_anything_runs(self, run):
+        ran = []
+
+        def first() -> str:
+            ran.append(1)
+            return "x"
+
+        with pytest.raises(ConfigError, match=r"first returns str, but the step after it, .*total, takes list"):
+            run(first, total)
+        with pytest.raises(ConfigError, match="total returns int, but the step after it, total, takes list"):
+            run(fetch, total, total)
+        assert ran == []
+
+    def test_nodes_are_looked_through(self, run):
+        with pytest.raises(ConfigError, match="total returns int"):
+            run(fetch, hf.node(retries=2)(total), hf.node(total))
+
+    def test_what_can_fit_is_trusted(self, run):
+        def optional(number) -> "int | None":
+            return number
+
+        def real(number: float) -> object:
+            return number
+
+        def unresolved(value: "NoSuchName") -> "NoSuchName":  # noqa: F821  # cannot be resolved, on purpose
+            return value
+
+        assert run(fetch, total, optional, show) == "<3>"
+        assert run(fetch, total, real, show) == "<3>"
+        assert run(fetch, total, unresolved, show) == "<3>"
+
+    def test_what_is_no_pipeline_is_refused(self, run):
+        with pytest.raises(ConfigError, match="at least one step"):
+            run()
+        with pytest.raises(ConfigError, match="3 is no step"):
+            run(fetch, 3)
+
+
+class TestTrace:
+    def test_steps_attempts_times_and_outcomes(self, run, clock):
+        calls = []
+
+        @hf.node(retries=5)
+        def load():
+            calls.append(1)
+            if len(calls) < 3:
+                raise NetworkError("x")
+            return [1]
+
+        @hf.node(retries=2)
+        def gives_up(numbers):
+            raise NetworkError("x")
+
+        trace = Trace()
+        with pytest.raises(NetworkError):
+            run(load, gives_up, total, trace=trace)
+        assert [(each.name.rpartition(".")[2], each.attempts, each.seconds, each.outcome) for each in trace.steps] == [
+            ("load", 3, 2, "ok"),
+            ("gives_up", 2, 1, "failed"),
+        ]
+        assert "3 attempts, 2 s" in str(trace)
+
+    def test_a_fallback_is_told(self, run):
+        trace = Trace()
+        run(fetch, total, broken, trace=trace, on_error=lambda error, step: 0)
+        assert [(each.name, each.attempts, each.outcome) for each in trace.steps] == [
+            ("fetch", 1, "ok"),
+            ("total", 1, "ok"),
+            ("broken", 1, "fallback"),
+        ]
+
+    def test_retries_of_what_a_step_calls_are_not_its_own(self, run):
+        helper_calls = []
+
+        @hf.retry(policy=RetryPolicy(max_attempts=4))
+        def helper():
+            helper_calls.append(1)
+            if len(helper_calls) < 4:
+                raise NetworkError("x")
+
+        @hf.node(retries=3)
+        def step():
+            helper()
+            return 1
+
+        trace = Trace()
+        assert run(step, trace=trace) == 1
+        assert (len(helper_calls), trace.steps[0].attempts) == (4, 1)
+
+
+class TestAsyncOnly:
+    @pytest.mark.parametrize("backend", ["asyncio", "trio"])
+    def test_steps_of_both_kinds_and_an_async_handler(self, backend):
+        @hf.node(retries=2)
+        async def load() -> list[int]:
+            await anyio.lowlevel.checkpoint()
+            return [4]
+
+        async def fails(number: int) -> int:
+            raise ValueError("x")
+
+        async def handler(error, step):
+            await anyio.lowlevel.checkpoint()
+            return 9
+
+        async def raises(error, step):
+            await anyio.lowlevel.checkpoint()
+            raise  # noqa: PLE0704  # called inside the except block
+
+        async def main():
+            assert await hf.typed_async_pipeline(load, total, fails, show, on_error=handler) == "<9>"
+            with pytest.raises(ValueError, match="x"):
+                await hf.typed_async_pipeline(load, total, fails, on_error=raises)
+
+        anyio.run(main, backend=backend)
+
+    def test_cancellation_passes(self):
+        async def slow():
+            await anyio.sleep(5)
+
+        async def main():
+            with anyio.move_on_after(0.01) as scope:
+                await hf.typed_async_pipeline(slow, on_error=lambda error, step: pytest.fail("asked"))
+            return scope.cancelled_caught
+
+        assert anyio.run(main)
+
+    def test_a_coroutine_function_in_the_sync_form_is_refused(self):
+        async def load():
+            return 1
+
+        with pytest.raises(ConfigError, match="load is a coroutine function; run it with typed_async_pipeline"):
+            hf.typed_pipeline(load, show)
