@@ -53,6 +53,7 @@ class RetryPolicy(Frozen):
     overrides: "Mapping[Category, RetryPolicy]"
     resource: str | None
     nested: bool
+    _plain: bool  # types and a fixed schedule decide alone, so that a failure need not be judged
 
     def __init__(  # noqa: PLR0913  # a policy is its settings
         self,
@@ -107,6 +108,8 @@ class RetryPolicy(Frozen):
         self.__dict__["overrides"] = {
             Category.parse(key): self._override(given) for key, given in (overrides or {}).items()
         }
+        typed = isinstance(self.retry_on, type | tuple) and isinstance(self.backoff, str)
+        self.__dict__["_plain"] = typed and self.jitter in {None, "none", 0.0} and not self.overrides
 
     def replace(self, **changes: "Any") -> "Self":
         """Return the same policy with some settings changed; overrides given as settings follow the change."""

@@ -7,9 +7,10 @@ failed, so a call that succeeds pays for none of it.
 from contextvars import ContextVar
 
 from holdfast import clock
-from holdfast.classify import classify
+from holdfast.classify import classify, default_classifier
 from holdfast.classify.libraries import FILES
 from holdfast.classify.peek import text_of
+from holdfast.decide.backoff import delay_before
 from holdfast.decide.retry_on import wants
 from holdfast.failure import RETRYABLE, Category
 from holdfast.record.bus import has_subscribers, publish
@@ -81,12 +82,16 @@ class Attempting:
         counted = FAILED_ATTEMPTS.get()
         if counted is not None:
             counted.append((self.policy, self.name))
-        failure, reason = self._wanted(error)
-        delay = 0.0
-        if not reason:
-            if failure is None and (self.policy.overrides or _may_carry_a_hint(error)):
-                failure = classify(error)
-            delay, reason = self._wait(failure)
+        delay, reason, failure = 0.0, "", None
+        if self._is_plain(error):  # the usual case of a policy by types: nothing has to be judged
+            policy = self.policy
+            delay = delay_before(self.number, policy.backoff, policy.base_delay, policy.max_delay)
+        else:
+            failure, reason = self._wanted(error)
+            if not reason:
+                if failure is None and (self.policy.overrides or _may_carry_a_hint(error)):
+                    failure = _judged(error)
+                delay, reason = self._wait(failure)
         if reason:
             self._given_up(error, failure, reason, delay)
             return None
@@ -97,6 +102,20 @@ class Attempting:
         self.previous = delay
         self.number += 1
         return delay
+
+    def _is_plain(self, error: Exception) -> bool:
+        """Tell whether another attempt follows by the type of the error and a fixed schedule alone."""
+        policy = self.policy
+        return (
+            policy._plain  # noqa: SLF001  # kept by the policy for this place
+            and self.started is None
+            and self.resource is None
+            and isinstance(error, policy.retry_on)  # type: ignore[arg-type]  # types, by the check before
+            and self.number < policy.max_attempts
+            and not _may_carry_a_hint(error)
+            and not hasattr(error, "__holdfast__")
+            and not RETRIES_OFF.get()
+        )
 
     def _wait(self, failure: "Failure | None") -> tuple[float, str]:
         """Return how long to wait for the next attempt, and the reason not to, where there is one."""
@@ -114,7 +133,7 @@ class Attempting:
             return 0.0, "broken"
         if failure is not None and failure.capped:
             return delay, "deferred"
-        left = self.time_left()
+        left = self.time_left() if self.started is not None else None
         if left is not None and delay >= left:
             asked_to_wait = failure is not None and (
                 failure.retry_after is not None or failure.category is Category.RATE_LIMIT
@@ -172,8 +191,9 @@ class Attempting:
             return None, "deadline"  # cut off by us, and whatever `retry_on` says there is no time for another
         retry_on = policy.retry_on
         if isinstance(retry_on, frozenset):
-            failure = classify(error)
-            wanted = failure.retryable if retry_on == RETRYABLE else failure.category in retry_on
+            failure = _judged(error)
+            asks = retry_on is RETRYABLE or retry_on == RETRYABLE
+            wanted = failure.retryable if asks else failure.category in retry_on
             return failure, "" if wanted else "permanent"
         try:
             return None, "" if wants(retry_on, error) else "permanent"
@@ -182,7 +202,8 @@ class Attempting:
             return None, "broken"
 
     def _told(self, error: Exception, failure: "Failure | None", delay: float) -> None:
-        if type(error).__module__.partition(".")[0] in CLIENTS:
+        module = type(error).__module__
+        if module != "builtins" and module.partition(".")[0] in CLIENTS:
             notice(self.name, error)
         if logs.wants_retries():
             failure = failure or classify(error)
@@ -214,6 +235,12 @@ class Attempting:
             publish(GaveUp(self.name, self.number, elapsed, reason, failure))
 
 
+def _judged(error: Exception) -> "Failure":
+    """Return the failure, with its text only where somebody will hear of it."""
+    heard = logs.wants_retries() or has_subscribers()
+    return classify(error) if heard else default_classifier().weigh(error)
+
+
 def left_for_attempt(policy: "RetryPolicy", started: float | None, attempt_began: float | None) -> float | None:
     """Return the seconds left for an attempt: by its own timeout or the deadline, whichever is nearer."""
     now = clock.monotonic()
@@ -231,7 +258,7 @@ def _may_carry_a_hint(error: Exception) -> bool:
         return True
     module = type(error).__module__
     if module == "builtins":
-        return isinstance(error, ExceptionGroup)
+        return type(error) is ExceptionGroup
     if module.partition(".")[0] in FILES:
         return True
     try:

@@ -147,9 +147,9 @@ def wrapped_async(function: "Function", policy: "RetryPolicy", fallback: "Functi
     return wrapper
 
 
-def _watched(function: "Function", policy: "RetryPolicy", name: str) -> "Function":  # noqa: C901  # a call would cost more
+def _watched(function: "Function", policy: "RetryPolicy", name: str) -> "Function":  # a call would cost more
     """The coroutine function with its retries, its first attempt ended at the time limit."""
-    from holdfast.run.watch import CancelledError, current_task, new_watch, running_loop  # noqa: PLC0415  # brings asyncio along, which only async functions need
+    from holdfast.run.watch import CancelledError, current_task, get_ident, new_watch  # noqa: PLC0415  # brings asyncio along, which only async functions need
 
     limit = min(each for each in (policy.deadline, policy.attempt_timeout) if each is not None)
     marks, real_clock = MARKS, time.monotonic
@@ -161,15 +161,14 @@ def _watched(function: "Function", policy: "RetryPolicy", name: str) -> "Functio
         serial, started = marks.last, clock.monotonic()
         try:
             watch = known  # read once: another thread's event loop may put its own in its place
-            if watch is None or watch.loop is not running_loop():
+            task = current_task(watch.loop) if watch is not None and watch.thread == get_ident() else None
+            if task is None:  # the first call on this event loop
                 watch = known = new_watch(limit)
-                if watch is None:  # trio, which has timeouts of its own
-                    return await backends.run_within(limit, function(*args, **kwargs))
-            task, calls = current_task(watch.loop), watch.calls
-            if (
-                task is None or task in calls or clock.monotonic is not real_clock
-            ):  # the call within a call, or a test's
+                task = current_task(watch.loop) if watch is not None else None
+            if watch is None or task is None or task in watch.calls or clock.monotonic is not real_clock:
+                # trio, which has timeouts of its own; a call within a call; a test's clock
                 return await backends.run_within(limit, function(*args, **kwargs))
+            calls = watch.calls
             calls[task] = started
             if not watch.armed:
                 watch.arm(started)
@@ -208,7 +207,10 @@ async def _again_async(
         if state.started is not None and not state.begin():
             raise state.overslept()
         try:
-            result = await limited(function(*args, **kwargs), state)
+            if state.started is None:
+                result = await function(*args, **kwargs)
+            else:
+                result = await limited(function(*args, **kwargs), state)
         except Exception as error:  # the policy decides
             following = state.failed(error)
             if following is None:
@@ -303,28 +305,54 @@ def _entering_sync(function: "Function", guard: Resource) -> "Function":
 
 def _guarded_async(function: "Function", policy: "RetryPolicy", fallback: "Function | None") -> "Function":
     """The coroutine function behind its resource's breaker, budget and limit, and before its fallback."""
+    if policy.resource is None:
+        retried = wrapped_async(function, policy)
+    else:
+        retried = _with_resource_async(function, policy, resource(policy.resource))
+    if fallback is None:
+        return retried
+
+    @functools.wraps(function)
+    async def wrapper(*args: "Any", **kwargs: "Any") -> "Any":
+        try:
+            return await retried(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001  # a fallback is for all of them
+            result = fallback(error)
+            return await result if hasattr(result, "__await__") else result
+
+    return wrapper
+
+
+def _with_resource_async(function: "Function", policy: "RetryPolicy", guard: Resource) -> "Function":
     name, marks = name_of(function), MARKS
-    guard = resource(policy.resource) if policy.resource is not None else None
-    inner = function if guard is None else _entering_async(function, guard)
     timed = policy.deadline is not None or policy.attempt_timeout is not None
+    entering = _entering_async(function, guard)
+    breaker: Any = guard.breaker
+    plain = breaker is not None and breaker.settings.plain and guard.max_concurrency is None and not timed
 
     @functools.wraps(function)
     async def wrapper(*args: "Any", **kwargs: "Any") -> "Any":
         serial, started = marks.last, clock.monotonic() if timed else None
-        state = Attempting(policy, name, serial, started, guard)
+        state = None
         try:
-            try:
-                return await limited(inner(*args, **kwargs), state)
-            except Exception as error:  # the policy decides
-                delay = state.failed(error)
-                if delay is None:
+            permit = breaker.passing if plain else 0
+            if permit:  # a closed breaker that counts failures in a row is only looked at
+                try:
+                    result = await function(*args, **kwargs)
+                except Exception as error:
+                    guard.failed(error, permit)
                     raise
-            return await _again_async(inner, args, kwargs, state, delay)
-        except Exception as error:
-            if fallback is None:
+                if breaker.failures:
+                    breaker.failures = 0
+                return result
+            state = Attempting(policy, name, serial, started, guard)
+            return await limited(entering(*args, **kwargs), state)
+        except Exception as error:  # the policy decides
+            state = state or Attempting(policy, name, serial, started, guard)
+            delay = state.failed(error)
+            if delay is None:
                 raise
-            result = fallback(error)
-            return await result if hasattr(result, "__await__") else result
+        return await _again_async(entering, args, kwargs, state, delay)
 
     return wrapper
 

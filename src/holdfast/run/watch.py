@@ -5,6 +5,7 @@ function are noted in the order in which they are due, and a single timer per ev
 """
 
 import time
+from _thread import get_ident
 from asyncio import CancelledError
 from asyncio import _get_running_loop as running_loop  # None under trio, where the public one raises
 from asyncio import tasks as asyncio_tasks
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-__all__ = ["CancelledError", "Watch", "current_task", "new_watch", "running_loop"]
+__all__ = ["CancelledError", "Watch", "current_task", "get_ident", "new_watch"]
 
 
 class Watch:
@@ -25,14 +26,16 @@ class Watch:
 
     Attributes:
         calls: The tasks that are in a call, with the time at which it began.
+        thread: The one whose event loop it is; asking for the running loop would cost a system call on Python 3.11.
         cancelled: Those that we have cancelled, with the cancellations that each had before.
     """
 
-    __slots__ = ("armed", "calls", "cancelled", "loop", "offset")
+    __slots__ = ("armed", "calls", "cancelled", "loop", "offset", "thread")
 
     def __init__(self, loop: "AbstractEventLoop", limit: float) -> None:
         """Begin with none."""
         self.loop = loop
+        self.thread = get_ident()
         self.offset = loop.time() - time.monotonic() + limit
         self.calls: dict[Task[Any], float] = {}
         self.cancelled: dict[Task[Any], int] = {}

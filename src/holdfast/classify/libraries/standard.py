@@ -21,7 +21,9 @@ _OUTPUT_LIMIT = 2048
 def read_os_error(error: OSError) -> "Found":
     """The error number, whose name decides; http.client has none for a proxy that refused, only the proxy's status."""
     number: object = error.errno
-    return _of_number(number) if type(number) is int else read_tunnel(error, "Tunnel connection failed: ")
+    if type(number) is int:
+        return _of_number(number)
+    return read_tunnel(error, "Tunnel connection failed: ") if type(error) is OSError else None
 
 
 @lru_cache(maxsize=512)
