@@ -77,7 +77,7 @@ NAMES: tuple[tuple[Category, str], ...] = (
     (Category.SYSTEM, "OutOfMemory|DiskFull|NoSpaceLeft|TooManyOpenFiles"),
     (
         Category.API_TEMPORARY,
-        "Unavailable|Overloaded|ServerError|BadGateway|ServerBusy|UnderMaintenance|Temporar(?:y|ily)|Transient|TryAgain|Retr[iy]able(?:Error|Exception)",
+        "Unavailable|Overloaded|ServerError|BadGateway|ServerBusy|UnderMaintenance|Temporar(?:y|ily)|Transient|TryAgain|(?<!Non)(?<!Not)Retr[iy]able(?:Error|Exception)",
     ),
     (
         Category.NETWORK,

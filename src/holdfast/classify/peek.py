@@ -26,7 +26,7 @@ __all__ = [
 
 BODY_LIMIT = 4096
 """Characters of a response body in which reasons are looked for."""
-CHAIN_LIMIT = 16
+CHAIN_LIMIT = 64
 """How many causes of an error are looked at."""
 _HEADER_LIMIT = 200
 _HEADER_VALUE_LIMIT = 256

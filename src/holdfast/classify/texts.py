@@ -91,7 +91,7 @@ PHRASES: dict[Category, tuple[str, ...]] = {
     ),
     Category.RATE_LIMIT: (
         r"rate[ -]?limit(?:s|ed|ing)?(?! (?:is|was|are) (?:disabled|off|not)|[ -]?(?:table|column|config|setting|header|parameter|limit|remaining|reset))|rate_limit(?:ed|_exceeded|_reached|_error)|(?:user)?ratelimitexceeded|too many requests|throttl(?:ed|ing)|throttlingexception",
-        r"slowdown|slow down|request limit exceeded|requests? (?:are )?too (?:fast|frequent)|not a bot",
+        r"slowdown|slow down|api limit (?:reached|exceeded|hit)|request limit exceeded|requests? (?:are )?too (?:fast|frequent)|not a bot",
         "レート(?:制限|リミット)|リクエスト(?:が|数が|回数の|数の)?(?:多すぎ|過多|上限|制限)|アクセスが(?:集中|多すぎ)|アクセス制限中",
     ),
     Category.DATABASE_BUSY: (
@@ -133,7 +133,7 @@ PHRASES: dict[Category, tuple[str, ...]] = {
 
 _STATUS = (
     # HTTP 503, HTTP/1.1 503, status 503, status code: 503, error code 503, code=503, error 503
-    r"(?:\bhttp(?:/\d(?:\.\d)?)?(?: error)?(?: status)?(?: code)?(?=[\s:=#]|[^\x00-\x7f]|\d{3})|\bstatus(?:[ _]?code)?|\berror(?: code)?|\bresponse(?: code)?|\bcode|"
+    r"(?:\bhttp(?:/\d(?:\.\d)?)?(?: error)?(?: status)?(?: code)?(?=[\s:=#]|[^\x00-\x7f]|\d{3})|\bstatus(?:[ _]?code)?|\berror(?: code)?|\bresponse(?: code)?|(?<!exit )\bcode|"
     r"(?:ステータス|エラー)(?:コード)?)"
     r"(?:['\"]?\s*[:=#]\s*|\s+|(?<=[^\x00-\x7f])|(?<=http))[\[('\"]?(?P<named>[1-5]\d\d)(?![\w]|[.,:/-]\w)",
     # failed: 503, failed with 404
