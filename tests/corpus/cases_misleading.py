@@ -17,7 +17,6 @@ BUGS: dict[str, Callable[[], object]] = {
     "key": lambda: {}["timeout"],
     "key like a limit": lambda: {}["rate_limit"],
     "attribute": lambda: object().timeout,
-    "missing argument": partial(subprocess.Popen.wait, timeout="x", nothing="timeout"),
     "format": "{timeout}".format,
     "index": lambda: ["a"].index("timeout"),
     "whole number": lambda: int("timeout"),
