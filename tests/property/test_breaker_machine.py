@@ -42,8 +42,10 @@ class BreakerMachine(RuleBasedStateMachine):
     @rule()
     def a_call_begins(self):
         permit = self.breaker.permit(self.now)
-        if self.state == "open" and self.now >= self.until:
-            self.change("half_open")
+        waiting = any(epoch is self.epoch for _, epoch in self.calls)
+        if self.now >= self.until and (self.state == "open" or (self.state == "half_open" and waiting)):
+            self.change("half_open")  # for the first time, or because a probe never came back
+            self.until = self.now + self.settings.open_for
         running = sum(epoch is self.epoch for _, epoch in self.calls)
         allowed = self.state == "closed" or (self.state == "half_open" and running + self.passed < self.settings.probes)
         assert bool(permit) == allowed

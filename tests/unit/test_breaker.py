@@ -155,8 +155,10 @@ class TestSettings:
         assert machine.permit(0.0)
 
     def test_which_errors_are_failures(self):
-        assert BreakerSettings().is_failure(ValueError())
+        assert BreakerSettings().is_failure(NetworkError("x"))
+        assert not BreakerSettings().is_failure(ValueError())  # a bug says nothing of the resource
         assert not BreakerSettings().is_failure(PermanentError())
+        assert BreakerSettings(counts=None).is_failure(ValueError())
         assert not BreakerSettings(counts=(ConnectionError,)).is_failure(ValueError())
         assert BreakerSettings(counts=RETRYABLE).is_failure(NetworkError("x"))
         assert not BreakerSettings(counts=RETRYABLE).is_failure(ValueError())

@@ -114,7 +114,36 @@ class TestLog:
         assert (warning.levelname, warning.name, warning.exc_info) == ("WARNING", "holdfast.retry", None)
         assert "attempt 1 of 3 failed (network), trying again in 1 s: NetworkError: refused" in warning.getMessage()
         assert debug.levelname == "DEBUG"
-        assert debug.exc_info[0] is NetworkError
+        assert "Traceback (most recent call last):" in debug.getMessage()
+        assert debug.getMessage().endswith("NetworkError: refused")
+
+    def test_pitfall_35_no_secret_reaches_the_log_by_way_of_a_traceback(self, caplog):
+        caplog.set_level(logging.DEBUG, "holdfast")
+        unsubscribe = hf.subscribe(lambda event: 1 / 0)
+        try:
+            with pytest.raises(NetworkError):
+                hf.call(failing(fetch, [NetworkError("postgres://bob:hunter2pw@db/x")] * 3))
+        finally:
+            unsubscribe()
+        with pytest.raises(NetworkError):
+            policy = hf.RetryPolicy(retry_on=lambda error: 1 / 0)
+            hf.call(failing(fetch, [NetworkError("postgres://bob:hunter2pw@db/x")]), policy=policy)
+        assert "ZeroDivisionError" in caplog.text
+        assert "hunter2pw" not in caplog.text
+
+    def test_no_text_can_pretend_to_be_a_record_of_its_own(self, caplog):
+        hf.call(failing(fetch, [NetworkError("x\nCRITICAL:root:forged")]))
+        assert "\n" not in caplog.records[0].getMessage()
+
+    def test_a_call_that_is_handed_back_at_once_is_told(self, caplog):
+        with pytest.raises(hf.errors.RateLimitError):
+            hf.retry(failing(fetch, [hf.errors.RateLimitError("slow down")]))()
+        assert "gave up after 1 attempts (deferred)" in caplog.text
+
+    @pytest.mark.parametrize(("handler", "kinds"), [(3, ()), (print, ("Retrying",)), (print, (ValueError,))])
+    def test_a_wrong_subscription_is_refused(self, handler, kinds):
+        with pytest.raises(hf.errors.ConfigError):
+            hf.subscribe(handler, *kinds)
 
     def test_e9_its_keys(self, caplog):
         hf.call(failing(fetch, [NetworkError("refused")]))

@@ -13,7 +13,7 @@ import pytest
 import holdfast as hf
 from holdfast import RETRYABLE, Category, RetryPolicy
 from holdfast.errors import NetworkError
-from holdfast.testing import fake_clock
+from holdfast.testing import failing, fake_clock
 
 THREE = RetryPolicy(max_attempts=3)
 
@@ -350,3 +350,24 @@ def test_pitfall_20_arguments_are_never_logged(caplog):
     )
     assert "s3cret-argument" not in told + repr(seen)
     assert "other-secret" not in told + repr(seen)
+
+
+def test_the_original_error_survives_a_deadline_that_a_slow_subscriber_overran():
+    unsubscribe = hf.subscribe(lambda event: clock.advance(1))
+    try:
+        with fake_clock() as clock, pytest.raises(ConnectionError):
+            hf.call(
+                failing(lambda: 1, [ConnectionError("x")] * 9),
+                policy=hf.RetryPolicy(max_attempts=9, base_delay=0, deadline=0.5),
+            )
+    finally:
+        unsubscribe()
+
+
+def test_pitfall_18_an_error_that_raises_whatever_it_is_asked():
+    class Hostile(Exception):
+        def __getattr__(self, name):
+            raise RuntimeError(name)
+
+    with pytest.raises(Hostile):
+        hf.call(failing(lambda: 1, [Hostile("x")] * 3), policy=hf.RetryPolicy(base_delay=0))

@@ -309,3 +309,43 @@ def test_one_function_under_one_backend_after_the_other():
     for run in (asyncio.run, lambda coroutine: trio.run(lambda: coroutine), asyncio.run):
         with pytest.raises(TimeoutError):
             run(fetch())
+
+
+class TestSomebodyElsesCancellation:
+    """Pitfall 1: whoever cancels from outside is not taken for our own time limit, however close the two fall."""
+
+    def test_equal_limits_outside_and_inside(self):
+        calls = []
+
+        @hf.retry(attempt_timeout=0.1, max_attempts=3, base_delay=0.05)
+        async def work():
+            calls.append(1)
+            await asyncio.sleep(2)
+
+        async def main():
+            async with asyncio.timeout(0.1):
+                await work()
+
+        with pytest.raises(TimeoutError):
+            asyncio.run(main())
+        assert len(calls) == 1
+
+    def test_a_cancel_that_is_due_while_the_loop_is_blocked(self):
+        calls = []
+
+        @hf.retry(attempt_timeout=0.1, max_attempts=3, base_delay=0.01)
+        async def work():
+            calls.append(1)
+            await asyncio.sleep(2)
+
+        async def main():
+            task = asyncio.create_task(work())
+            await asyncio.sleep(0.01)
+            asyncio.get_running_loop().call_later(0.02, task.cancel)
+            time.sleep(0.15)  # noqa: ASYNC251  # something blocks the loop until both are due
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            return task.cancelled()
+
+        assert asyncio.run(main())
+        assert len(calls) == 1

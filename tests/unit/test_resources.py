@@ -12,7 +12,7 @@ import pytest
 import holdfast as hf
 from holdfast import BreakerSettings, Budget, RetryPolicy, events
 from holdfast.errors import BreakerOpenError, ConcurrencyLimitError, ConfigError, NetworkError, PermanentError
-from holdfast.testing import fake_clock
+from holdfast.testing import failing, fake_clock
 
 _names = (f"resource-{number}" for number in itertools.count())
 ONCE = BreakerSettings(consecutive=1, open_for=10)
@@ -54,11 +54,63 @@ def test_a_policy_with_an_open_breaker_calls_nothing(make, clock):
     assert guard.breaker.closed
 
 
-def test_a_retry_waits_until_the_breaker_lets_it_through(make, clock):
+def test_an_open_breaker_refuses_at_once_and_nobody_waits_for_it(make, clock):
     guard = make(breaker=ONCE)
     trip(guard)
-    assert hf.call(lambda: "well", policy=policy(guard, max_attempts=2)) == "well"
-    assert clock.waits == [10]
+    with pytest.raises(BreakerOpenError) as caught:
+        hf.call(lambda: "well", policy=policy(guard, max_attempts=2))
+    assert hf.report_of(caught.value).reason == "breaker"
+    assert clock.waits == []
+
+
+def test_the_call_that_opens_it_raises_its_own_error(make, clock):
+    guard = make(breaker=ONCE)
+    with pytest.raises(NetworkError) as caught:
+        hf.call(failing(lambda: 1, [NetworkError("x")] * 5), policy=policy(guard, max_attempts=5))
+    assert hf.report_of(caught.value).reason == "breaker"
+    assert clock.waits == []
+
+
+def test_what_is_no_fault_of_the_resource_does_not_open_it(make):
+    guard = make(breaker=ONCE)
+    for error in (KeyError("k"), hf.errors.ResourceNotFoundError("x")):
+        with pytest.raises(type(error)):
+            hf.call(failing(lambda: 1, [error]), policy=policy(guard, max_attempts=1))
+    assert guard.breaker.state == "closed"
+
+
+def test_a_probe_that_never_comes_back_does_not_keep_it_half_open_for_ever(make, clock):
+    guard = make(breaker=ONCE)
+    trip(guard)
+    clock.advance(10)
+    lost = guard.enter()
+    with pytest.raises(BreakerOpenError):
+        guard.enter()
+    clock.advance(10)
+    guard.succeeded(guard.enter())
+    assert guard.breaker.state == "closed"
+    guard.failed(NetworkError("late"), lost)
+    assert guard.breaker.state == "closed"
+
+
+def test_a_resource_that_hangs_opens_its_breaker(make):
+    import asyncio
+
+    guard = make(breaker=hf.BreakerSettings(consecutive=2))
+
+    @hf.retry(resource=guard.name, attempt_timeout=0.02, max_attempts=6, base_delay=0)
+    async def hang():
+        await asyncio.sleep(5)
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(hang())
+    assert guard.breaker.state == "open"
+
+
+@pytest.mark.parametrize("settings", [{"breaker": True}, {"budget": 3}, {"max_concurrency": 0}])
+def test_wrong_settings_are_refused(settings):
+    with pytest.raises(hf.errors.ConfigError, match="give"):
+        hf.resource("never made", **settings)
 
 
 @pytest.mark.parametrize("probes", [1, 3])
@@ -136,7 +188,7 @@ def test_pitfall_31_a_predicate_that_raises_gives_the_permit_back(make, clock, c
     with pytest.raises(NetworkError):
         hf.call(fail, policy=policy(guard))
     assert guard.breaker.state == "half_open"
-    assert "the breaker's predicate failed" in caplog.text
+    assert "the breaker's predicate raised an error of its own" in caplog.text
     assert hf.call(lambda: "well", policy=policy(guard)) == "well"
 
 
@@ -311,7 +363,7 @@ def test_the_concurrency_limit_refuses_and_never_queues(make):
     with ThreadPoolExecutor(2) as pool:
         running = [pool.submit(hf.call, work, policy=policy(guard)) for _ in range(2)]
         inside.wait(5)
-        with pytest.raises(ConcurrencyLimitError, match="2 calls are running already"):
+        with pytest.raises(ConcurrencyLimitError, match="no more than 2 at once"):
             hf.call(lambda: 1, policy=policy(guard))
         leave.set()
         assert [type(each.exception()) for each in running] == [ValueError] * 2

@@ -94,7 +94,7 @@ class Classifier:
     ) -> None:
         """Keep the rules."""
         self.rules = tuple(rules)
-        self._redact = redactor
+        self.redact = redactor
         self._now = now
         self._known: dict[type, Known] = {}
 
@@ -314,7 +314,7 @@ class Classifier:
         retryable, retry_after, capped = self._hint(category, evidence)
         rule = reading.rule
         if reading.strength is not Strength.STRONG or (code is not None and not _is_plain(code)):
-            code, rule = code and self._redact(code[:_CODE_LIMIT]), self._redact(rule[:_RULE_LIMIT])
+            code, rule = code and self.redact(code[:_CODE_LIMIT]), self.redact(rule[:_RULE_LIMIT])
         return Failure(
             category,
             retryable,
@@ -323,8 +323,8 @@ class Classifier:
             code,
             retry_after,
             capped,
-            name if name.isidentifier() and len(name) <= _NAME_LIMIT else self._redact(name[:_NAME_LIMIT]),
-            self._redact(message),
+            name if name.isidentifier() and len(name) <= _NAME_LIMIT else self.redact(name[:_NAME_LIMIT]),
+            self.redact(message),
             rule,
             location_of(traceback),
             evidence.retry_after is not None,

@@ -9,6 +9,7 @@ from collections import deque
 from holdfast.decide.backoff import check_seconds
 from holdfast.decide.retry_on import check_retry_on, wants
 from holdfast.errors import ConfigError
+from holdfast.failure import RETRYABLE
 from holdfast.values import Frozen
 
 TYPE_CHECKING = False
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from holdfast.decide.retry_on import RetryOn
 
 __all__ = ["Breaker", "BreakerSettings"]
+
+_LEAST_PROBE_TIME = 1.0  # seconds that a probe has at least before it counts as lost
 
 
 class BreakerSettings(Frozen):
@@ -28,8 +31,9 @@ class BreakerSettings(Frozen):
         slow_call: Seconds from which a successful call counts as a failure; None for never.
         open_for: Seconds it stays open.
         probes: Calls that may pass half-open; all have to succeed.
-        counts: Which errors are failures of the resource, in the forms of `RetryPolicy.retry_on`; None means every
-            Exception but a `PermanentError`. Any other error says nothing of it: neither failure nor success.
+        counts: Which errors are failures of the resource, in the forms of `RetryPolicy.retry_on`; by default what the
+            classifier calls retryable, so that no 404 and no bug opens it. Any other error says nothing of the
+            resource: neither failure nor success. None means every Exception but a `PermanentError`.
     """
 
     consecutive: int | None
@@ -49,7 +53,7 @@ class BreakerSettings(Frozen):
         slow_call: float | None = None,
         open_for: float = 30.0,
         probes: int = 1,
-        counts: "RetryOn" = None,
+        counts: "RetryOn" = RETRYABLE,
     ) -> None:
         """Check and keep the settings.
 
@@ -133,14 +137,20 @@ class Breaker:
     def permit(self, now: float) -> int:
         """Return a permit for a call, or 0; half-open, there are so many as there are probes left."""
         if self.state == "open" and now >= self.until:
-            self.state, self._out, self._passed = "half_open", 0, 0
-            self.generation += 1
+            self._half_open(now)
         if self.state == "half_open":
+            if now >= self.until and self._out:  # a probe that never came back; others get their chance
+                self._half_open(now)
             if self._out + self._passed >= self.settings.probes:
                 return 0
             self._out += 1
             return self.generation
         return self.generation if self.state == "closed" else 0
+
+    def _half_open(self, now: float) -> None:
+        self.state, self._out, self._passed = "half_open", 0, 0
+        self.generation += 1
+        self.until = now + max(self.settings.open_for, _LEAST_PROBE_TIME)
 
     def succeeded(self, now: float, permit: int, seconds: float = 0.0) -> None:
         """Count a success; one that was too slow counts as a failure."""

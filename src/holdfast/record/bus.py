@@ -1,5 +1,8 @@
 """The bus: events go to subscribers, and a subscriber that raises is logged, no more."""
 
+from holdfast.errors import ConfigError
+from holdfast.record.tracebacks import traceback_of
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,8 +26,12 @@ def subscribe(handler: "Handler", *kinds: "type[Event]") -> "Callable[[], None]"
 
     Returns:
         A function that ends the subscription.
+
+    Raises:
+        ConfigError: If the handler cannot be called, or a kind is no event class.
     """
     global _handlers  # noqa: PLW0603  # replaced as a whole, so that a publisher never sees half a change
+    _check(handler, kinds)
     entry = (kinds, handler)
     _handlers = (*_handlers, entry)
 
@@ -33,6 +40,18 @@ def subscribe(handler: "Handler", *kinds: "type[Event]") -> "Callable[[], None]"
         _handlers = tuple(each for each in _handlers if each is not entry)
 
     return unsubscribe
+
+
+def _check(handler: object, kinds: tuple[object, ...]) -> None:
+    from holdfast.record.events import Event  # noqa: PLC0415  # only subscribers need it
+
+    if not callable(handler):
+        message = f"{handler!r} cannot be subscribed; give a function of the event"
+        raise ConfigError(message)
+    for kind in kinds:
+        if not (isinstance(kind, type) and issubclass(kind, Event)):
+            message = f"{kind!r} is no kind of event; give classes from hf.events"
+            raise ConfigError(message)
 
 
 def has_subscribers() -> bool:
@@ -54,6 +73,6 @@ def _log(event: "Event", error: Exception) -> None:
     import logging  # noqa: PLC0415  # only a broken subscriber needs it
 
     try:
-        logging.getLogger("holdfast").error("a subscriber failed on %s", type(event).__name__, exc_info=error)
+        logging.getLogger("holdfast").error("a subscriber failed on %s\n%s", type(event).__name__, traceback_of(error))
     except Exception:  # noqa: BLE001  # a handler that raises must not replace the error at hand
         return

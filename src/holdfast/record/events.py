@@ -66,7 +66,7 @@ class GaveUp(Event):
         name: What was called.
         attempts: How many attempts were made.
         elapsed: Seconds from the first attempt's end to the last one's.
-        reason: Why no more: exhausted, permanent, deadline, deferred, nested, off, budget.
+        reason: Why no more; the reasons stand in `Report`.
         failure: The last failure.
     """
 

@@ -30,6 +30,7 @@ RETRIES_OFF: "ContextVar[bool]" = ContextVar("holdfast_retries_off", default=Fal
 FAILED_ATTEMPTS: "ContextVar[list[tuple[RetryPolicy, str]] | None]" = ContextVar("holdfast_failed", default=None)
 """Takes up the policy and the name of each failed attempt, for whoever wants to count them."""
 _TEXT_LIMIT = 4096
+_WORTH_TELLING = frozenset({"deferred", "deadline", "budget", "breaker"})  # even where no retry was logged before
 
 
 class Attempting:
@@ -96,8 +97,8 @@ class Attempting:
             self._given_up(error, failure, reason, delay)
             return None
         self._told(error, failure, delay)
-        if self.started is not None and delay > 0:
-            self.last = error
+        if self.started is not None:
+            self.last = error  # raised if there is no time left when the next attempt would begin
         self.history.append((type(error).__name__, text_of(error)[:_TEXT_LIMIT], delay))
         self.previous = delay
         self.number += 1
@@ -113,7 +114,7 @@ class Attempting:
             and isinstance(error, policy.retry_on)  # type: ignore[arg-type]  # types, by the check before
             and self.number < policy.max_attempts
             and not _may_carry_a_hint(error)
-            and not hasattr(error, "__holdfast__")
+            and report_of(error) is None
             and not RETRIES_OFF.get()
         )
 
@@ -128,8 +129,8 @@ class Attempting:
                 delay = policy.get_delay(self.number, previous=self.previous, chance=clock.chance)
             else:
                 delay = policy.delay_after(failure, self.number, previous=self.previous, chance=clock.chance)
-        except Exception:  # noqa: BLE001  # a backoff of the user's; the error at hand matters more
-            logs.broken("backoff", self.name)
+        except Exception as mistake:  # noqa: BLE001  # a backoff of the user's; the error at hand matters more
+            logs.broken("backoff", self.name, mistake)
             return 0.0, "broken"
         if failure is not None and failure.capped:
             return delay, "deferred"
@@ -139,8 +140,11 @@ class Attempting:
                 failure.retry_after is not None or failure.category is Category.RATE_LIMIT
             )
             return delay, "deferred" if left > 0 and asked_to_wait else "deadline"
-        if self.resource is not None and not self.resource.pay_for_retry():
-            return delay, "budget"
+        if self.resource is not None:
+            if self.resource.is_open:  # the next attempt would not be made; the error at hand says more than that
+                return delay, "breaker"
+            if not self.resource.pay_for_retry():
+                return delay, "budget"
         return delay, ""
 
     def succeeded(self) -> None:
@@ -161,7 +165,8 @@ class Attempting:
         if self.started is None:  # the loops ask only where there is a limit; this is for the block
             return True
         self.attempt_began = clock.monotonic()
-        if self.policy.deadline is not None and self.attempt_began >= self.started + self.policy.deadline:
+        over = self.policy.deadline is not None and self.attempt_began >= self.started + self.policy.deadline
+        if over and self.number > 1:  # the first attempt is always made
             return False
         self.last = None
         return True
@@ -182,7 +187,7 @@ class Attempting:
     def _wanted(self, error: Exception) -> "tuple[Failure | None, str]":
         """Return the failure, where it was needed, and the reason not to retry, where there is one."""
         policy = self.policy
-        marked = error.__cause__ is not None or hasattr(error, "__holdfast__")  # looked at first: it is quicker
+        marked = error.__cause__ is not None or report_of(error) is not None  # looked at first: it is quicker
         if marked and not policy.nested and retried_beneath(error, self.serial):
             return None, "nested"
         if RETRIES_OFF.get():
@@ -197,8 +202,8 @@ class Attempting:
             return failure, "" if wanted else "permanent"
         try:
             return None, "" if wants(retry_on, error) else "permanent"
-        except Exception:  # noqa: BLE001  # a predicate of the user's; the error at hand matters more
-            logs.broken("retry_on", self.name)
+        except Exception as mistake:  # noqa: BLE001  # a predicate of the user's; the error at hand matters more
+            logs.broken("retry_on", self.name, mistake)
             return None, "broken"
 
     def _told(self, error: Exception, failure: "Failure | None", delay: float) -> None:
@@ -224,7 +229,7 @@ class Attempting:
             asked = delay if failure is None or failure.retry_after is None else failure.retry_after
             retry_at = clock.now() + asked if reason == "deferred" else None
             attach(error, Report(attempts, elapsed, reason, retry_at, MARKS.next()))
-        if self.number > 1 and logs.wants_failures():
+        if (self.number > 1 or reason in _WORTH_TELLING) and logs.wants_failures():
             failure = failure or classify(error)
             logs.gave_up(self.name, failure, self.number, self.policy.max_attempts, reason)
         if has_subscribers():

@@ -3,6 +3,8 @@
 No argument of a call is ever logged. The traceback stands at debug level while attempts remain.
 """
 
+from holdfast.record.tracebacks import one_line, traceback_of
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import logging
@@ -49,23 +51,23 @@ def keys_of(failure: "Failure", attempt: int, max_attempts: int) -> "dict[str, A
 
 def retrying(name: str, failure: "Failure", attempt: int, max_attempts: int, delay: float, error: Exception) -> None:
     """Warn that another attempt follows after a wait."""
-    log = _log()
+    log, text = _log(), one_line(failure.message)
     try:
         log.warning(
             "%s: attempt %d of %d failed (%s), trying again in %.3g s: %s: %s",
-            name, attempt, max_attempts, failure.category.value, delay, failure.exception_name, failure.message,
+            name, attempt, max_attempts, failure.category.value, delay, failure.exception_name, text,
             extra={**keys_of(failure, attempt, max_attempts), "delay": delay, "call": name},
         )  # fmt: skip
         if log.isEnabledFor(10):
-            log.debug("%s: traceback of attempt %d", name, attempt, exc_info=error)
+            log.debug("%s: traceback of attempt %d\n%s", name, attempt, traceback_of(error))
     except Exception:  # noqa: BLE001  # a handler that raises must not replace the error at hand
         return
 
 
-def broken(what: str, name: str) -> None:
-    """Tell that a function of the user's raised where it should have decided; call it in the except block."""
+def broken(what: str, name: str, error: Exception) -> None:
+    """Tell that a function of the user's raised where it should have decided."""
     try:
-        _log().exception("%s: %s raised an error of its own; nothing more is tried", name, what)
+        _log().error("%s: %s raised an error of its own; nothing more is tried\n%s", name, what, traceback_of(error))
     except Exception:  # noqa: BLE001  # a handler that raises must not replace the error at hand
         return
 
@@ -75,7 +77,7 @@ def gave_up(name: str, failure: "Failure", attempt: int, max_attempts: int, reas
     try:
         _log().warning(
             "%s: gave up after %d attempts (%s): %s: %s",
-            name, attempt, reason, failure.exception_name, failure.message,
+            name, attempt, reason, failure.exception_name, one_line(failure.message),
             extra={**keys_of(failure, attempt, max_attempts), "reason": reason, "call": name},
         )  # fmt: skip
     except Exception:  # noqa: BLE001  # a handler that raises must not replace the error at hand

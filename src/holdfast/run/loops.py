@@ -165,8 +165,13 @@ def _watched(function: "Function", policy: "RetryPolicy", name: str) -> "Functio
             if task is None:  # the first call on this event loop
                 watch = known = new_watch(limit)
                 task = current_task(watch.loop) if watch is not None else None
-            if watch is None or task is None or task in watch.calls or clock.monotonic is not real_clock:
-                # trio, which has timeouts of its own; a call within a call; a test's clock
+            if (
+                watch is None
+                or task is None
+                or task in watch.calls
+                or task.cancelling()
+                or clock.monotonic is not real_clock
+            ):  # trio, which has timeouts of its own; a call within a call or in a cancelled task; a test's clock
                 return await backends.run_within(limit, function(*args, **kwargs))
             calls = watch.calls
             calls[task] = started
@@ -207,7 +212,9 @@ async def _again_async(
         if state.started is not None and not state.begin():
             raise state.overslept()
         try:
-            if state.started is None:
+            if state.resource is not None:
+                result = await _entered(function, args, kwargs, state, state.resource)
+            elif state.started is None:
                 result = await function(*args, **kwargs)
             else:
                 result = await limited(function(*args, **kwargs), state)
@@ -326,7 +333,6 @@ def _guarded_async(function: "Function", policy: "RetryPolicy", fallback: "Funct
 def _with_resource_async(function: "Function", policy: "RetryPolicy", guard: Resource) -> "Function":
     name, marks = name_of(function), MARKS
     timed = policy.deadline is not None or policy.attempt_timeout is not None
-    entering = _entering_async(function, guard)
     breaker: Any = guard.breaker
     plain = breaker is not None and breaker.settings.plain and guard.max_concurrency is None and not timed
 
@@ -346,35 +352,33 @@ def _with_resource_async(function: "Function", policy: "RetryPolicy", guard: Res
                     breaker.failures = 0
                 return result
             state = Attempting(policy, name, serial, started, guard)
-            return await limited(entering(*args, **kwargs), state)
+            return await _entered(function, args, kwargs, state, guard)
         except Exception as error:  # the policy decides
             state = state or Attempting(policy, name, serial, started, guard)
             delay = state.failed(error)
             if delay is None:
                 raise
-        return await _again_async(entering, args, kwargs, state, delay)
+        return await _again_async(function, args, kwargs, state, delay)
 
     return wrapper
 
 
-def _entering_async(function: "Function", guard: Resource) -> "Function":
-    slow = guard.breaker is not None and guard.breaker.settings.slow_call is not None
-
-    async def entering(*args: "Any", **kwargs: "Any") -> "Any":
-        permit = guard.enter()
-        started = clock.monotonic() if slow else 0.0
-        try:
-            result = await function(*args, **kwargs)
-        except Exception as error:
-            guard.failed(error, permit)
-            raise
-        except BaseException:
-            guard.withdrawn(permit)
-            raise
-        guard.succeeded(permit, clock.monotonic() - started if slow else 0.0)
-        return result
-
-    return entering
+async def _entered(
+    function: "Function", args: "tuple[Any, ...]", kwargs: "dict[str, Any]", state: Attempting, guard: Resource
+) -> "Any":
+    """Make an attempt behind its resource; one that ends for want of time is its failure, a cancelled one is not."""
+    permit = guard.enter()
+    started = clock.monotonic()
+    try:
+        result = await limited(function(*args, **kwargs), state)
+    except Exception as error:
+        guard.failed(error, permit)
+        raise
+    except BaseException:
+        guard.withdrawn(permit)
+        raise
+    guard.succeeded(permit, clock.monotonic() - started)
+    return result
 
 
 _MOST_FRAMES = 1000

@@ -2,7 +2,7 @@
 
 from itertools import count
 
-from holdfast.redact import redact
+from holdfast.classify import default_classifier
 from holdfast.values import Frozen
 
 __all__ = ["MARKS", "Attempt", "Report", "attach", "report_of", "retried_beneath"]
@@ -39,8 +39,9 @@ class Report(Frozen):
         elapsed: Seconds to the last failure: from the beginning where the policy has a time limit, else from the first
             failure.
         reason: Why no other attempt: ``exhausted``, ``permanent``, ``deadline``, ``deferred`` (the other side asks for
-            a longer wait than can be slept through), ``nested`` (an inner retry gave up already), ``off``, ``budget``,
-            ``broken`` (a function of the policy, its predicate or its backoff, raised an error of its own).
+            a longer wait than can be slept through), ``nested`` (an inner retry gave up already), ``off``,
+            ``budget``, ``breaker`` (it is open, and the next attempt would not be made), ``broken`` (a function of the
+            policy, its predicate or its backoff, raised an error of its own).
         retry_at: With ``deferred``: when to come back, in seconds since the epoch.
         serial: Which of this process's reports it is.
     """
@@ -77,7 +78,10 @@ MARKS = _Marks()
 
 def report_of(error: BaseException) -> Report | None:
     """Return the report that a retry left on an error, or None."""
-    report = getattr(error, "__holdfast__", None)
+    try:
+        report = getattr(error, "__holdfast__", None)
+    except Exception:  # noqa: BLE001  # an error of the user's may raise whatever it is asked
+        return None
     return report if isinstance(report, Report) else None
 
 
@@ -120,4 +124,4 @@ def _notes(report: Report) -> list[str]:
 
 def attempt_of(number: int, name: str, text: str, waited: float | None) -> Attempt:
     """Return an attempt with its text made safe to keep."""
-    return Attempt(number, name, redact(text), waited)
+    return Attempt(number, name, default_classifier().redact(text), waited)

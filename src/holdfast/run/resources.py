@@ -12,6 +12,7 @@ from holdfast.decide.breaker import Breaker, BreakerSettings
 from holdfast.decide.budget import Budget
 from holdfast.errors import BreakerOpenError, ConcurrencyLimitError, ConfigError
 from holdfast.record.bus import has_subscribers, publish
+from holdfast.run import logs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,6 +46,11 @@ class Resource:
         max_concurrency: int | None = None,
     ) -> None:
         """Begin with a closed breaker and a full budget."""
+        values: tuple[object, ...] = (breaker, budget)
+        for what, value, kind in zip(("breaker", "budget"), values, (BreakerSettings, Budget), strict=True):
+            if value is not None and not isinstance(value, kind):
+                message = f"{what} is {value!r}; give a {kind.__name__}(…)"
+                raise ConfigError(message)
         if max_concurrency is not None and (type(max_concurrency) is not int or max_concurrency < 1):
             message = f"max_concurrency is {max_concurrency!r}; give a whole number, 1 or more"
             raise ConfigError(message)
@@ -54,6 +60,12 @@ class Resource:
         self.max_concurrency = max_concurrency
         self.running = 0
         self._lock = allocate_lock()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the breaker refuses calls at this moment."""
+        breaker = self.breaker
+        return breaker is not None and breaker.state == "open" and clock.monotonic() < breaker.until
 
     def enter(self) -> int:
         """Ask for a call.
@@ -75,7 +87,7 @@ class Resource:
                 self.running += not full
             if full:
                 self.withdrawn(permit, entered=False)
-                message = f"{self.name}: {self.max_concurrency} calls are running already"
+                message = f"{self.name}: no more than {self.max_concurrency} at once, and so many are running"
                 raise ConcurrencyLimitError(message)
         return permit
 
@@ -104,11 +116,9 @@ class Resource:
             return
         try:
             counts = breaker.settings.is_failure(error)
-        except Exception:
+        except Exception as mistake:  # noqa: BLE001  # a predicate of the user's; the error at hand matters more
             counts = False
-            import logging  # noqa: PLC0415  # only a broken predicate needs it
-
-            logging.getLogger("holdfast").exception("%s: the breaker's predicate failed", self.name)
+            logs.broken("the breaker's predicate", self.name, mistake)
         self._changing(
             (lambda: breaker.failed(clock.monotonic(), permit)) if counts else lambda: breaker.withdrawn(permit)
         )

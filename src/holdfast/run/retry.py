@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CurrentAttempt", "call", "current_attempt", "no_retries", "retry", "with_policy", "wrap"]
 
+_SETTINGS = {*RetryPolicy._fields, "max_retries"}  # the names of its fields are its settings
 # Flags of code objects, as `inspect` names them; importing it would double the cost of importing Holdfast.
 _GENERATOR, _COROUTINE, _ITERABLE_COROUTINE, _ASYNC_GENERATOR = 0x20, 0x80, 0x100, 0x200
 
@@ -141,7 +142,13 @@ def current_attempt() -> CurrentAttempt | None:
 
 
 def _chosen(policy: RetryPolicy | None, settings: "dict[str, Any]") -> RetryPolicy:
+    unknown = [name for name in settings if name not in _SETTINGS]
+    if unknown:
+        message = f"{unknown[0]!r} is no setting; choose from: {', '.join(sorted(_SETTINGS))}"
+        raise ConfigError(message)
     if policy is None:
+        if "overrides" in settings:  # those of the default stay for categories that are not named
+            settings["overrides"] = {**DEFAULT_POLICY.overrides, **(settings["overrides"] or {})}
         if settings.get("retry_on", ...) is None:
             del settings["retry_on"]
         if settings.get("max_attempts", ...) is None:
@@ -150,7 +157,19 @@ def _chosen(policy: RetryPolicy | None, settings: "dict[str, Any]") -> RetryPoli
     if settings:
         message = "give a policy or its settings, not both"
         raise ConfigError(message)
-    return policy
+    return checked(policy)
+
+
+def checked(policy: object) -> RetryPolicy:
+    """Return a policy.
+
+    Raises:
+        ConfigError: If it is none.
+    """
+    if isinstance(policy, RetryPolicy):
+        return policy
+    message = f"policy is {policy!r}; give a RetryPolicy, or a preset such as hf.preset('etl')"
+    raise ConfigError(message)
 
 
 def wrap(
@@ -160,6 +179,10 @@ def wrap(
     if isinstance(function, staticmethod | classmethod):
         return type(function)(wrap(function.__func__, policy, fallback))
     thing: object = function
+    other: object = fallback
+    if other is not None and not callable(other):
+        message = f"fallback is {other!r}; give a function of the error"
+        raise ConfigError(message)
     if isinstance(thing, type) or not callable(thing):
         message = f"{function!r} cannot be retried; decorate a function, a method or a coroutine function"
         raise ConfigError(message)

@@ -27,7 +27,8 @@ class Watch:
     Attributes:
         calls: The tasks that are in a call, with the time at which it began.
         thread: The one whose event loop it is; asking for the running loop would cost a system call on Python 3.11.
-        cancelled: Those that we have cancelled, with the cancellations that each had before.
+        cancelled: Those that we have cancelled, with the cancellations that each had before (none: a task that is being
+            cancelled is left alone).
     """
 
     __slots__ = ("armed", "calls", "cancelled", "loop", "offset", "thread")
@@ -53,8 +54,8 @@ class Watch:
             if started > now:
                 self.arm(started)
                 return
-            if task not in self.cancelled:
-                self.cancelled[task] = task.cancelling()
+            if task not in self.cancelled and not task.cancelling():  # somebody else's cancellation goes before ours
+                self.cancelled[task] = 0
                 task.cancel()
         self.armed = False
 
