@@ -83,7 +83,7 @@ _PATTERNS = (
 # A cheap look decides whether any pattern can match at all. Without one of these characters only few can,
 _CHARACTERS = ("=", ":", "@", "_", "-", "/", "'", '"', "<", "：")
 # namely those that need one of these words;
-_WORDS_ALONE = (
+_WORDS_ALONE: tuple[str, ...] = (
     "bearer",
     "basic",
     "token",
@@ -161,26 +161,21 @@ class Redactor:
             text = _back_to_a_break(text[: self.limit + _LOOKED_AT])
         if not text.isprintable():
             text = safe_text(text, len(text))
-        if _may_hold_secrets(text.lower()):
-            for pattern, replacement in _compiled():
-                text = pattern.sub(replacement, text)
+        low, hints = text.lower(), _WORDS_ALONE
+        for character in _CHARACTERS:
+            if character in low:
+                hints = _HINTS
+                break
+        for hint in hints:
+            if hint in low:
+                for pattern, replacement in _compiled():
+                    text = pattern.sub(replacement, text)
+                break
         for pattern, replacement in self._own:
             text = pattern.sub(replacement, text)
         if size <= self.limit:
             return text
         return f"{_back_to_a_break(text[: self.limit]) if len(text) > self.limit else text} … ({size} characters)"
-
-
-def _may_hold_secrets(low: str) -> bool:
-    hints: tuple[str, ...] = _WORDS_ALONE
-    for character in _CHARACTERS:
-        if character in low:
-            hints = _HINTS
-            break
-    for hint in hints:  # noqa: SIM110  # any() with a generator takes twice as long
-        if hint in low:
-            return True
-    return False
 
 
 redact = Redactor()

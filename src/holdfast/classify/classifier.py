@@ -155,6 +155,8 @@ class Classifier:
         """Yield every reading of an error or a piece of evidence, the one that decides first."""
         if isinstance(subject, Evidence):
             yield from self._readings_of_evidence(subject)
+        elif isinstance(subject, BaseExceptionGroup):
+            yield from self._by_group(subject, "", 0)
         elif isinstance(subject, Exception):
             yield from self._by_type(subject)
             yield from self._beyond_type(subject)
@@ -205,12 +207,12 @@ class Classifier:
         self, error: BaseException, via: str = "", depth: int = 0
     ) -> "Iterator[Reading]":
         """Yield what rules, the error itself and its library say; wrapped errors are followed to a fixed depth."""
-        if isinstance(error, BaseExceptionGroup):
+        if (via or depth) and isinstance(error, BaseExceptionGroup):  # on its own, a group has been taken apart before
             if depth < _UNWRAP_LIMIT:
                 yield from self._by_group(error, via, depth + 1)
             return
-        known = self._known_of(type(error))
-        found = _safely(known.read, error)
+        known = self._known.get(type(error)) or self._known_of(type(error))
+        found = _safely(known.read, error) if known.read is not None else None
         evidence = found if isinstance(found, Evidence) else _NOTHING
         origin = evidence.origin or known.origin
         if self.rules:
@@ -301,8 +303,10 @@ class Classifier:
 
     def _failure(self, subject: BaseException | Evidence, reading: Reading) -> Failure:
         evidence, category = reading.evidence, reading.category
-        code = evidence.code or evidence.sqlstate
-        if code is None and evidence.errno is not None:
+        code, plain = evidence.code or evidence.sqlstate, reading.strength is Strength.STRONG
+        if code is not None:
+            plain = plain and _is_plain(code)
+        elif evidence.errno is not None:
             code = name_of_errno(evidence.errno)
         if isinstance(subject, Evidence):
             name, traceback = subject.exception_name, None
@@ -311,9 +315,12 @@ class Classifier:
         else:
             name, traceback = type(subject).__name__, subject.__traceback__
             message = text_of(subject)
-        retryable, retry_after, capped = self._hint(category, evidence)
+        if evidence is _NOTHING:
+            retryable, retry_after, capped = category in RETRYABLE, None, False
+        else:
+            retryable, retry_after, capped = self._hint(category, evidence)
         rule = reading.rule
-        if reading.strength is not Strength.STRONG or (code is not None and not _is_plain(code)):
+        if not plain:
             code, rule = code and self.redact(code[:_CODE_LIMIT]), self.redact(rule[:_RULE_LIMIT])
         return Failure(
             category,
