@@ -51,7 +51,9 @@ _POLICY_KEYS: dict[str, tuple[type, ...]] = {
     "nested": (bool,),
 }
 _OVERRIDE_KEYS = {
-    key: kinds for key, kinds in _POLICY_KEYS.items() if key not in {"overrides", "retry_on", "resource", "nested"}
+    key: kinds
+    for key, kinds in _POLICY_KEYS.items()
+    if key not in {"overrides", "retry_on", "deadline", "attempt_timeout", "resource", "nested"}
 }
 _RETRYABLE_WORD = "retryable"
 _SECTIONS = {"classify": ("rules",), "redact": ("patterns",)}

@@ -192,3 +192,13 @@ def test_a_block_that_swallows_the_cancellation_leaves_no_mark_on_its_task():
         return asyncio.current_task().cancelling()
 
     assert asyncio.run(main()) == 0
+
+
+def test_attempts_that_are_used_up_are_not_skipped_silently():
+    attempts = hf.attempts(RetryPolicy())
+    for attempt in attempts:
+        with attempt:
+            pass
+    with pytest.raises(RuntimeError, match="anew for every block"):
+        for _ in attempts:
+            pytest.fail("not reached")

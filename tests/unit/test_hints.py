@@ -6,7 +6,7 @@ import pytest
 import holdfast as hf
 from holdfast import Category, Failure, RetryPolicy
 from holdfast.errors import NetworkError, RateLimitError, RetryableError
-from holdfast.testing import fake_clock
+from holdfast.testing import failing, fake_clock
 
 POLICY = RetryPolicy(max_attempts=2, retry_on=hf.RETRYABLE, base_delay=1)
 
@@ -153,3 +153,10 @@ def _raising(error):
         raise error
 
     return fetch
+
+
+def test_pitfall_24_nobody_sleeps_through_an_instruction_of_a_year():
+    with fake_clock() as clock, pytest.raises(hf.errors.RetryableError) as caught:
+        hf.call(failing(lambda: 1, [hf.errors.RetryableError("x", retry_after=31_536_000)]))
+    assert hf.report_of(caught.value).reason == "deferred"
+    assert clock.waits == []

@@ -80,3 +80,44 @@ class TestNested:
                 fetch()
             assert len(calls) == total
         assert len(error.__notes__) == 3
+
+
+def test_pitfall_11_an_error_raised_in_the_handler_of_the_inner_one():
+    calls = []
+
+    @hf.node(retries=3)
+    def inner():
+        calls.append(1)
+        raise ConnectionError("x")
+
+    @hf.node(retries=3)
+    def outer():
+        try:
+            inner()
+        except ConnectionError:
+            raise ValueError("could not")  # noqa: B904  # on purpose
+
+    with fake_clock(), pytest.raises(ValueError, match="could not"):
+        outer()
+    assert len(calls) == 3
+
+
+def test_pitfall_11_an_inner_retry_within_a_group():
+    calls = []
+
+    @hf.node(retries=3)
+    def inner():
+        calls.append(1)
+        raise ConnectionError("x")
+
+    @hf.node(retries=3)
+    def outer():
+        try:
+            inner()
+        except ConnectionError as error:
+            group = ExceptionGroup("several", [error])
+        raise group
+
+    with fake_clock(), pytest.raises(ExceptionGroup):
+        outer()
+    assert len(calls) == 3

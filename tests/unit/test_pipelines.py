@@ -1,5 +1,6 @@
 """Pipelines (R4), sync and async alike: fallbacks, hooks, parameters, types and the trace."""
 
+import asyncio
 import functools
 
 import anyio
@@ -308,3 +309,29 @@ class TestAsyncOnly:
 
         with pytest.raises(ConfigError, match="load is a coroutine function; run it with typed_async_pipeline"):
             hf.typed_pipeline(load, show)
+
+
+def test_types_that_fit_are_not_refused():
+    from collections.abc import Awaitable
+    from typing import Any
+
+    def anything() -> Any | None:
+        return 1
+
+    def whole(value: int) -> int:
+        return value
+
+    def later(value: int) -> Awaitable[int]:
+        async def answer():
+            return value
+
+        return answer()
+
+    class Step:
+        value: str = ""
+
+        def __call__(self, value: int) -> int:
+            return value
+
+    assert hf.typed_pipeline(anything, whole, Step()) == 1
+    assert asyncio.run(hf.typed_async_pipeline(anything, whole, later, whole)) == 1

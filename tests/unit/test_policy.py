@@ -235,3 +235,9 @@ class TestPreview:
 
 def _fail(error):
     raise error
+
+
+@pytest.mark.parametrize("override", [5, {"deadline": 3}, {"retry_on": ()}, {"resource": "x"}])
+def test_an_override_that_would_be_ignored_is_refused(override):
+    with pytest.raises(ConfigError, match="override"):
+        RetryPolicy(overrides={"network": override})

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_POLICY", "RetryPolicy"]
 
 _DEFAULT_ATTEMPTS = 3
+_OF_THE_WHOLE_CALL = {"retry_on", "deadline", "attempt_timeout", "overrides", "resource", "nested"}
 
 
 class RetryPolicy(Frozen):
@@ -119,7 +120,17 @@ class RetryPolicy(Frozen):
         return type(self)(**kept | changes)
 
     def _override(self, given: "RetryPolicy | Mapping[str, Any]") -> "RetryPolicy":
-        return given if isinstance(given, RetryPolicy) else self.replace(**{**given, "overrides": {}})
+        if isinstance(given, RetryPolicy):
+            return given
+        thing: object = given
+        if not isinstance(thing, dict):
+            message = f"an override is {thing!r}; give a policy, or a dict of the settings that differ"
+            raise ConfigError(message)
+        ignored = sorted({*thing} & _OF_THE_WHOLE_CALL)
+        if ignored:
+            message = f"an override sets attempts and waits; {', '.join(ignored)} counts for the whole call"
+            raise ConfigError(message)
+        return self.replace(**{**thing, "overrides": {}})
 
     def __hash__(self) -> int:
         """Hash the fields."""

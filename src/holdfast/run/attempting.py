@@ -7,7 +7,7 @@ failed, so a call that succeeds pays for none of it.
 from contextvars import ContextVar
 
 from holdfast import clock
-from holdfast.classify import classify, default_classifier
+from holdfast.classify import MAX_RETRY_AFTER_SECONDS, classify, default_classifier
 from holdfast.classify.libraries import FILES
 from holdfast.classify.peek import text_of
 from holdfast.decide.backoff import delay_before
@@ -114,6 +114,7 @@ class Attempting:
             and isinstance(error, policy.retry_on)  # type: ignore[arg-type]  # types, by the check before
             and self.number < policy.max_attempts
             and not _may_carry_a_hint(error)
+            and error.__context__ is None
             and report_of(error) is None
             and not RETRIES_OFF.get()
         )
@@ -132,8 +133,8 @@ class Attempting:
         except Exception as mistake:  # noqa: BLE001  # a backoff of the user's; the error at hand matters more
             logs.broken("backoff", self.name, mistake)
             return 0.0, "broken"
-        if failure is not None and failure.capped:
-            return delay, "deferred"
+        if failure is not None and (failure.capped or (failure.retry_after or 0.0) > MAX_RETRY_AFTER_SECONDS):
+            return delay, "deferred"  # so long a wait is not slept through
         left = self.time_left() if self.started is not None else None
         if left is not None and delay >= left:
             asked_to_wait = failure is not None and (
@@ -187,7 +188,8 @@ class Attempting:
     def _wanted(self, error: Exception) -> "tuple[Failure | None, str]":
         """Return the failure, where it was needed, and the reason not to retry, where there is one."""
         policy = self.policy
-        marked = error.__cause__ is not None or report_of(error) is not None  # looked at first: it is quicker
+        behind = error.__cause__ is not None or error.__context__ is not None or isinstance(error, ExceptionGroup)
+        marked = behind or report_of(error) is not None  # looked at first: it is quicker
         if marked and not policy.nested and retried_beneath(error, self.serial):
             return None, "nested"
         if RETRIES_OFF.get():

@@ -64,6 +64,7 @@ class Attempts:
         self._permit = 0
         self._begun = 0.0
         self._async = False
+        self._used = False
         self._waiting = False  # an attempt was handed out, and its block has not been entered
 
     @property
@@ -121,8 +122,19 @@ class Attempts:
         return BlockAttempt(self, self._state.number)
 
     def __iter__(self) -> "Self":
-        """Yield attempts until one succeeds or the error is raised."""
+        """Yield attempts until one succeeds or the error is raised.
+
+        Raises:
+            RuntimeError: If it has been iterated over before: the block would be skipped without a word.
+        """
+        self._begin()
         return self
+
+    def _begin(self) -> None:
+        if self._used:
+            message = "these attempts are used up; call hf.attempts(…) anew for every block"
+            raise RuntimeError(message)
+        self._used = True
 
     def __next__(self) -> BlockAttempt:
         """Wait, and return the next attempt."""
@@ -135,6 +147,7 @@ class Attempts:
 
     def __aiter__(self) -> "Self":
         """Yield attempts until one succeeds or the error is raised."""
+        self._begin()
         self._async = True
         return self
 

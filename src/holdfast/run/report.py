@@ -90,14 +90,19 @@ def retried_beneath(error: BaseException, serial: int) -> bool:
 
     An inner retry that made a single attempt has multiplied nothing, and the outer one is free to go on.
     """
-    cause: BaseException | None = error
+    waiting: list[BaseException | None] = [error]
     for _ in range(_MOST_CAUSES):
-        if cause is None:
+        if not waiting:
             return False
-        report = report_of(cause)
+        link = waiting.pop(0)
+        if link is None:
+            continue
+        report = report_of(link)
         if report is not None and report.serial > serial:
             return len(report.attempts) > 1 or report.reason in {"budget", "nested"}
-        cause = cause.__cause__
+        waiting += [link.__cause__, link.__context__]
+        if isinstance(link, BaseExceptionGroup):
+            waiting += link.exceptions[:_MOST_CAUSES]
     return False
 
 

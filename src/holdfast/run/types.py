@@ -1,5 +1,6 @@
 """Whether two steps fit: what one says it returns against what the next says it takes."""
 
+import collections.abc
 import inspect
 import types
 import typing
@@ -32,13 +33,18 @@ def check_fit(steps: "Sequence[Callable[..., Any]]") -> None:
 
 def _hints(function: object) -> "dict[str, Any]":
     try:
-        return typing.get_type_hints(inspect.unwrap(function))  # type: ignore[arg-type]  # any callable
+        plain: Any = inspect.unwrap(function)  # type: ignore[arg-type]  # any callable
+        if not inspect.isroutine(plain) and not isinstance(plain, type):
+            plain = type(plain).__call__  # an object that can be called says it there
+        return typing.get_type_hints(plain)
     except Exception:  # noqa: BLE001  # names that cannot be resolved, built-ins, objects: nothing is known then
         return {}
 
 
 def _returned(step: object) -> object:
     hint = _hints(step).get("return")
+    if typing.get_origin(hint) in {collections.abc.Awaitable, collections.abc.Coroutine}:
+        hint = typing.get_args(hint)[-1]
     return type(None) if hint is None and "return" in _hints(step) else hint
 
 
@@ -70,10 +76,12 @@ def _is_union(hint: object) -> bool:
 
 
 def _one_fits(returned: object, taken: object) -> bool:
+    if typing.Any in (returned, taken):
+        return True
     one, other = typing.get_origin(returned) or returned, typing.get_origin(taken) or taken
     if not isinstance(one, type) or not isinstance(other, type) or getattr(other, "_is_protocol", False):
         return True
-    if other is float and one is int:
+    if (one, other) in {(int, float), (int, complex), (float, complex)}:
         return True
     try:
         return issubclass(one, other) or issubclass(other, one)
