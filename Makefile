@@ -31,6 +31,7 @@ lint: $(VENV)/.ready-lint $(VENV)/.ready-test ## ruff, mypy, import contracts, g
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet . || { echo "run: $(BIN)/ruff format ."; exit 1; }
 	@$(BIN)/mypy
+	@$(BIN)/basedpyright --pythonpath $(BIN)/python | tail -n 1
 	@$(BIN)/lint-imports --no-cache
 	@$(BIN)/python tools/reference.py --check
 

@@ -131,3 +131,7 @@ total("x")  # type: ignore[arg-type]
 hf.with_policy(fetch, max_attempts=2)(1)  # type: ignore[arg-type]
 hf.node(retry=3)  # type: ignore[call-overload]
 strategies.append(object())  # type: ignore[arg-type]
+
+hf.RetryPolicy(retry_on={"network"}, overrides={"rate_limit": {"base_delay": 60.0}})
+hf.RetryPolicy(retry_on={hf.Category.NETWORK}, overrides={hf.Category.RATE_LIMIT: hf.RetryPolicy()})
+hf.Rule(category="data", status=[418, 420])

@@ -68,7 +68,7 @@ class RetryPolicy(Frozen):
         jitter: "Jitter" = None,
         deadline: "float | timedelta | None" = None,
         attempt_timeout: "float | timedelta | None" = None,
-        overrides: "Mapping[Category, RetryPolicy | Mapping[str, Any]] | None" = None,
+        overrides: "Mapping[Any, RetryPolicy | Mapping[str, Any]] | None" = None,
         resource: str | None = None,
         nested: bool = False,
     ) -> None:

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     RetryOn = (
         type[BaseException]
         | tuple[type[BaseException], ...]
-        | AbstractSet[Category]
+        | AbstractSet[str]
         | Callable[[BaseException], object]
         | None
     )
-    """Exception types, categories, a predicate, or None for every Exception."""
+    """Exception types, categories or their names, a predicate, or None for every Exception."""
 
 __all__ = ["check_retry_on", "wants"]
 
