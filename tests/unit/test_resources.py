@@ -382,3 +382,18 @@ def test_one_name_is_one_resource(make):
 def _within(guard, function):
     with guard:
         return function()
+
+
+def test_settings_may_come_after_a_policy_has_named_it(clock):
+    @hf.retry(resource="named first", max_attempts=1)
+    def fetch():
+        raise NetworkError("x")
+
+    guard = hf.resource("named first", breaker=ONCE)
+    with pytest.raises(NetworkError):
+        fetch()
+    assert guard.breaker.state == "open"
+    with pytest.raises(BreakerOpenError):
+        fetch()
+    with pytest.raises(hf.errors.ConfigError, match="exists already"):
+        hf.resource("named first", breaker=ONCE)

@@ -291,11 +291,9 @@ def _with_resource(function: "Function", policy: "RetryPolicy", guard: Resource)
 
 
 def _entering_sync(function: "Function", guard: Resource) -> "Function":
-    slow = guard.breaker is not None and guard.breaker.settings.slow_call is not None
-
     def entering(*args: "Any", **kwargs: "Any") -> "Any":
         permit = guard.enter()
-        started = clock.monotonic() if slow else 0.0
+        started = clock.monotonic()
         try:
             result = function(*args, **kwargs)
         except Exception as error:
@@ -304,7 +302,7 @@ def _entering_sync(function: "Function", guard: Resource) -> "Function":
         except BaseException:
             guard.withdrawn(permit)
             raise
-        guard.succeeded(permit, clock.monotonic() - started if slow else 0.0)
+        guard.succeeded(permit, clock.monotonic() - started)
         return result
 
     return entering

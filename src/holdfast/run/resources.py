@@ -62,6 +62,11 @@ class Resource:
         self._lock = allocate_lock()
 
     @property
+    def is_bare(self) -> bool:
+        """Whether nothing has been set for it, so that it limits nothing yet."""
+        return self.breaker is None and self.budget is None and self.max_concurrency is None
+
+    @property
     def is_open(self) -> bool:
         """Whether the breaker refuses calls at this moment."""
         breaker = self.breaker
@@ -160,7 +165,7 @@ class Resource:
 
     def _leave(self) -> None:
         with self._lock:
-            self.running -= 1
+            self.running = max(0, self.running - 1)  # a call may have begun before the limit was set
 
     def _enter_guarded(self, breaker: Breaker) -> int:
         now = clock.monotonic()
@@ -236,17 +241,19 @@ def resource(
     budget: Budget | None = None,
     max_concurrency: int | None = None,
 ) -> Resource:
-    """Return the resource of that name, made at the first call with the settings given then.
+    """Return the resource of that name; its settings are given once, before or after a policy names it.
 
     Raises:
-        ConfigError: If it exists already and settings are given again.
+        ConfigError: If it has settings already and others are given.
     """
     with _registering:
         known = _resources.get(name)
         given = breaker is not None or budget is not None or max_concurrency is not None
         if known is None:
             known = _resources[name] = Resource(name, breaker=breaker, budget=budget, max_concurrency=max_concurrency)
+        elif given and known.is_bare:  # named by a policy before its settings were given
+            known.__init__(name, breaker=breaker, budget=budget, max_concurrency=max_concurrency)  # type: ignore[misc]  # anew
         elif given:
-            message = f"resource {name!r} exists already; give its settings where it is first named"
+            message = f"resource {name!r} exists already with settings of its own; give them once"
             raise ConfigError(message)
         return known
