@@ -4,8 +4,8 @@ Readings are found in a fixed order, and the first one decides:
 
 1. your own rules;
 2. what the error says of itself: our exception tree, or a `holdfast_category`;
-3. what its library's types, codes and statuses mean, or, for a library that nobody described, what its attributes say;
-   then the same for its causes;
+3. what its library's types, codes and statuses mean, or, for a library that nobody described, what its attributes say
+   (a permanent one goes before the built-in class that somebody's own is derived from); then the same for its causes;
 4. the name of its class, where that is telling;
 5. the words of its text, then of its causes' texts;
 6. what the error interrupted (`__context__`), by the same means.
@@ -118,7 +118,7 @@ class Classifier:
         raise TypeError(message)
 
     def weigh(self, error: Exception) -> Failure:
-        """Return the failure without its text and place: all that a decision needs, for half the cost of `classify`."""
+        """Return the failure without texts and place: all that a decision needs, for half the cost of `classify`."""
         kind = type(error)
         if issubclass(kind, ExceptionGroup):
             return self.classify(error)
@@ -135,7 +135,6 @@ class Classifier:
                 None,
                 retry_after,
                 capped,
-                rule=reading.rule,
                 exact=evidence.retry_after is not None,
             )
         except Exception:  # noqa: BLE001  # as in `classify`
@@ -268,9 +267,8 @@ class Classifier:
     def _by_words(self, error: BaseException, via: str) -> "Iterator[Reading]":
         known = self._known_of(type(error))
         found = _safely(known.read, error)
-        for _ in range(
-            _UNWRAP_LIMIT
-        ):  # what wraps another error often repeats a statement or a command, not what happened
+        # What wraps another error often repeats a statement or a command, not what happened: the innermost is read.
+        for _ in range(_UNWRAP_LIMIT):
             if not isinstance(found, BaseException):
                 break
             error, found = found, _safely(self._known_of(type(found)).read, found)
@@ -338,12 +336,12 @@ class Classifier:
         )
 
 
+_PUNCTUATION = dict.fromkeys(map(ord, "_.-:"))
+
+
 def _is_plain(code: str) -> bool:
     """Tell whether a code is made of what codes are made of, and so cannot hold a secret or break a store."""
     return len(code) <= _CODE_LIMIT and code.isascii() and (code.isalnum() or code.translate(_PUNCTUATION).isalnum())
-
-
-_PUNCTUATION = dict.fromkeys(map(ord, "_.-:"))
 
 
 def _of_rule(rule: "Rule", evidence: Evidence, origin: Origin, via: str = "") -> Reading:
