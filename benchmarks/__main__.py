@@ -1,6 +1,7 @@
 """Run the benchmarks, print the ratios, and write them to RESULTS.md.
 
-Usage: python -m benchmarks [section ...]; exits with 1 if a promised ratio is missed.
+Usage: python -m benchmarks [--growth] [section ...]; exits with 1 if a promised ratio is missed. With --growth the
+sections that take minutes are run too.
 """
 
 from __future__ import annotations
@@ -15,25 +16,29 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from benchmarks.measure import Result
 
-SECTIONS = {"imports": "Importing", "classifying": "Judging an error", "retrying": "Retrying"}
-PEERS = ("tenacity", "stamina", "backoff", "opnieuw", "redress", "httpx")
+SECTIONS = {"imports": "Importing", "classifying": "Judging an error", "retrying": "Retrying", "queues": "Queues"}
+LONG = {"queues_growth": "Queues that have grown"}
+PEERS = ("tenacity", "stamina", "backoff", "opnieuw", "redress", "httpx", "huey", "pgqueuer", "procrastinate")
 
 
 def main(chosen: list[str]) -> int:
     """Run the chosen sections, or all."""
-    unknown = [name for name in chosen if name not in SECTIONS]
+    known = SECTIONS | LONG
+    unknown = [name for name in chosen if name not in known and name != "--growth"]
     if unknown:
-        print(f"no section {', '.join(unknown)}; choose from: {', '.join(SECTIONS)}")
+        print(f"no section {', '.join(unknown)}; choose from: {', '.join(known)}")
         return 2
+    long = list(LONG) if "--growth" in chosen else []
+    chosen = [name for name in chosen if name != "--growth"]
     lines = ["# Measured", "", f"Python {platform.python_version()}, {', '.join(f'{peer} {version(peer)}' for peer in PEERS)}.",
              "Medians of per-round ratios in one interleaved run; written by `make bench`."]  # fmt: skip
     missed = 0
-    for name in chosen or SECTIONS:
-        print(f"{SECTIONS[name]} …", flush=True)
+    for name in dict.fromkeys([*(chosen or SECTIONS), *long]):
+        print(f"{known[name]} …", flush=True)
         results = importlib.import_module(f"benchmarks.{name}").run()
         lines += [
             "",
-            f"## {SECTIONS[name]}",
+            f"## {known[name]}",
             "",
             "| what | time | ratio | against | bound | |",
             "|---|---|---|---|---|---|",
@@ -54,7 +59,7 @@ def main(chosen: list[str]) -> int:
 
 def _shown(result: Result) -> tuple[str, str]:
     """Return a result's ratio and its bound, for people."""
-    places = 2 if result.unit == "×" else 0
+    places = {"bytes": 0, "×": 2}.get(result.unit, 1)
     shown = f"{result.ratio:.{places}f} {result.unit}"
     if result.bound is None:
         return shown, "–"

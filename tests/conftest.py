@@ -27,3 +27,14 @@ def pytest_runtest_setup(item):
                 if os.environ.get("CI") == "true":
                     pytest.fail(reason)
                 pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def postgres_server(tmp_path_factory):
+    """A PostgreSQL for this process of the test run, started by the first test that needs one."""
+    from servers.postgres import PostgresServer
+
+    server = PostgresServer(tmp_path_factory.mktemp("postgres"), max_connections=80)
+    server.start()
+    yield server
+    server.stop()

@@ -16,7 +16,16 @@ import holdfast
 
 WIDTH = 118
 NOTICE = "<!-- Made by tools/reference.py from the code; `make docs` writes it anew. Changes by hand are lost. -->"
-MODULES = ("holdfast", "holdfast.errors", "holdfast.worker", "holdfast.redact", "holdfast.config")
+MODULES = (
+    "holdfast",
+    "holdfast.errors",
+    "holdfast.worker",
+    "holdfast.redact",
+    "holdfast.config",
+    "holdfast.ports.rows",
+    "holdfast.queue.dead_letters",
+    "holdfast.queue.overview",
+)
 
 
 def item(text: str) -> str:
@@ -91,13 +100,14 @@ def _unfolded(text: str) -> str:
     """Put each parameter of a long signature on a line of its own."""
     if len(text) <= WIDTH:
         return text
-    lines, depth = [""], 0
+    lines, depth, closed = [""], 0, False
     for char in text:
         depth += (char in "([") - (char in ")]")
-        if char == ")" and depth == 0:
+        if char == ")" and depth == 0 and not closed:
+            closed = True  # what follows is what is returned
             lines.append("")
         lines[-1] += char
-        if depth == 1 and char in "(,":
+        if depth == 1 and char in "(," and not closed:
             lines.append("")
     return "\n".join(line if line[:1] == ")" or line is lines[0] else f"    {line.strip()}" for line in lines)
 
@@ -106,10 +116,12 @@ def methods(kind: type) -> list[str]:
     """Return a line for every public method and property that a class itself defines."""
     lines = []
     for name, value in vars(kind).items():
+        if name.startswith("_"):
+            continue
         function = getattr(value, "__func__", value)
         shown = "" if not inspect.isfunction(function) else signature(function)
         described = inspect.isfunction(function) or isinstance(value, property | cached_property)
-        if described and not name.startswith("_"):
+        if described:
             lines.append(item(f"`.{name}{shown}`: {first(function)}"))
     return lines
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import holdfast as hf
 from examples.tour.faults import faults
 from examples.tour.flaky import flaky_server
+from examples.tour.queue import worked
 from examples.tour.retries import guarded, retried
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def seconds(text: str) -> float:
 
 
 def main() -> int:
-    """Show each failure once, then retries and a breaker; then, for as long as asked, let failures come at random."""
+    """Show each failure once, then retries, a breaker and a worker; then, for as long as asked, let failures come at random."""
     parser = argparse.ArgumentParser(prog="make run", description="Real failures, and what Holdfast makes of them.")
     parser.add_argument(
         "--for",
@@ -52,6 +53,7 @@ def main() -> int:
             explained(things)
             retried(server)
             guarded(server)
+            worked(server)
             if options.length:
                 endless(things, end, random.Random(options.seed))
     except KeyboardInterrupt:

@@ -6,6 +6,7 @@ Names are loaded when they are first used, so that importing the package costs n
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast import errors as errors
+    from holdfast.app import App as App
     from holdfast.classify import MAX_RETRY_AFTER_SECONDS as MAX_RETRY_AFTER_SECONDS
     from holdfast.classify import Classifier as Classifier
     from holdfast.classify import Reading as Reading
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
     from holdfast.failure import Evidence as Evidence
     from holdfast.failure import Failure as Failure
     from holdfast.failure import Origin as Origin
+    from holdfast.ports.rows import Enqueued as Enqueued
+    from holdfast.queue.current import current_task as current_task
+    from holdfast.queue.definition import TaskDefinition as TaskDefinition
+    from holdfast.queue.worker import Worker as Worker
     from holdfast.record import events as events
     from holdfast.record.bus import subscribe as subscribe
     from holdfast.redact import Redactor as Redactor
@@ -58,6 +63,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "MAX_RETRY_AFTER_SECONDS": "holdfast.classify",
     "RETRYABLE": "holdfast.failure",
+    "App": "holdfast.app",
     "Attempts": "holdfast.run.block",
     "BreakerSettings": "holdfast.decide.breaker",
     "Budget": "holdfast.decide.budget",
@@ -65,6 +71,7 @@ _HOMES = {
     "Classifier": "holdfast.classify",
     "Config": "holdfast.config",
     "CurrentAttempt": "holdfast.run.retry",
+    "Enqueued": "holdfast.ports.rows",
     "Evidence": "holdfast.failure",
     "Explanation": "holdfast.decide.explain",
     "Failure": "holdfast.failure",
@@ -78,12 +85,15 @@ _HOMES = {
     "Rule": "holdfast.classify.rules",
     "Schedule": "holdfast.decide.preview",
     "Strength": "holdfast.classify",
+    "TaskDefinition": "holdfast.queue.definition",
     "Trace": "holdfast.run.pipelines",
+    "Worker": "holdfast.queue.worker",
     "attempts": "holdfast.run.block",
     "call": "holdfast.run.retry",
     "classify": "holdfast.classify",
     "configure": "holdfast.config",
     "current_attempt": "holdfast.run.retry",
+    "current_task": "holdfast.queue.current",
     "default_classifier": "holdfast.classify",
     "errors": "holdfast.errors",
     "events": "holdfast.record.events",
@@ -108,6 +118,7 @@ _HOMES = {
 __all__ = [
     "MAX_RETRY_AFTER_SECONDS",
     "RETRYABLE",
+    "App",
     "Attempts",
     "BreakerSettings",
     "Budget",
@@ -115,6 +126,7 @@ __all__ = [
     "Classifier",
     "Config",
     "CurrentAttempt",
+    "Enqueued",
     "Evidence",
     "Explanation",
     "Failure",
@@ -128,12 +140,15 @@ __all__ = [
     "Rule",
     "Schedule",
     "Strength",
+    "TaskDefinition",
     "Trace",
+    "Worker",
     "attempts",
     "call",
     "classify",
     "configure",
     "current_attempt",
+    "current_task",
     "default_classifier",
     "errors",
     "events",

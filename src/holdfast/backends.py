@@ -35,11 +35,15 @@ class Limit:
 
     Args:
         seconds: How long the block may take.
+
+    Attributes:
+        rest: What else came out of a trio nursery when it was cancelled, if anything did.
     """
 
     def __init__(self, seconds: float) -> None:
         """Begin."""
         self.seconds = seconds
+        self.rest: Exception | None = None
         self._scope: Any = None
         if in_trio():
             import trio  # noqa: PLC0415  # loaded already
@@ -62,7 +66,13 @@ class Limit:
     def left(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> bool:
         """Take the end of the block in; tell whether it ended by our cancellation alone."""
         if self._scope is not None:
-            return bool(self._scope.__exit__(kind, error, traceback)) and self._scope.cancelled_caught
+            try:
+                self._scope.__exit__(kind, error, traceback)
+            except Exception as rest:  # what is left of a group without its cancellations is raised
+                if not self._scope.cancelled_caught:
+                    raise
+                self.rest = rest
+            return bool(self._scope.cancelled_caught)
         self._timer.cancel()
         if not self._over or self._task is None:
             return False
@@ -80,10 +90,19 @@ async def run_within(seconds: float, awaitable: "Awaitable[T]") -> "T":
     if in_trio():
         import trio  # noqa: PLC0415  # loaded already
 
-        with trio.move_on_after(seconds):
-            return await awaitable
+        scope, rest = trio.move_on_after(seconds), None
+        try:
+            with scope:
+                return await awaitable
+        except Exception as error:
+            if not scope.cancelled_caught:
+                raise
+            rest = error  # what else came out of a nursery when it was cancelled
         message = f"cancelled after {seconds:g} s"
-        raise TimeoutError(message)
+        try:
+            raise TimeoutError(message) from rest
+        finally:
+            del rest  # an error whose traceback holds this frame would refer to itself
     import asyncio  # noqa: PLC0415  # loaded already
 
     limit = asyncio.timeout(seconds)

@@ -55,6 +55,19 @@ _OVERRIDE_KEYS = {
     for key, kinds in _POLICY_KEYS.items()
     if key not in {"overrides", "retry_on", "deadline", "attempt_timeout", "resource", "nested"}
 }
+_APP_KEYS: dict[str, tuple[type, ...]] = {
+    "url": (str,),
+    "lease": (int, float),
+    "heartbeat": (int, float),
+    "crash_limit": (int,),
+    "grace": (int, float),
+    "concurrency": (int,),
+    "queues": (list,),
+}
+_APP_LEAST: dict[str, float] = {"lease": 0.1, "heartbeat": 0.01, "crash_limit": 1, "grace": 0, "concurrency": 1}
+_APP_SCHEMES = ("sqlite", "postgresql", "postgres", "memory")
+_LONGEST_NAME = 200
+_LONGEST_SPAN = 100 * 366 * 86400.0
 _RETRYABLE_WORD = "retryable"
 _SECTIONS = {"classify": ("rules",), "redact": ("patterns",)}
 _TOML_NAMES = {
@@ -76,12 +89,20 @@ class Config:
         redact_patterns: Further regular expressions whose matches are masked.
         source: Path of the file, or None for the defaults.
         policies: Policies by name, from the tables ``[policies.NAME]``.
+        app: What the table ``[app]`` says: ``url``, ``lease``, ``heartbeat``, ``crash_limit``, ``grace``,
+            ``concurrency`` and ``queues``; only what was given.
     """
 
     rules: tuple[Rule, ...] = ()
     redact_patterns: tuple[str, ...] = ()
     source: Path | None = field(default=None, compare=False)
     policies: "Mapping[str, RetryPolicy]" = field(default_factory=dict)
+    app: "Mapping[str, Any]" = field(default_factory=dict)
+
+    @property
+    def for_app(self) -> "dict[str, Any]":
+        """Those of the settings under ``[app]`` that an app takes: ``hf.App(**hf.configure().for_app)``."""
+        return {key: value for key, value in self.app.items() if key not in {"concurrency", "queues"}}
 
     def classifier(self) -> Classifier:
         """Return a classifier with these rules and patterns."""
@@ -133,7 +154,7 @@ class _Reader:
         self.file = file
 
     def config(self, data: "Mapping[str, Any]") -> Config:
-        self._only(data, (*_SECTIONS, "policies"), "")
+        self._only(data, (*_SECTIONS, "policies", "app"), "")
         tables = {section: self._table(data, section) for section in _SECTIONS}
         rules = self._list(tables["classify"], "classify.rules")
         patterns = self._list(tables["redact"], "redact.patterns")
@@ -142,6 +163,7 @@ class _Reader:
             tuple(self._pattern(pattern, f"redact.patterns[{number}]") for number, pattern in enumerate(patterns)),
             self.file,
             self._policies(data.get("policies", {})),
+            self._app(data.get("app", {})),
         )
 
     def _fail(self, place: str, what: str) -> "ConfigError":
@@ -187,6 +209,37 @@ class _Reader:
                 where = f"{place}.{key}"
                 raise self._fail(where, f"has to be {wanted}, not {_named(value)}")
         return table
+
+    def _app(self, table: object) -> "dict[str, Any]":
+        settings = self._keyed(table, _APP_KEYS, "app")
+        for key, least in _APP_LEAST.items():
+            value = settings.get(key, least)
+            if not least <= value <= _LONGEST_SPAN:  # NaN is not either
+                where, what = f"app.{key}", "whole number" if _APP_KEYS[key] == (int,) else "number of seconds"
+                raise self._fail(where, f"is {value!r}; give a {what}, {least:g} or more")
+        lease = settings.get("lease")
+        if lease is not None and settings.get("heartbeat", 0) * 2 > lease:
+            where = "app.heartbeat"
+            raise self._fail(
+                where, f"is {settings['heartbeat']:g} s; a lease of {lease:g} s has to outlive two of them"
+            )
+        scheme = settings.get("url", "sqlite:").partition(":")[0]
+        if scheme not in _APP_SCHEMES:
+            where = "app.url"  # of the URL itself nothing is shown: it may hold a password
+            raise self._fail(where, "has to be sqlite:///file.db, sqlite:////absolute/file.db or postgresql://…")
+        if "queues" in settings:
+            settings = {**settings, "queues": self._queues(settings["queues"])}
+        return settings
+
+    def _queues(self, given: "list[Any]") -> "tuple[str, ...]":
+        for number, name in enumerate(given):
+            if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME:
+                where = f"app.queues[{number}]"
+                raise self._fail(where, f"has to be text of 1 to {_LONGEST_NAME} characters")
+        if not given:
+            where = "app.queues"
+            raise self._fail(where, "is empty; name a queue, or leave it out for all that the app's tasks name")
+        return tuple(given)
 
     def _policies(self, tables: object) -> "dict[str, RetryPolicy]":
         if not isinstance(tables, dict):

@@ -4,7 +4,9 @@ Raise one of the leaves where you know better than any rule what went wrong; the
 All of them survive pickling, so they may cross a process boundary.
 
     HoldfastError                    something is wrong with how Holdfast is used
-    └── ConfigError                  a setting or rule that cannot be used (also a ValueError)
+    ├── ConfigError                  a setting or rule that cannot be used (also a ValueError)
+    ├── LeaseLostError               a worker was taken for dead; what it held is no longer its own
+    └── SchemaError                  the tables are missing, older or newer than this version works with
 
     WorkerError                      what user code raises to say what happened
     ├── RetryableError               may succeed later; carries ``retry_after``
@@ -17,6 +19,7 @@ All of them survive pickling, so they may cross a process boundary.
     │       └── ConcurrencyLimitError    too many calls are running
     └── PermanentError               trying again changes nothing
         ├── InvalidParametersError   the request itself is wrong
+        │   └── PayloadError             arguments that cannot be stored, or read back
         ├── ResourceNotFoundError    it is not there (any more)
         ├── AuthenticationError      refused for who we are
         ├── QuotaExhaustedError      the allowance is used up; carries ``retry_after``
@@ -32,13 +35,16 @@ __all__ = [
     "DatabaseBusyError",
     "HoldfastError",
     "InvalidParametersError",
+    "LeaseLostError",
     "NetworkError",
+    "PayloadError",
     "PermanentError",
     "QuotaExhaustedError",
     "RateLimitError",
     "ResourceNotFoundError",
     "ResourceUnavailableError",
     "RetryableError",
+    "SchemaError",
     "TemporaryAPIError",
     "WorkerError",
 ]
@@ -50,6 +56,48 @@ class HoldfastError(Exception):
 
 class ConfigError(HoldfastError, ValueError):
     """A setting, rule or policy that cannot be used; the message names the place and the valid choices."""
+
+
+class LeaseLostError(HoldfastError):
+    """A worker was taken for dead, and what it held was given to others.
+
+    Args:
+        worker_id: Which worker.
+    """
+
+    def __init__(self, worker_id: str) -> None:
+        """Keep the worker."""
+        super().__init__(worker_id)
+        self.worker_id = worker_id
+
+    def __str__(self) -> str:
+        """Say what happened."""
+        return f"worker {self.worker_id} lost its lease; what it held was given to others"
+
+
+class SchemaError(HoldfastError):
+    """The tables are missing, older or newer than this version of Holdfast works with.
+
+    Args:
+        found: Version of the tables; 0 where there are none.
+        known: The version that is needed.
+    """
+
+    def __init__(self, found: int, known: int) -> None:
+        """Keep the versions."""
+        super().__init__(found, known)
+        self.found, self.known = found, known
+
+    def __str__(self) -> str:
+        """Say what to do."""
+        if self.found == 0:
+            return "the database has no tables of Holdfast; run: holdfast db init"
+        if self.found < self.known:
+            return f"the tables have version {self.found}, this Holdfast needs {self.known}; run: holdfast db migrate"
+        return (
+            f"the tables have version {self.found}, this Holdfast knows versions up to {self.known}: a newer one has "
+            "changed them; upgrade this one"
+        )
 
 
 class WorkerError(Exception):
@@ -105,6 +153,10 @@ class PermanentError(WorkerError):
 
 class InvalidParametersError(PermanentError):
     """The request or the task's parameters are wrong."""
+
+
+class PayloadError(InvalidParametersError):
+    """The arguments or the result of a task cannot be stored as JSON, or cannot be read back."""
 
 
 class ResourceNotFoundError(PermanentError):

@@ -89,6 +89,52 @@ def test_redirects_do_not_lengthen_the_waits(server, waits):
     assert waits[0] == 1
 
 
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_spends_no_attempt(server, waits, status):
+    target = server.answer(503)
+    response = pool(POLICY).request("GET", server.answer(status, {"Location": target}))
+    assert (response.status, server.asked) == (503, 1 + 3)
+
+
+def test_several_redirects_spend_none_and_one_attempt_follows_them(server, waits):
+    url = server.answer(200, body="there")
+    for _ in range(6):
+        url = server.answer(302, {"Location": url})
+    response = pool(RetryPolicy(max_attempts=1)).request("GET", url)
+    assert (response.status, response.data, server.asked) == (200, b"there", 7)
+
+
+def test_a_pool_of_one_host_follows_them_alike(server, waits):
+    url = urllib3.util.parse_url(server.answer(302, {"Location": server.answer(503)}))
+    with urllib3.HTTPConnectionPool(url.host, url.port, retries=as_urllib3_retry(POLICY), timeout=2) as one:
+        assert one.request("GET", url.request_uri).status == 503
+    assert server.asked == 1 + 3
+
+
+def test_a_redirect_in_a_circle_ends(server, waits):
+    with pytest.raises(urllib3.exceptions.MaxRetryError, match="too many redirects"):
+        pool(POLICY).request("GET", server.fault("redirect-loop"))
+    assert server.asked == 21
+    with pytest.raises(urllib3.exceptions.MaxRetryError, match="too many redirects"):
+        pool(POLICY, redirect=4).request("GET", server.fault("redirect-loop"))
+    assert server.asked == 21 + 5
+
+
+def test_pitfall_19_redirects_as_urllib3_counts_them_where_it_is_told_so(server, waits):
+    with pytest.raises(urllib3.exceptions.MaxRetryError, match="too many redirects"):
+        pool(POLICY, redirect=None).request("GET", server.fault("redirect-loop"))  # falls back on total there
+    assert server.asked == 3
+    assert pool(POLICY, redirect=False).request("GET", server.fault("redirect-loop")).status == 302
+    assert server.asked == 4
+
+
+def test_requests_follows_redirects_by_itself(server, waits):
+    with requests.Session() as session:
+        session.mount("http://", HTTPAdapter(max_retries=as_urllib3_retry(POLICY)))
+        assert session.get(server.answer(302, {"Location": server.answer(503)}), timeout=2).status_code == 503
+    assert server.asked == 1 + 3
+
+
 def test_c7_retry_after_comes_first(server, waits):
     pool(RetryPolicy(max_attempts=2, base_delay=1)).request("GET", server.answer(429, {"Retry-After": "7"}))
     assert waits == [7]

@@ -1,4 +1,6 @@
-"""The public face as a type checker sees it; checked by mypy, never run."""
+"""The public face as a type checker sees it; checked by mypy and basedpyright, never run."""
+
+# pyright: reportUnnecessaryTypeIgnoreComment=true
 
 from typing import assert_type
 

@@ -1,4 +1,6 @@
-"""Retry, nodes, blocks and pipelines as a type checker sees them; checked by mypy, never run."""
+"""Retry, nodes, blocks and pipelines as a type checker sees them; checked by mypy and basedpyright, never run."""
+
+# pyright: reportUnnecessaryTypeIgnoreComment=true
 
 from collections.abc import Callable
 from datetime import timedelta

@@ -1,7 +1,10 @@
 """The breaker as a pure state machine: what opens it, what closes it, and whose news it believes."""
 
+from datetime import timedelta
+
 import pytest
 
+import holdfast as hf
 from holdfast import RETRYABLE, BreakerSettings
 from holdfast.decide.breaker import Breaker
 from holdfast.errors import ConfigError, NetworkError, PermanentError
@@ -63,6 +66,22 @@ class TestOpening:
         assert (machine.state, machine.reason, machine.permit(4.9)) == ("open", "by hand", 0)
         machine.close()
         assert machine.permit(0.0)
+        machine.open(0.0, seconds=float("inf"))
+        assert not machine.permit(1e300)
+        machine.open(0.0, seconds=timedelta(minutes=1))
+        assert machine.until == 60
+
+    @pytest.mark.parametrize("seconds", [float("nan"), -1, "5", True, 10**400])
+    def test_by_hand_for_what_is_no_time_is_refused_and_changes_nothing(self, seconds):
+        machine = breaker()
+        with pytest.raises(ConfigError, match=r"seconds is .*; give seconds or a timedelta, 0 or more"):
+            machine.open(0.0, seconds=seconds)
+        assert machine.closed
+        guard = hf.Resource("by hand", breaker=BreakerSettings())
+        with pytest.raises(ConfigError, match="seconds is "):
+            guard.open(seconds)
+        with guard:
+            pass
 
 
 class TestHalfOpen:
@@ -138,6 +157,8 @@ class TestSettings:
             ({"failure_rate": 0}, "failure_rate is 0; give a share above 0 and up to 1"),
             ({"failure_rate": 1.1}, "failure_rate is 1.1"),
             ({"failure_rate": float("nan")}, "failure_rate is nan"),
+            ({"failure_rate": "x"}, "failure_rate is 'x'; give a share above 0 and up to 1"),
+            ({"failure_rate": True}, "failure_rate is True"),
             ({"consecutive": None}, "nothing would ever open it"),
             ({"open_for": -1}, "open_for is -1"),
             ({"slow_call": float("inf")}, "slow_call is inf"),

@@ -6,6 +6,7 @@ import itertools
 import json
 import logging
 import re
+import tomllib
 from pathlib import Path
 
 import httpx
@@ -13,6 +14,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.classify import default_classifier, use_classifier
+from holdfast.config import _OVERRIDE_KEYS, _POLICY_KEYS
 from holdfast.decide.backoff import BACKOFFS, JITTERS
 from holdfast.decide.presets import PRESETS
 from holdfast.run.report import Report
@@ -156,6 +158,31 @@ class TestThePolicyPage:
     def test_settings_of_a_breaker(self):
         assert _rows("Breaker") == list(hf.BreakerSettings._fields)
 
+    @pytest.mark.parametrize(("title", "kind"), [("Options", hf.RetryPolicy), ("Breaker", hf.BreakerSettings)])
+    def test_defaults(self, title, kind):
+        value = kind()
+        rows = re.findall(r"^\| `(\w+)` \| ([^|]+) \|", _section(title), re.MULTILINE)
+
+        assert {name: cell for name, cell in rows if cell != "–"} == {
+            name: _shown_default(getattr(value, name)) for name in kind._fields
+        }
+
+    def test_keys_of_the_file(self):
+        cells = re.findall(r"^\| (`.+?) \|", _section("In holdfast.toml", 3), re.MULTILINE)
+
+        assert sorted(re.findall(r"`(\w+)`", " ".join(cells))) == sorted(_POLICY_KEYS)
+
+    def test_keys_of_an_override_in_the_file(self):
+        row = next(line for line in _section("In holdfast.toml", 3).splitlines() if line.startswith("| `overrides`"))
+
+        assert sorted(re.findall(r"`(\w+)`", row.split("|")[2])) == sorted(_OVERRIDE_KEYS)
+
+    def test_every_public_name_of_retrying(self):
+        homes = ("holdfast.run.", "holdfast.decide.", "holdfast.record.", "holdfast.config")
+        names = [name for name, home in hf._HOMES.items() if home.startswith(homes)]
+
+        assert [name for name in names if not re.search(rf"\bhf\.{name}\b", POLICY)] == []
+
     def test_log_keys(self, caplog):
         """Whatever a record carries beyond the standard library's own."""
         caplog.set_level(logging.DEBUG, "holdfast.retry")
@@ -168,8 +195,30 @@ class TestThePolicyPage:
         assert set(_rows("Log")) == extra
 
 
-def _section(title):
-    return POLICY.partition(f"\n## {title}\n")[2].partition("\n##")[0]
+def test_a_page_shows_policies_in_a_file(tmp_path):
+    """Every key that a policy can have in holdfast.toml, but two that stand for others."""
+    page = (DOCS / "how-to" / "write-rules.md").read_text("utf-8")
+    shown = [block[2] for block in _FENCE.finditer(page) if block[1] == "toml" and "[policies." in block[2]]
+    file = tmp_path / "holdfast.toml"
+    file.write_text("".join(shown), "utf-8")
+
+    assert set(hf.load_config(file).policies) == {"shop", "nightly"}
+    used = set(tomllib.loads(shown[0])["policies"]["shop"])
+    assert set(_POLICY_KEYS) - used == {"max_retries", "nested"}
+
+
+def _shown_default(value):
+    if value is hf.RETRYABLE:
+        return "`hf.RETRYABLE`"
+    if isinstance(value, str):
+        return f'`"{value}"`'
+    if isinstance(value, float):
+        return f"{value:g} s"
+    return "none" if value == {} else str(value)
+
+
+def _section(title, depth=2):
+    return POLICY.partition(f"\n{'#' * depth} {title}\n")[2].partition("\n##")[0]
 
 
 def _rows(title):

@@ -75,6 +75,23 @@ def test_the_reason(heard, error, settings, reason):
     assert heard[-1].reason == error.__holdfast__.reason == reason
 
 
+def test_an_attempt_whose_wait_took_too_long_is_told_once(heard, clock, monkeypatch):
+    monkeypatch.setattr("holdfast.clock.sleep", lambda seconds: clock.advance(60))
+    with pytest.raises(NetworkError):
+        hf.call(failing(fetch, [NetworkError("x")] * 2), policy=RetryPolicy(max_attempts=3, deadline=10))
+    assert [type(event).__name__ for event in heard] == ["AttemptFailed", "Retrying", "GaveUp"]
+    assert (heard[-1].attempts, heard[-1].reason) == (1, "deadline")
+
+
+def test_the_attempts_are_those_of_the_category(heard, caplog):
+    policy = RetryPolicy(max_attempts=9, overrides={"network": {"max_attempts": 2}})
+    with pytest.raises(NetworkError):
+        hf.call(failing(fetch, [NetworkError("x")] * 9), policy=policy)
+    assert [event.max_attempts for event in heard if hasattr(event, "max_attempts")] == [2, 2, 2]
+    assert [record.max_attempts for record in caplog.records] == [2, 2]
+    assert "attempt 1 of 2 failed" in caplog.text
+
+
 def test_success_tells_nothing(heard, caplog):
     assert hf.retry(fetch)() == "page"
     assert heard == []
@@ -156,6 +173,44 @@ class TestLog:
             "exception_name": "NetworkError",
         }
         assert type(record["error_category"]) is str
+
+    @pytest.mark.parametrize("retry_on", [None, hf.RETRYABLE, (Exception,)])
+    @pytest.mark.parametrize("listening", [False, True])
+    def test_e9_its_keys_are_the_same_whoever_judged(self, caplog, retry_on, listening):
+        name = "No name of a class: token=hunter2hunter2"
+        stop = hf.subscribe(lambda event: None) if listening else lambda: None
+        try:
+            for error in (NetworkError("postgres://bob:hunter2pw@db/x"), type(name, (ConnectionError,), {})("refused")):
+                with pytest.raises(type(error)):
+                    hf.call(failing(fetch, [error] * 2), policy=RetryPolicy(max_attempts=2, retry_on=retry_on))
+        finally:
+            stop()
+        keys = ("error_category", "origin", "http_status", "exception_name", "failure_message")
+        own, odd = ([getattr(record, key) for key in keys] for record in caplog.records[::2])
+        assert own == ["network", "program", None, "NetworkError", "postgres://***@db/x"]
+        assert odd[0] == "network"
+        assert odd[4] == "refused"
+        assert "hunter2" not in "".join(str(vars(record)) for record in caplog.records)
+
+    def test_a_logger_of_ones_own_is_asked_as_usual(self, monkeypatch):
+        """Somebody's class may look at `extra` itself."""
+        written = []
+
+        class Own(logging.Logger):
+            def _log(self, level, msg, args, **kwargs):
+                written.append((level, msg % args, kwargs["extra"]))
+
+        monkeypatch.setattr("holdfast.run.logs._logger", Own("own"))
+        hf.call(failing(fetch, [NetworkError("refused")]))
+        ((level, text, extra),) = written
+        assert (level, extra["call"]) == (logging.WARNING, extra["call"])
+        assert "attempt 1 of 3 failed" in text
+
+    def test_where_a_record_comes_from(self, caplog):
+        hf.call(failing(fetch, [NetworkError("refused")]))
+        record = caplog.records[0]
+        assert (record.filename, record.module) == ("logs.py", "logs")
+        assert record.lineno > 0
 
     def test_giving_up_is_told_once_and_only_after_retries(self, caplog):
         with pytest.raises(NetworkError):

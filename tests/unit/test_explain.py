@@ -19,6 +19,8 @@ def test_tells_the_hint_and_the_waits():
 
     assert "asked     to wait 3600 s, though it asked for longer" in text
     assert "raise it, with the time to come back: so long a wait is not slept through" in text
+    ours = hf.explain(hf.errors.RetryableError("x", retry_after=7200), policy=hf.RetryPolicy())
+    assert "so long a wait is not slept through" in ours.action
     soon = hf.Evidence(http_status=503, headers={"retry-after": "7"})
     assert "waiting at most 7.5, 8, 9, 11 s between them" in str(hf.explain(soon))
     halfway = hf.Evidence(http_status=429, headers={"retry-after": "30"})
@@ -36,6 +38,27 @@ def test_uses_the_policy_and_the_classifier_given():
     assert explained.strength is hf.Strength.STRONG
     assert [other.category for other in explained.others] == ["network"]
     assert explained.action == "retry, 9 attempts in all, waiting 1, 1, 1, 1, 1, 1, … s between them"
+
+
+def test_the_deadline_is_met_as_the_loop_meets_it():
+    policy = hf.RetryPolicy(max_attempts=9, retry_on=hf.RETRYABLE, backoff="exponential", deadline=3)
+    assert hf.explain(TimeoutError(), policy=policy).action == (
+        "retry, 2 attempts in the 3 s the policy allows, waiting 1 s between them"
+    )
+    assert hf.explain(TimeoutError(), policy=policy.replace(deadline=1)).action == (
+        "raise it: the policy allows 1 s in all"
+    )
+    asked = hf.Evidence(http_status=503, headers={"retry-after": "3"})
+    assert hf.explain(asked, policy=policy).action == (
+        "raise it, with the time to come back: the policy allows 3 s in all"
+    )
+
+
+def test_decorrelated_waits_build_on_one_another():
+    policy = hf.RetryPolicy(max_attempts=4, jitter="decorrelated", max_delay=20)
+    assert hf.explain(TimeoutError(), policy=policy).action == (
+        "retry, 4 attempts in all, waiting at most 3, 9, 20 s between them"
+    )
 
 
 def test_an_error_without_text_and_a_policy_of_one():

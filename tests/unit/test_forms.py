@@ -1,10 +1,14 @@
 """The forms of retry: what can be decorated (pitfalls 15, 16), per-call policies, fallbacks, and switching it off."""
 
+import contextvars
 import functools
 import inspect
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from unittest.mock import AsyncMock
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 import holdfast as hf
@@ -168,6 +172,64 @@ class TestNoRetries:
                 Flaky().method()
         assert Flaky().method() == 3
 
+    def test_one_instance_may_be_entered_again_inside_itself(self):
+        off = hf.no_retries()
+        for _ in range(2):
+            with off:
+                with off, off:
+                    pass
+                with pytest.raises(NetworkError):
+                    Flaky().method()
+            assert Flaky().method() == 3
+
+    def test_one_instance_serves_threads_at_once(self):
+        off, inside, outside = hf.no_retries(), threading.Barrier(2), threading.Barrier(2)
+
+        def work(first):
+            with off:
+                inside.wait(5)
+                if not first:
+                    outside.wait(5)  # the other one has left its block
+                with pytest.raises(NetworkError):
+                    Flaky().method()
+            if first:
+                outside.wait(5)
+            return Flaky().method()
+
+        with ThreadPoolExecutor(2) as pool:
+            assert list(pool.map(work, (True, False))) == [3, 3]
+        assert Flaky().method() == 3
+
+    @pytest.mark.parametrize("backend", ["asyncio", "trio"])
+    def test_one_instance_serves_tasks_at_once(self, backend):
+        off, done = hf.no_retries(), []
+
+        async def work(turns):
+            with off:
+                for _ in range(turns):
+                    await anyio.lowlevel.checkpoint()
+                with pytest.raises(NetworkError):
+                    await Flaky().coroutine()
+            done.append(await Flaky().coroutine())
+
+        async def main():
+            async with anyio.create_task_group() as group:
+                for turns in (5, 1, 3):
+                    group.start_soon(work, turns)
+            return await Flaky().coroutine()
+
+        assert anyio.run(main, backend=backend) == 3
+        assert done == [3, 3, 3]
+
+    def test_a_block_that_ends_in_another_context_ends_quietly(self):
+        """As a fixture does that is set up in one task and torn down in another."""
+        off = hf.no_retries()
+        contextvars.copy_context().run(off.__enter__)
+        off.__exit__(None, None, None)
+        assert Flaky().method() == 3
+        with off, pytest.raises(NetworkError):
+            Flaky().method()
+
     def test_blocks_and_coroutines_too(self):
         async def main():
             with hf.no_retries(), pytest.raises(NetworkError):
@@ -214,6 +276,16 @@ class TestWithPolicy:
     def test_the_fallback_stays(self):
         fetch = hf.retry(policy=THREE, fallback=lambda error: "cached")(failing(lambda: 1, [NetworkError("x")] * 9))
         assert hf.with_policy(fetch, max_attempts=2)() == "cached"
+
+    def test_a_policy_that_is_none_is_refused(self):
+        fetch = hf.retry(policy=THREE)(Flaky()._go)
+        for form in (
+            lambda: hf.with_policy(fetch, 5),
+            lambda: hf.call(fetch, policy=5),
+            lambda: hf.node(retry_policy=5)(fetch),
+        ):
+            with pytest.raises(ConfigError, match="policy is 5; give a RetryPolicy"):
+                form()
 
     def test_what_is_not_decorated_is_refused(self):
         with pytest.raises(ConfigError, match="is not decorated with a policy"):

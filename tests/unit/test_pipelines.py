@@ -4,7 +4,6 @@ import asyncio
 import functools
 
 import anyio
-import anyio.lowlevel
 import pytest
 
 import holdfast as hf
@@ -266,49 +265,10 @@ class TestTrace:
         assert (len(helper_calls), trace.steps[0].attempts) == (4, 1)
 
 
-class TestAsyncOnly:
-    @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-    def test_steps_of_both_kinds_and_an_async_handler(self, backend):
-        @hf.node(retries=2)
-        async def load() -> list[int]:
-            await anyio.lowlevel.checkpoint()
-            return [4]
-
-        async def fails(number: int) -> int:
-            raise ValueError("x")
-
-        async def handler(error, step):
-            await anyio.lowlevel.checkpoint()
-            return 9
-
-        async def raises(error, step):
-            await anyio.lowlevel.checkpoint()
-            raise  # noqa: PLE0704  # called inside the except block
-
-        async def main():
-            assert await hf.typed_async_pipeline(load, total, fails, show, on_error=handler) == "<9>"
-            with pytest.raises(ValueError, match="x"):
-                await hf.typed_async_pipeline(load, total, fails, on_error=raises)
-
-        anyio.run(main, backend=backend)
-
-    def test_cancellation_passes(self):
-        async def slow():
-            await anyio.sleep(5)
-
-        async def main():
-            with anyio.move_on_after(0.01) as scope:
-                await hf.typed_async_pipeline(slow, on_error=lambda error, step: pytest.fail("asked"))
-            return scope.cancelled_caught
-
-        assert anyio.run(main)
-
-    def test_a_coroutine_function_in_the_sync_form_is_refused(self):
-        async def load():
-            return 1
-
-        with pytest.raises(ConfigError, match="load is a coroutine function; run it with typed_async_pipeline"):
-            hf.typed_pipeline(load, show)
+@pytest.mark.parametrize("hook", ["on_step", "on_error"])
+def test_a_hook_that_cannot_be_called_is_refused(run, hook):
+    with pytest.raises(ConfigError, match=f"{hook} is 3; give a function"):
+        run(fetch, **{hook: 3})
 
 
 def test_types_that_fit_are_not_refused():

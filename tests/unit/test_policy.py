@@ -1,9 +1,11 @@
 """What a policy is: its numbers (R1, R2), its names for them (C1-C3), jitter (C15), and what it refuses."""
 
 import copy
+import inspect
 import pickle
 import random
 from datetime import timedelta
+from types import MappingProxyType
 
 import pytest
 
@@ -46,6 +48,11 @@ class TestNumbers:
         for backoff in ("exponential", "linear"):
             assert RetryPolicy(backoff=backoff, max_delay=300).get_delay(10_000) == 300
         assert RetryPolicy(backoff="exponential", base_delay=1e308, max_delay=7).get_delay(10_000) == 7
+
+    def test_pitfall_8_a_number_too_large_for_a_float_returns_the_cap(self):
+        assert RetryPolicy(backoff=lambda n: 10**n, max_delay=60).get_delay(400) == 60
+        for backoff in ("exponential", "linear", "fixed"):
+            assert RetryPolicy(backoff=backoff, base_delay=10**308, max_delay=10**308).get_delay(9) == 10**308
 
     def test_an_attempt_below_the_first_waits_like_the_first(self):
         for backoff in ("exponential", "linear", "fixed"):
@@ -158,6 +165,29 @@ class TestAsAValue:
             assert hash(twin) == hash(self.policy)
             assert twin.replace(max_attempts=2) == self.policy.replace(max_attempts=2)
             assert twin.retries(TimeoutError())
+            with pytest.raises(TypeError, match="does not support item assignment"):
+                twin.overrides[Category.DATA] = RetryPolicy()
+
+    def test_the_overrides_are_frozen_too(self):
+        settings = {"base_delay": 3}
+        policy = RetryPolicy(overrides={"network": settings})
+        settings["base_delay"] = 99
+        with pytest.raises(TypeError, match="does not support item assignment"):
+            policy.overrides[Category.DATA] = RetryPolicy()
+        assert policy.replace(max_attempts=9).for_category(Category.NETWORK).base_delay == 3
+        assert copy.copy(policy) == policy
+        assert RetryPolicy(overrides=MappingProxyType({"network": MappingProxyType({"base_delay": 3})})) == policy
+        assert RetryPolicy(overrides=policy.overrides) == policy
+        assert policy.overrides == {Category.NETWORK: policy.for_category(Category.NETWORK)}
+
+    def test_it_is_shown_by_its_settings(self):
+        assert "overrides={<Category.NETWORK: 'network'>: RetryPolicy(" in repr(self.policy)
+        assert "overrides={}" in repr(RetryPolicy())
+
+    def test_the_order_of_overrides_means_nothing(self):
+        one, other = {"network": {"base_delay": 3}}, {"data": {"base_delay": 4}}
+        first, second = RetryPolicy(overrides=one | other), RetryPolicy(overrides=other | one)
+        assert (first, hash(first)) == (second, hash(second))
 
     def test_equal_by_settings(self):
         assert RetryPolicy(max_retries=3) == RetryPolicy(max_attempts=3)
@@ -182,6 +212,10 @@ class TestWhichErrors:
         ("settings", "message"),
         [
             ({"max_attempts": 0}, "max_attempts is 0; give a whole number, 1 or more"),
+            (
+                {"max_attempts": -(10**5000)},
+                "max_attempts is a number beyond all bounds; give a whole number, 1 or more",
+            ),
             ({"max_retries": -1}, "max_retries is -1; give a whole number, 0 or more"),
             ({"backoff": "cubic"}, "'cubic' is no backoff; choose one of: fixed, linear, exponential"),
             ({"backoff": None}, "None is no backoff"),
@@ -196,6 +230,15 @@ class TestWhichErrors:
             ({"jitter": float("nan")}, "jitter is nan"),
             ({"retry_on": 3}, "retry_on is 3; give exception classes, a set of categories, hf.RETRYABLE"),
             ({"retry_on": (int,)}, "in a tuple give exception classes"),
+            ({"resource": 5}, "resource is 5; give the name of what is called, such as 'api.example.com'"),
+            ({"resource": ""}, "resource is ''; give the name"),
+            ({"nested": "no"}, "nested is 'no'; give True or False"),
+            ({"nested": None}, "nested is None; give True or False"),
+            ({"base_delay": 10**5000}, "base_delay is a number beyond all bounds; give"),
+            ({"base_delay": 10**400}, "base_delay is 10{79}…; give seconds or a timedelta, 0 or more"),
+            ({"deadline": timedelta}, "deadline is <class 'datetime.timedelta'>; give seconds"),
+            ({"overrides": 5}, "overrides is 5; give a dict of policies, or of their settings, by category"),
+            ({"overrides": {"data": {"base": 5}}}, "'base' is no setting of an override; choose from: backoff, base"),
         ],
     )
     def test_bad_settings_are_refused_by_name(self, settings, message):
@@ -219,6 +262,26 @@ class TestPreview:
         schedule = RetryPolicy(max_attempts=9, backoff="exponential", deadline=10).preview()
         assert [wait.most for wait in schedule.waits] == [1, 2, 4]
 
+    def test_a_wait_that_ends_at_the_deadline_is_not_begun(self):
+        for deadline, waits in ((3, [1]), (3.5, [1, 2]), (0, []), (1, [])):
+            policy = RetryPolicy(max_attempts=9, backoff="exponential", deadline=deadline)
+            with fake_clock() as clock, pytest.raises(NetworkError):
+                hf.call(_fail, NetworkError("x"), policy=policy)
+            assert [wait.most for wait in policy.preview().waits] == clock.waits == waits
+
+    def test_decorrelated_waits_grow_from_the_base(self):
+        schedule = RetryPolicy(max_attempts=5, jitter="decorrelated", max_delay=20).preview()
+        assert [(wait.least, wait.most) for wait in schedule.waits] == [(1, 3), (1, 9), (1, 20), (1, 20)]
+
+    def test_waits_that_come_only_where_others_were_short_say_so(self):
+        chart = str(RetryPolicy(max_attempts=4, jitter="equal", base_delay=4, deadline=8).preview())
+        assert chart.splitlines() == [
+            "4 attempts, 8 s in all",
+            f"  1 → 2  {'█' * 20}{'░' * 20} 2 to 4 s",
+            f"  2 → 3  {'█' * 20}{'░' * 20} 2 to 4 s, if there is time",
+            f"  3 → 4  {'█' * 20}{'░' * 20} 2 to 4 s, if there is time",
+        ]
+
     def test_as_a_chart(self):
         chart = str(RetryPolicy(max_attempts=3, backoff="exponential", jitter="full", deadline=60).preview())
         assert chart.splitlines() == [
@@ -231,6 +294,15 @@ class TestPreview:
     def test_a_long_one_is_cut(self):
         assert str(RetryPolicy(max_attempts=1000).preview()).endswith("… and 979 more")
         assert str(RetryPolicy(max_attempts=1).preview()) == "1 attempt"
+
+
+def test_type_checkers_know_the_settings():
+    """Those of `RetryPolicy` itself, in the words and the order of its own."""
+    from holdfast.decide.settings import PolicySettings
+
+    own = {name: each.annotation for name, each in inspect.signature(RetryPolicy).parameters.items()}
+    described = {name: getattr(each, "__forward_arg__", each) for name, each in PolicySettings.__annotations__.items()}
+    assert list(described.items()) == list(own.items())
 
 
 def _fail(error):

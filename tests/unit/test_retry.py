@@ -156,6 +156,15 @@ class TestRetry:
             def items():
                 yield 1
 
+    def test_overrides_join_those_of_the_default_and_follow_its_settings(self):
+        fetch = hf.retry(max_attempts=2, overrides={"network": {"base_delay": 3}})(lambda: None)
+        policy = fetch.__holdfast_policy__
+        assert policy.for_category(hf.Category.NETWORK).base_delay == 3
+        limited = policy.for_category(hf.Category.RATE_LIMIT)
+        assert (limited.base_delay, limited.max_attempts) == (120, 2)
+        with pytest.raises(ConfigError, match="overrides is 5; give a dict"):
+            hf.retry(overrides=5)
+
     def test_a_policy_and_settings_are_refused(self):
         with pytest.raises(ConfigError, match="not both"):
             hf.retry(policy=RetryPolicy(), max_attempts=3)

@@ -1,10 +1,11 @@
-"""The names by which workers know the classifier (W2)."""
+"""The names by which workers know failure handling (W2), and what the seed's classifier got wrong."""
 
 import errno
+import socket
 
 import pytest
 
-from holdfast import Classifier, Rule, errors
+from holdfast import Classifier, Rule, errors, worker
 from holdfast.worker import ErrorClassifier
 
 
@@ -49,3 +50,57 @@ def test_may_use_rules_of_its_own():
     classifier = ErrorClassifier(Classifier([Rule(category="api_temporary", text="gremlins")]))
 
     assert classifier.is_retryable(Exception("gremlins"))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Exception("database is locked"),
+        Exception("the read operation timed out"),
+        TimeoutError(),
+        Exception("HTTP 500"),
+        Exception("HTTP 429"),
+        Exception("rateLimitExceeded"),
+        socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution"),
+    ],
+)
+def test_defect_these_were_not_retried(error):
+    assert ErrorClassifier().is_retryable(error)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "404 Not Found: timeout parameter missing",
+        "Invalid parameter: timeout must be > 0",
+        "quota exceeded: rate limit",
+    ],
+)
+def test_defect_these_were_retried(text):
+    assert not ErrorClassifier().is_retryable(Exception(text))
+
+
+def test_defect_a_port_was_taken_for_a_status():
+    error = Exception("could not reach db:5404: connection refused")
+    assert ErrorClassifier().get_error_category(error) == "network"
+
+
+def test_the_whole_judgement():
+    failure = ErrorClassifier().classify(errors.RateLimitError("x", retry_after=0))
+    assert (failure.category, failure.retry_after, failure.exact) == ("rate_limit", 0, True)
+
+
+def test_the_names_of_the_seed():
+    """W2 to W6, C16."""
+    assert set(worker.__all__) >= {
+        "BaseWorker",
+        "ErrorClassifier",
+        "ErrorHandler",
+        "ExponentialBackoffStrategy",
+        "LinearBackoffStrategy",
+        "RetryStrategyProtocol",
+    }
+    for name in ("handle_error", "log_error", "update_task_status", "move_to_dlq"):
+        assert callable(getattr(worker.ErrorHandler, name))
+    for name in ("claim_task", "process_task", "report_result", "run", "stop"):
+        assert callable(getattr(worker.BaseWorker, name))

@@ -1,17 +1,34 @@
-"""The command line; every command has a file of its own."""
+"""The command line; every command has a file of its own, imported when it is used."""
 
 import click
 
 import holdfast
-from holdfast.cli.explain import explain
+from holdfast.cli.failing import FailingGroup
 
 __all__ = ["cli"]
 
+_COMMANDS = {
+    "init": ("holdfast.cli.init:init", "Write a holdfast.toml with every setting explained."),
+    "worker": ("holdfast.cli.worker:worker", "Run the tasks of an app until told to stop."),
+    "enqueue": ("holdfast.cli.enqueue:enqueue", "Add a task."),
+    "status": ("holdfast.cli.status:status", "Show what waits, runs and fails, and who works."),
+    "tasks": ("holdfast.cli.tasks:tasks", "Look at tasks, cancel them, make them due now."),
+    "dlq": ("holdfast.cli.dlq:dlq", "Look at dead letters, replay or discard them."),
+    "queues": ("holdfast.cli.queues:queues", "List queues, pause and resume them."),
+    "db": ("holdfast.cli.db:db", "Create the tables, bring them up to date, check them."),
+    "explain": ("holdfast.cli.explain:explain", "Say what an error is, and what a policy does about it."),
+}
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+
+@click.group(cls=FailingGroup, lazy=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(holdfast.__version__, prog_name="holdfast")
 def cli() -> None:
-    """Failure handling: what a program does when something it depends on fails."""
+    """Failure handling: what a program does when something it depends on fails.
 
-
-cli.add_command(explain)
+    \b
+    Examples:
+      holdfast worker jobs:app
+      holdfast status --watch
+      holdfast dlq groups
+      holdfast explain 429
+    """  # noqa: D301  # click reads the control character, not a backslash

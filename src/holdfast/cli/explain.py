@@ -14,7 +14,6 @@ from holdfast.cli.tracebacks import error_in
 from holdfast.config import configure
 from holdfast.decide.explain import Explanation
 from holdfast.decide.explain import explain as explain_error
-from holdfast.errors import ConfigError
 from holdfast.failure import Category, Evidence
 from holdfast.redact import MASK
 
@@ -60,10 +59,7 @@ def explain(
       holdfast explain 'database is locked'
       python job.py 2>&1 | holdfast explain
     """  # noqa: D301  # click reads the control character, not a backslash
-    try:
-        configure(config)
-    except ConfigError as error:
-        raise click.ClickException(str(error)) from None
+    configure(config)
     subject = (
         _from_input()
         if words in {(), ("-",)}

@@ -6,13 +6,24 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import timedelta
+    from typing import Any, Literal
 
-    Backoff = str | Callable[[int], float]
+    Backoff = Literal["fixed", "linear", "exponential"] | Callable[[int], float]
     """The name of a backoff, or a function from the number of the retry (1 for the first) to seconds."""
-    Jitter = str | float | None
+    Jitter = Literal["none", "full", "equal", "decorrelated"] | float | None
     """The name of a jitter, a fraction, or None."""
 
-__all__ = ["BACKOFFS", "JITTERS", "check_backoff", "check_jitter", "check_seconds", "delay_before", "jittered"]
+__all__ = [
+    "BACKOFFS",
+    "JITTERS",
+    "check_backoff",
+    "check_jitter",
+    "check_seconds",
+    "delay_before",
+    "is_number",
+    "jittered",
+    "shown",
+]
 
 BACKOFFS = ("fixed", "linear", "exponential")
 """The names of the backoffs."""
@@ -20,6 +31,26 @@ JITTERS = ("none", "full", "equal", "decorrelated")
 """The names of the jitters."""
 
 _MOST_DOUBLINGS = 1000  # 2.0 ** 1024 overflows; the cap applies long before
+_MOST_SHOWN = 80  # characters
+
+
+def is_number(value: object) -> bool:
+    """Tell whether something is a number that can be reckoned with: neither true or false, nor beyond all floats."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    try:
+        return float("-inf") < float(value) < float("inf")
+    except OverflowError:
+        return False
+
+
+def shown(value: object) -> str:
+    """Return a value as a message shows it, cut where it is long; numbers of very many digits cannot be written out."""
+    try:
+        text = repr(value)
+    except ValueError:
+        return "a number beyond all bounds"
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
 
 
 def check_seconds(name: str, value: "float | timedelta | object") -> float:
@@ -28,41 +59,44 @@ def check_seconds(name: str, value: "float | timedelta | object") -> float:
     Raises:
         ConfigError: If it is negative, infinite or not a number.
     """
-    total = getattr(value, "total_seconds", None)
+    total = None if isinstance(value, type) else getattr(value, "total_seconds", None)
     seconds = total() if callable(total) else value
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < float("inf"):
-        message = f"{name} is {value!r}; give seconds or a timedelta, 0 or more"
+    if not isinstance(seconds, int | float) or not is_number(seconds) or seconds < 0:
+        message = f"{name} is {shown(value)}; give seconds or a timedelta, 0 or more"
         raise ConfigError(message)
     return seconds
 
 
-def check_backoff(backoff: "Backoff") -> "Backoff":
+def check_backoff(given: "Backoff | object") -> "Backoff":
     """Return a backoff that is known or can be called.
 
     Raises:
         ConfigError: If it is neither; the message names the valid choices.
     """
+    backoff: Any = given
     if backoff in BACKOFFS or callable(backoff):
-        return backoff
-    message = (
-        f"{backoff!r} is no backoff; choose one of: {', '.join(BACKOFFS)}, or give a function of the retry's number"
-    )
+        checked: Backoff = backoff
+        return checked
+    choices = f"choose one of: {', '.join(BACKOFFS)}, or give a function of the retry's number"
+    message = f"{shown(backoff)} is no backoff; {choices}"
     raise ConfigError(message)
 
 
-def check_jitter(jitter: "Jitter") -> "Jitter":
+def check_jitter(given: "Jitter | object") -> "Jitter":
     """Return a jitter that is known, or a fraction from 0 to 1.
 
     Raises:
         ConfigError: If it is neither; the message names the valid choices.
     """
+    jitter: Any = given
     if jitter is None or jitter in JITTERS:
-        return jitter
+        checked: Jitter = jitter
+        return checked
     if isinstance(jitter, bool):
         return 0.1 if jitter else 0.0
     if isinstance(jitter, int | float) and 0 <= jitter <= 1:
         return float(jitter)
-    message = f"jitter is {jitter!r}; choose one of: {', '.join(JITTERS)}, or give a fraction from 0 to 1"
+    message = f"jitter is {shown(jitter)}; choose one of: {', '.join(JITTERS)}, or give a fraction from 0 to 1"
     raise ConfigError(message)
 
 
@@ -87,7 +121,10 @@ def delay_before(retry: int, backoff: "Backoff", base: float, cap: float) -> flo
     if backoff == "linear":
         return min(base * retry, cap)
     assert callable(backoff)  # noqa: S101  # for type checkers; check_backoff has seen to it
-    return min(check_seconds("the backoff's delay", backoff(retry)), cap)
+    given = backoff(retry)
+    if type(given) is int and given > cap:
+        return cap  # a whole number grows beyond what a float can hold, and is a time all the same
+    return min(check_seconds("the backoff's delay", given), cap)
 
 
 def jittered(

@@ -6,7 +6,7 @@ pass; they close it again or open it anew. The clock is a parameter, and so noth
 
 from collections import deque
 
-from holdfast.decide.backoff import check_seconds
+from holdfast.decide.backoff import check_seconds, is_number, shown
 from holdfast.decide.retry_on import check_retry_on, wants
 from holdfast.errors import ConfigError
 from holdfast.failure import RETRYABLE
@@ -14,6 +14,8 @@ from holdfast.values import Frozen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from holdfast.decide.retry_on import RetryOn
 
 __all__ = ["Breaker", "BreakerSettings"]
@@ -50,8 +52,8 @@ class BreakerSettings(Frozen):
         consecutive: int | None = 5,
         failure_rate: float | None = None,
         window: int = 20,
-        slow_call: float | None = None,
-        open_for: float = 30.0,
+        slow_call: "float | timedelta | None" = None,
+        open_for: "float | timedelta" = 30.0,
         probes: int = 1,
         counts: "RetryOn" = RETRYABLE,
     ) -> None:
@@ -64,10 +66,10 @@ class BreakerSettings(Frozen):
             if number is None and name == "consecutive":
                 continue
             if type(number) is not int or number < 1:
-                message = f"{name} is {number!r}; give a whole number, 1 or more"
+                message = f"{name} is {shown(number)}; give a whole number, 1 or more"
                 raise ConfigError(message)
-        if failure_rate is not None and not 0 < failure_rate <= 1:
-            message = f"failure_rate is {failure_rate!r}; give a share above 0 and up to 1"
+        if failure_rate is not None and not (is_number(failure_rate) and 0 < failure_rate <= 1):
+            message = f"failure_rate is {shown(failure_rate)}; give a share above 0 and up to 1"
             raise ConfigError(message)
         if consecutive is None and failure_rate is None:
             message = "a breaker needs consecutive or failure_rate, or nothing would ever open it"
@@ -190,17 +192,22 @@ class Breaker:
         if permit == self.generation and self.state == "half_open":
             self._out -= 1
 
-    def open(self, now: float, reason: str = "by hand", seconds: float | None = None) -> None:
+    def open(self, now: float, reason: str = "by hand", seconds: "float | timedelta | None" = None) -> None:
         """Refuse calls from now on.
 
         Args:
             now: The time.
             reason: Why.
-            seconds: For how long; by default as the settings say.
+            seconds: For how long; infinite until it is closed by hand, by default as the settings say.
+
+        Raises:
+            ConfigError: If `seconds` is no time; the breaker stays as it was.
         """
+        length = self.settings.open_for if seconds is None else seconds
+        until = now + (float("inf") if length == float("inf") else check_seconds("seconds", length))
         self.state, self.reason, self.passing = "open", reason, 0
         self.generation += 1
-        self.until = now + (self.settings.open_for if seconds is None else seconds)
+        self.until = until
         self.failures = 0
         self.outcomes.clear()
 

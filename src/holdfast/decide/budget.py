@@ -1,5 +1,6 @@
 """The retry budget as a pure token bucket: when everything fails, retries stop long before calls do."""
 
+from holdfast.decide.backoff import is_number, shown
 from holdfast.errors import ConfigError
 
 __all__ = ["Budget"]
@@ -21,8 +22,8 @@ class Budget:
     def __init__(self, capacity: float = 100.0, per_second: float = 10.0) -> None:
         """Begin full."""
         for name, value, least in (("capacity", capacity, 1), ("per_second", per_second, 0)):
-            if not least <= value < float("inf"):
-                message = f"{name} is {value!r}; give a number, {least} or more"
+            if not is_number(value) or value < least:
+                message = f"{name} is {shown(value)}; give a number, {least} or more"
                 raise ConfigError(message)
         self.capacity = float(capacity)
         self.per_second = float(per_second)

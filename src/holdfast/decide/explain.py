@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from holdfast.classify import Classifier, Reading, Strength, default_classifier
+from holdfast.classify import MAX_RETRY_AFTER_SECONDS, Classifier, Reading, Strength, default_classifier
 from holdfast.classify.classifier import NOTHING_MATCHED
 from holdfast.decide.policy import DEFAULT_POLICY, RetryPolicy
-from holdfast.failure import Evidence, Failure
+from holdfast.failure import Category, Evidence, Failure
 from holdfast.redact import redact
 
 __all__ = ["Explanation", "explain"]
@@ -106,16 +106,18 @@ def _action(failure: Failure, subject: BaseException | Evidence, policy: RetryPo
         return "raise it at once"
     if chosen.max_attempts == 1:
         return "raise it: the policy allows one attempt"
-    if failure.capped:
+    if failure.capped or (failure.retry_after or 0.0) > MAX_RETRY_AFTER_SECONDS:
         return "raise it, with the time to come back: so long a wait is not slept through"
     waits: list[float] = []
     for attempt in range(1, chosen.max_attempts):
-        wait = policy.delay_after(failure, attempt, chance=lambda: 1.0)
-        if policy.deadline is not None and sum(waits) + wait > policy.deadline:
-            break
+        wait = policy.delay_after(failure, attempt, previous=waits[-1] if waits else None, chance=lambda: 1.0)
+        if policy.deadline is not None and sum(waits) + wait >= policy.deadline:
+            break  # as in a call, a wait that would end at the deadline is not begun
         waits.append(wait)
     if not waits:
-        return f"raise it, with the time to come back: the policy allows {policy.deadline:g} s in all"
+        asked = failure.retry_after is not None or failure.category is Category.RATE_LIMIT
+        back = ", with the time to come back" if asked and policy.deadline else ""
+        return f"raise it{back}: the policy allows {policy.deadline:g} s in all"
     shown = ", ".join(f"{wait:g}" for wait in waits[:_MOST_WAITS]) + (", …" if len(waits) > _MOST_WAITS else "")
     most = "at most " if policy.jitter and policy.jitter != "none" else ""
     room = "in all" if len(waits) == chosen.max_attempts - 1 else f"in the {policy.deadline:g} s the policy allows"

@@ -1,7 +1,9 @@
 """How many attempts, how long to wait, for which failures."""
 
+from types import MappingProxyType
+
 from holdfast.classify import classify
-from holdfast.decide.backoff import check_backoff, check_jitter, check_seconds, delay_before, jittered
+from holdfast.decide.backoff import check_backoff, check_jitter, check_seconds, delay_before, jittered, shown
 from holdfast.decide.retry_on import check_retry_on, wants
 from holdfast.errors import ConfigError
 from holdfast.failure import RETRYABLE, Category
@@ -11,17 +13,19 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import timedelta
-    from typing import Any, Self
+    from typing import Any, Self, Unpack
 
     from holdfast.decide.backoff import Backoff, Jitter
     from holdfast.decide.preview import Schedule
     from holdfast.decide.retry_on import RetryOn
+    from holdfast.decide.settings import PolicySettings
     from holdfast.failure import Failure
 
 __all__ = ["DEFAULT_POLICY", "RetryPolicy"]
 
 _DEFAULT_ATTEMPTS = 3
 _OF_THE_WHOLE_CALL = {"retry_on", "deadline", "attempt_timeout", "overrides", "resource", "nested"}
+_OF_AN_OVERRIDE = ("backoff", "base_delay", "jitter", "max_attempts", "max_delay", "max_retries")
 
 
 class RetryPolicy(Frozen):
@@ -38,7 +42,8 @@ class RetryPolicy(Frozen):
             place: none in process, a tenth in the queue.
         deadline: Seconds for everything together, waits included; None for no limit.
         attempt_timeout: Seconds for one attempt: an async one is cancelled, a sync one can read what is left.
-        overrides: Policies for single categories; their waits and attempts count for failures of that category.
+        overrides: Policies for single categories, read-only; their waits and attempts count for failures of that
+            category.
         resource: Name of what is called; breaker, budget and limits of that name apply.
         nested: Whether errors that an inner retry has given up on are retried again.
     """
@@ -101,40 +106,56 @@ class RetryPolicy(Frozen):
             jitter=check_jitter(jitter),
             deadline=None if deadline is None else check_seconds("deadline", deadline),
             attempt_timeout=None if attempt_timeout is None else check_seconds("attempt_timeout", attempt_timeout),
-            resource=resource,
-            nested=nested,
-            overrides={},
-            _overrides=dict(overrides or {}),
+            resource=_resource(resource),
+            nested=_nested(nested),
+            overrides=MappingProxyType({}),
+            _overrides=_given(overrides),
         )
-        self.__dict__["overrides"] = {
-            Category.parse(key): self._override(given) for key, given in (overrides or {}).items()
-        }
+        self.__dict__["overrides"] = MappingProxyType(
+            {category: self._override(given) for category, given in self.__dict__["_overrides"].items()}
+        )
         typed = isinstance(self.retry_on, type | tuple) and isinstance(self.backoff, str)
         self.__dict__["_plain"] = typed and self.jitter in {None, "none", 0.0} and not self.overrides
 
-    def replace(self, **changes: "Any") -> "Self":
+    def replace(self, **changes: "Unpack[PolicySettings]") -> "Self":  # type: ignore[override]  # its names alone
         """Return the same policy with some settings changed; overrides given as settings follow the change."""
-        kept = {name: getattr(self, name) for name in self._fields} | {"overrides": self.__dict__["_overrides"]}
+        settings: dict[str, Any] = {name: getattr(self, name) for name in self._fields}
+        settings["overrides"] = self.__dict__["_overrides"]
         if "max_retries" in changes:
-            del kept["max_attempts"]
-        return type(self)(**kept | changes)
+            del settings["max_attempts"]
+        settings.update(changes)
+        return type(self)(**settings)
 
     def _override(self, given: "RetryPolicy | Mapping[str, Any]") -> "RetryPolicy":
         if isinstance(given, RetryPolicy):
             return given
-        thing: object = given
-        if not isinstance(thing, dict):
-            message = f"an override is {thing!r}; give a policy, or a dict of the settings that differ"
-            raise ConfigError(message)
-        ignored = sorted({*thing} & _OF_THE_WHOLE_CALL)
-        if ignored:
-            message = f"an override sets attempts and waits; {', '.join(ignored)} counts for the whole call"
-            raise ConfigError(message)
-        return self.replace(**{**thing, "overrides": {}})
+        for name in given:
+            if name in _OF_THE_WHOLE_CALL:
+                message = f"an override sets attempts and waits; {name} counts for the whole call"
+                raise ConfigError(message)
+            if name not in _OF_AN_OVERRIDE:
+                message = f"{name!r} is no setting of an override; choose from: {', '.join(_OF_AN_OVERRIDE)}"
+                raise ConfigError(message)
+        changes: dict[str, Any] = {**given, "overrides": {}}
+        return self.replace(**changes)
 
     def __hash__(self) -> int:
         """Hash the fields."""
-        return hash((*(getattr(self, name) for name in self._fields if name != "overrides"), *self.overrides.items()))
+        plain = (getattr(self, name) for name in self._fields if name != "overrides")
+        return hash((*plain, frozenset(self.overrides.items())))
+
+    def __repr__(self) -> str:
+        """Show the fields."""
+        fields = {name: getattr(self, name) for name in self._fields} | {"overrides": dict(self.overrides)}
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in fields.items())})"
+
+    def __getstate__(self) -> "dict[str, Any]":
+        """Return what pickle and copy keep; what is read-only cannot be pickled."""
+        return self.__dict__ | {"overrides": dict(self.overrides)}
+
+    def __setstate__(self, state: "dict[str, Any]") -> None:
+        """Take up what was kept."""
+        self.__dict__.update(state, overrides=MappingProxyType(state["overrides"]))
 
     @property
     def max_retries(self) -> int:
@@ -221,9 +242,43 @@ def _attempts(max_attempts: object, max_retries: object) -> int:
     if value is None:
         return _DEFAULT_ATTEMPTS
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        message = f"{name} is {value!r}; give a whole number, {least} or more"
+        message = f"{name} is {shown(value)}; give a whole number, {least} or more"
         raise ConfigError(message)
     return max(1, value)
+
+
+def _resource(name: object) -> str | None:
+    if name is None or (isinstance(name, str) and name):
+        return name
+    message = f"resource is {shown(name)}; give the name of what is called, such as 'api.example.com'"
+    raise ConfigError(message)
+
+
+def _nested(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    message = f"nested is {shown(value)}; give True or False"
+    raise ConfigError(message)
+
+
+def _is_mapping(thing: object) -> bool:
+    return hasattr(thing, "keys") and not isinstance(thing, type)  # what dict asks for; no module is loaded for it
+
+
+def _given(overrides: "Any") -> "dict[Category, Any]":
+    """Return overrides as they were given, by category, in dicts that nobody else holds."""
+    if overrides is None:
+        return {}
+    if not _is_mapping(overrides):
+        message = f"overrides is {shown(overrides)}; give a dict of policies, or of their settings, by category"
+        raise ConfigError(message)
+    kept: dict[Category, Any] = {}
+    for key, given in dict(overrides).items():
+        if not isinstance(given, RetryPolicy) and not _is_mapping(given):
+            message = f"an override is {shown(given)}; give a policy, or a dict of the settings that differ"
+            raise ConfigError(message)
+        kept[Category.parse(key)] = given if isinstance(given, RetryPolicy) else dict(given)
+    return kept
 
 
 def _random() -> "Callable[[], float]":

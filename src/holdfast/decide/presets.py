@@ -47,6 +47,6 @@ def preset(name: str) -> RetryPolicy:
     """
     try:
         return PRESETS[name]
-    except KeyError:
+    except (KeyError, TypeError):
         message = f"{name!r} is no preset; choose one of: {', '.join(PRESETS)}"
         raise ConfigError(message) from None

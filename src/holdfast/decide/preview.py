@@ -10,7 +10,6 @@ __all__ = ["Schedule", "Wait"]
 
 _WIDTH = 40
 _MOST_LINES = 20
-_SPREAD = {"full": (0.0, 1.0), "equal": (0.5, 1.0)}
 
 
 @dataclass(frozen=True)
@@ -21,7 +20,7 @@ class Wait:
         after: Number of the attempt it follows.
         least: The shortest it can be.
         most: The longest it can be.
-        total: All waits so far at their longest.
+        total: All waits so far at their longest. From the deadline on, this one comes only where others were shorter.
     """
 
     after: int
@@ -32,12 +31,13 @@ class Wait:
 
 @dataclass(frozen=True)
 class Schedule:
-    """What a policy's waits will be, where the other side asks for nothing.
+    """What a policy's waits will be, where calls fail at once and the other side asks for nothing.
 
     Attributes:
         max_attempts: Calls in all.
         deadline: Seconds for everything together, or None.
-        waits: One between each two attempts; those that the deadline leaves no room for are left out.
+        waits: One between each two attempts. As in a call, a wait that would end at the deadline or later is not
+            begun; those that it leaves no room for, however short the waits before are, are left out.
     """
 
     max_attempts: int
@@ -47,13 +47,17 @@ class Schedule:
     @classmethod
     def of(cls, policy: "RetryPolicy") -> "Schedule":
         """Return the schedule of a policy."""
-        waits, total = [], 0.0
+        waits: list[Wait] = []
+        soonest = latest = 0.0
+        shortest: float | None = None
+        longest: float | None = None
         for attempt in range(1, policy.max_attempts):
-            least, most = _range(policy, attempt)
-            total += most
-            if policy.deadline is not None and total - most + least > policy.deadline:
+            shortest = policy.get_delay(attempt, previous=shortest, chance=lambda: 0.0)
+            longest = policy.get_delay(attempt, previous=longest, chance=lambda: 1.0)
+            soonest, latest = soonest + shortest, latest + longest
+            if policy.deadline is not None and soonest >= policy.deadline:
                 break
-            waits.append(Wait(attempt, least, most, total))
+            waits.append(Wait(attempt, shortest, longest, latest))
         return cls(policy.max_attempts, policy.deadline, tuple(waits))
 
     def __str__(self) -> str:
@@ -66,13 +70,9 @@ class Schedule:
             solid = round(_WIDTH * wait.least / longest)
             light = max(round(_WIDTH * wait.most / longest) - solid, 0)
             shown = f"{wait.most:g} s" if wait.least == wait.most else f"{wait.least:g} to {wait.most:g} s"
-            lines.append(f"  {wait.after} → {wait.after + 1}  {'█' * solid}{'░' * light} {shown}")
+            doubtful = self.deadline is not None and wait.total >= self.deadline
+            more = ", if there is time" if doubtful else ""
+            lines.append(f"  {wait.after} → {wait.after + 1}  {'█' * solid}{'░' * light} {shown}{more}")
         if len(self.waits) > _MOST_LINES:
             lines.append(f"  … and {len(self.waits) - _MOST_LINES} more")
         return "\n".join(lines)
-
-
-def _range(policy: "RetryPolicy", attempt: int) -> tuple[float, float]:
-    least = policy.get_delay(attempt, previous=0.0, chance=lambda: 0.0)
-    most = policy.get_delay(attempt, previous=policy.max_delay, chance=lambda: 1.0)
-    return min(least, most), most

@@ -16,6 +16,9 @@ _RETRYABLE_STATUSES = frozenset(
 )
 
 
+_MOST_REDIRECTS = 20  # as browsers do; they spend no attempt, so something else has to end a circle
+
+
 class _TooLongError(urllib3.exceptions.ResponseError):
     """The server asks for a wait beyond the cap or the deadline."""
 
@@ -23,7 +26,10 @@ class _TooLongError(urllib3.exceptions.ResponseError):
 
 
 class PolicyRetry(urllib3.Retry):
-    """urllib3's `Retry` with a policy's waits; the server's Retry-After comes first, as it does there."""
+    """urllib3's `Retry` with a policy's waits; the server's Retry-After comes first, as it does there.
+
+    A redirect is no failure and spends no attempt: redirects have a limit of their own.
+    """
 
     policy: RetryPolicy
 
@@ -33,19 +39,27 @@ class PolicyRetry(urllib3.Retry):
         following.policy = self.policy
         return following
 
-    def increment(self, *args: Any, **kwargs: Any) -> "PolicyRetry":
+    def increment(
+        self,
+        method: str | None = None,
+        url: str | None = None,
+        response: Any = None,
+        error: Exception | None = None,
+        _pool: Any = None,
+        _stacktrace: Any = None,
+    ) -> "PolicyRetry":
         """Return the next state.
 
         Raises:
             MaxRetryError: If attempts are used up, or the answer asks for a longer wait than can be slept through;
                 the answer itself is then handed back.
         """
-        response = kwargs.get("response")
         if response is not None and self._too_long(response):
-            raise urllib3.exceptions.MaxRetryError(
-                kwargs["_pool"], str(args[1] if len(args) > 1 else kwargs.get("url")), _TooLongError(_TooLongError.text)
-            )
-        return super().increment(*args, **kwargs)
+            raise urllib3.exceptions.MaxRetryError(_pool, str(url), _TooLongError(_TooLongError.text))
+        paid = self
+        if response is not None and self.redirect is not None and response.get_redirect_location():
+            paid = self.new(total=self.total + 1) if type(self.total) is int else self  # urllib3 takes one away again
+        return super(PolicyRetry, paid).increment(method, url, response, error, _pool, _stacktrace)
 
     def _too_long(self, response: Any) -> bool:
         given = response.headers.get("Retry-After")
@@ -63,13 +77,16 @@ def as_urllib3_retry(policy: RetryPolicy, **settings: Any) -> PolicyRetry:
     """Return a policy as urllib3's `Retry`: attempts, waits, and the statuses that the classifier calls retryable.
 
     Methods are those that urllib3 calls idempotent. `retry_on`, deadline and overrides have no counterpart there.
+    Redirects spend no attempt; there may be 20 of them.
 
     Args:
         policy: Its attempts and waits are used.
-        settings: Further settings of urllib3's `Retry`.
+        settings: Further settings of urllib3's `Retry`, which come before ours: ``redirect=5`` is another limit, and
+            ``redirect=None`` counts redirects as attempts, as urllib3 does.
     """
     given = {
         "total": policy.max_attempts - 1,
+        "redirect": _MOST_REDIRECTS,
         "status_forcelist": _RETRYABLE_STATUSES,
         "respect_retry_after_header": True,
         "raise_on_status": False,

@@ -14,6 +14,10 @@ __all__ = [
     "GaveUp",
     "Recovered",
     "Retrying",
+    "TaskDeferred",
+    "TaskFailed",
+    "TaskRescued",
+    "TaskRetrying",
 ]
 
 
@@ -138,3 +142,75 @@ class BudgetExhausted(Event):
     """
 
     resource: str
+
+
+@dataclass(frozen=True)
+class TaskRetrying(Event):
+    """An attempt of a task failed, and another one is due later.
+
+    Attributes:
+        task: Its name.
+        task_id: Its number.
+        attempt: Failed attempts, this one included.
+        delay: Seconds until the next one is due.
+        failure: What happened.
+    """
+
+    task: str
+    task_id: int
+    attempt: int
+    delay: float
+    failure: Failure
+
+
+@dataclass(frozen=True)
+class TaskDeferred(Event):
+    """A task was put off without spending an attempt.
+
+    Attributes:
+        task: Its name.
+        task_id: Its number.
+        attempt: Failed attempts, this one included if it had counted.
+        delay: Seconds until it is due again.
+        failure: What happened.
+    """
+
+    task: str
+    task_id: int
+    attempt: int
+    delay: float
+    failure: Failure
+
+
+@dataclass(frozen=True)
+class TaskFailed(Event):
+    """A task ended as a dead letter.
+
+    Attributes:
+        task: Its name.
+        task_id: Its number.
+        attempt: Failed attempts, this one included.
+        reason: ``exhausted``, ``permanent``, ``undecodable``, ``expired`` or ``crash``.
+        failure: The last failure.
+    """
+
+    task: str
+    task_id: int
+    attempt: int
+    reason: str
+    failure: Failure
+
+
+@dataclass(frozen=True)
+class TaskRescued(Event):
+    """A task was taken from a worker that died.
+
+    Attributes:
+        task_id: Its number.
+        worker_id: The worker that is gone.
+        outcome: ``unspent`` (it had not begun), ``suspect`` (it had, and runs alone next) or ``dead`` (a dead letter).
+    """
+
+    task_id: int
+    worker_id: str
+    outcome: str

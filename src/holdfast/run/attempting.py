@@ -12,11 +12,12 @@ from holdfast.classify.libraries import FILES
 from holdfast.classify.peek import text_of
 from holdfast.decide.backoff import delay_before
 from holdfast.decide.retry_on import wants
+from holdfast.errors import BreakerOpenError
 from holdfast.failure import RETRYABLE, Category
 from holdfast.record.bus import has_subscribers, publish
 from holdfast.run import logs
 from holdfast.run.beneath import CLIENTS, notice
-from holdfast.run.report import MARKS, Report, attach, attempt_of, report_of, retried_beneath
+from holdfast.run.report import MARKS, Report, attach, attempt_of, report_of, retried_beneath, shared_by_calls
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -84,13 +85,13 @@ class Attempting:
         if counted is not None:
             counted.append((self.policy, self.name))
         delay, reason, failure = 0.0, "", None
-        if self._is_plain(error):  # the usual case of a policy by types: nothing has to be judged
-            policy = self.policy
+        policy = self.policy
+        if policy._plain and self._is_plain(error):  # noqa: SLF001  # kept for this place: nothing has to be judged
             delay = delay_before(self.number, policy.backoff, policy.base_delay, policy.max_delay)
         else:
             failure, reason = self._wanted(error)
             if not reason:
-                if failure is None and (self.policy.overrides or _may_carry_a_hint(error)):
+                if failure is None and (policy.overrides or _may_carry_a_hint(error)):
                     failure = _judged(error)
                 delay, reason = self._wait(failure)
         if reason:
@@ -99,7 +100,9 @@ class Attempting:
         self._told(error, failure, delay)
         if self.started is not None:
             self.last = error  # raised if there is no time left when the next attempt would begin
-        self.history.append((type(error).__name__, text_of(error)[:_TEXT_LIMIT], delay))
+        text = text_of(error)
+        kept = text if len(text) <= _TEXT_LIMIT else text[:_TEXT_LIMIT]
+        self.history.append((type(error).__name__, kept, delay))
         self.previous = delay
         self.number += 1
         return delay
@@ -107,17 +110,19 @@ class Attempting:
     def _is_plain(self, error: Exception) -> bool:
         """Tell whether another attempt follows by the type of the error and a fixed schedule alone."""
         policy = self.policy
-        return (
-            policy._plain  # noqa: SLF001  # kept by the policy for this place
-            and self.started is None
-            and self.resource is None
-            and isinstance(error, policy.retry_on)  # type: ignore[arg-type]  # types, by the check before
-            and self.number < policy.max_attempts
-            and not _may_carry_a_hint(error)
-            and error.__context__ is None
-            and report_of(error) is None
-            and not RETRIES_OFF.get()
-        )
+        try:
+            return (
+                self.started is None
+                and self.resource is None
+                and isinstance(error, policy.retry_on)  # type: ignore[arg-type]  # types, by the check before
+                and self.number < policy.max_attempts
+                and error.__context__ is None
+                and not _may_carry_a_hint(error)
+                and getattr(error, "__holdfast__", None) is None
+                and not RETRIES_OFF.get()
+            )
+        except Exception:  # noqa: BLE001  # an error of the user's may raise whatever it is asked
+            return False
 
     def _wait(self, failure: "Failure | None") -> tuple[float, str]:
         """Return how long to wait for the next attempt, and the reason not to, where there is one."""
@@ -178,8 +183,14 @@ class Attempting:
         self.number -= 1
         self.history.pop()
         assert error is not None  # noqa: S101  # for type checkers: kept wherever there is a time limit
-        self._given_up(error, None, "deadline", 0.0)
+        self._given_up(error, None, "deadline", 0.0, told=True)
         return error
+
+    def refused(self, error: Exception) -> None:
+        """Give up on an attempt that its resource turned away as it began, though it would have let one pass before."""
+        if self.began is None:
+            self.began = clock.monotonic()
+        self._given_up(error, None, "breaker" if isinstance(error, BreakerOpenError) else "exhausted", 0.0)
 
     def attempt_left(self) -> float | None:
         """Return the seconds left for this attempt: by its own timeout or the deadline, whichever is nearer."""
@@ -213,16 +224,24 @@ class Attempting:
         if module != "builtins" and module.partition(".")[0] in CLIENTS:
             notice(self.name, error)
         if logs.wants_retries():
-            failure = failure or classify(error)
-            logs.retrying(self.name, failure, self.number, self.policy.max_attempts, delay, error)
+            logs.retrying(self.name, failure, self.number, self._most(failure), delay, error)
         if has_subscribers():
             from holdfast.record.events import AttemptFailed, Retrying  # noqa: PLC0415  # only subscribers need them
 
-            failure = failure or classify(error)
-            publish(AttemptFailed(self.name, self.number, self.policy.max_attempts, failure))
-            publish(Retrying(self.name, self.number, self.policy.max_attempts, delay, failure))
+            failure = _with_texts(failure, error)
+            publish(AttemptFailed(self.name, self.number, self._most(failure), failure))
+            publish(Retrying(self.name, self.number, self._most(failure), delay, failure))
 
-    def _given_up(self, error: Exception, failure: "Failure | None", reason: str, delay: float) -> None:
+    def _most(self, failure: "Failure | None") -> int:
+        """Return the attempts that a failure of this category has in all."""
+        policy = self.policy
+        if failure is not None and policy.overrides:
+            policy = policy.for_category(failure.category)
+        return policy.max_attempts
+
+    def _given_up(
+        self, error: Exception, failure: "Failure | None", reason: str, delay: float, *, told: bool = False
+    ) -> None:
         elapsed = clock.monotonic() - (self.began or 0.0)
         kept_report = report_of(error) if reason == "nested" else None
         if kept_report is None or kept_report.serial <= self.serial:
@@ -230,22 +249,29 @@ class Attempting:
             attempts = tuple(attempt_of(number, *each) for number, each in enumerate(kept, 1))
             asked = delay if failure is None or failure.retry_after is None else failure.retry_after
             retry_at = clock.now() + asked if reason == "deferred" else None
-            attach(error, Report(attempts, elapsed, reason, retry_at, MARKS.next()))
+            tried = len(attempts) > 1 or reason in {"budget", "nested"}
+            within = shared_by_calls(error, self.serial) if tried else None
+            attach(error, Report(attempts, elapsed, reason, retry_at, MARKS.next(), within))
         if (self.number > 1 or reason in _WORTH_TELLING) and logs.wants_failures():
-            failure = failure or classify(error)
-            logs.gave_up(self.name, failure, self.number, self.policy.max_attempts, reason)
+            if failure is None and self.policy.overrides:
+                failure = _judged(error)
+            logs.gave_up(self.name, failure, self.number, self._most(failure), reason, error)
         if has_subscribers():
             from holdfast.record.events import AttemptFailed, GaveUp  # noqa: PLC0415  # only subscribers need them
 
-            failure = failure or classify(error)
-            publish(AttemptFailed(self.name, self.number, self.policy.max_attempts, failure))
+            failure = _with_texts(failure, error)
+            if not told:  # a wait that took too long comes after it was
+                publish(AttemptFailed(self.name, self.number, self._most(failure), failure))
             publish(GaveUp(self.name, self.number, elapsed, reason, failure))
 
 
 def _judged(error: Exception) -> "Failure":
-    """Return the failure, with its text only where somebody will hear of it."""
-    heard = logs.wants_retries() or has_subscribers()
-    return classify(error) if heard else default_classifier().weigh(error)
+    """Return the failure, with its texts only where somebody will get it whole; the log makes its own."""
+    return classify(error) if has_subscribers() else default_classifier().weigh(error)
+
+
+def _with_texts(failure: "Failure | None", error: Exception) -> "Failure":
+    return failure if failure is not None and failure.exception_name else classify(error)
 
 
 def left_for_attempt(policy: "RetryPolicy", started: float | None, attempt_began: float | None) -> float | None:

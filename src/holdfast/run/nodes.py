@@ -4,7 +4,7 @@ from functools import partial
 
 from holdfast.decide.policy import RetryPolicy
 from holdfast.errors import ConfigError
-from holdfast.run.retry import wrap
+from holdfast.run.retry import checked, wrap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ if TYPE_CHECKING:  # typing's overload is not loaded at run time
     @overload
     def node(function: Callable[P, R], /) -> Callable[P, R]: ...
     @overload
-    def node(
-        *, retry_policy: RetryPolicy | None = None, retries: int | None = None, retry_on: RetryOn = None
-    ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+    def node(*, retry_policy: RetryPolicy | None) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+    @overload
+    def node(*, retries: int | None = None, retry_on: RetryOn = None) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
     def node(function: Any = None, /, **settings: Any) -> Any:
         """Make a function a step of a pipeline."""
 
@@ -44,7 +44,7 @@ else:
             retry_on: With `retries`: what is retried.
 
         Raises:
-            ConfigError: If a policy and its short form are both given.
+            ConfigError: If a policy and its short form are both given, or the policy is none.
         """
         policy = _policy(retry_policy, retries, retry_on)
         if function is None:
@@ -57,7 +57,7 @@ def _policy(retry_policy: RetryPolicy | None, retries: int | None, retry_on: "Re
         if retries is not None or retry_on is not None:
             message = "give retry_policy, or retries and retry_on, not both"
             raise ConfigError(message)
-        return retry_policy
+        return checked(retry_policy)
     if retries is None:
         if retry_on is not None:
             message = "retry_on says what is retried, and retries how often; give retries too"

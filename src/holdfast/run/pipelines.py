@@ -11,6 +11,7 @@ from holdfast import clock
 from holdfast.errors import ConfigError
 from holdfast.run.attempting import FAILED_ATTEMPTS
 from holdfast.run.loops import name_of
+from holdfast.run.retry import is_coroutine_function
 from holdfast.run.types import check_fit, first_positional
 
 TYPE_CHECKING = False
@@ -83,10 +84,17 @@ class _Run:
         if odd:
             message = f"{odd[0]!r} is no step; give functions"
             raise ConfigError(message)
-        waiting = [] if awaits else [step for step in steps if inspect.iscoroutinefunction(step)]
-        if waiting:
-            message = f"{name_of(waiting[0])} is a coroutine function; run it with typed_async_pipeline"
-            raise ConfigError(message)
+        hooks: dict[str, Any] = {"on_error": on_error, "on_step": on_step}
+        hooks = {name: hook for name, hook in hooks.items() if hook is not None}
+        for name, hook in hooks.items():
+            if not callable(hook):
+                message = f"{name} is {hook!r}; give a function"
+                raise ConfigError(message)
+        if not awaits:
+            for name, function in [*(("", step) for step in steps), *((f"{name} ", hooks[name]) for name in hooks)]:
+                if inspect.iscoroutinefunction(function) or is_coroutine_function(function):
+                    message = f"{name}{name_of(function)} is a coroutine function; run it with typed_async_pipeline"
+                    raise ConfigError(message)
         check_fit(steps)
         self.steps = steps
         self.on_error = on_error
@@ -124,21 +132,24 @@ class _Run:
         chosen = {name: given for name, given in self.params.items() if takes_all or name in named}
         return ((value,) if takes_value else ()), chosen
 
-    def done(self, number: int, value: object, started: float, failed: "list[Any]", outcome: str) -> None:
-        """Note that a step has ended, and tell the hook."""
+    def done(self, number: int, started: float, failed: "list[Any]", outcome: str) -> None:
+        """Note that a step has ended."""
         name = name_of(self.steps[number])
         if self.trace is not None:
             own = (getattr(self.steps[number], "__holdfast_policy__", None), name)
             attempts = max(1, sum(each == own for each in failed) + (outcome == "ok"))
             self.trace.steps.append(StepTrace(name, attempts, clock.monotonic() - started, outcome))
-        if self.on_step is not None and outcome != "failed":
-            try:
-                self.on_step(name, value)
-            except Exception:
-                import logging  # noqa: PLC0415  # only a broken hook needs it
 
-                with contextlib.suppress(Exception):  # a handler that raises must not fail the step either
-                    logging.getLogger("holdfast").exception("on_step failed after %s", name)
+    @contextlib.contextmanager
+    def telling(self, number: int) -> "Iterator[None]":
+        """Log what the hook raises; it fails nothing."""
+        try:
+            yield
+        except Exception:
+            import logging  # noqa: PLC0415  # only a broken hook needs it
+
+            with contextlib.suppress(Exception):  # a handler that raises must not fail the step either
+                logging.getLogger("holdfast").exception("on_step failed after %s", name_of(self.steps[number]))
 
     @contextlib.contextmanager
     def counted(self) -> "Iterator[list[Any]]":
@@ -168,12 +179,14 @@ def typed_pipeline(
             the first step runs that they fit.
         on_error: Called as ``on_error(error, step_name)`` when a step has failed for good. What it returns goes to the
             next step, None included; a bare ``raise`` in it raises the step's error again.
-        on_step: Called as ``on_step(step_name, value)`` after each step; what it raises is logged and fails nothing.
+        on_step: Called as ``on_step(step_name, value)`` after each step that gave a value; what it raises is logged
+            and fails nothing.
         params: Values for the steps' parameters of these names.
         trace: Filled with how each step went.
 
     Raises:
-        ConfigError: If there are no steps, or two that follow each other do not fit.
+        ConfigError: If there are no steps, two that follow each other do not fit, a parameter has no taker, or a step
+            or hook gives a coroutine, which nobody would await here.
     """
     run = _Run(steps, on_error, on_step, params, trace)
     value: Any = None
@@ -191,7 +204,11 @@ def typed_pipeline(
                 value = run.on_error(error, name_of(step))
                 outcome = "fallback"
         finally:
-            run.done(number, value, started, failed, outcome)
+            run.done(number, started, failed, outcome)
+        _plain(value, name_of(step) if outcome == "ok" else f"on_error {name_of(run.on_error)}")
+        if run.on_step is not None:
+            with run.telling(number):
+                _plain(run.on_step(name_of(step), value), f"on_step {name_of(run.on_step)}")
     return value
 
 
@@ -202,7 +219,11 @@ async def typed_async_pipeline(
     params: "Mapping[str, Any] | None" = None,
     trace: Trace | None = None,
 ) -> "Any":
-    """Run steps in a row, awaiting those that are coroutine functions; see `typed_pipeline`. So may be `on_error`."""
+    """Run steps in a row and return what the last one returns; see `typed_pipeline`.
+
+    Steps, `on_error` and `on_step` may be coroutine functions, plain ones, or objects with either kind of ``__call__``;
+    what they give is awaited where it can be.
+    """
     run = _Run(steps, on_error, on_step, params, trace, awaits=True)
     value: Any = None
     for number, step in enumerate(steps):
@@ -219,8 +240,19 @@ async def typed_async_pipeline(
                 value = await _awaited(run.on_error(error, name_of(step)))
                 outcome = "fallback"
         finally:
-            run.done(number, value, started, failed, outcome)
+            run.done(number, started, failed, outcome)
+        if run.on_step is not None:
+            with run.telling(number):
+                await _awaited(run.on_step(name_of(step), value))
     return value
+
+
+def _plain(value: object, name: str) -> None:
+    """Refuse a coroutine, which nobody would await."""
+    if inspect.iscoroutine(value):
+        value.close()
+        message = f"{name} returned a coroutine, which nobody here awaits; run it with typed_async_pipeline"
+        raise ConfigError(message)
 
 
 async def _awaited(value: "Any") -> "Any":

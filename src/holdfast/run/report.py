@@ -3,12 +3,19 @@
 from itertools import count
 
 from holdfast.classify import default_classifier
+from holdfast.run.stack import frames_of_call
 from holdfast.values import Frozen
 
-__all__ = ["MARKS", "Attempt", "Report", "attach", "report_of", "retried_beneath"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+
+__all__ = ["MARKS", "Attempt", "Report", "attach", "attempt_of", "report_of", "retried_beneath", "shared_by_calls"]
 
 _NOTE = "holdfast: "
 _MOST_CAUSES = 16  # a chain of causes may be a ring
+_MOST_FRAMES = 1000
+_TRIED_BENEATH = frozenset({"budget", "nested"})  # even after one attempt
 
 
 class Attempt(Frozen):
@@ -51,12 +58,21 @@ class Report(Frozen):
     reason: str
     retry_at: float | None
     serial: int
+    _within: frozenset[int] | None  # of an error that several calls raise: the frames in which this one gave up
 
-    def __init__(
-        self, attempts: tuple[Attempt, ...], elapsed: float, reason: str, retry_at: float | None, serial: int
+    def __init__(  # the fields above
+        self,
+        attempts: tuple[Attempt, ...],
+        elapsed: float,
+        reason: str,
+        retry_at: float | None,
+        serial: int,
+        _within: frozenset[int] | None = None,
     ) -> None:
         """Keep the fields."""
         self.__dict__.update(attempts=attempts, elapsed=elapsed, reason=reason, retry_at=retry_at, serial=serial)
+        if _within is not None:
+            self.__dict__["_within"] = _within
 
 
 class _Marks:
@@ -98,12 +114,59 @@ def retried_beneath(error: BaseException, serial: int) -> bool:
         if link is None:
             continue
         report = report_of(link)
-        if report is not None and report.serial > serial:
-            return len(report.attempts) > 1 or report.reason in {"budget", "nested"}
+        if report is not None and report.serial > serial and not _is_of_another_call(report):
+            return len(report.attempts) > 1 or report.reason in _TRIED_BENEATH
         waiting += [link.__cause__, link.__context__]
         if isinstance(link, BaseExceptionGroup):
             waiting += link.exceptions[:_MOST_CAUSES]
     return False
+
+
+def _is_of_another_call(report: Report) -> bool:
+    """Tell whether a report on an error that several calls raise was left by one that did not run within ours.
+
+    Frames are told by their numbers: ours has been there since before the report was made, so no other had its number.
+    """
+    within: frozenset[int] | None = report.__dict__.get("_within")
+    return within is not None and id(frames_of_call()[-1]) not in within
+
+
+def shared_by_calls(error: BaseException, serial: int) -> frozenset[int] | None:
+    """Return the frames that the call giving up runs in, where its error is one object raised time and again.
+
+    Such an error, made once and kept, is raised by calls that have nothing to do with each other, and what one leaves
+    on it says nothing to the next. Every other error belongs to the one call that it came out of.
+
+    Args:
+        error: The error of the last attempt.
+        serial: Number of the newest report when the call began.
+    """
+    frames = frames_of_call()
+    report = report_of(error)
+    if not (report is not None and report.serial <= serial) and not _was_raised_before(error, frames):
+        return None
+    found: set[int] = set()
+    frame = frames[-1].f_back
+    while frame is not None and len(found) < _MOST_FRAMES:
+        found.add(id(frame))
+        frame = frame.f_back
+    return frozenset(found)
+
+
+def _was_raised_before(error: BaseException, frames: "list[FrameType]") -> bool:
+    """Tell whether the traceback leads through a call twice: it grows when the same object is raised again."""
+    link = error.__traceback__
+    if link is None:
+        return False
+    if link.tb_frame not in frames:  # another thread has raised it in the meantime
+        return True
+    for _ in range(_MOST_FRAMES):
+        link = link.tb_next
+        if link is None:
+            return False
+        if link.tb_frame in frames:
+            return True
+    return True
 
 
 def attach(error: BaseException, report: Report) -> None:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from typing import Self, TypeVar
 
     T = TypeVar("T")
+    _Entry = tuple["Resource", int, float]
+    """A resource entered by hand: the permit, and when."""
 
 __all__ = ["Resource", "resource"]
 
@@ -59,6 +61,7 @@ class Resource:
         self.budget = budget
         self.max_concurrency = max_concurrency
         self.running = 0
+        self._entries: dict[int, _Entry] = {}
         self._lock = allocate_lock()
 
     @property
@@ -190,13 +193,18 @@ class Resource:
 
     def __enter__(self) -> "Self":
         """Ask for a call."""
-        permit = self.enter()
-        _entered.set((*_entered.get(), (self, permit, clock.monotonic())))
+        entry = (self, self.enter(), clock.monotonic())
+        self._entries[id(entry)] = entry
+        still_in = (each for each in _entered.get() if id(each) in each[0]._entries)  # noqa: SLF001  # of this class
+        _entered.set((*still_in, entry))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
         """Tell how it went; what is no Exception is neither success nor failure."""
-        permit, started = _left(self)
+        entry = self._left()
+        if entry is None:  # it was left before
+            return
+        _, permit, started = entry
         if error is None:
             self.succeeded(permit, clock.monotonic() - started)
         elif isinstance(error, Exception):
@@ -204,19 +212,21 @@ class Resource:
         else:
             self.withdrawn(permit)
 
+    def _left(self) -> "_Entry | None":
+        """Take out the innermost entry of this context, else the last of another, which has left it to this one."""
+        entries = _entered.get()
+        for entry in reversed(entries):
+            if entry[0] is self and self._entries.pop(id(entry), None) is not None:
+                _entered.set(tuple(each for each in entries if each is not entry))
+                return entry
+        try:
+            return self._entries.popitem()[1]
+        except KeyError:
+            return None
 
-_entered: "ContextVar[tuple[tuple[Resource, int, float], ...]]" = ContextVar("holdfast_entered", default=())
+
+_entered: "ContextVar[tuple[_Entry, ...]]" = ContextVar("holdfast_entered", default=())
 """The resources entered by hand, innermost last: one resource serves many threads and tasks at once."""
-
-
-def _left(guard: Resource) -> tuple[int, float]:
-    """Return the permit and the time of the innermost entry of a resource, and forget it."""
-    entries = _entered.get()
-    for place in range(len(entries) - 1, -1, -1):
-        if entries[place][0] is guard:
-            _entered.set(entries[:place] + entries[place + 1 :])
-            return entries[place][1], entries[place][2]
-    return 0, clock.monotonic()  # entered in another context; its breaker learns nothing from it
 
 
 def _publish_transition(name: str, state: str, reason: str, seconds: float) -> None:

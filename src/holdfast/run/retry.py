@@ -1,24 +1,36 @@
 """The forms of retry: a decorator, a call, a block, and what switches them off."""
 
+from contextvars import ContextVar
 from functools import partial
 
 from holdfast.decide.policy import DEFAULT_POLICY, RetryPolicy
 from holdfast.errors import ConfigError
 from holdfast.run.attempting import RETRIES_OFF, Attempting, left_for_attempt
-from holdfast.run.loops import attempting_frame, name_of, wrapped_async, wrapped_sync
+from holdfast.run.loops import name_of, wrapped_async, wrapped_sync
+from holdfast.run.stack import attempting_locals
 from holdfast.values import Frozen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, ParamSpec, TypeVar, overload
+    from typing import Any, ParamSpec, TypeVar, Unpack, overload
 
-    from holdfast.decide.retry_on import RetryOn
+    from holdfast.decide.settings import PolicySettings
 
     P = ParamSpec("P")
     R = TypeVar("R")
 
-__all__ = ["CurrentAttempt", "call", "current_attempt", "no_retries", "retry", "with_policy", "wrap"]
+__all__ = [
+    "CurrentAttempt",
+    "call",
+    "checked",
+    "current_attempt",
+    "is_coroutine_function",
+    "no_retries",
+    "retry",
+    "with_policy",
+    "wrap",
+]
 
 _SETTINGS = {*RetryPolicy._fields, "max_retries"}  # the names of its fields are its settings
 # Flags of code objects, as `inspect` names them; importing it would double the cost of importing Holdfast.
@@ -26,17 +38,23 @@ _GENERATOR, _COROUTINE, _ITERABLE_COROUTINE, _ASYNC_GENERATOR = 0x20, 0x80, 0x10
 
 
 if TYPE_CHECKING:  # typing's overload is not loaded at run time
+    Fallback = Callable[[Exception], Any]
 
     @overload
-    def retry(function: Callable[P, R], /) -> Callable[P, R]: ...
+    def retry(
+        function: Callable[P, R], /, *, policy: RetryPolicy | None, fallback: Fallback | None = None
+    ) -> Callable[P, R]: ...
     @overload
     def retry(
-        *,
-        policy: RetryPolicy | None = None,
-        fallback: Callable[[Exception], Any] | None = None,
-        max_attempts: int | None = None,
-        retry_on: RetryOn = None,
-        **settings: Any,
+        function: Callable[P, R], /, *, fallback: Fallback | None = None, **settings: Unpack[PolicySettings]
+    ) -> Callable[P, R]: ...
+    @overload
+    def retry(
+        *, policy: RetryPolicy | None, fallback: Fallback | None = None
+    ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+    @overload
+    def retry(
+        *, fallback: Fallback | None = None, **settings: Unpack[PolicySettings]
     ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
     def retry(function: Any = None, /, **settings: Any) -> Any:
         """Call a function again while the policy says so."""
@@ -71,11 +89,13 @@ def call(function: "Callable[..., R]", /, *args: "Any", policy: RetryPolicy | No
         policy: What decides; by default ``RetryPolicy()``, which retries every Exception but a `PermanentError`.
         kwargs: Its keyword arguments.
     """
-    result: R = wrap(function, RetryPolicy() if policy is None else policy, None)(*args, **kwargs)
+    result: R = wrap(function, RetryPolicy() if policy is None else checked(policy), None)(*args, **kwargs)
     return result
 
 
-def with_policy(function: "Callable[P, R]", policy: RetryPolicy | None = None, /, **changes: "Any") -> "Callable[P, R]":
+def with_policy(
+    function: "Callable[P, R]", policy: RetryPolicy | None = None, /, **changes: "Unpack[PolicySettings]"
+) -> "Callable[P, R]":
     """Return a decorated function with another policy: ``hf.with_policy(fetch, max_attempts=2)(url)``.
 
     Args:
@@ -84,7 +104,7 @@ def with_policy(function: "Callable[P, R]", policy: RetryPolicy | None = None, /
         changes: Settings that differ from the policy it has.
 
     Raises:
-        ConfigError: If the function is not decorated.
+        ConfigError: If the function is not decorated, or the policy is none.
     """
     inner: Any = getattr(function, "__wrapped__", None)
     own: RetryPolicy | None = getattr(function, "__holdfast_policy__", None)
@@ -92,20 +112,32 @@ def with_policy(function: "Callable[P, R]", policy: RetryPolicy | None = None, /
         message = f"{name_of(function)} is not decorated with a policy"
         raise ConfigError(message)
     bound = getattr(function, "__self__", None)
-    again = wrap(inner, (policy or own).replace(**changes), getattr(function, "__holdfast_fallback__", None))
+    chosen = own if policy is None else checked(policy)
+    again = wrap(inner, chosen.replace(**changes), getattr(function, "__holdfast_fallback__", None))
     return again if bound is None else again.__get__(bound)
 
 
+_blocks: "ContextVar[int]" = ContextVar("holdfast_no_retries", default=0)
+"""How many blocks of `no_retries` this thread or task is in; an instance keeps nothing, and so serves many at once."""
+
+
 class no_retries:  # noqa: N801  # a context manager is named like a function
-    """Within the block nothing is retried: ``with hf.no_retries(): …`` makes every call once."""
+    """Within the block nothing is retried: ``with hf.no_retries(): …`` makes every call once.
+
+    It counts for the thread or task that entered it, and for the tasks begun inside. One instance may be used again,
+    inside itself, and by several threads and tasks at once.
+    """
 
     def __enter__(self) -> None:
         """Switch retries off."""
-        self._token = RETRIES_OFF.set(True)
+        _blocks.set(_blocks.get() + 1)
+        RETRIES_OFF.set(True)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
-        """Put things back as they were."""
-        RETRIES_OFF.reset(self._token)
+        """Put things back as they were: off inside an outer block, else on."""
+        left = max(0, _blocks.get() - 1)  # a block that was entered in another context is not counted in this one
+        _blocks.set(left)
+        RETRIES_OFF.set(left > 0)
 
 
 class CurrentAttempt(Frozen):
@@ -128,10 +160,9 @@ class CurrentAttempt(Frozen):
 
 def current_attempt() -> CurrentAttempt | None:
     """Return the attempt that the calling code runs in, or None where it is not retried."""
-    frame = attempting_frame()
-    if frame is None:
+    known = attempting_locals()
+    if known is None:
         return None
-    known = frame.f_locals
     state = known.get("state")
     if isinstance(state, Attempting):
         return CurrentAttempt(state.number, state.policy.max_attempts, state.attempt_left())
@@ -148,7 +179,8 @@ def _chosen(policy: RetryPolicy | None, settings: "dict[str, Any]") -> RetryPoli
         raise ConfigError(message)
     if policy is None:
         if "overrides" in settings:  # those of the default stay for categories that are not named
-            settings["overrides"] = {**DEFAULT_POLICY.overrides, **(settings["overrides"] or {})}
+            given = RetryPolicy(overrides=settings["overrides"])  # checks them
+            settings["overrides"] = {**_given_overrides(DEFAULT_POLICY), **_given_overrides(given)}
         if settings.get("retry_on", ...) is None:
             del settings["retry_on"]
         if settings.get("max_attempts", ...) is None:
@@ -158,6 +190,12 @@ def _chosen(policy: RetryPolicy | None, settings: "dict[str, Any]") -> RetryPoli
         message = "give a policy or its settings, not both"
         raise ConfigError(message)
     return checked(policy)
+
+
+def _given_overrides(policy: RetryPolicy) -> "dict[Any, Any]":
+    """Return the overrides as they were given: those that are settings follow a change of the policy."""
+    given: dict[Any, Any] = policy.__dict__["_overrides"]
+    return given
 
 
 def checked(policy: object) -> RetryPolicy:
@@ -195,6 +233,11 @@ def wrap(
     wrapper.__holdfast_policy__ = policy  # type: ignore[attr-defined]  # with_policy reads it
     wrapper.__holdfast_fallback__ = fallback  # type: ignore[attr-defined]  # and this
     return wrapper
+
+
+def is_coroutine_function(function: "Callable[..., Any]") -> bool:
+    """Tell whether calling something gives a coroutine, be it a function, a partial or an object with ``__call__``."""
+    return bool(_flags(function) & _COROUTINE)
 
 
 def _flags(function: "Any") -> int:

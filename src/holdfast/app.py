@@ -1,0 +1,242 @@
+"""The app: where a program's tasks, its store and its settings come together."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from datetime import UTC, timedelta, tzinfo
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+from urllib.parse import urlsplit
+
+from holdfast.decide.policy import RetryPolicy
+from holdfast.decide.presets import preset
+from holdfast.errors import ConfigError
+from holdfast.ports.store import Store
+from holdfast.queue.dead_letters import DeadLetterBox
+from holdfast.queue.definition import TaskDefinition, seconds
+from holdfast.queue.overview import TaskBook
+from holdfast.queue.payload import PAYLOAD_LIMIT
+from holdfast.queue.periodic import Recurrence, Schedule, recurrence
+from holdfast.queue.worker import Worker, WorkerSettings
+
+__all__ = ["App"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+DEFAULT_QUEUE = "default"
+
+
+class App:
+    """Tasks that survive everything, in a SQLite file or in PostgreSQL.
+
+    Args:
+        url: ``sqlite:///relative.db``, ``sqlite:////absolute.db``, ``postgresql://…`` or ``memory://``; or a store.
+        lease: Seconds that a worker may be silent before its tasks are given to others.
+        heartbeat: Seconds between two signs of life; a quarter of the lease by default.
+        crash_limit: Workers that a task may take down, running alone, before it is a dead letter.
+        grace: Seconds that running tasks have to end when a worker stops.
+        policy: For tasks that bring none of their own; by default the preset ``worker``.
+        payload_limit: Bytes that the arguments of a task may take.
+        keep_done: Seconds for which finished tasks are kept; None for ever.
+        keep_dead: Seconds for which dead letters are kept; None, the default, for ever.
+        spool: Folder for outcomes that could not be stored when a worker had to end.
+    """
+
+    def __init__(  # noqa: PLR0913  # its settings
+        self,
+        url: "str | Store" = "sqlite:///holdfast.db",
+        *,
+        lease: float = 20.0,
+        heartbeat: float | None = None,
+        crash_limit: int = 3,
+        grace: float = 30.0,
+        policy: RetryPolicy | None = None,
+        payload_limit: int = PAYLOAD_LIMIT,
+        keep_done: float | timedelta | None = timedelta(days=7),
+        keep_dead: float | timedelta | None = None,
+        spool: str | Path | None = None,
+    ) -> None:
+        """Check the settings; nothing is opened yet."""
+        self.store, where = _store(url) if isinstance(url, str) else (url, None)
+        lease = _required("lease", lease, 0.1)
+        beat = _required("heartbeat", lease / 4 if heartbeat is None else heartbeat, 0.01)
+        if beat * 2 > lease:
+            message = f"heartbeat is {beat:g} s and lease {lease:g} s; a lease has to outlive two heartbeats"
+            raise ConfigError(message)
+        limit: object = crash_limit
+        if not isinstance(limit, int) or limit < 1:
+            message = f"crash_limit is {crash_limit!r}; give a whole number, 1 or more"
+            raise ConfigError(message)
+        self.policy = policy or preset("worker")
+        self.payload_limit = payload_limit
+        self.tasks_by_name: dict[str, TaskDefinition[Any, Any]] = {}
+        self.schedule = Schedule()
+        self.settings = WorkerSettings(
+            spool=Path(spool) if spool is not None else _spool(url, where),
+            lease=lease,
+            heartbeat=beat,
+            crash_limit=crash_limit,
+            grace=_required("grace", grace, 0.0),
+            keep_done=seconds("keep_done", keep_done),
+            keep_dead=seconds("keep_dead", keep_dead),
+        )
+        self.dead_letters = DeadLetterBox(self.store)
+        self.tasks = TaskBook(self.store)
+
+    if TYPE_CHECKING:  # two forms: bare, and with settings
+
+        @overload
+        def task(self, function: Callable[P, R], /) -> TaskDefinition[P, R]: ...
+        @overload
+        def task(
+            self,
+            *,
+            name: str | None = None,
+            policy: RetryPolicy | None = None,
+            queue: str = DEFAULT_QUEUE,
+            priority: int = 5,
+            timeout: float | timedelta | None = None,
+            resource: str | None = None,
+            expires: float | timedelta | None = None,
+            keep_result: float | timedelta | None = None,
+        ) -> Callable[[Callable[P, R]], TaskDefinition[P, R]]: ...
+
+    def task(self, function: Any = None, /, **settings: Any) -> Any:  # type: ignore[misc]  # the forms above
+        """Make a function a task: ``@app.task``, or with settings ``@app.task(policy=…, queue="mail")``.
+
+        Args:
+            function: The function or coroutine function, when used without brackets.
+            settings: ``name`` (by default the function's), ``policy``, ``queue``, ``priority`` (0 goes first, 9 last),
+                ``timeout``, ``resource``, ``expires`` and ``keep_result``; `TaskDefinition` describes them.
+
+        Raises:
+            ConfigError: If a setting cannot be used, or another task has the name.
+        """
+        unknown = settings.keys() - _TASK_SETTINGS
+        if unknown:
+            message = f"{min(unknown)!r} is no setting of a task; choose from: {', '.join(sorted(_TASK_SETTINGS))}"
+            raise ConfigError(message)
+        if function is None:
+            return lambda later: self._define(later, settings)
+        return self._define(function, settings)
+
+    def periodic(
+        self,
+        *,
+        every: float | timedelta | None = None,
+        cron: str | None = None,
+        zone: tzinfo = UTC,
+        **settings: Any,
+    ) -> Callable[[Callable[P, R]], TaskDefinition[P, R]]:
+        """Make a function a task that is enqueued again and again, once across all workers.
+
+        After a pause, what was missed is made up for once.
+
+        Args:
+            every: Seconds between two runs.
+            cron: Five fields, such as ``*/15 * * * *``; needs the extra ``cron``.
+            zone: Time zone of a cron expression.
+            settings: As for `task`.
+        """
+        following = recurrence(every, cron, zone)
+
+        def decorate(function: Callable[P, R]) -> TaskDefinition[P, R]:
+            definition = self._define(function, settings)
+            self.schedule.add(Recurrence(definition, following))
+            return definition
+
+        return decorate
+
+    def worker(self, queues: Sequence[str] | None = None, *, concurrency: int = 10, name: str | None = None) -> Worker:
+        """Return a worker; its `run` works until it is told to stop, its `drain` until nothing is due.
+
+        Args:
+            queues: Where it looks; by default in all queues that the app's tasks name.
+            concurrency: How many tasks run at once.
+            name: For people.
+        """
+        if isinstance(queues, str):
+            queues = [queues]
+        known = dict.fromkeys([DEFAULT_QUEUE, *(each.queue for each in self.tasks_by_name.values())])
+        return Worker(
+            self.store, self.tasks_by_name, queues or list(known), concurrency, self.settings, self.schedule, name
+        )
+
+    def create_schema(self) -> int:
+        """Create the tables, or bring them up to date; return their version. A SQLite file does it by itself."""
+        return self.store.create_schema()
+
+    def close(self) -> None:
+        """Give the store's connections back."""
+        self.store.close()
+
+    def _define(self, function: Callable[P, R], settings: dict[str, Any]) -> TaskDefinition[P, R]:
+        thing: object = function
+        if not callable(thing) or isinstance(thing, type | TaskDefinition):
+            message = f"{function!r} cannot be a task; decorate a function or a coroutine function"
+            raise ConfigError(message)
+        policy = settings.get("policy") or self.policy
+        if not isinstance(policy, RetryPolicy):
+            message = f"policy is {policy!r}; give a RetryPolicy, or a preset such as hf.preset('etl')"
+            raise ConfigError(message)
+        definition = TaskDefinition(
+            self,
+            function,
+            name=settings.get("name") or function.__name__,
+            policy=policy,
+            queue=settings.get("queue", DEFAULT_QUEUE),
+            priority=settings.get("priority", 5),
+            timeout=settings.get("timeout"),
+            resource=settings.get("resource"),
+            expires=settings.get("expires"),
+            keep_result=settings.get("keep_result"),
+            payload_limit=self.payload_limit,
+        )
+        if definition.name in self.tasks_by_name:
+            message = f"there is a task {definition.name!r} already; give one of them another name=…"
+            raise ConfigError(message)
+        self.tasks_by_name[definition.name] = definition
+        return definition
+
+
+_TASK_SETTINGS = {"name", "policy", "queue", "priority", "timeout", "resource", "expires", "keep_result"}
+
+
+def _required(name: str, value: object, least: float) -> float:
+    """Return a span of time that has to be given."""
+    checked = seconds(name, value, least=least)
+    if checked is None:
+        message = f"{name} is None; give seconds, {least:g} or more"
+        raise ConfigError(message)
+    return checked
+
+
+def _store(url: str) -> tuple[Store, Path | None]:
+    """Return the store of a URL, and its file if it is one."""
+    parts = urlsplit(url)
+    if parts.scheme == "sqlite":
+        from holdfast.stores.sqlite.store import SqliteStore  # noqa: PLC0415  # the store that is asked for
+
+        name = parts.path.removeprefix("/")
+        if parts.netloc or not name:
+            message = f"{url!r} names no file; give sqlite:///relative.db or sqlite:////absolute.db"
+            raise ConfigError(message)
+        path = Path(name).absolute()
+        return SqliteStore(path), path
+    if parts.scheme in {"postgresql", "postgres"}:
+        from holdfast.stores.postgres.store import PostgresStore  # noqa: PLC0415  # the store that is asked for
+
+        return PostgresStore(url), None
+    if parts.scheme == "memory":
+        from holdfast.stores.memory.store import MemoryStore  # noqa: PLC0415  # the store that is asked for
+
+        return MemoryStore(), None
+    message = f"the URL's scheme is {parts.scheme!r}; choose sqlite:///file.db, postgresql://… or memory://"
+    raise ConfigError(message)
+
+
+def _spool(url: object, file: Path | None) -> Path:
+    """Return the folder for outcomes that could not be stored: beside a file, else in the user's home."""
+    if file is not None:
+        return file.with_name(f"{file.name}-spool")
+    digest = hashlib.sha256(str(url).encode()).hexdigest()[:16]
+    return Path.home() / ".holdfast" / "spool" / digest

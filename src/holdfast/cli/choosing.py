@@ -1,0 +1,120 @@
+"""Which store a command looks at: ``--app``, ``--url``, the environment, the file, or the file that is there."""
+
+import functools
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from urllib.parse import urlsplit
+
+import click
+
+if TYPE_CHECKING:
+    from holdfast.app import App
+
+__all__ = ["DEFAULT_FILE", "URL_VARIABLE", "chosen_app", "store_shown", "with_app"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+URL_VARIABLE = "HOLDFAST_URL"
+DEFAULT_FILE = "holdfast.db"
+
+
+def with_app(*, may_create: bool = False) -> "Callable[[Callable[Concatenate[App, P], R]], Callable[..., R]]":
+    """Give a command the options ``--app`` and ``--url``, and the app that they lead to as its first argument.
+
+    Args:
+        may_create: Whether the file of a SQLite URL may come into being; a mistyped name should not make one.
+    """
+
+    def decorate(command: "Callable[Concatenate[App, P], R]") -> Callable[..., R]:
+        @click.option(
+            "--app", "reference", metavar="MODULE:APP", help="The app whose store is meant, such as jobs:app."
+        )
+        @click.option(
+            "--url",
+            metavar="URL",
+            help=f"The store, such as sqlite:///holdfast.db. Default: ${URL_VARIABLE}, then url under [app] in "
+            f"holdfast.toml, then {DEFAULT_FILE} if that file is there.",
+        )
+        @functools.wraps(command)
+        def run(*args: Any, reference: str | None, url: str | None, **kwargs: Any) -> R:
+            app = chosen_app(reference, url, may_create=may_create)
+            try:
+                return command(app, *args, **kwargs)
+            finally:
+                app.close()
+
+        return run
+
+    return decorate
+
+
+def chosen_app(reference: str | None, url: str | None, *, may_create: bool = False) -> "App":
+    """Return the app that is meant; the settings of holdfast.toml are in use from here on.
+
+    Args:
+        reference: ``MODULE:APP``, if it was given.
+        url: Of the store, if it was given.
+        may_create: Whether a SQLite file may come into being.
+
+    Raises:
+        ConfigError: If nothing says which store is meant, or it cannot be.
+    """
+    from holdfast.config import configure  # noqa: PLC0415  # not for --help
+
+    if reference is not None and url is not None:
+        message = "give --app or --url, not both"
+        raise click.UsageError(message)
+    config = configure()
+    if reference is not None:
+        from holdfast.cli.loading import load_app  # noqa: PLC0415  # not for --help
+
+        return load_app(reference)
+    from holdfast.app import App  # noqa: PLC0415  # not for --help
+
+    chosen = _url(url, config.app.get("url"))
+    if not may_create:
+        _check_file(chosen)
+    return App(chosen)
+
+
+def _url(given: str | None, configured: str | None) -> str:
+    from holdfast.errors import ConfigError  # noqa: PLC0415  # not for --help
+
+    chosen = given or os.environ.get(URL_VARIABLE) or configured
+    if chosen:
+        return chosen
+    if Path(DEFAULT_FILE).is_file():
+        return f"sqlite:///{DEFAULT_FILE}"
+    message = (
+        f"nothing says which store is meant: give --app MODULE:APP or --url URL, set {URL_VARIABLE}, or put url under "
+        f"[app] in holdfast.toml (holdfast init writes one); there is no {DEFAULT_FILE} here either"
+    )
+    raise ConfigError(message)
+
+
+def _check_file(url: str) -> None:
+    from holdfast.errors import ConfigError  # noqa: PLC0415  # not for --help
+
+    parts = urlsplit(url)
+    name = parts.path.removeprefix("/")
+    if parts.scheme == "sqlite" and not parts.netloc and name and not Path(name).exists():
+        message = f"there is no file {name}; is the URL right? To create it: holdfast db init --url {url}"
+        raise ConfigError(message)
+
+
+def store_shown(app: "App") -> str:
+    """Return where an app's tasks are, for people: without a password."""
+    from holdfast.redact import redact  # noqa: PLC0415  # not for --help
+
+    database = getattr(app.store, "db", None)
+    path = getattr(database, "path", None)
+    if path is not None:
+        return f"sqlite:///{path}"
+    parameters = getattr(database, "_parameters", None)  # of libpq, the password among them
+    if isinstance(parameters, dict):
+        server = ":".join(str(parameters[key]) for key in ("host", "port") if parameters.get(key))
+        return redact(f"postgresql://{server}/{parameters.get('dbname', '')}")
+    return type(app.store).__name__.removesuffix("Store").lower()

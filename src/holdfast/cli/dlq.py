@@ -1,0 +1,175 @@
+"""``holdfast dlq``: look at dead letters; replaying and discarding them has a file of its own."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.cli.choosing import with_app
+from holdfast.cli.dlq_filters import with_filters
+from holdfast.cli.dlq_handling import discard, replay
+from holdfast.cli.moments import relative
+from holdfast.cli.numbers import LIMIT, NUMBER
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.table import Table
+
+    from holdfast.app import App
+    from holdfast.ports.rows import Group
+    from holdfast.queue.dead_letters import DeadLetterHistory
+
+__all__ = ["dlq", "groups_table"]
+
+
+@click.group()
+def dlq() -> None:
+    """Look at dead letters, replay or discard them.
+
+    A dead letter is a task that has ended without success. It is kept until it is replayed or discarded.
+
+    \b
+    Examples:
+      holdfast dlq groups
+      holdfast dlq replay --group 5d41402abc4b2a76
+    """  # noqa: D301  # click reads the control character, not a backslash
+
+
+@dlq.command("list")
+@with_filters
+@click.option("--limit", type=LIMIT, metavar="N", default=50, show_default=True, help="How many at most.")
+@click.option("--json", "as_json", is_flag=True, help="Print a list of JSON objects.")
+@with_app()
+def list_letters(app: "App", *, which: dict[str, Any], limit: int, as_json: bool) -> None:
+    """List dead letters, newest first.
+
+    \b
+    Examples:
+      holdfast dlq list --since 2h
+      holdfast dlq list --task scrape --category network --json
+    """  # noqa: D301  # click reads the control character, not a backslash
+    from holdfast.cli.showing import as_data, print_json, say, screen, table  # noqa: PLC0415  # not for --help
+
+    found = app.dead_letters.list(limit, **which)
+    if as_json:
+        print_json([as_data(letter) for letter in found])
+        return
+    if not found:
+        say("no dead letters")
+        return
+    columns = {"ID": None, "TASK": 16, "REASON": None, "CATEGORY": 14, "WHEN": None, "ERROR": None}
+    rows = (
+        (
+            letter.id,
+            letter.task_type,
+            letter.reason.value,
+            letter.error_category,
+            relative(letter.moved_to_dlq_at),
+            f"{letter.error_type}: {letter.error_message}",
+        )
+        for letter in found
+    )
+    screen().print(table(columns, rows))
+    if len(found) == limit:
+        say(f"{app.dead_letters.count(**which)} in all; --limit shows more", "dim")
+
+
+@dlq.command("show")
+@click.argument("number", type=NUMBER, metavar="ID")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@with_app()
+def show_letter(app: "App", number: int, *, as_json: bool) -> None:
+    """Show a dead letter, every failed attempt, and the traceback.
+
+    \b
+    Example:
+      holdfast dlq show 7
+    """  # noqa: D301  # click reads the control character, not a backslash
+    from holdfast.cli.showing import as_data, print_json  # noqa: PLC0415  # not for --help
+
+    history = app.dead_letters.show(number)
+    if as_json:
+        print_json({**as_data(history.letter), "attempts": [as_data(attempt) for attempt in history.attempts]})
+    else:
+        _show(history)
+
+
+def _show(history: "DeadLetterHistory") -> None:
+    from holdfast.cli.attempts import print_attempts, print_traceback  # noqa: PLC0415  # not for --help
+    from holdfast.cli.showing import facts, screen  # noqa: PLC0415  # not for --help
+    from holdfast.queue.masking import masked_parameters  # noqa: PLC0415  # not for --help
+
+    letter = history.letter
+    moved = letter.moved_to_dlq_at
+    rule = letter.failure.get("rule")
+    screen().print(
+        facts(
+            [
+                ("dead letter", f"{letter.id}, of task {letter.original_task_id} {letter.task_type}"),
+                ("reason", letter.reason.value),
+                ("error", f"{letter.error_type}: {letter.error_message}"),
+                ("category", f"{letter.error_category}{f' ({rule})' if rule else ''}"),
+                ("group", letter.fingerprint),
+                ("arguments", masked_parameters(letter.parameters)),
+                ("queue", f"{letter.queue}, priority {letter.priority}"),
+                ("unique key", letter.unique_key),
+                ("resource", letter.resource),
+                ("failed", f"{letter.retry_count} attempts"),
+                ("crashes", letter.crash_count or None),
+                ("replays", letter.replays or None),
+                ("worker", letter.worker_id),
+                ("created", letter.created_at.isoformat(timespec="seconds")),
+                ("moved", f"{moved.isoformat(timespec='seconds')} ({relative(moved)})"),
+            ]
+        )
+    )
+    print_attempts(history.attempts)
+    if letter.traceback and not any(attempt.traceback for attempt in history.attempts[-1:]):
+        print_traceback(letter.traceback)
+
+
+@dlq.command("groups")
+@with_filters
+@click.option("--limit", type=LIMIT, metavar="N", default=50, show_default=True, help="How many groups at most.")
+@click.option("--json", "as_json", is_flag=True, help="Print a list of JSON objects.")
+@with_app()
+def list_groups(app: "App", *, which: dict[str, Any], limit: int, as_json: bool) -> None:
+    """Group dead letters by cause, the largest group first.
+
+    \b
+    Examples:
+      holdfast dlq groups
+      holdfast dlq groups --since 1d --json
+    """  # noqa: D301  # click reads the control character, not a backslash
+    from holdfast.cli.showing import as_data, print_json, say, screen  # noqa: PLC0415  # not for --help
+
+    found = app.dead_letters.groups(limit, **which)
+    if as_json:
+        print_json([as_data(group) for group in found])
+    elif found:
+        screen().print(groups_table(found))
+    else:
+        say("no dead letters")
+
+
+def groups_table(found: "Sequence[Group]") -> "Table":
+    """Return the table of groups; the fingerprint is whole, to be pasted behind ``--group``."""
+    from holdfast.cli.showing import table  # noqa: PLC0415  # not for --help
+
+    columns = {"GROUP": None, "SIZE": None, "LAST": None, "TASK": 14, "CATEGORY": 12, "ERROR": None}
+    rows = (
+        (
+            group.fingerprint,
+            group.size,
+            relative(group.last_seen),
+            group.task_type,
+            group.error_category,
+            f"{group.error_type}: {group.error_message}",
+        )
+        for group in found
+    )
+    return table(columns, rows)
+
+
+dlq.add_command(replay)
+dlq.add_command(discard)

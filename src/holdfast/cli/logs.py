@@ -1,0 +1,86 @@
+"""Logs of a worker on standard error: for people at a terminal, in plain lines, or one JSON object per line."""
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Any
+
+from holdfast.redact import safe_text
+
+__all__ = ["LEVELS", "JsonLines", "PlainLines", "set_up_logs"]
+
+LEVELS = ("debug", "info", "warning", "error")
+_LONGEST = 65_536
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
+
+
+class PlainLines(logging.Formatter):
+    """``2026-11-15T10:00:00.000+00:00 WARNING holdfast.worker: …``, with nothing that a terminal would obey."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the lines of a record."""
+        return safe_text(f"{_time(record)} {record.levelname} {record.name}: {super().format(record)}", _LONGEST)
+
+
+class JsonLines(logging.Formatter):
+    """One object per line: ``time``, ``level``, ``logger``, ``message``, the record's extra keys, ``exception``."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of a record."""
+        data: dict[str, Any] = {
+            "time": _time(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        data.update((key, value) for key, value in vars(record).items() if key not in _STANDARD and key not in data)
+        if record.exc_info:
+            data["exception"] = self.formatException(record.exc_info)
+        return json.dumps(data, default=str)  # in ASCII: no terminal or log shipper chokes on it
+
+
+def _time(record: logging.LogRecord) -> str:
+    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+
+
+def set_up_logs(level: str, *, as_json: bool) -> None:
+    """Have all that is logged written to standard error.
+
+    Args:
+        level: One of `LEVELS`.
+        as_json: One JSON object per line.
+    """
+    handler: logging.Handler = logging.StreamHandler()
+    if as_json:
+        handler.setFormatter(JsonLines())
+    elif sys.stderr.isatty():
+        handler = _for_a_terminal()
+    else:
+        handler.setFormatter(PlainLines())
+    root = logging.getLogger()
+    root.addHandler(handler)
+    root.setLevel(level.upper())
+
+
+def _for_a_terminal() -> logging.Handler:
+    from rich.highlighter import NullHighlighter  # noqa: PLC0415  # only at a terminal
+    from rich.logging import RichHandler  # noqa: PLC0415  # only at a terminal
+
+    from holdfast.cli.showing import screen  # noqa: PLC0415  # it needs rich
+
+    class Safe(logging.Formatter):
+        """The message, with nothing in it that a terminal would obey."""
+
+        def format(self, record: logging.LogRecord) -> str:
+            return safe_text(super().format(record), _LONGEST)
+
+    handler = RichHandler(
+        console=screen(stderr=True),
+        show_path=False,
+        markup=False,
+        highlighter=NullHighlighter(),
+        log_time_format="%H:%M:%S",
+    )
+    handler.setFormatter(Safe())
+    return handler

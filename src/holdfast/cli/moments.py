@@ -1,0 +1,94 @@
+"""Times as people type and read them: ``2h`` ago, ``3d``, an ISO time; and back as ``5m ago``."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast import clock
+
+if TYPE_CHECKING:
+    _OfSeconds = click.ParamType[float]
+    _OfMoments = click.ParamType[datetime]
+else:
+    _OfSeconds = _OfMoments = click.ParamType  # not generic before click 8.4
+
+__all__ = ["MOMENT", "PAST", "SPAN", "relative"]
+
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
+_SPAN = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*([smhdw]?)", re.ASCII)
+_SHOWN = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
+_LONG_AGO = 100 * 366 * 86400.0
+
+
+def _now() -> datetime:
+    return datetime.fromtimestamp(clock.now(), UTC)
+
+
+def _seconds(text: str) -> float | None:
+    found = _SPAN.fullmatch(text.strip().lower())
+    if found is None:
+        return None
+    seconds = float(found[1]) * _UNITS[found[2] or "s"]
+    return seconds if seconds <= _LONG_AGO else None
+
+
+class _Span(_OfSeconds):
+    """Seconds, or a number with a unit."""
+
+    name = "span"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return seconds."""
+        seconds = _seconds(str(value))
+        if seconds is None:
+            self.fail(f"{value!r} is no span of time; write seconds, or 90s, 15m, 2h, 3d, 1w", param, ctx)
+        return seconds
+
+
+class _Moment(_OfMoments):
+    """An ISO time with its offset."""
+
+    name = "time"
+    _choices = "write it with its offset, such as 2026-11-15T10:00:00+00:00 or 2026-11-15T10:00Z"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        """Return an aware datetime."""
+        if isinstance(value, datetime):
+            return value
+        try:
+            moment = datetime.fromisoformat(str(value).strip())
+        except ValueError:
+            self.fail(f"{value!r} is no time; {self._choices}", param, ctx)
+        if moment.tzinfo is None:
+            self.fail(f"{value!r} is another moment in every time zone; {self._choices}", param, ctx)
+        return moment
+
+
+class _Past(_Moment):
+    """An ISO time with its offset, or how long ago."""
+
+    name = "time"
+    _choices = "write how long ago, such as 15m, 2h or 3d, or 2026-11-15T10:00:00+00:00"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        """Return an aware datetime."""
+        seconds = _seconds(str(value))
+        return super().convert(value, param, ctx) if seconds is None else _now() - timedelta(seconds=seconds)
+
+
+SPAN, MOMENT, PAST = _Span(), _Moment(), _Past()
+"""The types of options: seconds; a time; a time or how long ago."""
+
+
+def relative(moment: datetime | None) -> str:
+    """Return a time as seen from now: ``5m ago``, ``in 2h``, ``now``; a dash for none."""
+    if moment is None:
+        return "-"
+    seconds = (moment - _now()).total_seconds()
+    for unit, size in _SHOWN:
+        if abs(seconds) >= size:
+            text = f"{abs(seconds) / size:.0f}{unit}"
+            return f"in {text}" if seconds > 0 else f"{text} ago"
+    return "now"

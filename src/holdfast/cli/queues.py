@@ -1,0 +1,97 @@
+"""``holdfast queues``: list queues, pause and resume them."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from holdfast.cli.choosing import with_app
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.table import Table
+
+    from holdfast.app import App
+    from holdfast.ports.rows import QueueRow
+
+__all__ = ["queues", "queues_table"]
+
+
+@click.group()
+def queues() -> None:
+    """List queues, pause and resume them.
+
+    \b
+    Examples:
+      holdfast queues list
+      holdfast queues pause mail
+    """  # noqa: D301  # click reads the control character, not a backslash
+
+
+@queues.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print a list of JSON objects.")
+@with_app()
+def list_queues(app: "App", *, as_json: bool) -> None:
+    """List the queues that have tasks or are paused.
+
+    \b
+    Example:
+      holdfast queues list --json
+    """  # noqa: D301  # click reads the control character, not a backslash
+    from holdfast.cli.showing import as_data, print_json, say, screen  # noqa: PLC0415  # not for --help
+
+    found = app.tasks.queues()
+    if as_json:
+        print_json([as_data(queue) for queue in found])
+    elif found:
+        screen().print(queues_table(found))
+    else:
+        say("no queue has tasks, and none is paused")
+
+
+def queues_table(found: "Sequence[QueueRow]") -> "Table":
+    """Return the table of queues."""
+    from holdfast.cli.showing import table  # noqa: PLC0415  # not for --help
+
+    columns = {"QUEUE": 30, "READY": None, "SCHEDULED": None, "RUNNING": None, "PARKED": None, "STATE": None}
+    rows = (
+        (row.name, row.ready, row.scheduled, row.running, row.parked, "paused" if row.paused else "open")
+        for row in found
+    )
+    return table(columns, rows)
+
+
+@queues.command("pause")
+@click.argument("names", nargs=-1, required=True, metavar="QUEUE...")
+@with_app()
+def pause_queues(app: "App", names: tuple[str, ...]) -> None:
+    """Have nothing claimed from queues. What runs is left to run, and tasks can still be added.
+
+    \b
+    Example:
+      holdfast queues pause mail
+    """  # noqa: D301  # click reads the control character, not a backslash
+    from holdfast.cli.showing import say  # noqa: PLC0415  # not for --help
+
+    known = {row.name for row in app.tasks.queues()}
+    for name in names:
+        app.tasks.pause(name)
+        say(f"queue {name}: paused{'' if name in known else '; it has no tasks yet'}", "yellow")
+
+
+@queues.command("resume")
+@click.argument("names", nargs=-1, required=True, metavar="QUEUE...")
+@with_app()
+def resume_queues(app: "App", names: tuple[str, ...]) -> None:
+    """Have queues claimed from again.
+
+    \b
+    Example:
+      holdfast queues resume mail
+    """  # noqa: D301  # click reads the control character, not a backslash
+    from holdfast.cli.showing import say  # noqa: PLC0415  # not for --help
+
+    paused = {row.name for row in app.tasks.queues() if row.paused}
+    for name in names:
+        app.tasks.resume(name)
+        say(f"queue {name}: {'resumed' if name in paused else 'was not paused'}", "green")

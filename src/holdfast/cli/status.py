@@ -1,0 +1,130 @@
+"""``holdfast status``: what waits, runs and fails, and who works."""
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.cli.choosing import store_shown, with_app
+from holdfast.cli.moments import relative
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import RenderableType
+    from rich.table import Table
+
+    from holdfast.app import App
+    from holdfast.ports.rows import Cooldown, Worker
+
+__all__ = ["status"]
+
+_EVERY = 1.0  # seconds
+
+
+@click.command()
+@click.option("--watch", is_flag=True, help="Refresh every second, until Ctrl-C.")
+@click.option(
+    "--groups",
+    "top",
+    type=click.IntRange(0, 1000),
+    metavar="N",
+    default=5,
+    show_default=True,
+    help="Groups of failures.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@with_app()
+def status(app: "App", *, watch: bool, top: int, as_json: bool) -> None:
+    """Show what waits, runs and fails, and who works.
+
+    \b
+    Examples:
+      holdfast status
+      holdfast status --watch --app jobs:app
+      holdfast status --json | jq .counts.QUEUED
+    """  # noqa: D301  # click reads the control character, not a backslash
+    from holdfast.cli.showing import print_json, screen  # noqa: PLC0415  # not for --help
+
+    if watch and as_json:
+        message = "--watch is for people, --json for programs; give one of them"
+        raise click.UsageError(message)
+    if watch:
+        _watch(app, top)
+    elif as_json:
+        print_json(_data(app, top))
+    else:
+        screen().print(_overview(app, top))
+
+
+def _watch(app: "App", top: int) -> None:
+    from rich.live import Live  # noqa: PLC0415  # not for --help
+
+    from holdfast.cli.showing import screen  # noqa: PLC0415  # not for --help
+
+    try:
+        with Live(_overview(app, top), console=screen(), auto_refresh=False, vertical_overflow="crop") as live:
+            while True:
+                time.sleep(_EVERY)
+                live.update(_overview(app, top), refresh=True)
+    except KeyboardInterrupt:
+        return
+
+
+def _data(app: "App", top: int) -> dict[str, Any]:
+    from holdfast.cli.showing import as_data  # noqa: PLC0415  # not for --help
+
+    return {
+        "store": store_shown(app),
+        "counts": app.tasks.counts(),
+        "queues": [as_data(row) for row in app.tasks.queues()],
+        "workers": [as_data(row) for row in app.tasks.workers()],
+        "cooldowns": [as_data(row) for row in app.tasks.cooldowns()],
+        "groups": [as_data(row) for row in app.dead_letters.groups(top)] if top else [],
+    }
+
+
+def _overview(app: "App", top: int) -> "RenderableType":
+    """Return all tables that have something to show."""
+    from rich.console import Group  # noqa: PLC0415  # not for --help
+
+    from holdfast.cli.dlq import groups_table  # noqa: PLC0415  # not for --help
+    from holdfast.cli.queues import queues_table  # noqa: PLC0415  # not for --help
+    from holdfast.cli.showing import counts_told, line  # noqa: PLC0415  # not for --help
+
+    counts = app.tasks.counts()
+    parts: list[RenderableType] = [line(store_shown(app), "dim"), line(counts_told(counts), "bold")]
+    queues, workers, cooldowns = app.tasks.queues(), app.tasks.workers(), app.tasks.cooldowns()
+    groups = app.dead_letters.groups(top) if top else []
+    if queues:
+        parts += [line(""), queues_table(queues)]
+    parts += [line(""), _workers_table(workers) if workers else line("no worker is known", "yellow")]
+    if cooldowns:
+        parts += [line(""), _cooldowns_table(cooldowns)]
+    if groups:
+        parts += [line(""), groups_table(groups)]
+    return Group(*parts)
+
+
+def _workers_table(workers: "Sequence[Worker]") -> "Table":
+    from holdfast.cli.showing import table  # noqa: PLC0415  # not for --help
+
+    columns = {"WORKER": 30, "TASKS": None, "SEEN": None, "QUEUES": 16, "STATE": None}
+    rows = (
+        (
+            row.name,
+            f"{row.tasks}/{row.concurrency}",
+            relative(row.heartbeat_at),
+            ",".join(row.queues),
+            row.state if row.alive else "silent",
+        )
+        for row in workers
+    )
+    return table(columns, rows)
+
+
+def _cooldowns_table(cooldowns: "Sequence[Cooldown]") -> "Table":
+    from holdfast.cli.showing import table  # noqa: PLC0415  # not for --help
+
+    columns = {"COOLING DOWN": 36, "OVER": None, "WHY": None}
+    return table(columns, ((row.resource, relative(row.until), row.reason) for row in cooldowns))

@@ -1,0 +1,141 @@
+"""``holdfast worker``: run the tasks of an app."""
+
+import logging
+import signal
+import time
+from types import FrameType
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from holdfast.cli.logs import LEVELS, set_up_logs
+
+if TYPE_CHECKING:
+    from holdfast.app import App
+    from holdfast.config import Config
+    from holdfast.ports.store import Store
+    from holdfast.queue.worker import Worker
+
+__all__ = ["worker"]
+
+_CONCURRENCY = 10
+_MOST_NAMED = 12
+log = logging.getLogger("holdfast.worker")
+
+
+@click.command()
+@click.argument("reference", metavar="MODULE:APP")
+@click.option("--queues", metavar="A,B", help="Queues to look in, the first one first. Default: all the tasks name.")
+@click.option(
+    "--concurrency", type=click.IntRange(min=1), metavar="N", help=f"Tasks that run at once. Default: {_CONCURRENCY}."
+)
+@click.option("--name", metavar="TEXT", help="Name of the worker, for people. Default: host and process.")
+@click.option("--drain", is_flag=True, help="End when nothing is due any more.")
+@click.option(
+    "--log-level", type=click.Choice(LEVELS, case_sensitive=False), default="info", show_default=True,
+    help="What is logged at least.",
+)  # fmt: skip
+@click.option("--json-logs", is_flag=True, help="Log one JSON object per line.")
+def worker(
+    reference: str,
+    queues: str | None,
+    concurrency: int | None,
+    name: str | None,
+    *,
+    drain: bool,
+    log_level: str,
+    json_logs: bool,
+) -> None:
+    """Run the tasks of an app until told to stop.
+
+    MODULE:APP is where the app is: jobs:app for the variable app in jobs.py. The current folder is looked in too.
+
+    SIGTERM or Ctrl-C stops it: what runs may finish, what has not begun is given back at no cost. A second one ends it
+    at once; what ran then is run again. Settings that are not given come from the table [app] of holdfast.toml.
+
+    \b
+    Examples:
+      holdfast worker jobs:app
+      holdfast worker jobs:app --queues mail,default --concurrency 20
+      holdfast worker jobs:app --drain
+    """  # noqa: D301  # click reads the control character, not a backslash
+    from holdfast.cli.loading import load_app  # noqa: PLC0415  # not for --help
+    from holdfast.config import configure  # noqa: PLC0415  # not for --help
+
+    set_up_logs(log_level, as_json=json_logs)
+    config = configure()
+    app = load_app(reference)
+    made = app.worker(
+        _names(queues) or config.app.get("queues"),
+        concurrency=concurrency or config.app.get("concurrency", _CONCURRENCY),
+        name=name,
+    )
+    try:
+        _work(app, made, config, drain=drain)
+    finally:
+        app.close()
+
+
+def _names(queues: str | None) -> list[str] | None:
+    if queues is None:
+        return None
+    names = list(dict.fromkeys(name.strip() for name in queues.split(",") if name.strip()))
+    if not names:
+        message = "name a queue, or several with commas between them: --queues mail,default"
+        raise click.BadParameter(message, param_hint="--queues")
+    return names
+
+
+def _work(app: "App", made: "Worker", config: "Config", *, drain: bool) -> None:
+    from holdfast.cli.tally import Tally  # noqa: PLC0415  # not for --help
+
+    tally = Tally(made.store)
+    made.store = cast("Store", tally)
+    _say_start(app, made, config)
+    begun = time.monotonic()
+    try:
+        if drain:
+            _stop_on_sigterm(made)
+            made.drain()
+        else:
+            made.run()
+    finally:
+        keys = {"outcomes": {kind.value: count for kind, count in tally.outcomes.items()}}
+        log.info("worker %s ended after %.1f s: %s", made.name, time.monotonic() - begun, tally, extra=keys)
+
+
+def _say_start(app: "App", made: "Worker", config: "Config") -> None:
+    from holdfast.cli.choosing import store_shown  # noqa: PLC0415  # not for --help
+
+    known = sorted(app.tasks_by_name)
+    named = ", ".join(known[:_MOST_NAMED]) + (", …" if len(known) > _MOST_NAMED else "")
+    where = store_shown(app)
+    keys: dict[str, Any] = {
+        "worker": made.name,
+        "queues": list(made.queues),
+        "tasks": known,
+        "concurrency": made.concurrency,
+        "store": where,
+    }
+    log.info(
+        "worker %s: queues %s; %s; concurrency %d; store %s%s",
+        made.name,
+        ", ".join(made.queues),
+        f"{len(known)} tasks: {named}" if known else "no tasks",
+        made.concurrency,
+        where,
+        f"; settings {config.source}" if config.source else "",
+        extra=keys,
+    )
+    if not known:
+        log.warning("the app has no tasks: is the module that defines them imported by the one of the app?")
+
+
+def _stop_on_sigterm(made: "Worker") -> None:
+    """Have a worker that drains stop as one that runs does; the second signal ends the process."""
+
+    def stop(_: int, __: FrameType | None) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        made.stop()
+
+    signal.signal(signal.SIGTERM, stop)

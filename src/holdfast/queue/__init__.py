@@ -1,0 +1,1 @@
+"""Durable tasks: payloads, the children that run them, and what is made of their errors."""

@@ -1,0 +1,186 @@
+"""One attempt of one task, from its payload to its outcomes. Nothing that a task does escapes from here."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from holdfast import clock
+from holdfast.errors import PayloadError
+from holdfast.failure import Category, Failure, Origin
+from holdfast.ports.rows import Claimed, Kind, Note, Reason, Settlement
+from holdfast.queue.child import Children, Died, Raised, Returned, Target, TimedOut
+from holdfast.queue.current import CURRENT
+from holdfast.queue.definition import TaskDefinition
+from holdfast.queue.logs import log
+from holdfast.queue.settling import Cool, Outcome, settled_failure, settled_result, undecodable
+from holdfast.queue.verdict import Verdict, verdict_on
+from holdfast.run.resources import Resource, resource
+
+__all__ = ["execute", "execute_async", "expired", "parked", "released"]
+
+Definition = TaskDefinition[Any, Any]
+
+
+def execute(definition: Definition, claimed: Claimed, children: Children, leaving: Callable[[], bool]) -> list[Outcome]:
+    """Run a task in this thread, or in a child process when it has a timeout.
+
+    Args:
+        definition: The task.
+        claimed: The claim.
+        children: Where tasks with a timeout run.
+        leaving: Tells whether the worker kills its children because it stops.
+    """
+    CURRENT.set(claimed)
+    if definition.target is not None:
+        return _in_child(definition, claimed, definition.target, children, leaving)
+    try:
+        args, kwargs = definition.codec.decode(claimed.parameters)
+    except PayloadError as error:
+        return undecodable(definition, claimed, error)
+    guard = _guard(definition)
+    try:
+        if guard is None:
+            value = definition.function(*args, **kwargs)
+        else:
+            with guard:
+                value = definition.function(*args, **kwargs)
+    except BaseException as error:  # noqa: BLE001  # also SystemExit: a task does not end its worker
+        return _failed(definition, claimed, verdict_on(error, definition.policy), guard)
+    return _succeeded(definition, claimed, value)
+
+
+async def execute_async(definition: Definition, claimed: Claimed, leaving: Callable[[], bool]) -> list[Outcome]:
+    """Run a task on the event loop; cancelled because the worker stops, it is given back."""
+    CURRENT.set(claimed)
+    try:
+        args, kwargs = definition.codec.decode(claimed.parameters)
+    except PayloadError as error:
+        return undecodable(definition, claimed, error)
+    guard = _guard(definition)
+    try:
+        if guard is None and definition.timeout is None:
+            value = await definition.function(*args, **kwargs)
+        else:
+            value = await _limited(definition, args, kwargs, guard)
+    except BaseException as error:  # noqa: BLE001  # also SystemExit: a task does not end its worker
+        if isinstance(error, asyncio.CancelledError) and leaving():
+            return [released(claimed)]
+        return _failed(definition, claimed, verdict_on(error, definition.policy), guard)
+    return _succeeded(definition, claimed, value)
+
+
+async def _limited(
+    definition: Definition, args: Sequence[Any], kwargs: dict[str, Any], guard: Resource | None
+) -> object:
+    limit = asyncio.timeout(definition.timeout)
+    try:
+        async with limit:
+            if guard is None:
+                return await definition.function(*args, **kwargs)
+            with guard:
+                return await definition.function(*args, **kwargs)
+    except TimeoutError:
+        if not limit.expired():
+            raise
+    message = f"cancelled after {definition.timeout:g} s"
+    raise TimeoutError(message)
+
+
+def _in_child(
+    definition: Definition, claimed: Claimed, target: Target, children: Children, leaving: Callable[[], bool]
+) -> list[Outcome]:
+    guard = _guard(definition)
+    permit = 0
+    try:
+        if guard is not None:
+            permit = guard.enter()
+        reply = children.run(
+            target,
+            claimed.parameters,
+            timeout=definition.timeout or 0.0,
+            context={"claimed": list(claimed), "keep": definition.keep_result is not None},
+        )
+    except Exception as error:  # noqa: BLE001  # the breaker is open, or no child can be started
+        return _failed(definition, claimed, verdict_on(error, definition.policy), guard)
+    if isinstance(reply, Returned):
+        if guard is not None:
+            guard.succeeded(permit)
+        return [_kept(definition, claimed, reply.text)]
+    if isinstance(reply, Died) and leaving():
+        if guard is not None:
+            guard.withdrawn(permit)
+        return [released(claimed)]
+    verdict, stand_in = _verdict(reply, definition)
+    if guard is not None:
+        guard.failed(stand_in, permit)
+    return _failed(definition, claimed, verdict, guard)
+
+
+def _kept(definition: Definition, claimed: Claimed, text: str | None) -> Outcome:
+    if definition.keep_result is None or text is None:
+        return (claimed.id, claimed.epoch)
+    return Settlement(claimed.id, claimed.epoch, Kind.DONE, result=text, keep=definition.keep_result)
+
+
+def _verdict(reply: Raised | TimedOut | Died, definition: Definition) -> tuple[Verdict, Exception]:
+    """Return the judgement on a call that failed in a child, and an error that stands for it."""
+    match reply:
+        case Raised(verdict):
+            return verdict, RuntimeError(verdict.failure.message)
+        case TimedOut(seconds):
+            error = TimeoutError(f"killed after {seconds:g} s")
+            return verdict_on(error, definition.policy), error
+        case Died(code, stderr):
+            message = f"its process ended by itself ({code}): {stderr[-1000:]}"
+            return _died(message), RuntimeError(message)
+
+
+def _died(message: str) -> Verdict:
+    failure = Failure(
+        Category.UNKNOWN, retryable=True, origin=Origin.PROCESS, exception_name="ProcessDied", message=message,
+        rule="process died",
+    )  # fmt: skip
+    return Verdict(failure, wanted=True, traceback="")
+
+
+def _guard(definition: Definition) -> Resource | None:
+    if definition.resource is None:
+        return None
+    guard = resource(definition.resource)
+    return None if guard.is_bare else guard
+
+
+def _succeeded(definition: Definition, claimed: Claimed, value: object) -> list[Outcome]:
+    if definition.keep_result is None:
+        return [(claimed.id, claimed.epoch)]
+    try:
+        return [settled_result(definition, claimed, value)]
+    except PayloadError as error:  # its work is done; doing it again would not help
+        log.error("%s %d succeeded, its result cannot be kept: %s", definition.name, claimed.id, error)
+        return [(claimed.id, claimed.epoch)]
+
+
+def _failed(definition: Definition, claimed: Claimed, verdict: Verdict, guard: Resource | None) -> list[Outcome]:
+    outcomes = settled_failure(definition, claimed, verdict)
+    if guard is not None and guard.is_open and guard.breaker is not None:
+        left = max(0.0, guard.breaker.until - clock.monotonic())
+        outcomes.insert(0, Cool(guard.name, left, "breaker open"))
+    return outcomes
+
+
+def released(claimed: Claimed) -> Settlement:
+    """Give a task back as it was."""
+    return Settlement(claimed.id, claimed.epoch, Kind.RELEASE)
+
+
+def parked(claimed: Claimed) -> Settlement:
+    """Put a task aside whose name nobody here knows."""
+    return Settlement(claimed.id, claimed.epoch, Kind.PARK)
+
+
+def expired(claimed: Claimed) -> Settlement:
+    """End a task that is no longer worth starting."""
+    message = "not started in time: its expiry had passed"
+    failure = Failure(Category.UNKNOWN, retryable=False, exception_name="Expired", message=message, rule="expired")
+    note = Note("Expired", message, str(failure.category), failure.fingerprint, failure.to_json())
+    return Settlement(claimed.id, claimed.epoch, Kind.FAIL, note=note, reason=Reason.EXPIRED)

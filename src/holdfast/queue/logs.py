@@ -1,0 +1,58 @@
+"""What a worker writes to the log: a retry is a warning with its traceback at debug, an end is an error with it."""
+
+import logging
+from typing import Any
+
+from holdfast.decide.decision import Defer, Fail, Retry
+from holdfast.ports.rows import Claimed
+from holdfast.queue.definition import TaskDefinition
+from holdfast.queue.verdict import Verdict
+from holdfast.record.tracebacks import one_line
+
+__all__ = ["failed", "log"]
+
+log = logging.getLogger("holdfast.worker")
+
+
+def failed(
+    definition: TaskDefinition[Any, Any], claimed: Claimed, verdict: Verdict, decision: Retry | Defer | Fail
+) -> None:
+    """Tell what became of a failed attempt. Arguments of the task are never logged."""
+    failure, attempt = verdict.failure, claimed.retry_count + 1
+    most = definition.policy.for_category(failure.category).max_attempts
+    about = f"{definition.name} {claimed.id}"
+    text = f"{failure.exception_name}: {one_line(failure.message)}"
+    keys: dict[str, Any] = {
+        "task_id": claimed.id,
+        "task_type": definition.name,
+        "attempt": attempt,
+        "max_attempts": most,
+        "error_category": failure.category.value,
+        "origin": failure.origin.value,
+        "http_status": failure.http_status,
+        "exception_name": failure.exception_name,
+        "failure_message": failure.message,
+    }
+    try:
+        match decision:
+            case Retry(delay):
+                keys["delay"] = delay
+                log.warning(
+                    "%s: attempt %d of %d failed (%s), again in %.3g s: %s",
+                    about, attempt, most, failure.category.value, delay, text, extra=keys,
+                )  # fmt: skip
+                log.debug("%s: traceback of attempt %d\n%s", about, attempt, verdict.traceback)
+            case Defer(delay):
+                keys["delay"] = delay
+                log.warning(
+                    "%s: put off for %.3g s, no attempt spent (%s): %s",
+                    about, delay, failure.category.value, text, extra=keys,
+                )  # fmt: skip
+            case Fail(reason):
+                keys["reason"] = reason
+                log.error(
+                    "%s: dead letter (%s) after attempt %d of %d (%s): %s\n%s",
+                    about, reason, attempt, most, failure.category.value, text, verdict.traceback, extra=keys,
+                )  # fmt: skip
+    except Exception:  # noqa: BLE001  # a handler that raises must not end the worker
+        return

@@ -1,0 +1,373 @@
+"""The pump of a worker: one thread that settles, starts and claims, a turn of the store at a time."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from holdfast.classify import classify
+from holdfast.errors import LeaseLostError
+from holdfast.failure import Category
+from holdfast.ports.rows import Claim, Claimed, Kind, Settlement, Turn, Turned
+from holdfast.ports.store import Store
+from holdfast.queue.definition import TaskDefinition
+from holdfast.queue.executing import expired, parked, released
+from holdfast.queue.logs import log
+from holdfast.queue.pace import Pace
+from holdfast.queue.pausing import ClaimPause
+from holdfast.queue.runners import Runners
+from holdfast.queue.settling import Cool, Outcome, Strain
+from holdfast.queue.tray import Tray
+
+__all__ = ["Pump"]
+
+_GATHER = 0.003  # seconds for which outcomes are gathered while more are on their way
+_STALLED = 1.0  # seconds without progress after which what has not begun is given back
+_TROUBLE = (0.1, 5.0)  # first and longest wait, in seconds, while the store cannot be reached
+_ALONE_WAIT = 10.0  # seconds for which a worker lets its tasks end so that a suspect can run alone
+_ALONE_REST = 30.0  # seconds until it tries that again
+_LATER = {Kind.RETRY, Kind.DEFER, Kind.RELEASE}
+_RETRIED = {Category.NETWORK, Category.DATABASE_BUSY, Category.SYSTEM, Category.API_TEMPORARY, Category.AUTHENTICATION}
+
+
+class Pump:
+    """Moves tasks between the store and the runners.
+
+    Args:
+        store: Where tasks are.
+        worker_id: Whose; it changes when a lease was lost.
+        definitions: The tasks that are known, by name.
+        queues: Where to look.
+        runners: Who runs them.
+        tray: Where they put outcomes.
+    """
+
+    def __init__(  # its parts
+        self,
+        store: Store,
+        worker_id: str,
+        definitions: Mapping[str, TaskDefinition[Any, Any]],
+        queues: tuple[str, ...],
+        runners: Runners,
+        tray: Tray,
+    ) -> None:
+        """Begin with empty hands."""
+        self.store, self.worker_id, self.definitions, self.queues = store, worker_id, definitions, queues
+        self.runners, self.tray = runners, tray
+        self.pace = Pace(runners.concurrency)
+        self.pause = ClaimPause()
+        self.held: dict[int, Claimed] = {}
+        self.may_claim: Callable[[], bool] = lambda: True
+        self.stopping = self.signalled = self.taken_for_dead = False
+        self.suspects = False
+        self.settled = self.refused = 0
+        self._reserve: deque[Claimed] = deque()
+        self._ready: deque[Claimed] = deque()
+        self._unwritten: list[Settlement] = []
+        self._done: list[tuple[int, int]] = []
+        self._running = 0
+        self._backlog = True
+        self._alone: int | None = None
+        self._alone_since: float | None = None
+        self._trouble = 0.0
+        self._unsure = False
+        self._worked = True
+        self._due_at: float | None = None
+        self._taken_at = self._moved_at = self._looked_at = time.monotonic()
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is in its hands and nothing was to be had the last time it looked."""
+        return not self.held and not self._backlog and not self.signalled and not self.unsettled
+
+    @property
+    def unsettled(self) -> int:
+        """How many outcomes are not in the store yet."""
+        return len(self._done) + len(self._unwritten) + len(self.tray.outcomes)
+
+    def unwritten(self) -> tuple[list[tuple[int, int]], list[Settlement]]:
+        """Return the outcomes that are not in the store yet."""
+        self._gather()
+        return self._done, self._unwritten
+
+    def step(self, patience: float) -> None:
+        """Wait for something to do, for so many seconds at most, and do it."""
+        self._wait(patience)
+        self._gather()
+        if self._unsure and not self._reconciled():
+            return
+        self._look()
+        claim = self._claim()
+        start = self._to_start()
+        self._worked = claim is not None or bool(start or self._done or self._unwritten)
+        if not self._worked:
+            return
+        turn = Turn(self.worker_id, self._done, self._unwritten, [(each.id, each.epoch) for each in start], claim)
+        turned = self._turn(turn)
+        if turned is not None:
+            self._take_in(turn, turned, start)
+
+    def lost(self) -> None:
+        """Forget everything: the store has given it to others. What runs already runs on for nothing."""
+        self._running -= len(self.runners.take_back())
+        self.held.clear()
+        self._reserve.clear()
+        self._ready.clear()
+        self._done, self._unwritten = [], []
+        self._alone = None
+        self._backlog = True
+
+    def give_back(self) -> None:
+        """Give back all that has not begun."""
+        taken = self.runners.take_back()
+        self._running -= len(taken)
+        self._unwritten += [released(claimed) for claimed in (*taken, *self._reserve, *self._ready)]
+        self._reserve.clear()
+        self._ready.clear()
+
+    def _wait(self, patience: float) -> None:
+        if self._trouble:
+            time.sleep(min(self._trouble, patience))
+        elif not (self._worked and self._can_claim_now()):
+            if self._due_at is not None and not self.stopping:
+                patience = min(patience, max(0.0, self._due_at - time.monotonic()))
+            self.tray.wake.wait(patience)
+        if self.tray.outcomes and self._running > len(self.tray.outcomes) and not self.stopping:
+            self.tray.hungry.wait(_GATHER)
+
+    def _can_claim_now(self) -> bool:
+        return self._backlog and not self.stopping and self._running - len(self.tray.outcomes) < self.pace.concurrency
+
+    def _gather(self) -> None:
+        """Take outcomes from the tray."""
+        taken = self.tray.take()
+        now = time.monotonic()
+        if taken:
+            self.pace.finished(len(taken), now - self._taken_at)
+            self._moved_at = now
+        self._taken_at = now
+        self._running -= len(taken)
+        for outcomes in taken:
+            for outcome in outcomes:
+                self._sort(outcome, now)
+        if self._done:
+            self.pause.succeeded(now)
+        waits = len(self._reserve) + len(self._ready) + max(0, self._running - self.pace.concurrency)
+        if waits and now - self._moved_at > _STALLED:
+            self.give_back()
+            self.pace.rate = 0.0
+            self._moved_at = now
+
+    def _sort(self, outcome: Outcome, now: float) -> None:
+        """Put an outcome where it belongs; what concerns a task that is not ours any more is dropped."""
+        match outcome:
+            case Settlement():
+                if self._is_ours(outcome.task_id, outcome.epoch):
+                    self._unwritten.append(outcome)
+            case Cool():
+                self._cool(outcome)
+            case Strain(reason):
+                seconds = self.pause.failed(now, reason)
+                log.error("claiming stops for %.0f s, this machine is not well: %s", seconds, reason)
+            case (number, epoch):
+                if self._is_ours(number, epoch):
+                    self._done.append((number, epoch))
+
+    def _is_ours(self, number: int, epoch: int) -> bool:
+        """Tell whether a task is in our hands by the same claim: after a lost lease we may have it by another one."""
+        claimed = self.held.get(number)
+        return claimed is not None and claimed.epoch == epoch
+
+    def _cool(self, cool: Cool) -> None:
+        try:
+            self.store.cool(cool.resource, cool.seconds, cool.reason)
+        except Exception as error:  # noqa: BLE001  # the task itself is put off all the same
+            log.warning("the cooldown of %s could not be shared: %s", cool.resource, classify(error).message)
+
+    def _look(self) -> None:
+        """See whether there is something to claim, when a time has come or nobody has called for a while."""
+        now = time.monotonic()
+        if self.signalled:
+            self.signalled, self._backlog = False, True
+            return
+        due = self._due_at is not None and now >= self._due_at
+        if self._backlog or self.stopping or not (due or now - self._looked_at >= self.store.poll):
+            return
+        self._looked_at, self._due_at = now, None
+        try:
+            wait = self.store.next_due(self.queues)
+            if wait == 0:
+                self._backlog = True
+                self.suspects = self.suspects or self.store.suspects_due(self.queues)
+            elif wait is not None:
+                self._expect(wait)
+        except Exception as error:  # noqa: BLE001  # looked for again soon
+            self._troubled(error)
+
+    def _expect(self, seconds: float) -> None:
+        """Look again in so many seconds, unless there is a reason to do it earlier."""
+        at = time.monotonic() + seconds
+        if self._due_at is None or at < self._due_at:
+            self._due_at = at
+
+    def _claim(self) -> Claim | None:
+        if self.stopping or not self._backlog or self._alone is not None or self._unsure or not self.may_claim():
+            return None
+        now = time.monotonic()
+        if self.suspects and self._waits_to_be_alone(now):
+            return None if self.held else Claim(self.queues, 1, 1, suspect=True)
+        ahead = self.pace.ahead
+        unbegun = len(self._reserve) + len(self._ready)
+        free = self.pace.concurrency - self._running - unbegun
+        target = self.pace.concurrency + ahead + self.pace.held
+        in_hand = self._running + unbegun
+        if free <= 0 and in_hand > target // 2:
+            return None
+        limit = self.pause.limit(now, target - in_hand)
+        if limit <= 0:
+            return None
+        self.queues = (*self.queues[1:], self.queues[0])  # each queue is the first one in turn
+        return Claim(self.queues, limit, max(0, min(limit, free + ahead)))
+
+    def _waits_to_be_alone(self, now: float) -> bool:
+        """Tell whether to let tasks end so that a suspect can run alone; not for ever, others wait as well."""
+        if self._alone_since is None or now - self._alone_since > _ALONE_WAIT + _ALONE_REST:
+            self._alone_since = now
+        return now - self._alone_since <= _ALONE_WAIT
+
+    def _to_start(self) -> list[Claimed]:
+        """Choose from the reserve whose start is marked next."""
+        free = self.pace.concurrency - self._running - len(self._ready)
+        return [self._reserve[place] for place in range(min(len(self._reserve), max(0, free)))]
+
+    def _turn(self, turn: Turn) -> Turned | None:
+        try:
+            turned = self.store.turn(turn)
+        except LeaseLostError:
+            raise
+        except Exception as error:  # noqa: BLE001  # whatever a database says, the worker goes on
+            self._unsure = True  # it may have been done all the same
+            self._troubled(error)
+            return self._row_by_row(turn, error)
+        if self._trouble:
+            log.warning("the store answers again")
+            self._trouble = 0.0
+        return turned
+
+    def _reconciled(self) -> bool:
+        """Give back what an unanswered turn may have claimed for us."""
+        try:
+            self.store.reconcile(self.worker_id, list(self.held))
+        except Exception as error:  # noqa: BLE001  # tried again soon
+            self._troubled(error)
+            return False
+        self._unsure = False
+        return True
+
+    def _troubled(self, error: Exception) -> None:
+        failure = classify(error)
+        self._trouble = min(max(self._trouble * 2, _TROUBLE[0]), _TROUBLE[1])
+        log.error("the store failed (%s), again in %.1f s: %s", failure.category, self._trouble, failure.message)
+
+    def _row_by_row(self, turn: Turn, error: Exception) -> Turned | None:
+        """Settle one by one, when something in the batch itself is what the store refuses."""
+        if classify(error).category in _RETRIED or not (turn.done or turn.settlements):
+            return None
+        refused: list[int] = []
+        for pair in turn.done:
+            refused += self._settle_one(Turn(turn.worker_id, [pair], [], [])) or []
+            self.held.pop(pair[0], None)
+        for settlement in turn.settlements:
+            answer = self._settle_one(Turn(turn.worker_id, [], [settlement], []))
+            if answer is None:
+                answer = self._settle_one(Turn(turn.worker_id, [], [_plain(settlement)], []))
+            refused += answer or []
+            self.held.pop(settlement.task_id, None)
+        self._done, self._unwritten = [], []
+        self.refused += len(refused)
+        self._trouble = 0.0
+        return None
+
+    def _settle_one(self, turn: Turn) -> list[int] | None:
+        """Settle one task; return what was refused because others have it, or None if the store would not take it.
+
+        One that is not taken at all is given back by the next turn, as what is not in our hands.
+        """
+        try:
+            return self.store.turn(turn).refused
+        except LeaseLostError:
+            raise
+        except Exception as error:  # noqa: BLE001  # the others matter as well
+            log.error("the store refused a settlement: %s", classify(error).message)
+            return None
+
+    def _take_in(self, turn: Turn, turned: Turned, start: list[Claimed]) -> None:
+        """Take in what a turn gave, and hand tasks to the runners."""
+        for number, _ in turn.done:
+            self.held.pop(number, None)
+        for settlement in turn.settlements:
+            self.held.pop(settlement.task_id, None)
+            if settlement.kind in _LATER:
+                self._expect(settlement.delay)
+        if self._alone is not None and self._alone not in self.held:
+            self._alone = self._alone_since = None
+            self._backlog = True
+        self.settled += len(turn.done) + len(turn.settlements)
+        self._done, self._unwritten = [], []
+        gone = set(turned.refused)
+        if gone:
+            self.refused += len(gone)
+            log.warning("%d results were refused: others have taken the tasks over", len(gone))
+        for claimed in start:
+            self._reserve.popleft()
+            if claimed.id not in gone:
+                self._ready.append(claimed)
+            else:
+                self.held.pop(claimed.id, None)
+        if turn.claim is not None:
+            self._learn(turn.claim, turned)
+        for claimed in turned.claimed:
+            self.held[claimed.id] = claimed
+            (self._ready if claimed.started else self._reserve).append(claimed)
+        self._hand_out()
+
+    def _learn(self, claim: Claim, turned: Turned) -> None:
+        """Draw from what a claim gave whether there is more."""
+        self._looked_at = time.monotonic()
+        self._backlog = len(turned.claimed) >= claim.limit
+        if claim.suspect:
+            self.suspects, self._backlog = False, True
+            self._alone = turned.claimed[0].id if turned.claimed else None
+            if self._alone is None:
+                self._alone_since = None
+
+    def _hand_out(self) -> None:
+        batch = []
+        while self._ready:
+            claimed = self._ready.popleft()
+            definition = self.definitions.get(claimed.task_type)
+            if definition is None:
+                self._unwritten.append(parked(claimed))
+            elif claimed.expires_in is not None and claimed.expires_in <= 0:
+                self._unwritten.append(expired(claimed))
+            else:
+                batch.append((definition, claimed))
+        if self._unwritten:
+            self.tray.wake.set()
+        self._running += len(batch)
+        if batch:
+            self._moved_at = time.monotonic()
+            self.runners.start(batch)
+
+
+def _plain(settlement: Settlement) -> Settlement:
+    """Return a settlement without the texts of its error: one of them is what the store refuses."""
+    if settlement.note is None:
+        return settlement
+    note = settlement.note._replace(
+        error_type=settlement.note.error_type.encode("ascii", "replace").decode("ascii"),
+        error_message="the text of this error was refused by the store",
+        failure="{}",
+        traceback="",
+    )
+    return settlement._replace(note=note)

@@ -1,0 +1,163 @@
+"""Runs what was claimed: coroutine functions on the event loop, all others in threads."""
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any
+
+from holdfast.ports.rows import Claimed, Kind, Settlement
+from holdfast.queue.child import Children
+from holdfast.queue.definition import TaskDefinition
+from holdfast.queue.executing import execute, execute_async, released
+from holdfast.queue.logs import log
+from holdfast.queue.tray import Tray
+from holdfast.record.tracebacks import traceback_of
+
+__all__ = ["Runners"]
+
+Definition = TaskDefinition[Any, Any]
+_MISTAKE_WAIT = 60.0  # seconds
+
+
+class Runners:
+    """The hands of a worker.
+
+    Args:
+        concurrency: How many tasks run at once.
+        tray: Where outcomes go.
+        loop: Where coroutine functions run.
+        mixed: Whether there are tasks of both kinds, which then share the slots.
+    """
+
+    def __init__(self, concurrency: int, tray: Tray, loop: asyncio.AbstractEventLoop, *, mixed: bool) -> None:
+        """Begin with no threads; they are started when they are needed."""
+        self._slots: SimpleQueue[None] | None = None
+        if mixed:
+            self._slots = SimpleQueue()
+            for _ in range(concurrency):
+                self._slots.put(None)
+        self.concurrency = concurrency
+        self.leaving = False
+        self._tray = tray
+        self._loop = loop
+        self._children = Children(concurrency)
+        self._inbox: SimpleQueue[tuple[Definition, Claimed] | None] = SimpleQueue()
+        self._threads: list[Thread] = []
+        self._waiting: deque[tuple[Definition, Claimed]] = deque()
+        self._running: dict[asyncio.Task[None], Claimed] = {}
+
+    def start(self, tasks: Iterable[tuple[Definition, Claimed]]) -> None:
+        """Take tasks in; they begin as hands are free."""
+        for_loop = False
+        for pair in tasks:
+            if pair[0].is_async:
+                self._waiting.append(pair)
+                for_loop = True
+            else:
+                if len(self._threads) < self.concurrency:
+                    self._add_thread()
+                self._inbox.put(pair)
+        if for_loop:
+            self._loop.call_soon_threadsafe(self._begin)
+
+    def take_back(self) -> list[Claimed]:
+        """Return what has not begun; it is not going to."""
+        taken = []
+        while True:
+            try:
+                pair = self._inbox.get_nowait()
+            except Empty:
+                break
+            if pair is not None:
+                taken.append(pair[1])
+        while self._waiting:
+            try:
+                taken.append(self._waiting.popleft()[1])
+            except IndexError:  # the event loop was quicker
+                break
+        return taken
+
+    def abandon(self) -> None:
+        """Cancel what can be stopped: coroutines and child processes. Threads cannot."""
+        self.leaving = True
+        self._loop.call_soon_threadsafe(self._cancel)
+        self._children.close()
+
+    def close(self) -> None:
+        """Let the threads end when they are done."""
+        for _ in self._threads:
+            self._inbox.put(None)
+        self._children.close()
+
+    def _cancel(self) -> None:
+        for task in self._running:
+            task.cancel()
+
+    def _add_thread(self) -> None:
+        thread = Thread(target=self._work, name=f"holdfast-{len(self._threads) + 1}", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _work(self) -> None:
+        """Run tasks in this thread, one after the other."""
+        inbox, tray, children, slots = self._inbox, self._tray, self._children, self._slots
+        while True:
+            pair = inbox.get()
+            if pair is None:
+                return
+            if slots is not None:
+                slots.get()
+            try:
+                outcomes = execute(*pair, children, self._is_leaving)
+            except BaseException as error:  # noqa: BLE001  # a mistake of ours must not end the thread
+                outcomes = [_mistaken(pair[1], error)]
+            if slots is not None:
+                slots.put(None)
+                if self._waiting:
+                    self._loop.call_soon_threadsafe(self._begin)
+            tray.put(outcomes, more=not inbox.empty())
+
+    def _is_leaving(self) -> bool:
+        return self.leaving
+
+    def _begin(self) -> None:
+        """Begin coroutines while there are hands."""
+        waiting, running, slots = self._waiting, self._running, self._slots
+        while waiting and len(running) < self.concurrency:
+            try:
+                if slots is not None:
+                    slots.get_nowait()
+                pair = waiting.popleft()
+            except Empty:  # threads have them all; the next one that is free begins here again
+                return
+            except IndexError:  # taken back
+                if slots is not None:
+                    slots.put(None)
+                return
+            task = self._loop.create_task(self._run(*pair))
+            running[task] = pair[1]
+            task.add_done_callback(self._ended)
+
+    async def _run(self, definition: Definition, claimed: Claimed) -> None:
+        try:
+            outcomes = await execute_async(definition, claimed, self._is_leaving)
+        except Exception as error:  # noqa: BLE001  # a mistake of ours must not lose the task
+            outcomes = [_mistaken(claimed, error)]
+        self._tray.put(outcomes, more=bool(self._waiting))
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        claimed = self._running.pop(task)
+        if self._slots is not None:
+            self._slots.put(None)
+        if task.cancelled():  # before its first step, so it could not say so itself
+            self._tray.put([released(claimed)], more=bool(self._waiting))
+        if self._waiting:
+            self._begin()
+
+
+def _mistaken(claimed: Claimed, error: BaseException) -> Settlement:
+    """Put a task off that we could not even settle: a bug of ours, or an interpreter out of memory."""
+    log.error("%s %d could not be settled\n%s", claimed.task_type, claimed.id, traceback_of(error))
+    return Settlement(claimed.id, claimed.epoch, Kind.DEFER, _MISTAKE_WAIT)

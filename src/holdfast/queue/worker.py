@@ -1,0 +1,295 @@
+"""The worker: takes tasks from the store and runs them until it is told to stop."""
+
+import asyncio
+import os
+import re
+import signal
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from holdfast.errors import ConfigError, LeaseLostError
+from holdfast.ports.rows import Worker as WorkerRow
+from holdfast.ports.store import Store
+from holdfast.queue.definition import TaskDefinition
+from holdfast.queue.heart import Chore, Heart
+from holdfast.queue.logs import log
+from holdfast.queue.periodic import Schedule
+from holdfast.queue.pump import Pump
+from holdfast.queue.runners import Runners
+from holdfast.queue.spool import Spool
+from holdfast.queue.tray import Tray
+
+__all__ = ["Worker", "WorkerSettings"]
+
+_PRUNE_EVERY = 60.0  # seconds
+
+
+class WorkerSettings(NamedTuple):
+    """What an app hands to its workers.
+
+    Attributes:
+        spool: Folder for outcomes that could not be stored before the end.
+        lease: Seconds that a worker may be silent before its tasks are given to others.
+        heartbeat: Seconds between two signs of life.
+        crash_limit: Workers that a task may take down while it runs alone.
+        grace: Seconds that running tasks have to end when the worker stops.
+        keep_done: Seconds for which finished tasks are kept; None for ever.
+        keep_dead: Seconds for which dead letters are kept; None for ever.
+    """
+
+    spool: Path
+    lease: float = 20.0
+    heartbeat: float = 5.0
+    crash_limit: int = 3
+    grace: float = 30.0
+    keep_done: float | None = 7 * 86400.0
+    keep_dead: float | None = None
+
+
+class Worker:
+    """Runs tasks: coroutine functions on an event loop, all others in threads, so many at once.
+
+    Args:
+        store: Where tasks are.
+        definitions: The tasks that are known, by name.
+        queues: Where to look.
+        concurrency: How many tasks run at once.
+        settings: Leases and limits.
+        schedule: Tasks that recur.
+        name: For people; by default the host and the process.
+    """
+
+    def __init__(  # its parts
+        self,
+        store: Store,
+        definitions: Mapping[str, TaskDefinition[Any, Any]],
+        queues: Sequence[str],
+        concurrency: int,
+        settings: WorkerSettings,
+        schedule: Schedule,
+        name: str | None = None,
+    ) -> None:
+        """Begin stopped."""
+        if concurrency < 1 or not queues:
+            message = f"a worker needs a queue and a concurrency of 1 or more; got {list(queues)} and {concurrency!r}"
+            raise ConfigError(message)
+        self.store, self.definitions, self.queues = store, definitions, tuple(queues)
+        self.concurrency, self.settings, self.schedule = concurrency, settings, schedule
+        self.name = name or f"{socket.gethostname()}:{os.getpid()}"
+        self.id = ""
+        self._stop = threading.Event()
+        self._pump: Pump | None = None
+
+    def run(self) -> None:
+        """Work until `stop`, SIGTERM or SIGINT; a second signal ends the process at once."""
+        asyncio.run(self.run_async())
+
+    def drain(self) -> int:
+        """Work until nothing is due any more, and return how many outcomes were written. For tests and scripts."""
+        return asyncio.run(self.drain_async())
+
+    async def run_async(self) -> None:
+        """Work on the running event loop until `stop` or a signal."""
+        loop = asyncio.get_running_loop()
+        main = threading.current_thread() is threading.main_thread()
+        caught = [signal.SIGTERM, signal.SIGINT] if main else []
+        for each in caught:
+            with suppress(NotImplementedError):  # Windows has no such handlers; Ctrl-C raises there
+                loop.add_signal_handler(each, self._signalled)
+        try:
+            await self._work(drain=False)
+        finally:
+            for each in caught:
+                with suppress(NotImplementedError):
+                    loop.remove_signal_handler(each)
+
+    async def drain_async(self) -> int:
+        """Work on the running event loop until nothing is due any more; return how many outcomes were written."""
+        return await self._work(drain=True)
+
+    def stop(self) -> None:
+        """Finish what runs, give back what has not begun, and end; may be called from any thread."""
+        self._stop.set()
+        if self._pump is not None:
+            self._pump.tray.wake.set()
+
+    def _signalled(self) -> None:
+        if self._stop.is_set():
+            log.warning("second signal: ending at once; what runs will be run again")
+            os._exit(1)
+        log.warning("stopping: tasks that run have %.0f s to end; a second signal ends at once", self.settings.grace)
+        self.stop()
+
+    async def _work(self, *, drain: bool) -> int:
+        loop = asyncio.get_running_loop()
+        ended: asyncio.Future[int] = loop.create_future()
+
+        def body() -> None:
+            try:
+                written = self._live(loop, drain=drain)
+            except BaseException as error:  # noqa: BLE001  # raised where the worker was started
+                _tell(loop, ended, error)
+            else:
+                _tell(loop, ended, written)
+
+        thread = threading.Thread(target=body, name="holdfast-pump", daemon=True)
+        thread.start()
+        try:
+            return await asyncio.shield(ended)
+        except BaseException:
+            self.stop()
+            with suppress(BaseException):
+                await ended
+            raise
+
+    def _live(self, loop: asyncio.AbstractEventLoop, *, drain: bool) -> int:
+        """Register, pump until the end, leave. In a thread of its own."""
+        self.store.check_schema()
+        self.store.check_dead_letters()
+        tray = Tray()
+        kinds = {each.is_async for each in self.definitions.values()}
+        runners = Runners(self.concurrency, tray, loop, mixed=len(kinds) > 1)
+        spool = Spool(self.settings.spool)
+        pump = Pump(self.store, self._register(), self.definitions, self.queues, runners, tray)
+        spool.replay(self.store, pump.worker_id)
+        heart = self._heart(pump)
+        self._pump, pump.may_claim = pump, lambda: heart.holds
+
+        def wake() -> None:
+            pump.signalled = True
+            tray.wake.set()
+
+        deafen = self.store.listen(wake)
+        thread = threading.Thread(target=heart.run, name="holdfast-heart", daemon=True)
+        try:
+            self._look_around(drain=drain)
+            thread.start()
+            self._pump_until_end(pump, heart, drain=drain)
+            self._wind_down(pump, heart, runners)
+        finally:
+            deafen()
+            heart.stop()
+            runners.close()
+            if thread.ident is not None:
+                thread.join(self.settings.heartbeat)
+            spool.keep(*pump.unwritten())
+            with suppress(Exception):  # the lease runs out by itself
+                self.store.leave(pump.worker_id)
+            self._pump = None
+        return pump.settled
+
+    def _look_around(self, *, drain: bool) -> None:
+        """See to what others left behind, before the first claim."""
+        self.store.unpark(list(self.definitions))
+        self.store.rescue(self.settings.crash_limit)
+        self.schedule.begin(self.store)
+        if drain:
+            self.schedule.tick(self.store)
+
+    def _pump_until_end(self, pump: Pump, heart: Heart, *, drain: bool) -> None:
+        while not self._stop.is_set():
+            self._step(pump, heart)
+            if drain and pump.idle:
+                if self.store.next_due(self.queues) != 0:
+                    return
+                pump.suspects = self.store.suspects_due(self.queues)
+                pump.signalled = True
+
+    def _wind_down(self, pump: Pump, heart: Heart, runners: Runners) -> None:
+        """Give back what has not begun; give the rest its time, then what can be stopped is stopped."""
+        pump.stopping = True
+        pump.give_back()
+        end = time.monotonic() + self.settings.grace
+        while pump.held and time.monotonic() < end:
+            self._step(pump, heart)
+        if pump.held:
+            runners.abandon()
+            end = time.monotonic() + 1.0
+            while pump.held and time.monotonic() < end:
+                self._step(pump, heart)
+        if pump.held:
+            log.warning("%d tasks run in threads, which cannot be stopped; they will be run again", len(pump.held))
+
+    def _step(self, pump: Pump, heart: Heart) -> None:
+        try:
+            if pump.taken_for_dead:
+                raise LeaseLostError(pump.worker_id)
+            pump.step(min(self.store.poll, 0.5))
+        except LeaseLostError as error:
+            log.error("%s; it begins anew, and what it was doing is dropped", error)
+            pump.lost()
+            with suppress(Exception):  # tried again with the next step
+                pump.worker_id = self._register()
+                pump.taken_for_dead = False
+                heart.renewed()
+
+    def _heart(self, pump: Pump) -> Heart:
+        settings = self.settings
+
+        def lost() -> None:
+            pump.taken_for_dead = True
+            pump.tray.wake.set()
+
+        def state() -> str:
+            return "stopping" if pump.stopping else pump.pause.reason or "running"
+
+        def suspects() -> None:
+            if self.store.suspects_due(self.queues):
+                pump.suspects = pump.signalled = True
+
+        def prune() -> None:
+            if settings.keep_done is not None and (count := self.store.prune(done_before=settings.keep_done)):
+                log.info("pruned %d finished tasks", count)
+            if settings.keep_dead is not None:
+                count = self.store.prune_dead_letters(older_than=settings.keep_dead)
+                if count:
+                    log.warning("discarded %d dead letters older than %.0f s", count, settings.keep_dead)
+
+        heart = Heart(
+            self.store,
+            lambda: pump.worker_id,
+            lease=settings.lease,
+            every=settings.heartbeat,
+            state=state,
+            on_lost=lost,
+        )
+        often = min(settings.heartbeat, self.store.rescue_every)
+        heart.chores = [
+            Chore(often, lambda: heart.rescue(settings.crash_limit)),
+            Chore(often, suspects),
+            Chore(_PRUNE_EVERY, prune),
+        ]
+        if self.schedule:
+            heart.chores.append(Chore(min(1.0, settings.heartbeat), lambda: self.schedule.tick(self.store)))
+        return heart
+
+    def _register(self) -> str:
+        """Make this run known under an id of its own: a restart is another worker."""
+        self.id = f"{re.sub(r'[^A-Za-z0-9._-]', '-', self.name)[:80]}-{uuid.uuid4().hex[:12]}"  # also a file's name
+        now = datetime.now(UTC)
+        row = WorkerRow(
+            self.id, self.name, socket.gethostname(), os.getpid(), self.queues, self.concurrency, "running", 0,
+            alive=True, started_at=now, heartbeat_at=now,
+        )  # fmt: skip
+        self.store.register(row, self.settings.lease)
+        return self.id
+
+
+def _tell(loop: asyncio.AbstractEventLoop, ended: "asyncio.Future[int]", value: int | BaseException) -> None:
+    def tell() -> None:
+        if ended.done():
+            return
+        if isinstance(value, BaseException):
+            ended.set_exception(value)
+        else:
+            ended.set_result(value)
+
+    with suppress(RuntimeError):  # the event loop is closed
+        loop.call_soon_threadsafe(tell)

@@ -1,0 +1,160 @@
+"""What a memory store knows: plain dictionaries under one lock. Times are seconds since the epoch."""
+
+import json
+import threading
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import count
+
+from holdfast.ports.rows import Attempt, DeadLetter, Note, Reason, Status, Task, Worker
+
+__all__ = ["LIVE", "Book", "Lease", "Row", "moment", "moment_or_none"]
+
+LIVE = frozenset({Status.QUEUED, Status.RUNNING, Status.PARKED})
+"""What keeps a unique key taken."""
+_TIMES = frozenset(name for name in Task._fields if name.endswith("_at")) | {"next_run_after"}
+
+
+def moment(seconds: float) -> datetime:
+    """Return a time as a datetime."""
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def moment_or_none(seconds: float | None) -> datetime | None:
+    """Return a time as a datetime, where there is one."""
+    return None if seconds is None else moment(seconds)
+
+
+@dataclass(slots=True)
+class Row:
+    """A task, with what only the store has to know: whether it runs alone, and when it was first put off."""
+
+    id: int
+    task_type: str
+    queue: str
+    priority: int
+    parameters: str
+    resource: str | None
+    unique_key: str | None
+    next_run_after: float
+    expires_at: float | None
+    created_at: float
+    updated_at: float
+    status: Status = Status.QUEUED
+    attempt: int = 0
+    retry_count: int = 0
+    crash_count: int = 0
+    suspect: bool = False
+    alone: bool = False
+    lease_epoch: int = 0
+    worker_id: str | None = None
+    deferrals: int = 0
+    replays: int = 0
+    last_error: str | None = None
+    deferred_at: float | None = None
+    started_at: float | None = None
+    failed_at: float | None = None
+    finished_at: float | None = None
+
+    def seen(self) -> Task:
+        """Return it as people see it."""
+        values = {name: getattr(self, name) for name in Task._fields}
+        return Task(**values | {name: moment_or_none(values[name]) for name in _TIMES})
+
+    def uncount_start(self) -> None:
+        """Take back a start that came to nothing."""
+        if self.started_at is not None:
+            self.attempt -= 1
+        self.started_at = None
+
+
+@dataclass(slots=True)
+class Lease:
+    """A worker and the time until which it is taken for alive."""
+
+    worker: Worker
+    expires_at: float
+
+
+class Book:
+    """All tables."""
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        self.lock = threading.RLock()
+        self.task_ids, self.letter_ids = count(1), count(1)
+        self.tasks: dict[int, Row] = {}
+        self.attempts: dict[int, list[Attempt]] = {}
+        self.results: dict[int, tuple[str, float]] = {}
+        self.letters: dict[int, DeadLetter] = {}
+        self.leases: dict[str, Lease] = {}
+        self.queues: dict[str, bool] = {}
+        self.cooldowns: dict[str, tuple[float, str]] = {}
+        self.periodic: dict[str, float] = {}
+
+    def live_by_key(self, task_type: str, unique_key: str | None) -> Row | None:
+        """Return the live task that has a unique key."""
+        if unique_key is None:
+            return None
+        found = (
+            row
+            for row in self.tasks.values()
+            if row.unique_key == unique_key and row.task_type == task_type and row.status in LIVE
+        )
+        return next(found, None)
+
+    def cool_until(self, resource: str | None) -> float:
+        """Return the end of a resource's cooldown, which may be over; 0 where there was none."""
+        return 0.0 if resource is None else self.cooldowns.get(resource, (0.0, ""))[0]
+
+    def move_cooling(self, now: float) -> None:
+        """Move tasks that are due to the end of the cooldown that holds them back."""
+        for row in self.tasks.values():
+            if row.status is Status.QUEUED and row.next_run_after <= now < self.cool_until(row.resource):
+                row.next_run_after = self.cool_until(row.resource)
+
+    def note_attempt(self, row: Row, outcome: str, note: Note, now: float, delay: float | None = None) -> None:
+        """Add a failed attempt to a task's history."""
+        attempt = Attempt(
+            task_id=row.id,
+            attempt=row.attempt,
+            outcome=outcome,
+            worker_id=row.worker_id,
+            started_at=moment_or_none(row.started_at),
+            finished_at=moment(now),
+            error_type=note.error_type,
+            error_message=note.error_message,
+            error_category=note.error_category,
+            fingerprint=note.fingerprint,
+            delay=delay,
+            traceback=note.traceback,
+            failure=json.loads(note.failure),
+        )
+        self.attempts.setdefault(row.id, []).append(attempt)
+
+    def add_letter(self, row: Row, reason: Reason, note: Note, now: float) -> None:
+        """Add the dead letter of a task."""
+        number = next(self.letter_ids)
+        self.letters[number] = DeadLetter(
+            id=number,
+            original_task_id=row.id,
+            task_type=row.task_type,
+            queue=row.queue,
+            priority=row.priority,
+            parameters=row.parameters,
+            resource=row.resource,
+            unique_key=row.unique_key,
+            error_type=note.error_type,
+            error_message=note.error_message,
+            error_category=note.error_category,
+            reason=reason,
+            fingerprint=note.fingerprint,
+            traceback=note.traceback,
+            failure=json.loads(note.failure),
+            retry_count=row.retry_count,
+            crash_count=row.crash_count,
+            replays=row.replays,
+            worker_id=row.worker_id,
+            created_at=moment(row.created_at),
+            moved_to_dlq_at=moment(now),
+        )

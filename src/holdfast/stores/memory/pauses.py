@@ -1,0 +1,105 @@
+"""Queues, cooldowns and periodic tasks in memory: what holds tasks back and what brings them."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from holdfast import clock
+from holdfast.ports.rows import Cooldown, NewTask, QueueRow, Status
+from holdfast.stores.memory.book import LIVE, Book, Row, moment
+from holdfast.stores.memory.tasks import add
+
+__all__ = ["MemoryCooldowns", "MemoryPeriodic", "MemoryQueues"]
+
+
+class MemoryQueues:
+    """The duty `Queues`."""
+
+    book: Book
+
+    def pause(self, queue: str) -> None:
+        """Have nothing claimed from a queue."""
+        with self.book.lock:
+            self.book.queues[queue] = True
+
+    def resume(self, queue: str) -> None:
+        """Have it claimed from again."""
+        with self.book.lock:
+            self.book.queues[queue] = False
+
+    def queues(self) -> list[QueueRow]:
+        """Return the queues that exist or are paused."""
+        with self.book.lock:
+            live = [row for row in self.book.tasks.values() if row.status in LIVE]
+            names = {row.queue for row in live} | self.book.queues.keys()
+            return [self._row(name, live) for name in sorted(names)]
+
+    def _row(self, name: str, live: list[Row]) -> QueueRow:
+        now = clock.now()
+        mine = [row for row in live if row.queue == name]
+        waiting = [row for row in mine if row.status is Status.QUEUED]
+        return QueueRow(
+            name=name,
+            paused=self.book.queues.get(name, False),
+            ready=sum(row.next_run_after <= now for row in waiting),
+            scheduled=sum(row.next_run_after > now for row in waiting),
+            running=sum(row.status is Status.RUNNING for row in mine),
+            parked=sum(row.status is Status.PARKED for row in mine),
+        )
+
+
+class MemoryCooldowns:
+    """The duty `Cooldowns`."""
+
+    book: Book
+
+    def cool(self, resource: str, seconds: float, reason: str) -> None:
+        """Leave a resource alone from now on."""
+        with self.book.lock:
+            now = clock.now()
+            if now + seconds > self.book.cool_until(resource):
+                self.book.cooldowns[resource] = (now + seconds, reason)
+            self.book.move_cooling(now)
+
+    def warm(self, resource: str) -> None:
+        """End a cooldown by hand; what waits longer than it has its own reason."""
+        with self.book.lock:
+            now = clock.now()
+            until, _ = self.book.cooldowns.pop(resource, (0.0, ""))
+            for row in self.book.tasks.values():
+                if row.status is Status.QUEUED and row.resource == resource and now < row.next_run_after <= until:
+                    row.next_run_after = now
+
+    def cooldowns(self) -> list[Cooldown]:
+        """Return those that run."""
+        with self.book.lock:
+            now, known = clock.now(), sorted(self.book.cooldowns.items())
+            return [Cooldown(resource, moment(until), reason) for resource, (until, reason) in known if until > now]
+
+
+class MemoryPeriodic:
+    """The duty `Periodic`."""
+
+    book: Book
+
+    def set_periodic(self, first_runs: Mapping[str, float]) -> None:
+        """Make known what there is."""
+        with self.book.lock:
+            for name, seconds in first_runs.items():
+                self.book.periodic.setdefault(name, clock.now() + seconds)
+
+    def due_periodic(self, names: Sequence[str]) -> list[tuple[str, datetime]]:
+        """Return those whose time has come."""
+        with self.book.lock:
+            now = clock.now()
+            return [(name, moment(due)) for name, due in self.book.periodic.items() if name in names and due <= now]
+
+    def run_periodic(self, name: str, due: datetime, seconds: float, task: NewTask) -> bool:
+        """Enqueue a task, if nobody else has done it for this time already."""
+        with self.book.lock:
+            known = self.book.periodic.get(name)
+            if known is None or moment(known) != due:
+                return False
+            now = clock.now()
+            add(self.book, [task], now)
+            self.book.periodic[name] = now + seconds
+            return True

@@ -1,0 +1,57 @@
+"""The store in memory."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from holdfast.ports.rows import Enqueued, NewTask
+from holdfast.stores.memory.book import Book
+from holdfast.stores.memory.dead_letters import MemoryDeadLetters
+from holdfast.stores.memory.pauses import MemoryCooldowns, MemoryPeriodic, MemoryQueues
+from holdfast.stores.memory.tasks import MemoryTasks
+from holdfast.stores.memory.workers import MemoryWorkers
+
+__all__ = ["MemoryStore"]
+
+_VERSION = 1
+
+
+class MemoryStore(MemoryTasks, MemoryWorkers, MemoryDeadLetters, MemoryQueues, MemoryCooldowns, MemoryPeriodic):
+    """All duties in this process: what it holds is gone with it.
+
+    It may be shared by threads. It does what the others do and is written to be read: a claim looks at every task.
+    """
+
+    poll = 0.05
+    rescue_every = 1.0
+    """Seconds between two looks of an idle worker."""
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        self.book = Book()
+        self._wakes: tuple[Callable[[], None], ...] = ()
+
+    def enqueue(self, tasks: Sequence[NewTask], connection: Any = None) -> list[Enqueued]:
+        """Add tasks and wake the workers."""
+        added = super().enqueue(tasks, connection)
+        for wake in self._wakes:
+            wake()
+        return added
+
+    def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
+        """Have a function called when something was enqueued."""
+        self._wakes = (*self._wakes, wake)
+
+        def end() -> None:
+            self._wakes = tuple(each for each in self._wakes if each is not wake)
+
+        return end
+
+    def create_schema(self) -> int:
+        """Return the version; there are no tables."""
+        return _VERSION
+
+    def check_schema(self) -> None:
+        """Do nothing: there are no tables."""
+
+    def close(self) -> None:
+        """Do nothing: what is kept stays until the store itself is gone."""

@@ -1,0 +1,151 @@
+"""A PostgreSQL database as a process uses it: a pool of connections, opened when it is first needed.
+
+Connections commit every statement by themselves; what takes several is a transaction by name.
+"""
+
+import os
+import select
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+from holdfast.errors import ConfigError
+from holdfast.stores.postgres.driver import psycopg, psycopg_pool
+from holdfast.stores.postgres.sql import statements
+
+__all__ = ["Database"]
+
+Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
+Rows: TypeAlias = list[tuple[Any, ...]]
+
+_WAIT = 10.0
+"""Seconds to wait for a connection before it is an error."""
+_QUIET = {
+    "connect_timeout": "10",
+    "fallback_application_name": "holdfast",
+    "client_encoding": "UTF8",
+    # a peer that vanished without a word is noticed within half a minute, not after hours
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "30000",
+}
+_abandoned: list[Any] = []  # pools of a parent process: closing them here would end the parent's sessions
+
+
+class Database:
+    """A PostgreSQL database.
+
+    Args:
+        url: ``postgresql://…``, or libpq's keywords.
+        schema: Where the tables are; None for the first that the search path finds.
+        min_size: Connections that are kept open.
+        max_size: Connections at most.
+        prepare_threshold: After so many runs a statement is prepared; None for never.
+    """
+
+    def __init__(
+        self, url: str, *, schema: str | None, min_size: int, max_size: int, prepare_threshold: int | None
+    ) -> None:
+        """Check what can be checked without connecting."""
+        self.sql = statements(schema)
+        self.schema = schema
+        self._parameters = _QUIET | _parsed(url)
+        self._min_size, self._max_size = min_size, max_size
+        self._prepare_threshold = prepare_threshold
+        self._forget()
+
+    def _forget(self) -> None:
+        """Begin without a pool: at first, and in a child process, where the parent's must not be used."""
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._pool: Any = None
+
+    def _opened(self) -> Any:
+        if self._pid != os.getpid():
+            _abandoned.append(self._pool)
+            self._forget()
+        with self._lock:
+            if self._pool is None:
+                self.connect().close()  # a wrong password is an error at once; the pool would try on
+                self._pool = psycopg_pool.ConnectionPool(
+                    "",
+                    min_size=self._min_size,
+                    max_size=self._max_size,
+                    kwargs={**self._parameters, "autocommit": True, "prepare_threshold": self._prepare_threshold},
+                    name="holdfast",
+                    timeout=_WAIT,
+                    reconnect_timeout=2.0,  # its pauses grow; a new try at the next call finds the server sooner
+                    open=True,
+                )
+            return self._pool
+
+    def connect(self) -> Connection:
+        """Open a connection beside the pool, for whoever keeps it."""
+        return psycopg.connect("", **self._parameters, autocommit=True, prepare_threshold=self._prepare_threshold)
+
+    @contextmanager
+    def connection(self) -> Iterator[Connection]:
+        """Lend a connection; one that broke is not lent again.
+
+        Raises:
+            psycopg.OperationalError: If there is none: what the server says, where it says something.
+        """
+        pool = self._opened()
+        connection = self._taken(pool)
+        while _has_hung_up(connection):
+            connection.close()
+            pool.putconn(connection)
+            connection = self._taken(pool)
+        try:
+            with connection:
+                yield connection
+        finally:
+            pool.putconn(connection)
+
+    def _taken(self, pool: Any) -> Connection:
+        try:
+            connection: Connection = pool.getconn()
+        except psycopg_pool.PoolTimeout:
+            self.connect().close()  # tells why: refused, wrong password, no such database
+            raise
+        return connection
+
+    def fetch(self, name: str, values: Mapping[str, Any] | None = None, *, prepare: bool | None = None) -> Rows:
+        """Run a query by its name, committed at once; return its rows."""
+        with self.connection() as connection:
+            return connection.cursor(binary=True).execute(self.sql[name], values, prepare=prepare).fetchall()
+
+    def change(self, name: str, values: Mapping[str, Any] | None = None) -> int:
+        """Run a statement by its name, committed at once; return how many rows it changed."""
+        with self.connection() as connection:
+            return connection.execute(self.sql[name], values).rowcount
+
+    def close(self) -> None:
+        """Close the connections."""
+        if self._pid == os.getpid() and self._pool is not None:
+            pool, self._pool = self._pool, None
+            pool.close()
+
+
+def _parsed(url: str) -> dict[str, Any]:
+    """Return a URL's parts; what is said of a wrong one does not repeat it, for there may be a password in it."""
+    try:
+        return psycopg.conninfo.conninfo_to_dict(url)
+    except psycopg.Error:
+        message = "the URL of the database is not one that PostgreSQL understands: postgresql://user@host:5432/database"
+        raise ConfigError(message) from None
+
+
+def _has_hung_up(connection: Connection) -> bool:
+    """Tell whether the server has ended an idle connection: then there is something to read, a farewell or the end.
+
+    Looking at the socket costs no round trip. The pool's own check would pause between two dead connections.
+    """
+    socket = connection.pgconn.socket
+    if hasattr(select, "poll"):
+        poll = select.poll()
+        poll.register(socket, select.POLLIN)
+        return bool(poll.poll(0))
+    return bool(select.select([socket], [], [], 0)[0])

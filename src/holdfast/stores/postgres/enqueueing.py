@@ -1,0 +1,91 @@
+"""How tasks get into PostgreSQL: one in one statement, many plain ones by COPY, all others as one JSON text."""
+
+import json
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import Any
+
+from holdfast.errors import ConfigError
+from holdfast.ports.rows import Enqueued, NewTask
+from holdfast.stores.postgres.connection import Connection
+from holdfast.stores.postgres.driver import psycopg
+
+__all__ = ["add", "callers"]
+
+_dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+
+
+def callers(connection: Any) -> Connection:
+    """Return a caller's connection, if it is one that this store can use.
+
+    Raises:
+        ConfigError: If it is not.
+    """
+    if not isinstance(connection, psycopg.Connection):
+        kind = f"{type(connection).__module__}.{type(connection).__qualname__}"
+        message = f"connection is {kind}; this store takes a psycopg.Connection, the one that is not async"
+        raise ConfigError(message)
+    return connection
+
+
+def add(connection: Connection, sql: dict[str, bytes], tasks: Sequence[NewTask]) -> list[Enqueued]:
+    """Add tasks; within the transaction that the connection is in, or else in one of their own.
+
+    A connection that commits by hand is left in its transaction.
+    """
+    if not tasks:
+        return []
+    # not the connection's own kind of cursor: a caller's may return rows of another shape
+    cursor = psycopg.Cursor(connection, row_factory=psycopg.rows.tuple_row)
+    cursor.format = psycopg.pq.Format.BINARY
+    if len(tasks) == 1 and tasks[0].unique_key is None and tasks[0].resource is None:
+        row = cursor.execute(sql["add_plain_task"], _values(tasks[0]), prepare=True).fetchall()[0]
+        return [Enqueued(row[0], created=True)]
+    with connection.transaction() if connection.autocommit else nullcontext():
+        if all(map(_is_plain, tasks)) and connection.pgconn.pipeline_status == psycopg.pq.PipelineStatus.OFF:
+            added = _copy(cursor, sql, tasks)
+        else:
+            added = _add_keyed(cursor, sql, tasks)
+        if any(each.created for each in added):
+            cursor.execute(sql["notify"])
+    return added
+
+
+def _is_plain(task: NewTask) -> bool:
+    """Tell whether a task is due now and has no more than a name and arguments."""
+    return task[4:] == (0.0, None, None, None, None)
+
+
+def _values(task: NewTask) -> dict[str, Any]:
+    return task._asdict() | {"delay": max(task.delay, 0.0)}
+
+
+def _copy(cursor: Any, sql: dict[str, bytes], tasks: Sequence[NewTask]) -> list[Enqueued]:
+    numbers = [row[0] for row in cursor.execute(sql["draw_ids"], {"count": len(tasks)})]
+    with cursor.copy(sql["copy_tasks"]) as copy:
+        for number, task in zip(numbers, tasks, strict=True):
+            copy.write_row((number, task.task_type, task.queue, task.priority, task.parameters))
+    return [Enqueued(number, created=True) for number in numbers]
+
+
+def _add_keyed(cursor: Any, sql: dict[str, bytes], tasks: Sequence[NewTask]) -> list[Enqueued]:
+    """Add tasks of any kind.
+
+    A key may be given free between the two looks, when its task ends; then what is left is tried again.
+    """
+    added: list[Enqueued | None] = [None] * len(tasks)
+    left = list(range(len(tasks)))
+    while left:
+        given = {"tasks": _dumps([_values(tasks[place]) for place in left])}
+        for place, (number,) in zip(left, cursor.execute(sql["add_tasks"], given).fetchall(), strict=True):
+            if number is not None:
+                added[place] = Enqueued(number, created=True)
+        left = [place for place in left if added[place] is None]
+        if left:
+            keys = [{"task_type": tasks[place].task_type, "unique_key": tasks[place].unique_key} for place in left]
+            taken = cursor.execute(sql["live_by_key"], {"tasks": _dumps(keys)}).fetchall()
+            for place, (number,) in zip(left, taken, strict=True):
+                if number is not None:
+                    added[place] = Enqueued(number, created=False)
+            left = [place for place in left if added[place] is None]
+    return [each for each in added if each is not None]

@@ -1,0 +1,95 @@
+"""Failed attempts reported by their number, in PostgreSQL: through the store, or on a connection of the caller's."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from holdfast.errors import SchemaError
+from holdfast.ports.handling import Standing
+from holdfast.ports.rows import Settlement, Status
+from holdfast.stores.postgres.connection import Connection
+from holdfast.stores.postgres.driver import psycopg
+from holdfast.stores.postgres.schema import _LATEST
+from holdfast.stores.postgres.sql import statements
+from holdfast.stores.postgres.turning import _settle
+from holdfast.stores.reporter import REPORTER
+
+__all__ = ["CallersDatabase", "PostgresHandling", "conninfo_of"]
+
+
+class _Lender(Protocol):
+    sql: dict[str, bytes]
+
+    def connection(self) -> Any:
+        """Lend a connection."""
+
+
+class CallersDatabase:
+    """A caller's own connection.
+
+    Work is a transaction of its own where none is open. Where the caller has one open, it is part of that, and nothing
+    is committed.
+
+    Args:
+        connection: Of psycopg; its search path has to find the tables.
+
+    Raises:
+        SchemaError: If the tables are missing or do not fit.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        """See that the tables fit."""
+        self.sql = statements(None)
+        self._connection = connection
+        self._lock = threading.RLock()
+        with connection.transaction():
+            cursor = _plain_cursor(connection)
+            known = cursor.execute(self.sql["has_version"]).fetchall()[0][0]
+            version = cursor.execute(self.sql["version"]).fetchall()[0][0] if known else 0
+        if version != _LATEST:
+            raise SchemaError(version or 0, _LATEST)
+
+    @contextmanager
+    def connection(self) -> Iterator[Connection]:
+        """Lend the connection."""
+        with self._lock:
+            yield self._connection
+
+
+class PostgresHandling:
+    """The duty `Handling`.
+
+    Args:
+        db: The store's database, or a caller's connection.
+    """
+
+    def __init__(self, db: _Lender) -> None:
+        """Keep the database."""
+        self._db = db
+
+    def standing(self, task_id: int) -> Standing | None:
+        """Return how a task stands."""
+        with self._db.connection() as connection, connection.transaction():
+            rows = _plain_cursor(connection).execute(self._db.sql["handle_standing"], {"id": task_id}).fetchall()
+        return Standing(rows[0][0], Status(rows[0][1]), *rows[0][2:]) if rows else None
+
+    def settle_attempt(self, settlement: Settlement, attempt: int, *, epoch: int | None = None) -> bool:
+        """Take the task up, if its attempt is the current one, and settle it."""
+        sql = self._db.sql
+        values = {"id": settlement.task_id, "attempt": attempt, "epoch": epoch, "reporter": REPORTER}
+        with self._db.connection() as connection, connection.transaction():
+            cursor = _plain_cursor(connection)
+            rows = cursor.execute(sql["handle_take"], values).fetchall()
+            return bool(rows) and not _settle(cursor, sql, [settlement._replace(epoch=rows[0][0])])
+
+
+def conninfo_of(connection: Connection) -> str:
+    """Return what opens another connection to the same database."""
+    password = {"password": connection.info.password} if connection.info.password else {}
+    return psycopg.conninfo.make_conninfo(connection.info.dsn, **password)
+
+
+def _plain_cursor(connection: Connection) -> Any:
+    """Return a cursor whose rows are tuples, whatever the caller has made of rows."""
+    return psycopg.Cursor(connection, row_factory=psycopg.rows.tuple_row)

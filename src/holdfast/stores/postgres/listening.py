@@ -1,0 +1,65 @@
+"""How an idle worker is called: LISTEN on a connection of its own, in a thread of its own.
+
+It may miss something: nobody calls behind a pooler, and a connection may be dead for a while without a sign of it.
+Polling is what is relied on.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+
+from holdfast.stores.postgres.connection import Connection, Database
+from holdfast.stores.postgres.driver import psycopg
+
+__all__ = ["Listener"]
+
+_log = logging.getLogger("holdfast")
+_LOOK = 0.5
+"""Seconds after which the thread looks whether it is to end."""
+_LONGEST_PAUSE = 30.0
+
+
+class Listener:
+    """Calls a function for every notification, and after every new connection, for what came in between.
+
+    Args:
+        db: Where to listen.
+        wake: Is called from the listener's thread.
+    """
+
+    def __init__(self, db: Database, wake: Callable[[], None]) -> None:
+        """Start listening."""
+        self._db, self._wake = db, wake
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="holdfast-listen", daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Stop listening."""
+        self._ended.set()
+        if threading.current_thread() is not self._thread:
+            self._thread.join(5)
+
+    def _run(self) -> None:
+        pause = 0.1
+        while not self._ended.is_set():
+            try:
+                with self._db.connect() as connection:
+                    self._subscribe(connection)
+                    pause = 0.1
+                    self._wake()
+                    self._follow(connection)
+            except Exception as error:  # noqa: BLE001  # whatever it was, the next connection may do; polling goes on
+                _log.debug("not listening for tasks: %s; trying again in %.1f s", type(error).__name__, pause)
+                self._ended.wait(pause)
+                pause = min(pause * 2, _LONGEST_PAUSE)
+
+    def _subscribe(self, connection: Connection) -> None:
+        channel = connection.execute(self._db.sql["channel"]).fetchall()[0][0]
+        connection.execute(psycopg.sql.SQL("LISTEN {}").format(psycopg.sql.Identifier(channel)))
+
+    def _follow(self, connection: Connection) -> None:
+        """Wake for what arrives; many notifications that came together are one call."""
+        while not self._ended.is_set():
+            if list(connection.notifies(timeout=_LOOK, stop_after=1)):
+                self._wake()

@@ -1,0 +1,1 @@
+INSERT INTO holdfast.schema_version (version) VALUES (%(version)s)

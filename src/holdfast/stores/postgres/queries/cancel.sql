@@ -1,0 +1,11 @@
+-- What runs is left to run: nobody can stop a thread.
+WITH chosen AS MATERIALIZED (
+    SELECT id FROM holdfast.task_queue
+    WHERE id = ANY (%(ids)s::bigint[]) AND status IN ('QUEUED', 'PARKED')
+    ORDER BY id
+    FOR UPDATE
+)
+UPDATE holdfast.task_queue AS task
+SET status = 'CANCELLED', finished_at = now(), updated_at = now()
+FROM chosen WHERE task.id = chosen.id
+RETURNING task.id

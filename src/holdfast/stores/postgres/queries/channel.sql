@@ -1,0 +1,1 @@
+SELECT 'holdfast_' || 'holdfast.task_queue'::regclass::oid

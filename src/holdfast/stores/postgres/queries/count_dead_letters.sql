@@ -1,0 +1,2 @@
+SELECT count(*) FROM holdfast.dead_letter_queue
+--which--

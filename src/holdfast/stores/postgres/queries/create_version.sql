@@ -1,0 +1,1 @@
+CREATE TABLE holdfast.schema_version (version integer PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())

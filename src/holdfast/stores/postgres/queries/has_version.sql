@@ -1,0 +1,1 @@
+SELECT to_regclass('holdfast.schema_version') IS NOT NULL

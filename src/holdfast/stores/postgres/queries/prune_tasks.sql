@@ -1,0 +1,14 @@
+-- By number, oldest first, on from where the last batch ended: an index on the time of success would cost every success.
+WITH old AS MATERIALIZED (
+    SELECT id FROM holdfast.task_queue
+    WHERE id > %(after)s AND status IN ('DONE', 'CANCELLED') AND finished_at < now() - make_interval(secs => %(seconds)s)
+    ORDER BY id LIMIT %(batch)s
+    FOR UPDATE SKIP LOCKED
+),
+history AS (
+    DELETE FROM holdfast.task_attempts AS attempt USING old WHERE attempt.task_id = old.id
+),
+deleted AS (
+    DELETE FROM holdfast.task_queue AS task USING old WHERE task.id = old.id RETURNING task.id
+)
+SELECT count(*), max(id) FROM deleted

@@ -1,0 +1,16 @@
+-- The same task once more, with its history and number; its attempts begin anew.
+WITH letter AS MATERIALIZED (
+    SELECT original_task_id FROM holdfast.dead_letter_queue WHERE id = %(id)s FOR UPDATE
+),
+changed AS (
+    UPDATE holdfast.task_queue AS task
+    SET status = 'QUEUED', retry_count = 0, crash_count = 0, suspect = false, alone = false, replays = replays + 1,
+        next_run_after = now(), deferred_at = NULL, expires_at = NULL, failed_at = NULL, updated_at = now()
+    FROM letter
+    WHERE task.id = letter.original_task_id AND task.status = 'FAILED'
+    RETURNING task.id
+),
+removed AS (
+    DELETE FROM holdfast.dead_letter_queue AS letter USING changed WHERE letter.original_task_id = changed.id
+)
+SELECT id, pg_notify('holdfast_' || 'holdfast.task_queue'::regclass::oid, '') FROM changed

@@ -1,0 +1,12 @@
+-- What waits for the end of the cooldown exactly was moved by it; what waits longer has its own reason.
+WITH ended AS (
+    DELETE FROM holdfast.cooldowns WHERE resource = %(resource)s RETURNING resource, until
+),
+chosen AS MATERIALIZED (
+    SELECT task.id
+    FROM ended JOIN holdfast.task_queue AS task ON task.resource = ended.resource
+    WHERE task.status = 'QUEUED' AND task.next_run_after > now() AND task.next_run_after <= ended.until
+    ORDER BY task.id
+    FOR UPDATE OF task
+)
+UPDATE holdfast.task_queue AS task SET next_run_after = now() FROM chosen WHERE task.id = chosen.id

@@ -1,0 +1,41 @@
+"""The SQL of this store, made ready for one schema."""
+
+import re
+from functools import cache
+
+from holdfast.errors import ConfigError
+from holdfast.stores.queries import migrations, queries
+
+__all__ = ["scripts", "statements"]
+
+_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+_COMMENT = re.compile(r"^--.*\n", re.MULTILINE)
+
+
+@cache
+def statements(schema: str | None) -> dict[str, bytes]:
+    """Return the queries by name; without comments, which would travel to the server with every call."""
+    prefix, texts = _prefix(schema), queries(__package__)
+    filled = {name: text.replace("--which--", texts["which_dead_letters"]) for name, text in texts.items()}
+    return {name: _COMMENT.sub("", text).replace("holdfast.", prefix).encode() for name, text in filled.items()}
+
+
+@cache
+def scripts(schema: str | None) -> dict[int, bytes]:
+    """Return the migrations by the versions that they lead to."""
+    prefix = _prefix(schema)
+    return {number: text.replace("holdfast.", prefix).encode() for number, text in migrations(__package__).items()}
+
+
+def _prefix(schema: str | None) -> str:
+    """Return what stands for ``holdfast.`` in the files: a schema by name, or whatever the search path finds.
+
+    Names are written out, not left to a setting of the session: a caller's own connection has another one, and behind
+    a pooler sessions change hands.
+    """
+    if schema is None:
+        return ""
+    if not _SCHEMA.fullmatch(schema):
+        message = f"schema is {schema!r}; choose lower-case letters, digits and underscores, 63 at most"
+        raise ConfigError(message)
+    return f'"{schema}".'

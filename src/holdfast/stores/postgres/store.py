@@ -1,0 +1,57 @@
+"""The store in a PostgreSQL database."""
+
+from collections.abc import Callable
+
+from holdfast.stores.postgres.connection import Database
+from holdfast.stores.postgres.dead_letters import PostgresDeadLetters
+from holdfast.stores.postgres.listening import Listener
+from holdfast.stores.postgres.pauses import PostgresCooldowns, PostgresPeriodic, PostgresQueues
+from holdfast.stores.postgres.schema import PostgresSchema
+from holdfast.stores.postgres.tasks import PostgresTasks
+from holdfast.stores.postgres.workers import PostgresWorkers
+
+__all__ = ["PostgresStore"]
+
+
+class PostgresStore(
+    PostgresTasks,
+    PostgresWorkers,
+    PostgresDeadLetters,
+    PostgresQueues,
+    PostgresCooldowns,
+    PostgresPeriodic,
+    PostgresSchema,
+):
+    """All duties in one database, which may be shared by many machines; its clock is the one that counts.
+
+    Args:
+        url: ``postgresql://user:password@host:5432/database``; nothing is opened before it is needed.
+        schema: Where the tables are; None for the first that the search path finds.
+        min_size: Connections that are kept open.
+        max_size: Connections at most; one more listens.
+        prepare_threshold: After so many runs a statement is prepared. None for never: behind PgBouncer in transaction
+            mode, unless it is 1.21 or later and set up for prepared statements.
+    """
+
+    poll = 1.0
+    """Seconds between two looks of an idle worker, should nobody call it."""
+    rescue_every = 5.0
+    """Seconds between two looks for workers whose lease ran out."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        schema: str | None = None,
+        min_size: int = 1,
+        max_size: int = 10,
+        prepare_threshold: int | None = 5,
+    ) -> None:
+        """Open nothing yet."""
+        self.db = Database(
+            url, schema=schema, min_size=min_size, max_size=max_size, prepare_threshold=prepare_threshold
+        )
+
+    def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
+        """Have a function called when somebody has enqueued something, on whatever machine."""
+        return Listener(self.db, wake).end

@@ -1,0 +1,129 @@
+"""Failed attempts reported by their number, in SQLite: through the store, or on a connection of the caller's."""
+
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from holdfast.errors import SchemaError
+from holdfast.ports.handling import Standing
+from holdfast.ports.rows import Settlement, Status
+from holdfast.stores.queries import queries
+from holdfast.stores.reporter import REPORTER
+from holdfast.stores.sqlite.callers import in_transaction_of
+from holdfast.stores.sqlite.connection import Database
+from holdfast.stores.sqlite.schema import _LATEST, _migrate, _version, prepare
+from holdfast.stores.sqlite.times import now_ms
+from holdfast.stores.sqlite.turning import settle
+
+__all__ = ["CallersDatabase", "SqliteHandling", "file_of"]
+
+SQL = queries(__package__)
+T = TypeVar("T")
+
+
+class CallersDatabase:
+    """A caller's own connection, whose tables are created if they are missing.
+
+    Work is a transaction of its own where none is open. Where the caller has one open, it is part of that, and nothing
+    is committed.
+
+    Args:
+        connection: Whatever it makes of rows and transactions.
+    """
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        """See to the tables."""
+        self._connection = connection
+        self._lock = threading.RLock()
+        made_of_rows, connection.row_factory = connection.row_factory, None
+        try:
+            if connection.in_transaction:
+                _migrate_within(connection)
+            else:
+                prepare(connection)
+        finally:
+            connection.row_factory = made_of_rows
+
+    def read(self, work: Callable[[Any], T]) -> T:
+        """Run work that only reads."""
+        with self._lock:
+            return work(_plain_cursor(self._connection))
+
+    def write(self, work: Callable[[Any], T]) -> T:
+        """Run work in a transaction."""
+        with self._lock, _transaction(self._connection) as cursor:
+            return work(cursor)
+
+
+class SqliteHandling:
+    """The duty `Handling`.
+
+    Args:
+        db: The store's file, or a caller's connection.
+    """
+
+    def __init__(self, db: Database | CallersDatabase) -> None:
+        """Keep the database."""
+        self._db = db
+
+    def standing(self, task_id: int) -> Standing | None:
+        """Return how a task stands."""
+        values = {"id": task_id, "now": now_ms()}
+        row = self._db.read(lambda connection: connection.execute(SQL["handle_standing"], values).fetchone())
+        return None if row is None else Standing(row[0], Status(row[1]), *row[2:])
+
+    def settle_attempt(self, settlement: Settlement, attempt: int, *, epoch: int | None = None) -> bool:
+        """Take the task up, if its attempt is the current one, and settle it."""
+        values = {"id": settlement.task_id, "attempt": attempt, "epoch": epoch, "reporter": REPORTER}
+
+        def work(connection: Any) -> bool:
+            now = now_ms()
+            row = connection.execute(SQL["handle_take"], values | {"now": now}).fetchone()
+            return row is not None and settle(connection, settlement._replace(epoch=row[0]), now)
+
+        return self._db.write(work)
+
+
+def file_of(connection: sqlite3.Connection) -> str:
+    """Return the path of the file behind a connection; empty for a database in memory."""
+    rows = _plain_cursor(connection).execute("PRAGMA database_list").fetchall()
+    return next((str(path or "") for _, name, path in rows if name == "main"), "")
+
+
+def _plain_cursor(connection: sqlite3.Connection) -> sqlite3.Cursor:
+    cursor = connection.cursor()
+    cursor.row_factory = None
+    return cursor
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Cursor]:
+    if connection.in_transaction:
+        with in_transaction_of(connection) as cursor:
+            yield cursor
+    else:
+        with _own_transaction(connection) as cursor:
+            yield cursor
+
+
+@contextmanager
+def _own_transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Cursor]:
+    cursor = _plain_cursor(connection)
+    cursor.execute("BEGIN IMMEDIATE")
+    try:
+        yield cursor
+        cursor.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            cursor.execute("ROLLBACK")
+
+
+def _migrate_within(connection: sqlite3.Connection) -> None:
+    found = _version(connection)
+    if found > _LATEST:
+        raise SchemaError(found, _LATEST)
+    if found < _LATEST:
+        with in_transaction_of(connection):
+            _migrate(connection)

@@ -1,0 +1,101 @@
+"""Queues, cooldowns and periodic tasks in SQLite: what holds tasks back and what brings them."""
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import cast
+
+from holdfast.ports.rows import Cooldown, NewTask, QueueRow
+from holdfast.stores.queries import queries
+from holdfast.stores.sqlite.connection import Database
+from holdfast.stores.sqlite.tasks import add
+from holdfast.stores.sqlite.times import milliseconds, moment, now_ms
+
+__all__ = ["SqliteCooldowns", "SqlitePeriodic", "SqliteQueues"]
+
+SQL = queries(__package__)
+
+
+class SqliteQueues:
+    """The duty `Queues`."""
+
+    db: Database
+
+    def pause(self, queue: str) -> None:
+        """Have nothing claimed from a queue."""
+        self._set(queue, paused=True)
+
+    def resume(self, queue: str) -> None:
+        """Have it claimed from again."""
+        self._set(queue, paused=False)
+
+    def _set(self, queue: str, *, paused: bool) -> None:
+        values = {"name": queue, "paused": int(paused)}
+        self.db.write(lambda connection: connection.execute(SQL["set_queue"], values))
+
+    def queues(self) -> list[QueueRow]:
+        """Return the queues that exist or are paused."""
+        rows = self.db.read(lambda connection: connection.execute(SQL["queues"], {"now": now_ms()}).fetchall())
+        return [QueueRow(name, bool(paused), *numbers) for name, paused, *numbers in rows]
+
+
+class SqliteCooldowns:
+    """The duty `Cooldowns`."""
+
+    db: Database
+
+    def cool(self, resource: str, seconds: float, reason: str) -> None:
+        """Leave a resource alone from now on."""
+        now = now_ms()
+        values = {"resource": resource, "until": now + milliseconds(seconds), "reason": reason}
+        self.db.write(lambda connection: connection.execute(SQL["cool"], values))
+        while self.db.write(lambda connection: connection.execute(SQL["move_cooling"], {"now": now}).rowcount) > 0:
+            pass
+
+    def warm(self, resource: str) -> None:
+        """End a cooldown by hand."""
+        values = {"resource": resource, "now": now_ms()}
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.execute(SQL["warm_tasks"], values)
+            connection.execute("DELETE FROM cooldowns WHERE resource = :resource", values)
+
+        self.db.write(work)
+
+    def cooldowns(self) -> list[Cooldown]:
+        """Return those that run."""
+        sql = "SELECT resource, until, reason FROM cooldowns WHERE until > ? ORDER BY resource"
+        rows = self.db.read(lambda connection: connection.execute(sql, (now_ms(),)).fetchall())
+        return [Cooldown(resource, cast(datetime, moment(until)), reason) for resource, until, reason in rows]
+
+
+class SqlitePeriodic:
+    """The duty `Periodic`."""
+
+    db: Database
+
+    def set_periodic(self, first_runs: Mapping[str, float]) -> None:
+        """Make known what there is."""
+        now = now_ms()
+        rows = [(name, now + milliseconds(seconds)) for name, seconds in first_runs.items()]
+        sql = "INSERT INTO periodic (name, next_run_at) VALUES (?, ?) ON CONFLICT DO NOTHING"
+        self.db.write(lambda connection: connection.executemany(sql, rows))
+
+    def due_periodic(self, names: Sequence[str]) -> list[tuple[str, datetime]]:
+        """Return those whose time has come."""
+        sql = "SELECT name, next_run_at FROM periodic WHERE next_run_at <= ?"
+        rows = self.db.read(lambda connection: connection.execute(sql, (now_ms(),)).fetchall())
+        return [(name, cast(datetime, moment(due))) for name, due in rows if name in names]
+
+    def run_periodic(self, name: str, due: datetime, seconds: float, task: NewTask) -> bool:
+        """Enqueue a task, if nobody else has done it for this time already."""
+        now = now_ms()
+        values = {"name": name, "due": round(due.timestamp() * 1000), "now": now, "next": now + milliseconds(seconds)}
+
+        def work(connection: sqlite3.Connection) -> bool:
+            if connection.execute(SQL["run_periodic"], values).rowcount != 1:
+                return False
+            add(connection, [task], now)
+            return True
+
+        return self.db.write(work)

@@ -1,0 +1,11 @@
+-- From the task itself, in the transaction that fails it.
+INSERT INTO dead_letter_queue
+    (original_task_id, task_type, queue, priority, parameters, resource, unique_key,
+     error_type, error_message, error_category, reason, fingerprint, traceback, failure,
+     retry_count, crash_count, replays, worker_id, created_at, moved_to_dlq_at)
+SELECT
+    id, task_type, queue, priority, parameters, resource, unique_key,
+    :error_type, :error_message, :error_category, :reason, :fingerprint, :traceback, :failure,
+    retry_count, crash_count, replays, worker_id, created_at, :now
+FROM task_queue
+WHERE id = :id

@@ -1,0 +1,2 @@
+INSERT INTO workers (id, name, host, pid, queues, concurrency, state, started_at, heartbeat_at, expires_at)
+VALUES (:id, :name, :host, :pid, :queues, :concurrency, :state, :started_at, :heartbeat_at, :expires_at)

@@ -1,0 +1,1 @@
+DELETE FROM dead_letter_queue WHERE id IN (SELECT value FROM json_each(:ids))

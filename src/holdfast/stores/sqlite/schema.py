@@ -1,0 +1,83 @@
+"""The tables of a SQLite file, and their versions."""
+
+import sqlite3
+
+from holdfast.errors import SchemaError
+from holdfast.stores.queries import migrations
+from holdfast.stores.sqlite.connection import Database
+from holdfast.stores.sqlite.times import now_ms
+
+__all__ = ["SqliteSchema", "prepare"]
+
+_LATEST = max(migrations(__package__))
+
+
+class SqliteSchema:
+    """The duty `Schema`. A file creates its tables, and brings them up to date, when it is opened."""
+
+    db: Database
+
+    def create_schema(self) -> int:
+        """Bring the tables up to date."""
+        return self.db.read(_version)
+
+    def check_schema(self) -> None:
+        """See that the tables fit."""
+        found = self.db.read(_version)
+        if found != _LATEST:
+            raise SchemaError(found, _LATEST)
+
+    def close(self) -> None:
+        """Close the file."""
+        self.db.close()
+
+
+def prepare(connection: sqlite3.Connection) -> None:
+    """See that the tables are there and fit; the write lock keeps two migrations apart.
+
+    Raises:
+        SchemaError: If they are newer than this version of Holdfast.
+    """
+    found = _version(connection)
+    if found > _LATEST:
+        raise SchemaError(found, _LATEST)
+    if found < _LATEST:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            _migrate(connection)
+            connection.execute("COMMIT")
+        finally:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    known = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'schema_version'").fetchone()
+    if known is None:
+        return 0
+    return connection.execute("SELECT max(version) FROM schema_version").fetchone()[0] or 0
+
+
+def _migrate(connection: sqlite3.Connection) -> None:
+    """Apply what is missing; within one transaction, so half a migration is never seen."""
+    version = _version(connection)
+    if version == 0:
+        connection.execute(
+            "CREATE TABLE schema_version (version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL) STRICT"
+        )
+    for number, script in migrations(__package__).items():
+        if number > version:
+            for statement in _statements(script):
+                connection.execute(statement)
+            connection.execute("INSERT INTO schema_version VALUES (?, ?)", (number, now_ms()))
+
+
+def _statements(script: str) -> list[str]:
+    """Split a script; `executescript` would commit first."""
+    statements, begun = [], ""
+    for line in script.splitlines():
+        begun += line + "\n"
+        if sqlite3.complete_statement(begun):
+            statements.append(begun)
+            begun = ""
+    return statements

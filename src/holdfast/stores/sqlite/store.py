@@ -1,0 +1,53 @@
+"""The store in a SQLite file."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from holdfast.ports.rows import Enqueued, NewTask
+from holdfast.stores.sqlite.connection import Database
+from holdfast.stores.sqlite.dead_letters import SqliteDeadLetters
+from holdfast.stores.sqlite.pauses import SqliteCooldowns, SqlitePeriodic, SqliteQueues
+from holdfast.stores.sqlite.schema import SqliteSchema, prepare
+from holdfast.stores.sqlite.tasks import SqliteTasks
+from holdfast.stores.sqlite.workers import SqliteWorkers
+
+__all__ = ["SqliteStore"]
+
+
+class SqliteStore(
+    SqliteTasks, SqliteWorkers, SqliteDeadLetters, SqliteQueues, SqliteCooldowns, SqlitePeriodic, SqliteSchema
+):
+    """All duties in one file, which may be shared by the processes of a machine.
+
+    Args:
+        path: Of the file; it is created, with its tables, when it is first used.
+        synchronous: ``FULL`` survives a power cut, ``NORMAL`` may lose the last moments to one.
+    """
+
+    poll = 0.05
+    """Seconds between two looks of an idle worker: other processes cannot call it."""
+    rescue_every = 1.0
+    """Seconds between two looks for dead workers, which their locks give away at once."""
+
+    def __init__(self, path: str | Path, synchronous: str = "FULL") -> None:
+        """Open nothing yet."""
+        self.db = Database(path, prepare, synchronous)
+        self.held_locks: dict[str, IO[bytes]] = {}
+        self._wakes: tuple[Callable[[], None], ...] = ()
+
+    def enqueue(self, tasks: Sequence[NewTask], connection: Any = None) -> list[Enqueued]:
+        """Add tasks and wake the workers of this process; those of others look by themselves."""
+        added = super().enqueue(tasks, connection)
+        for wake in self._wakes:
+            wake()
+        return added
+
+    def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
+        """Have a function called when this process has enqueued something."""
+        self._wakes = (*self._wakes, wake)
+
+        def end() -> None:
+            self._wakes = tuple(each for each in self._wakes if each is not wake)
+
+        return end

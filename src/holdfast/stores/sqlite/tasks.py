@@ -1,0 +1,180 @@
+"""Tasks in SQLite."""
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+from holdfast.errors import ConfigError
+from holdfast.ports.rows import Attempt, Enqueued, NewTask, Status, Task, TaskFilter, Turn, Turned
+from holdfast.stores.queries import queries
+from holdfast.stores.sqlite.callers import in_transaction_of
+from holdfast.stores.sqlite.connection import Database
+from holdfast.stores.sqlite.times import milliseconds, moment, now_ms
+from holdfast.stores.sqlite.turning import turn
+
+__all__ = ["SqliteTasks", "add"]
+
+SQL = queries(__package__)
+_dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+_BATCH = 1000
+_TIMES = ("next_run_after", "expires_at", "started_at", "failed_at", "finished_at", "created_at", "updated_at")
+_TASK = f"SELECT {', '.join(Task._fields)} FROM task_queue"  # noqa: S608  # the names of our own fields
+
+
+class SqliteTasks:
+    """The duty `Tasks`."""
+
+    db: Database
+
+    def enqueue(self, tasks: Sequence[NewTask], connection: Any = None) -> list[Enqueued]:
+        """Add tasks, in the caller's transaction if a connection is given."""
+        now = now_ms()
+        if connection is not None:
+            if not isinstance(connection, sqlite3.Connection):
+                message = f"connection is {type(connection).__name__}; this store takes a sqlite3.Connection"
+                raise ConfigError(message)
+            with in_transaction_of(connection) as cursor:
+                return add(cursor, tasks, now)
+        return self.db.write(lambda own: add(own, tasks, now))
+
+    def turn(self, turn_: Turn) -> Turned:
+        """Settle, start and claim for a worker."""
+        return self.db.write(lambda connection: turn(connection, turn_, now_ms()))
+
+    def reconcile(self, worker_id: str, held: Sequence[int]) -> int:
+        """Give back what a worker holds by the books but not in its hands."""
+        values = {"worker_id": worker_id, "held": _dumps(list(held)), "now": now_ms()}
+        return self.db.write(lambda connection: connection.execute(SQL["reconcile"], values).rowcount)
+
+    def next_due(self, queues: Sequence[str]) -> float | None:
+        """Return the seconds until a task can be claimed."""
+        values = {"queues": _dumps(list(queues))}
+        due = self.db.read(lambda connection: connection.execute(SQL["next_due"], values).fetchone()[0])
+        return None if due is None else max(0.0, (due - now_ms()) / 1000)
+
+    def suspects_due(self, queues: Sequence[str]) -> bool:
+        """Tell whether a task waits that was running when a worker died."""
+        values = {"queues": _dumps(list(queues)), "now": now_ms()}
+        return bool(self.db.read(lambda connection: connection.execute(SQL["suspects_due"], values).fetchone()[0]))
+
+    def get(self, task_id: int) -> Task | None:
+        """Return a task."""
+        row = self.db.read(lambda connection: connection.execute(f"{_TASK} WHERE id = ?", (task_id,)).fetchone())
+        return None if row is None else _task(row)
+
+    def find(self, which: TaskFilter) -> list[Task]:
+        """Return tasks, newest first."""
+        values = which._asdict() | {"status": None if which.status is None else str(which.status)}
+        rows = self.db.read(lambda connection: connection.execute(_TASK + SQL["find_tasks"], values).fetchall())
+        return [_task(row) for row in rows]
+
+    def attempts(self, task_id: int) -> list[Attempt]:
+        """Return the failed attempts of a task."""
+        rows = self.db.read(lambda connection: connection.execute(SQL["attempts"], (task_id,)).fetchall())
+        return [_attempt(row) for row in rows]
+
+    def result(self, task_id: int) -> str | None:
+        """Return a result that was kept."""
+        sql, values = "SELECT result FROM task_results WHERE task_id = ? AND expires_at > ?", (task_id, now_ms())
+        row = self.db.read(lambda connection: connection.execute(sql, values).fetchone())
+        return None if row is None else str(row[0])
+
+    def cancel(self, task_ids: Sequence[int]) -> list[int]:
+        """Cancel tasks that wait or are parked."""
+        return self._change("cancel", task_ids)
+
+    def hurry(self, task_ids: Sequence[int]) -> list[int]:
+        """Make waiting tasks due now."""
+        return self._change("hurry", task_ids)
+
+    def _change(self, query: str, task_ids: Sequence[int]) -> list[int]:
+        values = {"ids": _dumps(list(task_ids)), "now": now_ms()}
+        rows = self.db.write(lambda connection: connection.execute(SQL[query], values).fetchall())
+        return [row[0] for row in rows]
+
+    def unpark(self, task_types: Sequence[str]) -> int:
+        """Queue parked tasks of these names."""
+        values = {"task_types": _dumps(list(task_types)), "now": now_ms(), "batch": _BATCH}
+        return self._repeat("unpark", values)
+
+    def counts(self) -> dict[str, int]:
+        """Return how many tasks there are of each status."""
+        rows = self.db.read(lambda connection: connection.execute(SQL["counts"]).fetchall())
+        return dict.fromkeys(map(str, Status), 0) | dict(rows)
+
+    def prune(self, *, done_before: float) -> int:
+        """Delete old successes and expired results."""
+        now = now_ms()
+        values = {"before": now - milliseconds(done_before), "now": now, "batch": _BATCH}
+        pruned = 0
+        while True:
+            count = self.db.write(lambda connection: _prune(connection, values))
+            pruned += count
+            if count < _BATCH:
+                return pruned + self._repeat("prune_results", values)
+
+    def _repeat(self, query: str, values: dict[str, Any]) -> int:
+        """Run a statement that changes at most a batch, until there is nothing left for it."""
+        changed = 0
+        while True:
+            count = self.db.write(lambda connection: connection.execute(SQL[query], values).rowcount)
+            changed += count
+            if count < _BATCH:
+                return changed
+
+
+def add(connection: sqlite3.Connection | sqlite3.Cursor, tasks: Sequence[NewTask], now: int) -> list[Enqueued]:
+    """Add tasks within a transaction."""
+    if len(tasks) == 1:
+        return [_add_one(connection, tasks[0], now)]
+    if any(task.unique_key is not None or task.resource is not None for task in tasks):
+        return [_add_one(connection, task, now) for task in tasks]
+    rows = [
+        (each.task_type, each.queue, each.priority, each.parameters, _due(each, now), _expiry(each, now))
+        for each in tasks
+    ]
+    connection.execute(SQL["add_many"], {"tasks": _dumps(rows), "now": now})
+    last = connection.execute("SELECT last_insert_rowid()").fetchone()[0]
+    return [Enqueued(number, created=True) for number in range(last - len(tasks) + 1, last + 1)]
+
+
+def _add_one(connection: sqlite3.Connection | sqlite3.Cursor, task: NewTask, now: int) -> Enqueued:
+    due, expiry = _due(task, now), _expiry(task, now)
+    if task.unique_key is None and task.resource is None:
+        plain = (task.task_type, task.queue, task.priority, task.parameters, due, expiry, now, now)
+        return Enqueued(connection.execute(SQL["add_plain_task"], plain).lastrowid or 0, created=True)
+    values = task._asdict() | {"due": due, "expires_at": expiry, "now": now}
+    row = connection.execute(SQL["add_task"], values).fetchone()
+    if row is not None:
+        return Enqueued(row[0], created=True)
+    return Enqueued(connection.execute(SQL["live_by_key"], values).fetchone()[0], created=False)
+
+
+def _prune(connection: sqlite3.Connection, values: dict[str, Any]) -> int:
+    """Delete a batch of old tasks with their histories."""
+    ids = _dumps([row[0] for row in connection.execute(SQL["old_tasks"], values)])
+    connection.execute("DELETE FROM task_attempts WHERE task_id IN (SELECT value FROM json_each(?))", (ids,))
+    return connection.execute("DELETE FROM task_queue WHERE id IN (SELECT value FROM json_each(?))", (ids,)).rowcount
+
+
+def _due(task: NewTask, now: int) -> int:
+    return now + milliseconds(task.delay) if task.run_at is None else milliseconds(task.run_at)
+
+
+def _expiry(task: NewTask, now: int) -> int | None:
+    return None if task.expires is None else now + milliseconds(task.expires)
+
+
+def _attempt(row: Sequence[Any]) -> Attempt:
+    values = dict(zip(Attempt._fields, row, strict=True))
+    values.update(started_at=moment(values["started_at"]), finished_at=moment(values["finished_at"]))
+    values.update(failure=json.loads(values["failure"]))
+    return Attempt(**values)
+
+
+def _task(row: Sequence[Any]) -> Task:
+    values = dict(zip(Task._fields, row, strict=True))
+    values.update({name: moment(values[name]) for name in _TIMES})
+    values.update(status=Status(values["status"]), suspect=bool(values["suspect"]))
+    return Task(**values)

@@ -1,0 +1,22 @@
+"""Times as this store keeps them: UTC milliseconds since the epoch."""
+
+from datetime import UTC, datetime
+
+from holdfast import clock
+
+__all__ = ["milliseconds", "moment", "now_ms"]
+
+
+def now_ms() -> int:
+    """Return the time; all processes that share the file share the machine's clock."""
+    return round(clock.now() * 1000)
+
+
+def milliseconds(seconds: float) -> int:
+    """Return seconds in the store's unit, rounded up: nothing is ever early."""
+    return -int(-seconds * 1000 // 1)
+
+
+def moment(stored: int | None) -> datetime | None:
+    """Return a stored time as a datetime."""
+    return None if stored is None else datetime.fromtimestamp(stored / 1000, UTC)

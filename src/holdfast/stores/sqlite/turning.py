@@ -1,0 +1,136 @@
+"""A worker's turn: settle, start and claim, within one transaction."""
+
+import json
+import sqlite3
+from typing import Any
+
+from holdfast.errors import LeaseLostError
+from holdfast.ports.rows import Claim, Claimed, Kind, Note, Settlement, Turn, Turned
+from holdfast.stores.queries import queries
+from holdfast.stores.sqlite.times import milliseconds
+
+__all__ = ["fail", "turn", "write_attempt"]
+
+SQL = queries(__package__)
+_dumps = json.JSONEncoder(separators=(",", ":")).encode
+_NO_NOTE = Note("", "", "unknown", "", "{}")
+
+
+def turn(connection: sqlite3.Connection, asked: Turn, now: int) -> Turned:
+    """Do all that a turn asks for.
+
+    Raises:
+        LeaseLostError: If the worker is not known any more.
+    """
+    known, paused, cooling = connection.execute(SQL["control"], {"worker_id": asked.worker_id, "now": now}).fetchone()
+    if known is None:
+        raise LeaseLostError(asked.worker_id)
+    refused: list[int] = []
+    if asked.done:
+        refused += _fenced(connection, SQL["settle_done"], asked.done, now)
+    for settlement in asked.settlements:
+        if not settle(connection, settlement, now):
+            refused += _others(connection, [(settlement.task_id, settlement.epoch)])
+    if asked.start:
+        refused += _fenced(connection, SQL["mark_started"], asked.start, now)
+    claimed = [] if asked.claim is None else _claim(connection, asked.claim, asked.worker_id, now, paused, cooling)
+    return Turned(claimed, refused)
+
+
+def _fenced(connection: sqlite3.Connection, sql: str, tasks: list[tuple[int, int]], now: int) -> list[int]:
+    """Change a batch of tasks; return those that somebody else has by now."""
+    changed = connection.execute(sql, {"done": _dumps(tasks), "now": now}).rowcount
+    return [] if changed == len(tasks) else _others(connection, tasks)
+
+
+def _others(connection: sqlite3.Connection, tasks: list[tuple[int, int]]) -> list[int]:
+    return [row[0] for row in connection.execute(SQL["refused"], {"done": _dumps(tasks)})]
+
+
+def settle(connection: sqlite3.Connection, settlement: Settlement, now: int) -> bool:
+    """Write what became of one task; tell whether it was still ours."""
+    values = {
+        "id": settlement.task_id,
+        "epoch": settlement.epoch,
+        "now": now,
+        "delay": milliseconds(settlement.delay),
+        "error": settlement.note.error_message if settlement.note else None,
+    }
+    match settlement.kind:
+        case Kind.RETRY:
+            row = connection.execute(SQL["settle_retry"], values).fetchone()
+            if row is not None and settlement.note is not None:
+                write_attempt(connection, settlement, row, now, "retry")
+            return row is not None
+        case Kind.FAIL:
+            return fail(connection, settlement, now)
+        case Kind.DONE:
+            pair = {"done": _dumps([(settlement.task_id, settlement.epoch)]), "now": now}
+            changed = connection.execute(SQL["settle_done"], pair).rowcount == 1
+            if changed and settlement.result is not None:
+                kept = {"result": settlement.result, "keep": round(settlement.keep * 1000)}
+                connection.execute(SQL["settle_result"], {"id": settlement.task_id, "now": now, **kept})
+            return changed
+        case Kind.DEFER | Kind.RELEASE | Kind.PARK:
+            return connection.execute(SQL[f"settle_{settlement.kind}"], values).rowcount == 1
+
+
+def fail(connection: sqlite3.Connection, settlement: Settlement, now: int) -> bool:
+    """End a task as a dead letter; tell whether it was still ours."""
+    note = settlement.note or _NO_NOTE
+    values = {
+        "id": settlement.task_id,
+        "epoch": settlement.epoch,
+        "now": now,
+        "error": note.error_message,
+        "spent": int(settlement.note is not None),
+    }
+    row = connection.execute(SQL["settle_fail"], values).fetchone()
+    if row is None:
+        return False
+    write_attempt(connection, settlement, row, now, "fail")
+    connection.execute(
+        SQL["add_dead_letter"], {"id": settlement.task_id, "now": now, "reason": settlement.reason, **note._asdict()}
+    )
+    return True
+
+
+def write_attempt(
+    connection: sqlite3.Connection, settlement: Settlement, row: tuple[int, str | None, int | None], now: int, kind: str
+) -> None:
+    """Add a failed attempt to a task's history."""
+    attempt, worker_id, started_at = row
+    values = {
+        "task_id": settlement.task_id,
+        "attempt": attempt,
+        "outcome": kind,
+        "worker_id": worker_id,
+        "started_at": started_at,
+        "now": now,
+        "delay": settlement.delay if kind == "retry" else None,
+    }
+    connection.execute(SQL["add_attempt"], values | (settlement.note or _NO_NOTE)._asdict())
+
+
+def _claim(  # what the turn has found out
+    connection: sqlite3.Connection, claim: Claim, worker_id: str, now: int, paused: str, cooling: int
+) -> list[Claimed]:
+    queues = tuple(dict.fromkeys(claim.queues))  # one that is named twice would give its tasks twice
+    if paused != "[]":
+        closed = set(json.loads(paused))
+        queues = tuple(queue for queue in queues if queue not in closed)
+    if cooling:  # rarely more than a few: `cool` has moved what there was
+        while connection.execute(SQL["move_cooling"], {"now": now}).rowcount > 0:
+            pass
+    values = {"queues": _dumps(queues), "now": now, "limit": claim.limit}
+    sql = SQL["claimable_suspect" if claim.suspect else "claimable"]
+    rows: list[Any] = json.loads(connection.execute(sql, values).fetchone()[0])
+    if not rows:
+        return []
+    begun = claim.start
+    for query, part in (("claim_start", rows[:begun]), ("claim_hold", rows[begun:])):
+        if part:
+            ids = _dumps([row[0] for row in part])
+            values = {"ids": ids, "worker_id": worker_id, "now": now, "alone": int(claim.suspect)}
+            connection.execute(SQL[query], values)
+    return [Claimed._make([*row, place < begun, claim.suspect]) for place, row in enumerate(rows)]

@@ -1,0 +1,130 @@
+"""Where the data of a store under test is: it can be opened more than once, and looked at from outside."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+from holdfast.stores.memory.store import MemoryStore
+from holdfast.stores.sqlite.store import SqliteStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from holdfast.ports.store import Store
+    from servers.postgres import PostgresServer
+
+_numbers = count(1)
+
+
+@dataclass
+class MemoryPlace:
+    """The process itself: whoever opens it gets the same store."""
+
+    store: MemoryStore = field(default_factory=MemoryStore)
+    kind: str = "memory"
+
+    def open(self) -> Store:
+        return self.store
+
+    def raise_ids(self, beyond: int) -> None:
+        self.store.book.task_ids = count(beyond)
+
+    def close(self) -> None:
+        self.store.close()
+
+
+@dataclass
+class SqlitePlace:
+    """A file."""
+
+    path: Path
+    opened: list[SqliteStore] = field(default_factory=list)
+    kind: str = "sqlite"
+
+    def open(self) -> Store:
+        store = SqliteStore(self.path, synchronous="NORMAL")  # the power stays on while tests run
+        self.opened.append(store)
+        return store
+
+    def connect(self) -> Any:
+        return sqlite3.connect(self.path, timeout=5)
+
+    def raise_ids(self, beyond: int) -> None:
+        with self.connect() as connection:
+            connection.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('task_queue', ?)", (beyond,))
+        connection.close()
+
+    def blank(self) -> SqlitePlace:
+        return SqlitePlace(self.path.with_name(f"blank{next(_numbers)}.db"))
+
+    def close(self) -> None:
+        for store in self.opened:
+            store.close()
+
+
+@dataclass
+class PostgresPlace:
+    """A database of a server that all tests of this process share."""
+
+    server: PostgresServer
+    database: str
+    opened: list[Any] = field(default_factory=list)
+    kind: str = "postgres"
+
+    @property
+    def url(self) -> str:
+        return self.server.url.rpartition("/")[0] + f"/{self.database}"
+
+    def open(self) -> Store:
+        from holdfast.stores.postgres.store import PostgresStore
+
+        store = PostgresStore(self.url)
+        self.opened.append(store)
+        return store
+
+    def connect(self) -> Any:
+        return psycopg.connect(self.url)
+
+    def raise_ids(self, beyond: int) -> None:
+        with self.connect() as connection:
+            connection.execute("SELECT setval(pg_get_serial_sequence('task_queue', 'id'), %s)", (beyond,))
+
+    def blank(self) -> PostgresPlace:
+        name = f"blank{next(_numbers)}"
+        self.server.execute(f"CREATE DATABASE {name}")
+        return PostgresPlace(self.server, name)
+
+    def clear(self) -> None:
+        """Empty the tables; for a few rows that is quicker than a new database or TRUNCATE."""
+        with self.connect() as connection:
+            tables = connection.execute(
+                "SELECT quote_ident(tablename) FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'schema_version'"
+            ).fetchall()
+            for (table,) in tables:
+                connection.execute(f"DELETE FROM {table}")
+
+    def close(self) -> None:
+        for store in self.opened:
+            store.close()
+
+
+def has_postgres() -> bool:
+    """Tell whether the store for PostgreSQL is there."""
+    return find_spec("holdfast.stores.postgres") is not None and find_spec("holdfast.stores.postgres.store") is not None
+
+
+def need_postgres() -> None:
+    """Skip where there is no such store, and fail in CI."""
+    if not has_postgres():
+        reason = "holdfast.stores.postgres.store is not there yet"
+        if os.environ.get("CI") == "true":
+            pytest.fail(reason)
+        pytest.skip(reason)

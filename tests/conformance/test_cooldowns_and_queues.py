@@ -1,0 +1,208 @@
+"""What holds tasks back: cooldowns of resources, and paused queues."""
+
+import time
+
+import pytest
+
+from conformance.acting import (
+    LATER,
+    NAMES,
+    NOTE,
+    add,
+    bury,
+    claim,
+    die,
+    ids,
+    live_counts,
+    register,
+    retry,
+    settle,
+    task,
+)
+from holdfast.ports.rows import Kind, QueueRow
+
+
+@pytest.fixture(autouse=True)
+def _worker(store):
+    register(store)
+
+
+def until(store):
+    return {each.resource: each.until.timestamp() for each in store.cooldowns()}
+
+
+def test_what_cools_is_not_claimed(store):
+    cold, warm, free = add(store, task(resource="a"), task(resource="b"), task())
+    store.cool("a", LATER, "429 from a")
+    assert ids(claim(store)) == [warm, free]
+    found = store.get(cold)
+    assert (found.attempt, found.deferrals, found.status) == (0, 0, "QUEUED"), "no attempt is spent"
+    (cooldown,) = store.cooldowns()
+    assert (cooldown.resource, cooldown.reason) == ("a", "429 from a")
+    assert LATER - 30 < cooldown.until.timestamp() - time.time() <= LATER + 30
+    assert found.next_run_after == cooldown.until
+    assert LATER - 30 < store.next_due(["default"]) <= LATER
+
+
+def test_new_tasks_wait_too(store):
+    store.cool("a", LATER, "busy")
+    (one,) = add(store, task(resource="a"))
+    many = add(store, task(resource="a"), task(resource="b"), task(), task(resource="a", unique_key="k"))
+    assert ids(claim(store)) == many[1:3]
+    assert store.get(one).next_run_after == store.cooldowns()[0].until
+    assert LATER - 30 < store.next_due(["default"]) <= LATER
+
+
+def test_what_comes_back_while_it_cools_waits(store):
+    """By a retry, a release, a deferral, a rescue, a replay, from parking, and by hurrying."""
+    add(store, *(task(resource="a") for _ in range(5)))
+    retried, released, deferred, parked, held = claim(store, start=4)
+    letter = bury(store, task(resource="a"))
+    register(store, "w2")
+    add(store, task(resource="a"))
+    claim(store, "w2")
+    store.cool("a", LATER, "busy")
+    retry(store, retried)
+    settle(store, released, Kind.RELEASE)
+    settle(store, deferred, Kind.DEFER, note=NOTE)
+    settle(store, parked, Kind.PARK)
+    store.unpark(["scrape"])
+    settle(store, held, Kind.RELEASE)
+    store.replay(letter.id)
+    die(store, "w2")
+    store.rescue(3)
+    assert claim(store) == []
+    assert claim(store, suspect=True, limit=1) == []
+    store.hurry([retried.id])
+    assert claim(store) == []
+    assert live_counts(store) == {"QUEUED": 7}
+    store.warm("a")
+    assert len(claim(store)) == 6
+    assert len(claim(store, suspect=True, limit=1)) == 1
+
+
+def test_what_runs_goes_on(store):
+    add(store, task(resource="a"))
+    (claimed,) = claim(store)
+    store.cool("a", LATER, "busy")
+    assert settle(store, claimed, Kind.DONE) == []
+    assert live_counts(store) == {"DONE": 1}
+
+
+def test_a_longer_cooldown_stays(store):
+    store.cool("a", LATER, "long")
+    before = until(store)
+    store.cool("a", 1, "short")
+    assert until(store) == before
+    assert store.cooldowns()[0].reason == "long"
+    store.cool("a", 2 * LATER, "longer")
+    assert until(store)["a"] > before["a"] + LATER - 30
+    assert store.cooldowns()[0].reason == "longer"
+
+
+def test_a_longer_one_holds_tasks_longer(store):
+    (number,) = add(store, task(resource="a"))
+    store.cool("a", LATER, "long")
+    store.cool("a", 2 * LATER, "longer")
+    store.hurry([number])
+    assert claim(store) == []
+    assert store.get(number).next_run_after == store.cooldowns()[0].until
+
+
+def test_warming_brings_them_back(store):
+    cold, other, late = add(store, task(resource="a"), task(resource="b"), task(resource="a", delay=2 * LATER))
+    store.cool("a", LATER, "busy")
+    store.cool("b", LATER, "busy")
+    (new,) = add(store, task(resource="a"))
+    store.warm("a")
+    assert list(until(store)) == ["b"]
+    assert ids(claim(store)) == [cold, new]
+    assert store.get(other).next_run_after == store.cooldowns()[0].until
+    assert store.get(late).next_run_after.timestamp() > time.time() + LATER, "its own time is later"
+    store.warm("a")
+    store.warm("nobody")
+
+
+def test_a_cooldown_ends_by_itself(store):
+    (number,) = add(store, task(resource="a"))
+    store.cool("a", 0.05, "busy")
+    assert claim(store) == []
+    limit = time.monotonic() + 10
+    while store.cooldowns() and time.monotonic() < limit:
+        time.sleep(0.01)
+    assert store.cooldowns() == []
+    assert ids(claim(store)) == [number]
+    assert ids(claim(store)) == []
+    (later,) = add(store, task(resource="a"))
+    assert ids(claim(store)) == [later]
+
+
+def test_a_cooldown_of_no_length_holds_nothing(store):
+    (number,) = add(store, task(resource="a"))
+    store.cool("a", 0, "none")
+    assert store.cooldowns() == []
+    assert ids(claim(store)) == [number]
+
+
+def test_more_cool_than_fit_in_a_batch(store):
+    add(store, *(task(resource="a") for _ in range(2300)), task())
+    store.cool("a", LATER, "busy")
+    assert len(claim(store, limit=5000)) == 1
+    store.warm("a")
+    assert len(claim(store, limit=5000)) == 2300
+
+
+def test_resources_by_any_name(store):
+    """Pitfall 69."""
+    for name in NAMES:
+        (number,) = add(store, task(resource=name))
+        store.cool(name, LATER, name)
+        assert claim(store) == []
+        assert {each.reason for each in store.cooldowns()} == {name}
+        store.warm(name)
+        assert ids(claim(store)) == [number]
+    assert store.cooldowns() == []
+
+
+def test_a_paused_queue(store):
+    paused, other = add(store, task(queue="a", priority=0), task(queue="b"))
+    store.pause("a")
+    store.pause("a")
+    assert ids(claim(store, queues=("a", "b"))) == [other]
+    assert claim(store, queues=("a",)) == []
+    assert store.next_due(["a"]) is None
+    assert store.get(paused).status == "QUEUED"
+    (new,) = add(store, task(queue="a"))
+    store.resume("a")
+    assert store.next_due(["a"]) == 0
+    assert ids(claim(store, queues=("a",))) == [paused, new]
+    store.resume("a")
+    store.resume("nobody")
+
+
+def test_what_is_in_the_queues(store):
+    assert store.queues() == []
+    add(store, *(task(queue="a") for _ in range(6)), task(queue="a", delay=LATER), task(queue="b"))
+    done, parked, _, failed = claim(store, queues=("a",), limit=4)
+    settle(store, done, Kind.DONE)
+    settle(store, parked, Kind.PARK)
+    retry(store, failed, delay=LATER)
+    store.pause("empty")
+    store.pause("b")
+    assert store.queues() == [
+        QueueRow("a", paused=False, ready=2, scheduled=2, running=1, parked=1),
+        QueueRow("b", paused=True, ready=1, scheduled=0, running=0, parked=0),
+        QueueRow("empty", paused=True, ready=0, scheduled=0, running=0, parked=0),
+    ]
+
+
+def test_queues_by_any_name(store):
+    """Pitfall 69."""
+    add(store, *(task(queue=name) for name in NAMES))
+    for name in NAMES:
+        store.pause(name)
+    assert claim(store, queues=NAMES) == []
+    assert {row.name for row in store.queues() if row.paused} == set(NAMES)
+    for name in NAMES:
+        store.resume(name)
+        assert len(claim(store, queues=(name,))) == 1

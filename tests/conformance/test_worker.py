@@ -1,0 +1,374 @@
+"""The worker on every store: what becomes of tasks that succeed, fail, wait, and cannot even be run."""
+
+import asyncio
+import errno
+import threading
+import time
+
+import httpx
+import pytest
+
+import holdfast as hf
+from holdfast.ports.rows import NewTask, Status
+from holdfast.queue.worker import Worker
+
+NOW = hf.RetryPolicy(max_attempts=3, retry_on=hf.RETRYABLE, base_delay=0)
+
+
+@pytest.fixture
+def app(store, tmp_path):
+    return hf.App(store, policy=NOW, spool=tmp_path / "spool")
+
+
+def limited(seconds: str) -> httpx.HTTPStatusError:
+    request = httpx.Request("GET", "http://api.test/")
+    response = httpx.Response(429, headers={"Retry-After": seconds}, request=request)
+    return httpx.HTTPStatusError("429", request=request, response=response)
+
+
+def test_sync_and_async_tasks_run_with_their_arguments(app):
+    seen = []
+
+    @app.task
+    def plain(x: int, *, y: str = "b") -> None:
+        seen.append((x, y, threading.current_thread() is threading.main_thread()))
+
+    @app.task
+    async def later(x: int) -> None:
+        await asyncio.sleep(0)
+        seen.append(x)
+
+    assert plain.enqueue(1).created
+    plain.enqueue(x=2, y="c")
+    later.enqueue_many([{"x": number} for number in range(10, 40)])
+    assert app.worker().drain() == 32
+    assert {(1, "b", False), (2, "c", False)} == {each for each in seen if isinstance(each, tuple)}
+    assert sorted(each for each in seen if isinstance(each, int)) == list(range(10, 40))
+    assert app.tasks.counts()[Status.DONE] == 32
+    assert plain(3) is None  # called, it runs at once
+    assert seen[-1] == (3, "b", True)
+
+
+def test_a_task_knows_itself(app):
+    seen = []
+
+    @app.task
+    async def look() -> None:
+        seen.append(hf.current_task())
+
+    number = look.enqueue().id
+    app.worker().drain()
+    assert [(each.id, each.attempt, each.epoch) for each in seen] == [(number, 1, 1)]
+    assert hf.current_task() is None
+
+
+def test_results_are_kept_when_asked_for(app):
+    @app.task(keep_result=60)
+    def double(x: int) -> dict[str, int]:
+        return {"x": 2 * x}
+
+    @app.task
+    def silent() -> int:
+        return 1
+
+    @app.task(keep_result=60)
+    def odd():
+        return object()  # has no form in JSON: its work is done all the same
+
+    kept, none, strange = double.enqueue(4), silent.enqueue(), odd.enqueue()
+    with pytest.raises(LookupError):
+        double.result(kept)
+    app.worker().drain()
+    assert double.result(kept) == {"x": 8}
+    for task, ticket in ((silent, none), (odd, strange)):
+        with pytest.raises(LookupError):
+            task.result(ticket)
+    assert app.tasks.counts()[Status.DONE] == 3
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_retried_until_it_succeeds(app, asynchronous):
+    calls = []
+
+    def body():
+        calls.append(hf.current_task().attempt)
+        if len(calls) < 3:
+            raise ConnectionError("refused")
+
+    async def body_async():
+        body()
+
+    task = app.task(name="flaky")(body_async if asynchronous else body)
+    number = task.enqueue().id
+    app.worker().drain()
+    row, attempts = app.tasks.show(number)
+    assert calls == [1, 2, 3]
+    assert (row.status, row.attempt, row.retry_count) == (Status.DONE, 3, 2)
+    assert [(each.attempt, each.outcome, each.error_category, each.delay) for each in attempts] == [
+        (1, "retry", "network", 0.0),
+        (2, "retry", "network", 0.0),
+    ]
+
+
+def test_every_end_leaves_a_dead_letter_with_reason_and_history(app):
+    """Pitfall 55."""
+
+    @app.task
+    def tired():
+        raise ConnectionError("refused")
+
+    @app.task
+    def wrong():
+        raise ValueError("password=hunter2 is wrong")
+
+    @app.task
+    def shaped(x: int):
+        raise AssertionError("never runs")
+
+    @app.task(expires=0.001)
+    def stale():
+        raise AssertionError("never runs")
+
+    ids = {each.name: each.enqueue().id for each in (tired, wrong, stale)}
+    ids["shaped"] = app.store.enqueue([NewTask("shaped", '{"y": [')])[0].id
+    time.sleep(0.01)
+    app.worker().drain()
+    letters = {each.task_type: each for each in app.dead_letters.list()}
+    assert {name: str(each.reason) for name, each in letters.items()} == {
+        "tired": "exhausted",
+        "wrong": "permanent",
+        "shaped": "undecodable",
+        "stale": "expired",
+    }
+    assert [each.outcome for each in app.dead_letters.show(letters["tired"].id).attempts] == ["retry", "retry", "fail"]
+    letter, attempts = app.dead_letters.show(letters["wrong"].id)
+    assert letter.original_task_id == ids["wrong"]
+    assert "hunter2" not in str(letter) + str(attempts)  # pitfall 35
+    assert "test_worker.py" in letter.traceback
+    assert letter.traceback.endswith("is wrong")
+    assert app.tasks.show(ids["wrong"]).task.status == Status.FAILED
+    assert len(app.dead_letters.groups()) == 4
+
+
+def test_a_replayed_task_runs_again(app):
+    broken = [True]
+
+    @app.task
+    def fixed_later():
+        if broken:
+            raise ValueError("bug")
+
+    number = fixed_later.enqueue().id
+    app.worker().drain()
+    broken.clear()
+    assert [each.outcome for each in app.dead_letters.replay(all=True)] == ["replayed"]
+    app.worker().drain()
+    row, attempts = app.tasks.show(number)
+    assert (row.status, row.replays, len(attempts)) == (Status.DONE, 1, 1)
+    assert app.dead_letters.count() == 0
+    with pytest.raises(ValueError, match="all=True"):
+        app.dead_letters.replay()
+
+
+def test_a_hint_defers_the_task_and_cools_its_resource(app):
+    calls = []
+
+    @app.task(resource="api.test")
+    def ask(x: int):
+        calls.append(x)
+        raise limited("120")
+
+    @app.task
+    def other():
+        calls.append("other")
+
+    first, second = ask.enqueue(1), ask.enqueue(2)
+    app.worker(concurrency=1).drain()
+    other.enqueue()
+    late = ask.enqueue(3)
+    app.worker(concurrency=1).drain()
+    assert calls == [1, "other"]
+    rows = [app.tasks.show(each.id).task for each in (first, second, late)]
+    assert [(each.status, each.attempt, each.retry_count) for each in rows] == [(Status.QUEUED, 0, 0)] * 3
+    assert rows[0].deferrals == 1
+    [cooldown] = app.tasks.cooldowns()
+    assert cooldown.resource == "api.test"
+    assert all((each.next_run_after - rows[0].created_at).total_seconds() >= 119 for each in rows)
+    assert app.dead_letters.count() == 0
+
+
+def test_an_open_breaker_holds_tasks_back_and_spends_no_attempt(app):
+    hf.resource(f"breaker.{id(app)}", breaker=hf.BreakerSettings(consecutive=2, open_for=60))
+    calls = []
+
+    @app.task(resource=f"breaker.{id(app)}", policy=NOW.replace(max_attempts=10))
+    async def call():
+        calls.append(1)
+        raise ConnectionError("refused")
+
+    for _ in range(5):
+        call.enqueue()
+    app.worker(concurrency=1).drain()
+    assert len(calls) == 2
+    assert [each.resource for each in app.tasks.cooldowns()] == [f"breaker.{id(app)}"]
+    assert app.tasks.counts()[Status.QUEUED] == 5
+    assert sum(each.retry_count for each in app.tasks.list()) == 2
+
+
+def test_unknown_names_are_parked_and_released(app, store, tmp_path):
+    """Pitfalls 42 and 67: a name from the store is text, never imported."""
+    store.enqueue([NewTask("os.system", '{"command": "true"}')])
+
+    @app.task
+    def known():
+        pass
+
+    known.enqueue()
+    app.worker().drain()
+    assert app.tasks.counts()[Status.PARKED] == 1
+    assert app.tasks.counts()[Status.DONE] == 1
+    other = hf.App(store, spool=tmp_path / "spool")
+    seen = []
+    other.task(name="os.system")(lambda command: seen.extend([command]))
+    other.worker().drain()
+    assert seen == ["true"]
+    assert app.tasks.list(task_type="os.system")[0].attempt == 1
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), MemoryError(), asyncio.CancelledError()])
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_nothing_a_task_raises_ends_the_worker(app, error, asynchronous):
+    def body():
+        raise error
+
+    async def body_async():
+        raise error
+
+    task = app.task(name="deadly", policy=NOW.replace(max_attempts=1))(body_async if asynchronous else body)
+
+    @app.task
+    def harmless():
+        pass
+
+    task.enqueue()
+    app.worker().drain()
+    harmless.enqueue()
+    app.worker().drain()
+    counts = app.tasks.counts()
+    assert (counts[Status.DONE], counts["dead_letters"]) == (1, 1)
+
+
+def test_a_raising_subscriber_ends_nothing(app):
+    def broken(event):
+        raise RuntimeError("mine")
+
+    @app.task
+    def fails():
+        raise ValueError("no")
+
+    fails.enqueue()
+    end = hf.subscribe(broken)
+    try:
+        app.worker().drain()
+    finally:
+        end()
+    assert app.dead_letters.count() == 1
+
+
+def test_events(app):
+    seen = []
+
+    @app.task
+    def flaky():
+        raise ConnectionError("refused")
+
+    number = flaky.enqueue().id
+    end = hf.subscribe(seen.append)
+    try:
+        app.worker().drain()
+    finally:
+        end()
+    kinds = [type(each).__name__ for each in seen]
+    assert kinds == ["TaskRetrying", "TaskRetrying", "TaskFailed"]
+    assert (seen[-1].task, seen[-1].task_id, seen[-1].reason) == ("flaky", number, "exhausted")
+
+
+def test_a_full_disk_pauses_claiming(app, caplog):
+    calls = []
+
+    @app.task(policy=NOW.replace(max_attempts=2))
+    def save(x: int):
+        calls.append(x)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    for number in range(5):
+        save.enqueue(number)
+    worker = app.worker(concurrency=1)
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    time.sleep(1)
+    worker.stop()
+    thread.join(10)
+    assert len(calls) == 1
+    assert "this machine is not well" in caplog.text
+    assert app.tasks.counts()[Status.QUEUED] == 5
+    assert app.tasks.show(app.tasks.list()[-1].id).task.retry_count == 1  # the attempt is spent
+
+
+def test_the_log(app, caplog):
+    """W7: a retry is a warning with its traceback at debug, the end is an error with it."""
+
+    @app.task(policy=NOW.replace(max_attempts=2))
+    def flaky(secret: str):
+        raise ConnectionError("refused")
+
+    flaky.enqueue(secret="argument-of-the-task")
+    with caplog.at_level("DEBUG", "holdfast.worker"):
+        app.worker().drain()
+    records = [each for each in caplog.records if each.name == "holdfast.worker" and "flaky" in each.getMessage()]
+    assert [each.levelname for each in records] == ["WARNING", "DEBUG", "ERROR"]
+    assert "Traceback" not in records[0].getMessage()
+    assert "Traceback" in records[1].getMessage()
+    assert "Traceback" in records[2].getMessage()
+    assert records[0].error_category == "network"
+    assert (records[2].attempt, records[2].max_attempts, records[2].exception_name) == (2, 2, "ConnectionError")
+    assert "argument-of-the-task" not in caplog.text  # pitfall 20
+
+
+def test_a_worker_needs_queues_and_hands(app):
+    for queues, concurrency in (([], 1), (["default"], 0)):
+        with pytest.raises(hf.errors.ConfigError):
+            Worker(app.store, {}, queues, concurrency, app.settings, app.schedule)
+
+
+def test_priorities_and_queues(app):
+    order = []
+
+    @app.task(queue="mail")
+    def send(x: str):
+        order.append(x)
+
+    for name, priority in (("late", 9), ("usual", 5), ("urgent", 0), ("usual too", 5)):
+        send.enqueue(name, priority=priority)
+    send.enqueue("elsewhere", queue="other")
+    app.worker(concurrency=1).drain()
+    assert order == ["urgent", "usual", "usual too", "late"]
+    app.worker(queues=["other"]).drain()
+    assert order[-1] == "elsewhere"
+
+
+def test_five_thousand_failures_spread_out(app):
+    """Pitfall 52."""
+
+    @app.task(policy=hf.RetryPolicy(max_attempts=2, base_delay=600, max_delay=3600, backoff="fixed"))
+    def down():
+        raise ConnectionError("refused")
+
+    count = 5000 if app.store.__class__.__name__ != "PostgresStore" else 500
+    down.enqueue_many([{}] * count)
+    app.worker().drain()
+    due = sorted(each.next_run_after.timestamp() for each in app.tasks.list(limit=count))
+    assert len(due) == count
+    assert due[-1] - due[0] > 90  # ±10 % of 600 s
+    most = max(sum(1 for each in due if start <= each < start + 1) for start in due[:: count // 50])
+    assert most < count / 20

@@ -1,0 +1,63 @@
+"""The queues that the worker's names are tried on: every store, and raw connections to the same data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import holdfast as hf
+from conformance.places import MemoryPlace, PostgresPlace, SqlitePlace, need_postgres
+from holdfast.ports.rows import DeadLetterFilter, NewTask
+
+KINDS = [
+    "memory app",
+    "sqlite app",
+    "sqlite store",
+    "sqlite connection",
+    "postgres app",
+    "postgres connection",
+]
+
+
+@dataclass
+class Queue:
+    """A queue as its program has it at hand, and the store behind it to look at."""
+
+    kind: str
+    place: Any
+    store: Any
+    db: Any
+
+    def add(self, parameters: str = '{"url": "https://example.org/v/1"}', **more: Any) -> int:
+        return self.store.enqueue([NewTask("scrape", parameters, **more)])[0].id
+
+    def task(self, number: int) -> Any:
+        return self.store.get(number)
+
+    def letters(self) -> list[Any]:
+        return self.store.dead_letters(DeadLetterFilter())
+
+    def execute(self, sql: str) -> None:
+        connection = self.place.connect()
+        with connection:
+            connection.execute(sql)
+        connection.close()
+
+
+def opened(kind: str, tmp_path: Any, request: Any) -> Queue:
+    """Open a queue of a kind; whoever asks closes its place."""
+    where, _, how = kind.partition(" ")
+    if where == "memory":
+        place: Any = MemoryPlace()
+    elif where == "sqlite":
+        place = SqlitePlace(tmp_path / "holdfast.db")
+    else:
+        need_postgres()
+        server = request.getfixturevalue("postgres_server")
+        place = PostgresPlace(server, server.database)
+    store = place.open()
+    store.create_schema()
+    if where == "postgres":
+        place.clear()
+    db = {"app": lambda: hf.App(store), "store": lambda: store, "connection": lambda: place.connect()}[how]()  # noqa: PLW0108  # memory has none
+    return Queue(kind, place, store, db)

@@ -1,0 +1,396 @@
+"""The worker to derive from (W6): whatever a task, the handler, the metrics or the database do, the loop goes on."""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from types import SimpleNamespace
+
+import pytest
+
+import holdfast as hf
+from holdfast.errors import ConfigError, NetworkError, QuotaExhaustedError, ResourceNotFoundError
+from holdfast.ports.rows import Reason, Status
+from holdfast.queue.current import current_task
+from holdfast.worker import BaseWorker, ErrorHandler, WorkerTask
+from integration.seed_places import opened
+
+KINDS = ["memory app", "sqlite store", "sqlite connection", "postgres app", "postgres connection"]
+AT_ONCE = {"base_delay": 0, "poll_interval": 0.01, "max_retries": 3}
+
+
+@pytest.fixture(params=KINDS)
+def queue(request, tmp_path):
+    found = opened(request.param, tmp_path, request)
+    yield found
+    if "connection" in found.kind:
+        found.db.close()
+    found.place.close()
+
+
+@pytest.fixture
+def memory(tmp_path, request):
+    return opened("memory app", tmp_path, request)
+
+
+@pytest.fixture(autouse=True)
+def quick_pause(monkeypatch):
+    """A worker whose database fails tries again soon."""
+    monkeypatch.setattr("holdfast.queue.pausing._FIRST", 0.01)
+
+
+class Worker(BaseWorker):
+    """Does what it is told, and ends when nothing is due and nothing waits to be written."""
+
+    def __init__(self, queue, does, config=AT_ONCE, **more):
+        super().__init__("w1", queue.db, config, more.pop("results_db", None), more.pop("metrics", None))
+        self.does, self.tasks = does, []
+
+    def process_task(self, task):
+        self.tasks.append(task)
+        return self.does(task)
+
+    def claim_task(self):
+        task = super().claim_task()
+        if task is None and not self._unwritten:
+            self.stop()
+        return task
+
+
+def fails(*errors):
+    """Return what raises these, one after the other, and then succeeds."""
+    left = list(errors)
+
+    def does(task):
+        if left:
+            raise left.pop(0)
+        return {"n": task.id}
+
+    return does
+
+
+def test_success(queue):
+    number, saved, counted = queue.add(), [], []
+    worker = Worker(
+        queue, fails(), results_db=lambda task, result: saved.append((task.id, result)), metrics=counted.append
+    )
+
+    worker.run()
+
+    (task,) = worker.tasks
+    assert isinstance(task, WorkerTask)
+    assert (task.id, task.task_type, task.parameters) == (number, "scrape", {"url": "https://example.org/v/1"})
+    assert (task.retry_count, task.attempt) == (0, 1)
+    assert queue.task(number).status is Status.DONE
+    assert queue.store.result(number) == f'{{"n":{number}}}'
+    assert saved == [(number, {"n": number})]
+    assert counted == ["tasks_done"]
+    assert queue.store.workers() == []
+
+
+def test_errors_in_tasks_never_end_the_loop(queue):
+    numbers, counted = [queue.add() for _ in range(4)], []
+    worker = Worker(queue, fails(NetworkError("x"), ResourceNotFoundError("x"), SystemExit(3)), metrics=counted.append)
+
+    worker.run()
+
+    states = [queue.task(number).status for number in numbers]
+    assert states == [Status.DONE, Status.FAILED, Status.FAILED, Status.DONE]
+    assert sorted(counted) == ["tasks_done", "tasks_done", "tasks_failed", "tasks_failed", "tasks_retried"]
+    assert {each.original_task_id for each in queue.letters()} == set(numbers[1:3])
+    assert queue.letters()[0].worker_id.startswith("w1:")
+
+
+def test_attempts_run_out(queue):
+    number = queue.add()
+    worker = Worker(queue, fails(*[NetworkError("x")] * 9))
+    worker.run()
+    assert [task.attempt for task in worker.tasks] == [1, 2, 3]
+    assert (queue.task(number).status, queue.letters()[0].reason) == (Status.FAILED, Reason.EXHAUSTED)
+
+
+def test_what_cannot_be_read_or_is_too_late_is_a_dead_letter(queue):
+    queue.add("[1]")
+    queue.add("{")
+    queue.add(expires=0.001)
+    time.sleep(0.01)
+    good = queue.add()
+    worker = Worker(queue, fails())
+    worker.run()
+    assert [task.id for task in worker.tasks] == [good]
+    assert sorted(each.reason for each in queue.letters()) == ["expired", "undecodable", "undecodable"]
+
+
+def test_raising_metrics_and_results(memory, caplog):
+    """A result that could not be saved is the task's failure; a count is only a count."""
+
+    class Metrics:
+        def increment(self, name):
+            raise RuntimeError("no metrics today")
+
+    class Results:
+        calls = 0
+
+        def save(self, task, result):
+            self.calls += 1
+            if self.calls == 1:
+                raise ConnectionResetError
+
+    number, results = memory.add(), Results()
+    Worker(memory, fails(), results_db=results, metrics=Metrics()).run()
+    assert (memory.task(number).status, memory.task(number).retry_count, results.calls) == (Status.DONE, 1, 2)
+    assert "metrics raised: RuntimeError: no metrics today" in caplog.text
+
+
+def test_a_connection_as_results_db_is_left_to_the_worker(memory):
+    number, connection = memory.add(), sqlite3.connect(":memory:")
+    Worker(memory, fails(), results_db=connection, metrics=connection).run()
+    assert memory.task(number).status is Status.DONE
+    connection.close()
+
+
+def test_a_result_that_is_no_json_is_not_kept(memory):
+    number = memory.add()
+    Worker(memory, lambda task: object()).run()
+    assert memory.task(number).status is Status.DONE
+    assert memory.store.result(number) is None
+
+
+def test_a_report_of_its_own_need_not_settle(memory):
+    class Own(Worker):
+        def report_result(self, task, result):
+            self.reported = (task.id, result)
+
+    number = memory.add()
+    worker = Own(memory, fails())
+    worker.run()
+    assert worker.reported == (number, {"n": number})
+    assert memory.task(number).status is Status.DONE
+
+
+@pytest.mark.parametrize("does", [fails(), fails(ResourceNotFoundError("x"))])
+def test_defect_a_failing_write_does_not_end_the_worker(queue, monkeypatch, does):
+    """What could not be written is written later, and nothing else is claimed until then."""
+    first, second = queue.add(), queue.add()
+    worker, failed = Worker(queue, does), []
+    handling = worker.error_handler._tasks
+
+    def failing(original):
+        def call(*args, **more):
+            if len(worker.tasks) == 1 and len(failed) < 3:
+                failed.append(original)
+                raise sqlite3.OperationalError("database or disk is full")
+            return original(*args, **more)
+
+        return call
+
+    monkeypatch.setattr(worker.store, "turn", failing(worker.store.turn))
+    monkeypatch.setattr(handling, "settle_attempt", failing(handling.settle_attempt), raising=False)
+    worker.run()
+    assert len(failed) == 3
+    assert [task.id for task in worker.tasks] == [first, second]
+    assert queue.task(first).status in {Status.DONE, Status.FAILED}
+    assert queue.task(second).status is Status.DONE
+
+
+def test_a_handler_of_ones_own_that_raises_does_not_end_the_worker(memory, caplog):
+    class Broken(ErrorHandler):
+        def handle_error(self, task_id, error, attempt):
+            raise ZeroDivisionError("my mistake")
+
+    number, worker = memory.add(), Worker(memory, fails(NetworkError("x")))
+    worker.error_handler = Broken(memory.db)
+    worker.run()
+    assert memory.task(number).status is Status.DONE
+    assert "error_handler raised: ZeroDivisionError: my mistake" in caplog.text
+
+
+def test_a_queue_that_fails_at_the_start_is_tried_again(memory, monkeypatch, caplog):
+    number, worker, calls = memory.add(), Worker(memory, fails()), []
+    original = memory.store.check_schema
+
+    def check():
+        calls.append(1)
+        if len(calls) < 3:
+            raise ConnectionRefusedError("not yet")
+        original()
+
+    monkeypatch.setattr(memory.store, "check_schema", check)
+    worker.run()
+    assert memory.task(number).status is Status.DONE
+    assert "the queue failed (network)" in caplog.text
+    assert "the queue answers again" in caplog.text
+
+
+def test_pitfall_39_a_worker_taken_for_dead_changes_nothing(queue):
+    """Its task runs again elsewhere, with the same number of failed attempts: the claim is what fences."""
+    number = queue.add()
+
+    def die_and_fail(task):
+        held = current_task()
+        (row,) = queue.store.workers()
+        queue.store.heartbeat(row.id, -1, "running")
+        assert [each.task_id for each in queue.store.rescue(3)] == [number]
+        assert held.id == number
+        worker.stop()
+        raise ResourceNotFoundError("too late")
+
+    worker = Worker(queue, die_and_fail)
+    worker.run()
+    task = queue.task(number)
+    assert (task.status, task.suspect, task.retry_count) == (Status.QUEUED, True, 0)
+    assert queue.letters() == []
+    Worker(queue, fails()).run()
+    assert queue.task(number).status is Status.DONE
+
+
+def test_a_result_of_a_worker_taken_for_dead_is_refused(queue):
+    number = queue.add()
+
+    def die(task):
+        (row,) = queue.store.workers()
+        queue.store.heartbeat(row.id, -1, "running")
+        queue.store.rescue(3)
+        worker.stop()
+
+    worker = Worker(queue, die)
+    worker.run()
+    assert queue.task(number).status is Status.QUEUED
+
+
+def test_heartbeats_keep_a_long_task(tmp_path, request):
+    """Pitfall 70: a task that takes longer than the lease is not given to another."""
+    queue = opened("sqlite store", tmp_path, request)
+    number = queue.add()
+
+    def long(task):
+        end = time.monotonic() + 0.6
+        while time.monotonic() < end:
+            assert queue.store.rescue(3) == []
+            time.sleep(0.05)
+
+    Worker(queue, long, AT_ONCE | {"lease": 0.3, "heartbeat": 0.05}).run()
+    assert (queue.task(number).status, queue.task(number).attempt) == (Status.DONE, 1)
+    queue.place.close()
+
+
+def test_pitfall_37_what_a_killed_worker_held_is_rescued(tmp_path, request):
+    queue = opened("sqlite store", tmp_path, request)
+    number = queue.add()
+    program = f"""
+        import time, holdfast as hf
+        from holdfast.worker import BaseWorker
+        class Sleeper(BaseWorker):
+            def process_task(self, task):
+                print("begun", flush=True)
+                time.sleep(60)
+        Sleeper("sleeper", hf.App("sqlite:///{queue.place.path}"), {{}}, None, None).run()
+    """
+    child = subprocess.Popen([sys.executable, "-c", textwrap.dedent(program)], stdout=subprocess.PIPE, text=True)
+    assert child.stdout.readline() == "begun\n"
+    os.kill(child.pid, signal.SIGKILL)
+    child.communicate()
+
+    queue.store.rescue(3)
+    worker = Worker(queue, fails())
+    worker.run()
+    assert [task.id for task in worker.tasks] == [number]
+    assert [each.outcome for each in queue.store.attempts(number)] == ["lost"]
+    assert queue.task(number).status is Status.DONE
+    queue.place.close()
+
+
+def test_stop_ends_the_waiting_at_once(memory):
+    class Plain(BaseWorker):
+        def process_task(self, task): ...
+
+    worker = Plain("w", memory.db, {"poll_interval": 60}, None, None)
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    worker.stop()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert worker.running is False
+    assert worker.poll_interval == 60
+
+
+def test_ctrl_c_ends_the_worker_and_gives_the_task_back(memory):
+    number = memory.add()
+    with pytest.raises(KeyboardInterrupt):
+        Worker(memory, fails(KeyboardInterrupt())).run()
+    assert (memory.task(number).status, memory.task(number).attempt) == (Status.QUEUED, 0)
+
+
+def test_a_full_disk_stops_the_claiming(memory, monkeypatch):
+    monkeypatch.setattr("holdfast.queue.pausing._FIRST", 60.0)
+    number, other = memory.add(), memory.add()
+    worker = Worker(memory, fails(OSError(28, "No space left on device")))
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    while not memory.task(number).retry_count:
+        time.sleep(0.01)
+    time.sleep(0.1)
+    worker.stop()
+    thread.join(10)
+    assert (memory.task(number).status, memory.task(other).status) == (Status.QUEUED, Status.QUEUED)
+    assert memory.letters() == []
+
+
+def test_what_names_a_time_is_left_alone_by_all(memory):
+    number = memory.add(resource="api.example.org")
+    worker = Worker(memory, fails(QuotaExhaustedError("x", retry_after=600)))
+    worker.run()
+    assert (memory.task(number).status, memory.task(number).retry_count) == (Status.QUEUED, 0)
+    assert [each.resource for each in memory.store.cooldowns()] == ["api.example.org"]
+
+
+def test_without_run(memory):
+    number = memory.add()
+    worker = Worker(memory, fails())
+    task = worker.claim_task()
+    assert memory.task(number).status is Status.RUNNING
+    worker.report_result(task, [1])
+    assert memory.store.result(number) == "[1]"
+    assert worker.claim_task() is None
+    worker.close()
+    assert memory.store.workers() == []
+
+
+def test_settings_from_an_object(memory):
+    config = SimpleNamespace(queues="slow", lease=8, max_retries=2, api_key="x")
+    worker = Worker(memory, fails(), config)
+    assert (worker.settings.queues, worker.settings.lease, worker.settings.heartbeat) == (("slow",), 8.0, 2.0)
+    assert worker.error_handler.retry_strategy.max_retries == 2
+    assert Worker(memory, fails(), None).poll_interval == 1.0
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"queues": []},
+        {"queues": [1]},
+        {"lease": 0},
+        {"lease": 1, "heartbeat": 1},
+        {"crash_limit": 0},
+        {"poll_interval": -1},
+    ],
+)
+def test_bad_settings_are_refused(memory, config):
+    with pytest.raises(ConfigError):
+        Worker(memory, fails(), config)
+
+
+def test_it_cannot_share_a_database_in_memory():
+    connection = sqlite3.connect(":memory:")
+    with pytest.raises(ConfigError, match="no second connection"):
+        Worker(SimpleNamespace(db=connection), fails())
+    connection.close()
+
+
+def test_it_is_abstract():
+    with pytest.raises(TypeError, match="process_task"):
+        BaseWorker("w", hf.App("memory://"), {}, None, None)

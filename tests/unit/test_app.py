@@ -1,0 +1,250 @@
+"""The app and its tasks: what may be said of them, and what is refused with a reason."""
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+
+import holdfast as hf
+from holdfast.errors import ConfigError, PayloadError
+from holdfast.queue.periodic import recurrence
+
+
+@pytest.fixture
+def app(tmp_path):
+    return hf.App("memory://", spool=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("mysql://localhost/x", "choose sqlite:///file.db, postgresql://"),
+        ("holdfast.db", "choose sqlite:///file.db"),
+        ("sqlite://", "names no file"),
+        ("sqlite://host/x.db", "names no file"),
+    ],
+)
+def test_urls_that_name_no_store(url, said):
+    with pytest.raises(ConfigError, match=said):
+        hf.App(url)
+
+
+def test_sqlite_urls(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert hf.App("sqlite:///a/b.db").store.db.path == tmp_path / "a" / "b.db"
+    assert str(hf.App(f"sqlite:///{tmp_path}/c.db").store.db.path) == f"{tmp_path}/c.db"
+    assert hf.App().store.db.path == tmp_path / "holdfast.db"
+    assert list(tmp_path.iterdir()) == []  # nothing is opened yet
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"lease": 0}, "lease is 0"),
+        ({"lease": None}, "lease is None"),
+        ({"lease": 4, "heartbeat": 3}, "has to outlive two heartbeats"),
+        ({"crash_limit": 0}, "crash_limit is 0"),
+        ({"grace": -1}, "grace is -1"),
+        ({"keep_dead": float("nan")}, "keep_dead is nan"),
+        ({"keep_done": "1d"}, "keep_done is '1d'"),
+    ],
+)
+def test_settings_that_cannot_be_used(settings, said):
+    with pytest.raises(ConfigError, match=said):
+        hf.App("memory://", **settings)
+
+
+def test_retention_is_explicit():
+    """Pitfall 58: dead letters are kept for ever unless somebody says otherwise."""
+    settings = hf.App("memory://").settings
+    assert settings.keep_dead is None
+    assert settings.keep_done == 7 * 86400
+    assert hf.App("memory://", keep_done=None).settings.keep_done is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"priority": 10}, "from 0, which goes first, to 9"),
+        ({"priority": -1}, "priority is -1"),
+        ({"priority": True}, "priority is True"),
+        ({"queue": ""}, "queue is ''"),
+        ({"queue": "a\x00b"}, "queue is"),
+        ({"queue": "\ud800"}, "queue is"),
+        ({"name": "x" * 201}, "name is"),
+        ({"timeout": 0}, "timeout is 0"),
+        ({"expires": -1}, "expires is -1"),
+        ({"resource": 5}, "resource is 5"),
+        ({"policy": 5}, "policy is 5"),
+        ({"retries": 5}, "'retries' is no setting of a task; choose from: expires, keep_result"),
+    ],
+)
+def test_task_settings_that_cannot_be_used(app, settings, said):
+    with pytest.raises(ConfigError, match=said):
+
+        @app.task(**settings)
+        def task():
+            pass
+
+
+def test_functions_that_cannot_be_tasks(app):
+    def generator():
+        yield 1
+
+    async def async_generator():
+        yield 1
+
+    def reserved(delay: int):
+        pass
+
+    for thing, said in (
+        (generator, "is a generator"),
+        (async_generator, "is a generator"),
+        (reserved, "'delay' is an option of enqueue"),
+        (int, "cannot be a task"),
+        (5, "cannot be a task"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            app.task(thing)
+
+    @app.task
+    def twice():
+        pass
+
+    with pytest.raises(ConfigError, match="another name="):
+        app.task(twice.function)
+    with pytest.raises(ConfigError, match="cannot be a task"):
+        app.task(twice)
+
+
+def test_a_sync_task_with_a_timeout_must_be_found_by_name(app):
+    with pytest.raises((ConfigError, hf.errors.ConfigurationError), match="no other process finds it"):
+
+        @app.task(timeout=1)
+        def local():
+            pass
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"delay": -1}, "delay is -1"),
+        ({"delay": 1, "run_at": datetime.now(UTC)}, "not both"),
+        ({"run_at": datetime(2026, 1, 1)}, "aware datetime"),  # noqa: DTZ001  # pitfall 45
+        ({"run_at": 5}, "aware datetime"),
+        ({"unique_key": ""}, "unique_key is ''"),
+        ({"priority": 99}, "priority is 99"),
+        ({"expires": "soon"}, "expires is 'soon'"),
+    ],
+)
+def test_enqueue_options_that_cannot_be_used(app, options, said):
+    @app.task
+    def task():
+        pass
+
+    with pytest.raises(ConfigError, match=said):
+        task.enqueue(**options)
+    with pytest.raises(ConfigError, match=said):
+        task.enqueue_many([{}], **options)
+    with pytest.raises(ConfigError, match="'retries' is no option of enqueue"):
+        task.enqueue_many([{}], retries=1)
+    assert app.tasks.counts()["QUEUED"] == 0
+
+
+def test_enqueue_checks_the_arguments(app):
+    @app.task
+    def task(x: int):
+        pass
+
+    for arguments in ({}, {"y": 1}, {"x": object()}):
+        with pytest.raises(PayloadError):
+            task.enqueue(**arguments)
+    with pytest.raises(PayloadError, match="at most 100"):
+        hf.App("memory://", payload_limit=100).task(task.function).enqueue("x" * 200)
+
+
+def test_enqueue_options(app):
+    @app.task(queue="a", priority=3, expires=timedelta(hours=1))
+    def task(x: int):
+        pass
+
+    plain = app.tasks.show(task.enqueue(1).id).task
+    assert (plain.queue, plain.priority) == ("a", 3)
+    assert (plain.expires_at - plain.created_at).total_seconds() == 3600
+    at = datetime.now(UTC) + timedelta(days=400)
+    other = app.tasks.show(task.enqueue(1, run_at=at, queue="b", priority=0, unique_key="k").id).task
+    assert (other.queue, other.priority, other.unique_key) == ("b", 0, "k")
+    assert abs(other.next_run_after - at) < timedelta(milliseconds=2)
+    assert task.enqueue(2, unique_key="k") == (other.id, False)
+    many = task.enqueue_many([{"x": 1, "unique_key": "k"}, {"x": 2, "delay": timedelta(minutes=1)}], priority=1)
+    assert [each.created for each in many] == [False, True]
+    assert app.tasks.show(many[1].id).task.priority == 1
+    assert task.enqueue_many([]) == []
+
+
+def test_cancel_and_hurry(app):
+    @app.task
+    def task():
+        pass
+
+    first, second = task.enqueue(delay=3600), task.enqueue(delay=3600)
+    assert app.tasks.cancel(first.id, 999) == [first.id]
+    assert app.tasks.hurry(first.id, second.id) == [second.id]
+    app.worker().drain()
+    assert [each.status for each in app.tasks.list()] == ["DONE", "CANCELLED"]
+    with pytest.raises(LookupError):
+        app.tasks.show(999)
+    with pytest.raises(LookupError):
+        app.dead_letters.show(999)
+
+
+def test_pausing_a_queue(app):
+    seen = []
+    task = app.task(name="t")(lambda: seen.append(1))
+    app.tasks.pause("default")
+    task.enqueue()
+    app.worker().drain()
+    assert seen == []
+    assert app.tasks.queues()[0].paused
+    app.tasks.resume("default")
+    app.worker().drain()
+    assert seen == [1]
+
+
+def test_worker_looks_in_all_queues_of_its_tasks(app):
+    app.task(name="a", queue="mail")(lambda: None)
+    app.task(name="b")(lambda: None)
+    assert app.worker().queues == ("default", "mail")
+    assert app.worker("mail").queues == ("mail",)
+
+
+class TestRecurrence:
+    @pytest.mark.parametrize(
+        ("settings", "said"),
+        [
+            ({}, "one of them"),
+            ({"every": 5, "cron": "* * * * *"}, "one of them"),
+            ({"every": 0.5}, "every is 0.5"),
+            ({"cron": "61 * * * *"}, "which has no next time"),
+            ({"cron": "never"}, "give five fields"),
+            ({"cron": "0 0 30 2 *"}, "which has no next time"),
+        ],
+    )
+    def test_bad_ones_are_refused_at_once(self, app, settings, said):
+        with pytest.raises(ConfigError, match=said):
+            app.periodic(**settings)
+
+    def test_next_times(self):
+        noon = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
+        assert recurrence(90, None)(noon) == noon + timedelta(seconds=90)
+        assert recurrence(None, "30 2 * * *")(noon) == datetime(2026, 6, 2, 2, 30, tzinfo=UTC)
+        tokyo = recurrence(None, "0 9 * * *", ZoneInfo("Asia/Tokyo"))
+        assert tokyo(noon) == datetime(2026, 6, 2, 0, 0, tzinfo=UTC)
+
+    def test_a_change_of_the_clock_changes_no_interval(self):
+        """Pitfall 45: 02:30 does not exist on that day; what is meant runs once."""
+        berlin = recurrence(None, "30 2 * * *", ZoneInfo("Europe/Berlin"))
+        before = datetime(2026, 3, 28, 12, 0, tzinfo=UTC)
+        first = berlin(before)
+        assert first.date() == datetime(2026, 3, 29, tzinfo=UTC).date()
+        assert berlin(first).date() == datetime(2026, 3, 30, tzinfo=UTC).date()

@@ -1,0 +1,289 @@
+"""One exception object raised by calls that have nothing to do with each other (pitfall 11 the other way round).
+
+Some libraries, and many programs, make an error once and raise it whenever it fits. What one call leaves on it must not
+end the retries of another; a retry inside a call still does, whatever object it raises.
+"""
+
+import asyncio
+import contextlib
+import threading
+
+import anyio
+import pytest
+
+import holdfast as hf
+from holdfast import RetryPolicy
+from holdfast.errors import NetworkError
+from holdfast.testing import failing
+
+THREE = RetryPolicy(max_attempts=3, base_delay=0)
+
+
+@pytest.fixture
+def kept():
+    return NetworkError("made once, raised by everybody")
+
+
+def raising(error, calls):
+    def fetch():
+        calls.append(1)
+        raise error
+
+    return fetch
+
+
+def fine():
+    return "fine"
+
+
+def in_a_thread(function):
+    thread = threading.Thread(target=function)
+    thread.start()
+    thread.join()
+
+
+def exhausted_elsewhere(error):
+    """Give up on an error in another thread, as a call of somebody else's does."""
+
+    def run():
+        with pytest.raises(type(error)):
+            hf.call(raising(error, []), policy=THREE)
+
+    in_a_thread(run)
+
+
+@pytest.mark.parametrize("settings", [{}, {"deadline": 60}, {"resource": "shared-errors"}])
+def test_a_call_in_another_thread_that_gave_up_meanwhile_stops_nothing(kept, settings):
+    calls = []
+
+    @hf.retry(policy=THREE.replace(**settings))
+    def fetch():
+        calls.append(1)
+        exhausted_elsewhere(kept)
+        raise kept
+
+    with pytest.raises(NetworkError) as caught:
+        fetch()
+    assert len(calls) == 3
+    assert caught.value.__holdfast__.reason == "exhausted"
+
+
+def test_nor_in_a_block(kept):
+    numbers = []
+    with pytest.raises(NetworkError):
+        for attempt in hf.attempts(THREE):
+            with attempt:
+                numbers.append(attempt.number)
+                exhausted_elsewhere(kept)
+                raise kept
+    assert numbers == [1, 2, 3]
+
+
+def test_nor_where_it_is_the_cause(kept):
+    calls = []
+
+    @hf.retry(policy=THREE)
+    def fetch():
+        calls.append(1)
+        exhausted_elsewhere(kept)
+        raise ValueError("wrapped") from kept
+
+    with pytest.raises(ValueError, match="wrapped"):
+        fetch()
+    assert len(calls) == 3
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("settings", [{}, {"deadline": 60}])
+async def test_tasks_that_fail_at_the_same_time_are_each_retried(kept, settings):
+    calls = {}
+
+    @hf.retry(policy=THREE.replace(**settings))
+    async def fetch(number):
+        calls[number] = calls.get(number, 0) + 1
+        for _ in range(number):
+            await anyio.lowlevel.checkpoint()
+        raise kept
+
+    async def one(number):
+        with pytest.raises(NetworkError):
+            await fetch(number)
+
+    async with anyio.create_task_group() as group:
+        for number in range(8):
+            group.start_soon(one, number)
+    assert calls == dict.fromkeys(range(8), 3)
+
+
+def test_threads_that_fail_at_the_same_time_are_each_retried(kept):
+    calls, together = [], threading.Barrier(8)
+
+    @hf.retry(policy=THREE)
+    def fetch():
+        calls.append(1)
+        together.wait(5)
+        raise kept
+
+    def one():
+        with pytest.raises(NetworkError):
+            fetch()
+
+    threads = [threading.Thread(target=one) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(calls) == 24
+
+
+class TestRaisedOnce:
+    """A call that met the kept error only in its last attempt knows by other signs that it is not its own."""
+
+    def retried_beside(self, error, elsewhere):
+        calls = []
+
+        @hf.retry(policy=THREE)
+        def fetch():
+            calls.append(1)
+            in_a_thread(elsewhere)
+            raise error
+
+        with pytest.raises(NetworkError):
+            fetch()
+        return len(calls)
+
+    def test_it_was_given_up_on_before(self, kept):
+        def elsewhere():
+            with pytest.raises(NetworkError):
+                hf.call(failing(fine, [kept]), policy=THREE.replace(max_attempts=1))
+            with pytest.raises(NetworkError):
+                hf.call(failing(fine, [ValueError("first"), kept]), policy=THREE.replace(max_attempts=2))
+
+        assert self.retried_beside(kept, elsewhere) == 3
+
+    def test_another_thread_raised_it_meanwhile(self, kept):
+        def raised_again(error):
+            with contextlib.suppress(NetworkError):
+                raise kept.with_traceback(None)
+            return True
+
+        def elsewhere():
+            policy = THREE.replace(max_attempts=2, retry_on=raised_again)
+            with pytest.raises(NetworkError):
+                hf.call(failing(fine, [ValueError("first"), kept]), policy=policy)
+
+        assert self.retried_beside(kept, elsewhere) == 3
+
+
+class TestNested:
+    """Pitfall 11 holds for such errors too."""
+
+    def test_pitfall_11_three_by_three_makes_three_calls(self, kept):
+        calls = []
+        inner = hf.retry(policy=THREE)(raising(kept, calls))
+        for _ in range(2):
+            calls.clear()
+            with pytest.raises(NetworkError):
+                hf.call(inner, policy=THREE)
+            assert len(calls) == 3
+
+    def test_pitfall_11_also_where_another_thread_gave_up_meanwhile(self, kept):
+        calls = []
+        inner = hf.retry(policy=THREE)(raising(kept, calls))
+
+        def outer():
+            exhausted_elsewhere(kept)
+            inner()
+
+        with pytest.raises(NetworkError):
+            hf.call(outer, policy=THREE)
+        assert len(calls) == 3
+
+    def test_pitfall_11_on_a_later_attempt(self, kept):
+        calls, answers = [], [ValueError("first")]
+        inner = hf.retry(policy=THREE)(raising(kept, calls))
+
+        def outer():
+            if answers:
+                raise answers.pop()
+            inner()
+
+        with pytest.raises(NetworkError):
+            hf.call(outer, policy=THREE)
+        assert len(calls) == 3
+
+    def test_pitfall_11_in_a_block(self, kept):
+        calls = []
+        inner = hf.retry(policy=THREE)(raising(kept, calls))
+        with pytest.raises(NetworkError):
+            for attempt in hf.attempts(THREE):
+                with attempt:
+                    inner()
+        assert len(calls) == 3
+
+    def test_pitfall_11_a_block_within_a_call(self, kept):
+        calls = []
+
+        def outer():
+            for attempt in hf.attempts(THREE):
+                with attempt:
+                    raising(kept, calls)()
+
+        with pytest.raises(NetworkError):
+            hf.call(outer, policy=THREE)
+        assert len(calls) == 3
+
+    @pytest.mark.parametrize("settings", [{}, {"deadline": 60}, {"resource": "shared-errors"}])
+    def test_pitfall_11_with_coroutines(self, kept, settings):
+        calls = []
+
+        @hf.retry(policy=THREE.replace(**settings))
+        async def inner():
+            calls.append(1)
+            await asyncio.sleep(0)
+            raise kept
+
+        @hf.retry(policy=THREE.replace(**settings))
+        async def outer():
+            await inner()
+
+        with pytest.raises(NetworkError):
+            asyncio.run(outer())
+        assert len(calls) == 3
+
+    def test_pitfall_11_in_tasks_and_threads_of_its_own(self):
+        """Their errors are new each time, so that what is on them can only come from within."""
+        calls = []
+
+        @hf.retry(policy=THREE)
+        async def inner():
+            calls.append(1)
+            raise NetworkError("x")
+
+        @hf.retry(policy=THREE)
+        def blocking():
+            calls.append(1)
+            raise NetworkError("x")
+
+        @hf.retry(policy=THREE)
+        async def gathering():
+            await asyncio.gather(inner())
+
+        @hf.retry(policy=THREE)
+        async def in_thread():
+            await asyncio.to_thread(blocking)
+
+        for outer in (gathering, in_thread):
+            calls.clear()
+            with pytest.raises(NetworkError):
+                asyncio.run(outer())
+            assert len(calls) == 3
+
+
+def test_the_report_of_such_an_error_is_like_any_other(kept):
+    with pytest.raises(NetworkError):
+        hf.call(raising(kept, []), policy=THREE)
+    report = hf.report_of(kept)
+    assert (len(report.attempts), report.reason) == (3, "exhausted")
+    assert report == report.replace()
+    assert "within" not in repr(report)
