@@ -118,7 +118,7 @@ def test_defer_spends_no_attempt(store, claimed):
     assert settle(store, claimed, Kind.DEFER, delay=LATER, note=NOTE) == []
     found = store.get(claimed.id)
     assert (found.status, found.attempt, found.retry_count, found.deferrals) == (Status.QUEUED, 0, 0, 1)
-    assert found.last_error == NOTE.error_message
+    assert (found.last_error, found.started_at) == (NOTE.error_message, None)
     assert abs(found.next_run_after - found.updated_at - timedelta(seconds=LATER)) < timedelta(milliseconds=2)
     assert store.attempts(claimed.id) == []
     assert claim(store) == []
@@ -165,7 +165,7 @@ def test_release_and_park_cost_nothing(store, kind, started):
     found = store.get(number)
     assert found.status is (Status.QUEUED if kind is Kind.RELEASE else Status.PARKED)
     assert (found.attempt, found.retry_count, found.last_error) == (1, 1, NOTE.error_message)
-    assert (found.next_run_after, found.deferrals) == (before.next_run_after, 0)
+    assert (found.next_run_after, found.deferrals, found.started_at) == (before.next_run_after, 0, None)
     assert len(store.attempts(number)) == 1
     assert ids(claim(store)) == ([number] if kind is Kind.RELEASE else [])
 

@@ -8,6 +8,7 @@ from typing import Any
 import holdfast as hf
 from conformance.places import MemoryPlace, PostgresPlace, SqlitePlace, need_postgres
 from holdfast.ports.rows import DeadLetterFilter, NewTask
+from holdfast.worker import BaseWorker
 
 KINDS = [
     "memory app",
@@ -17,6 +18,9 @@ KINDS = [
     "postgres app",
     "postgres connection",
 ]
+
+
+AT_ONCE = {"base_delay": 0, "poll_interval": 0.01, "max_retries": 3}
 
 
 @dataclass
@@ -61,3 +65,33 @@ def opened(kind: str, tmp_path: Any, request: Any) -> Queue:
         place.clear()
     db = {"app": lambda: hf.App(store), "store": lambda: store, "connection": lambda: place.connect()}[how]()  # noqa: PLW0108  # memory has none
     return Queue(kind, place, store, db)
+
+
+class Worker(BaseWorker):
+    """Does what it is told, and ends when nothing is due and nothing waits to be written."""
+
+    def __init__(self, queue, does, config=AT_ONCE, **more):
+        super().__init__("w1", queue.db, config, more.pop("results_db", None), more.pop("metrics", None))
+        self.does, self.tasks = does, []
+
+    def process_task(self, task):
+        self.tasks.append(task)
+        return self.does(task)
+
+    def claim_task(self):
+        task = super().claim_task()
+        if task is None and not self._unwritten:
+            self.stop()
+        return task
+
+
+def fails(*errors):
+    """Return what raises these, one after the other, and then succeeds."""
+    left = list(errors)
+
+    def does(task):
+        if left:
+            raise left.pop(0)
+        return {"n": task.id}
+
+    return does

@@ -1,11 +1,6 @@
-"""The worker to derive from (W6): whatever a task, the handler, the metrics or the database do, the loop goes on."""
+"""The worker to derive from (W6): it claims, works, reports, and ends when it is told to."""
 
-import os
-import signal
 import sqlite3
-import subprocess
-import sys
-import textwrap
 import threading
 import time
 from types import SimpleNamespace
@@ -15,12 +10,10 @@ import pytest
 import holdfast as hf
 from holdfast.errors import ConfigError, NetworkError, QuotaExhaustedError, ResourceNotFoundError
 from holdfast.ports.rows import Reason, Status
-from holdfast.queue.current import current_task
-from holdfast.worker import BaseWorker, ErrorHandler, WorkerTask
-from integration.seed_places import opened
+from holdfast.worker import BaseWorker, WorkerTask
+from integration.seed_places import Worker, fails, opened
 
 KINDS = ["memory app", "sqlite store", "sqlite connection", "postgres app", "postgres connection"]
-AT_ONCE = {"base_delay": 0, "poll_interval": 0.01, "max_retries": 3}
 
 
 @pytest.fixture(params=KINDS)
@@ -35,42 +28,6 @@ def queue(request, tmp_path):
 @pytest.fixture
 def memory(tmp_path, request):
     return opened("memory app", tmp_path, request)
-
-
-@pytest.fixture(autouse=True)
-def quick_pause(monkeypatch):
-    """A worker whose database fails tries again soon."""
-    monkeypatch.setattr("holdfast.queue.pausing._FIRST", 0.01)
-
-
-class Worker(BaseWorker):
-    """Does what it is told, and ends when nothing is due and nothing waits to be written."""
-
-    def __init__(self, queue, does, config=AT_ONCE, **more):
-        super().__init__("w1", queue.db, config, more.pop("results_db", None), more.pop("metrics", None))
-        self.does, self.tasks = does, []
-
-    def process_task(self, task):
-        self.tasks.append(task)
-        return self.does(task)
-
-    def claim_task(self):
-        task = super().claim_task()
-        if task is None and not self._unwritten:
-            self.stop()
-        return task
-
-
-def fails(*errors):
-    """Return what raises these, one after the other, and then succeeds."""
-    left = list(errors)
-
-    def does(task):
-        if left:
-            raise left.pop(0)
-        return {"n": task.id}
-
-    return does
 
 
 def test_success(queue):
@@ -172,138 +129,6 @@ def test_a_report_of_its_own_need_not_settle(memory):
     assert memory.task(number).status is Status.DONE
 
 
-@pytest.mark.parametrize("does", [fails(), fails(ResourceNotFoundError("x"))])
-def test_defect_a_failing_write_does_not_end_the_worker(queue, monkeypatch, does):
-    """What could not be written is written later, and nothing else is claimed until then."""
-    first, second = queue.add(), queue.add()
-    worker, failed = Worker(queue, does), []
-    handling = worker.error_handler._tasks
-
-    def failing(original):
-        def call(*args, **more):
-            if len(worker.tasks) == 1 and len(failed) < 3:
-                failed.append(original)
-                raise sqlite3.OperationalError("database or disk is full")
-            return original(*args, **more)
-
-        return call
-
-    monkeypatch.setattr(worker.store, "turn", failing(worker.store.turn))
-    monkeypatch.setattr(handling, "settle_attempt", failing(handling.settle_attempt), raising=False)
-    worker.run()
-    assert len(failed) == 3
-    assert [task.id for task in worker.tasks] == [first, second]
-    assert queue.task(first).status in {Status.DONE, Status.FAILED}
-    assert queue.task(second).status is Status.DONE
-
-
-def test_a_handler_of_ones_own_that_raises_does_not_end_the_worker(memory, caplog):
-    class Broken(ErrorHandler):
-        def handle_error(self, task_id, error, attempt):
-            raise ZeroDivisionError("my mistake")
-
-    number, worker = memory.add(), Worker(memory, fails(NetworkError("x")))
-    worker.error_handler = Broken(memory.db)
-    worker.run()
-    assert memory.task(number).status is Status.DONE
-    assert "error_handler raised: ZeroDivisionError: my mistake" in caplog.text
-
-
-def test_a_queue_that_fails_at_the_start_is_tried_again(memory, monkeypatch, caplog):
-    number, worker, calls = memory.add(), Worker(memory, fails()), []
-    original = memory.store.check_schema
-
-    def check():
-        calls.append(1)
-        if len(calls) < 3:
-            raise ConnectionRefusedError("not yet")
-        original()
-
-    monkeypatch.setattr(memory.store, "check_schema", check)
-    worker.run()
-    assert memory.task(number).status is Status.DONE
-    assert "the queue failed (network)" in caplog.text
-    assert "the queue answers again" in caplog.text
-
-
-def test_pitfall_39_a_worker_taken_for_dead_changes_nothing(queue):
-    """Its task runs again elsewhere, with the same number of failed attempts: the claim is what fences."""
-    number = queue.add()
-
-    def die_and_fail(task):
-        held = current_task()
-        (row,) = queue.store.workers()
-        queue.store.heartbeat(row.id, -1, "running")
-        assert [each.task_id for each in queue.store.rescue(3)] == [number]
-        assert held.id == number
-        worker.stop()
-        raise ResourceNotFoundError("too late")
-
-    worker = Worker(queue, die_and_fail)
-    worker.run()
-    task = queue.task(number)
-    assert (task.status, task.suspect, task.retry_count) == (Status.QUEUED, True, 0)
-    assert queue.letters() == []
-    Worker(queue, fails()).run()
-    assert queue.task(number).status is Status.DONE
-
-
-def test_a_result_of_a_worker_taken_for_dead_is_refused(queue):
-    number = queue.add()
-
-    def die(task):
-        (row,) = queue.store.workers()
-        queue.store.heartbeat(row.id, -1, "running")
-        queue.store.rescue(3)
-        worker.stop()
-
-    worker = Worker(queue, die)
-    worker.run()
-    assert queue.task(number).status is Status.QUEUED
-
-
-def test_heartbeats_keep_a_long_task(tmp_path, request):
-    """Pitfall 70: a task that takes longer than the lease is not given to another."""
-    queue = opened("sqlite store", tmp_path, request)
-    number = queue.add()
-
-    def long(task):
-        end = time.monotonic() + 0.6
-        while time.monotonic() < end:
-            assert queue.store.rescue(3) == []
-            time.sleep(0.05)
-
-    Worker(queue, long, AT_ONCE | {"lease": 0.3, "heartbeat": 0.05}).run()
-    assert (queue.task(number).status, queue.task(number).attempt) == (Status.DONE, 1)
-    queue.place.close()
-
-
-def test_pitfall_37_what_a_killed_worker_held_is_rescued(tmp_path, request):
-    queue = opened("sqlite store", tmp_path, request)
-    number = queue.add()
-    program = f"""
-        import time, holdfast as hf
-        from holdfast.worker import BaseWorker
-        class Sleeper(BaseWorker):
-            def process_task(self, task):
-                print("begun", flush=True)
-                time.sleep(60)
-        Sleeper("sleeper", hf.App("sqlite:///{queue.place.path}"), {{}}, None, None).run()
-    """
-    child = subprocess.Popen([sys.executable, "-c", textwrap.dedent(program)], stdout=subprocess.PIPE, text=True)
-    assert child.stdout.readline() == "begun\n"
-    os.kill(child.pid, signal.SIGKILL)
-    child.communicate()
-
-    queue.store.rescue(3)
-    worker = Worker(queue, fails())
-    worker.run()
-    assert [task.id for task in worker.tasks] == [number]
-    assert [each.outcome for each in queue.store.attempts(number)] == ["lost"]
-    assert queue.task(number).status is Status.DONE
-    queue.place.close()
-
-
 def test_stop_ends_the_waiting_at_once(memory):
     class Plain(BaseWorker):
         def process_task(self, task): ...
@@ -323,21 +148,6 @@ def test_ctrl_c_ends_the_worker_and_gives_the_task_back(memory):
     with pytest.raises(KeyboardInterrupt):
         Worker(memory, fails(KeyboardInterrupt())).run()
     assert (memory.task(number).status, memory.task(number).attempt) == (Status.QUEUED, 0)
-
-
-def test_a_full_disk_stops_the_claiming(memory, monkeypatch):
-    monkeypatch.setattr("holdfast.queue.pausing._FIRST", 60.0)
-    number, other = memory.add(), memory.add()
-    worker = Worker(memory, fails(OSError(28, "No space left on device")))
-    thread = threading.Thread(target=worker.run)
-    thread.start()
-    while not memory.task(number).retry_count:
-        time.sleep(0.01)
-    time.sleep(0.1)
-    worker.stop()
-    thread.join(10)
-    assert (memory.task(number).status, memory.task(other).status) == (Status.QUEUED, Status.QUEUED)
-    assert memory.letters() == []
 
 
 def test_what_names_a_time_is_left_alone_by_all(memory):

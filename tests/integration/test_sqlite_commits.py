@@ -248,3 +248,21 @@ def test_a_callers_connection_that_commits_by_itself(store, tmp_path):
     connection.execute("COMMIT")
     assert live_counts(store) == {"QUEUED": 3}
     connection.close()
+
+
+def test_a_writer_waits_for_another_process(store, tmp_path, monkeypatch):
+    store.counts()
+    other = sqlite3.connect(tmp_path / "holdfast.db", isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    timer = threading.Timer(0.2, other.execute, ["COMMIT"])
+    timer.start()
+    assert len(add(store)) == 1
+    timer.join()
+    other.execute("BEGIN IMMEDIATE")
+    monkeypatch.setattr("holdfast.stores.sqlite.connection.BUSY_TIMEOUT", 0.05)
+    with pytest.raises(sqlite3.OperationalError, match="locked"):
+        add(store)
+    assert live_counts(store) == {"QUEUED": 1}
+    other.execute("ROLLBACK")
+    assert len(add(store)) == 1
+    other.close()

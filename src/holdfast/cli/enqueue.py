@@ -45,7 +45,7 @@ def enqueue(
     \b
     Examples:
       holdfast enqueue jobs:app scrape url=https://example.com depth=2
-      holdfast enqueue jobs:app scrape --args '{"url": "https://e.com"}' --delay 15m
+      holdfast enqueue jobs:app scrape --args '{"url": "http://e.com"}' --delay 9m
       holdfast enqueue jobs:app report day=2026-11-15 --unique-key 2026-11-15
     """  # noqa: D301  # click reads the control character, not a backslash
     from holdfast.cli.loading import load_app  # noqa: PLC0415  # not for --help

@@ -153,7 +153,7 @@ class BaseWorker(ABC):
     def _step(self) -> bool:
         """Do one task; tell whether there was one."""
         try:
-            if not self._pause.limit(clock.monotonic(), 1):
+            if not self._write() or not self._pause.limit(clock.monotonic(), 1):
                 return False
             task = self.claim_task()
         except (ConfigError, SchemaError):
@@ -187,7 +187,8 @@ class BaseWorker(ABC):
 
     def _claim(self) -> Claimed | None:
         if self._unsure:  # a turn that was not answered may have claimed all the same
-            self.store.reconcile(self._lease.id, list(self._held))
+            waiting = [each.task_id if isinstance(each, Settlement) else each.task.id for each in self._unwritten]
+            self.store.reconcile(self._lease.id, [*self._held, *waiting])
             self._unsure = False
         suspect, self._lease.suspects = self._lease.suspects, False
         queues = self.settings.queues

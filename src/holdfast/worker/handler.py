@@ -312,7 +312,7 @@ def _why_not(standing: Standing | None, task_id: int, attempt: int, epoch: int |
     if standing is None:
         return f"there is no task {task_id}"
     if standing.status not in _LIVE:
-        return f"task {task_id} is {standing.status} already"
+        return f"task {task_id} is {standing.status}, neither waiting nor running"
     if standing.retry_count != attempt - 1:
         return f"attempt {attempt} of task {task_id} is not the current one, which is {standing.retry_count + 1}"
     if epoch is not None and standing.epoch != epoch:

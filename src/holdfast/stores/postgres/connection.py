@@ -94,7 +94,9 @@ class Database:
         """
         pool = self._opened()
         connection = self._taken(pool)
-        while _has_hung_up(connection):
+        for _ in range(self._max_size):  # as many may have died together
+            if not _has_hung_up(connection):
+                break
             connection.close()
             pool.putconn(connection)
             connection = self._taken(pool)
@@ -143,7 +145,19 @@ def _has_hung_up(connection: Connection) -> bool:
 
     Looking at the socket costs no round trip. The pool's own check would pause between two dead connections.
     """
-    socket = connection.pgconn.socket
+    pgconn = connection.pgconn
+    if not _readable(pgconn.socket):
+        return False
+    if pgconn.ssl_in_use:  # the encryption may have had something to say, once
+        try:
+            pgconn.consume_input()
+        except psycopg.OperationalError:
+            return True
+        return _readable(pgconn.socket)
+    return True
+
+
+def _readable(socket: int) -> bool:
     if hasattr(select, "poll"):
         poll = select.poll()
         poll.register(socket, select.POLLIN)

@@ -39,16 +39,13 @@ def add(connection: Connection, sql: dict[str, bytes], tasks: Sequence[NewTask])
     cursor = psycopg.Cursor(connection, row_factory=psycopg.rows.tuple_row)
     cursor.format = psycopg.pq.Format.BINARY
     if len(tasks) == 1 and tasks[0].unique_key is None and tasks[0].resource is None:
-        row = cursor.execute(sql["add_plain_task"], _values(tasks[0]), prepare=True).fetchall()[0]
-        return [Enqueued(row[0], created=True)]
-    with connection.transaction() if connection.autocommit else nullcontext():
+        each = tasks[0]
+        plain = (each.task_type, each.queue, each.priority, each.parameters, each.run_at, each.delay, each.expires)
+        return [Enqueued(cursor.execute(sql["add_plain_task"], plain, prepare=True).fetchall()[0][0], created=True)]
+    with connection.transaction() if connection.autocommit and len(tasks) > 1 else nullcontext():
         if all(map(_is_plain, tasks)) and connection.pgconn.pipeline_status == psycopg.pq.PipelineStatus.OFF:
-            added = _copy(cursor, sql, tasks)
-        else:
-            added = _add_keyed(cursor, sql, tasks)
-        if any(each.created for each in added):
-            cursor.execute(sql["notify"])
-    return added
+            return _copy(cursor, sql, tasks)
+        return _add_keyed(cursor, sql, tasks)
 
 
 def _is_plain(task: NewTask) -> bool:
@@ -56,15 +53,12 @@ def _is_plain(task: NewTask) -> bool:
     return task[4:] == (0.0, None, None, None, None)
 
 
-def _values(task: NewTask) -> dict[str, Any]:
-    return task._asdict() | {"delay": max(task.delay, 0.0)}
-
-
 def _copy(cursor: Any, sql: dict[str, bytes], tasks: Sequence[NewTask]) -> list[Enqueued]:
     numbers = [row[0] for row in cursor.execute(sql["draw_ids"], {"count": len(tasks)})]
     with cursor.copy(sql["copy_tasks"]) as copy:
         for number, task in zip(numbers, tasks, strict=True):
             copy.write_row((number, task.task_type, task.queue, task.priority, task.parameters))
+    cursor.execute(sql["notify"])
     return [Enqueued(number, created=True) for number in numbers]
 
 
@@ -76,8 +70,8 @@ def _add_keyed(cursor: Any, sql: dict[str, bytes], tasks: Sequence[NewTask]) -> 
     added: list[Enqueued | None] = [None] * len(tasks)
     left = list(range(len(tasks)))
     while left:
-        given = {"tasks": _dumps([_values(tasks[place]) for place in left])}
-        for place, (number,) in zip(left, cursor.execute(sql["add_tasks"], given).fetchall(), strict=True):
+        given = {"tasks": _dumps([tasks[place]._asdict() for place in left])}
+        for place, (number, _) in zip(left, cursor.execute(sql["add_tasks"], given).fetchall(), strict=True):
             if number is not None:
                 added[place] = Enqueued(number, created=True)
         left = [place for place in left if added[place] is None]

@@ -5,8 +5,10 @@ caller returns only after the COMMIT that contains its work.
 """
 
 import os
+import random
 import sqlite3
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable
@@ -151,6 +153,7 @@ class Database:
         try:
             if self._writer is None:
                 self._writer = self._open()
+                self._writer.execute("PRAGMA busy_timeout = 0")  # `_begin` waits instead
             try:
                 self._transact(self._writer, tickets)
             except Exception:
@@ -173,7 +176,7 @@ class Database:
 
     @staticmethod
     def _transact(connection: sqlite3.Connection, tickets: list[_Ticket]) -> None:
-        connection.execute("BEGIN IMMEDIATE")
+        _begin(connection)
         committing = False
         try:
             for ticket in tickets:
@@ -189,6 +192,24 @@ class Database:
             elif committing:  # also when Ctrl-C comes right after it
                 for ticket in tickets:
                     ticket.done = True
+
+
+def _begin(connection: sqlite3.Connection) -> None:
+    """Begin to write, waiting for other processes if need be.
+
+    SQLite itself would look again after longer and longer pauses, and one busy process would shut the others out for
+    seconds. Short pauses of random length give everybody a turn.
+    """
+    limit = time.monotonic() + BUSY_TIMEOUT
+    while True:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > limit:
+                raise
+            time.sleep(random.uniform(0.0005, 0.005))  # noqa: S311  # spreads waits, guards no secret
+        else:
+            return
 
 
 def _before_fork() -> None:

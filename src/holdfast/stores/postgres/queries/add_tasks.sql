@@ -1,6 +1,7 @@
 -- Tasks of every kind, as JSON. Numbers are drawn in the order in which the tasks were given; the rows go in in the order of
 -- their keys, so that two callers with the same keys wait for each other in turn and not in a circle. While a resource cools
--- down, its tasks are due at the end of that. A taken key, also one taken earlier in the same batch, adds nothing.
+-- down, its tasks are due at the end of that. A taken key, also one taken earlier in the same batch, adds nothing; where
+-- all are taken, nobody is notified.
 WITH given AS MATERIALIZED (
     SELECT nextval('holdfast.task_queue_id_seq') AS id, given.*
     FROM ROWS FROM (json_to_recordset(%(tasks)s::json) AS (
@@ -22,4 +23,6 @@ added AS (
     DO NOTHING
     RETURNING id
 )
-SELECT added.id FROM given LEFT JOIN added USING (id) ORDER BY place
+SELECT added.id, (SELECT pg_notify('holdfast_' || 'holdfast.task_queue'::regclass::oid, '') FROM added LIMIT 1)
+FROM given LEFT JOIN added USING (id)
+ORDER BY place

@@ -1,0 +1,129 @@
+"""MODULE:APP, and which store a command looks at."""
+
+import subprocess
+import sys
+
+import pytest
+
+from cli_world import make_world  # noqa: F401  # a fixture
+from holdfast.cli import _COMMANDS, cli
+
+
+class TestModuleAndApp:
+    @pytest.mark.parametrize(
+        ("reference", "said"),
+        [
+            ("nowhere:app", "there is no module 'nowhere'"),
+            ("jobs:nothing", "module jobs has no 'nothing'; it has jobs:app"),
+            ("jobs:Shop.nothing", "has no 'Shop.nothing'; it has jobs:app"),
+            ("jobs:not_an_app", "is no App but of type int; it has jobs:app"),
+            ("jobs:Shop", "is no App but a type"),
+            ("jobs", "names no app; write MODULE:APP; it has jobs:app"),
+            ("jobs:", "names no app; write MODULE:APP; it has jobs:app"),
+            ("jobs.py:app", "names a file; write the module as in an import: jobs:APP"),
+            ("./shop/jobs.py:app", "import: shop.jobs:APP"),
+            (":app", "is no MODULE:APP"),
+            ("json:app", "there is no App in json at all"),
+        ],
+    )
+    def test_what_is_wrong_is_said(self, world, reference, said):
+        result = world.run("worker", reference, code=2)
+
+        assert said in result.stderr
+        assert result.stderr.count("\n") == 1
+        assert result.stdout == ""
+
+    def test_nested(self, world):
+        assert world.json("enqueue", "jobs:Shop.app", "flaky")["created"] is True
+
+    def test_a_module_that_fails_shows_where(self, world):
+        (world.folder / "broken.py").write_text("import holdfast\n1 / 0\n")
+        result = world.run("worker", "broken:app", code=2)
+
+        assert "line 2, in <module>" in result.stderr
+        assert "importlib" not in result.stderr
+        assert result.stderr.splitlines()[-1] == (
+            "Error: module broken cannot be imported: ZeroDivisionError: division by zero"
+        )
+
+    def test_a_module_whose_import_is_missing_is_not_said_to_be_missing(self, world):
+        (world.folder / "lacking.py").write_text("import no_such_package\n")
+
+        assert "lacking cannot be imported: ModuleNotFoundError" in world.run("worker", "lacking:app", code=2).stderr
+
+
+class TestWhichStore:
+    def test_nothing_said(self, world):
+        result = world.run("status", code=2)
+
+        assert "give --app MODULE:APP or --url URL, set HOLDFAST_URL" in result.stderr
+        assert not (world.folder / "holdfast.db").exists()
+
+    def test_the_file_that_is_there(self, world):
+        world.enqueue("flaky")
+
+        assert world.json("status")["counts"]["QUEUED"] == 1
+
+    def test_argument_before_environment_before_file(self, world, monkeypatch):
+        for name in ("a", "b", "c"):
+            world.run("db", "init", "--url", f"sqlite:///{name}.db")
+        (world.folder / "holdfast.toml").write_text('[app]\nurl = "sqlite:///a.db"\n')
+        assert world.json("status")["store"].endswith("a.db")
+        monkeypatch.setenv("HOLDFAST_URL", "sqlite:///b.db")
+        assert world.json("status")["store"].endswith("b.db")
+        assert world.json("status", "--url", "sqlite:///c.db")["store"].endswith("c.db")
+        assert world.json("status", "--app", "jobs:app")["store"].endswith("holdfast.db")
+
+    def test_both(self, world):
+        assert "not both" in world.run("status", "--app", "jobs:app", "--url", "sqlite:///x.db", code=2).stderr
+
+    def test_a_mistyped_file_is_not_created(self, world):
+        result = world.run("tasks", "list", "--url", "sqlite:///typo.db", code=2)
+
+        assert "there is no file typo.db" in result.stderr
+        assert list(world.folder.glob("typo*")) == []
+
+    def test_what_is_no_database(self, world):
+        (world.folder / "text.db").write_text("this is no database, and long enough to be read as one " * 10)
+
+        assert "file is not a database" in world.run("status", "--url", "sqlite:///text.db", code=1).stderr
+
+    def test_a_bad_scheme_or_file_is_one_line(self, world):
+        assert "scheme is 'mysql'" in world.run("status", "--url", "mysql://u:hidden@h/d", code=2).stderr
+        (world.folder / "holdfast.toml").write_text('[app]\nlease = "long"\n')
+        result = world.run("status", "--url", "sqlite:///x.db", code=2)
+        assert result.stderr == "Error: holdfast.toml: app.lease: has to be a whole number or a number, not text\n"
+
+
+class TestTheRoot:
+    def test_help_needs_neither_rich_nor_the_app(self):
+        code = (
+            "import sys\nfrom holdfast.cli import cli\n"
+            "try: cli(['--help'])\nexcept SystemExit: pass\n"
+            "print([name for name in ('rich', 'asyncio', 'sqlite3', 'holdfast.app', 'holdfast.config')"
+            " if name in sys.modules])"
+        )
+        told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+        assert told.stdout.splitlines()[-1] == "[]"
+
+    @pytest.mark.parametrize("name", _COMMANDS)
+    def test_a_command_is_what_the_list_says(self, name, world):
+        command = cli.get_command(None, name)
+        text = world.run(name, "--help").stdout
+
+        assert command.name == name
+        assert command.help.partition("\n")[0].startswith(_COMMANDS[name][1].rstrip(".").partition(",")[0])
+        assert "Example" in text
+
+    def test_an_unknown_command(self, world):
+        assert "No such command 'wroker'" in world.run("wroker", code=2).stderr
+
+    def test_ctrl_c_is_clean(self, world, monkeypatch):
+        def interrupted(*_, **__):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("holdfast.cli.choosing.chosen_app", interrupted)
+        result = world.run("status", code=130)
+
+        assert result.output.strip() == ""

@@ -1,0 +1,84 @@
+"""What a worker logs, and how."""
+
+import json
+import logging
+import sys
+
+import pytest
+
+from holdfast.cli.logs import JsonLines, PlainLines, set_up_logs
+
+
+def record(message, *args, error=None, **extra):
+    made = logging.getLogger("holdfast.worker").makeRecord(
+        "holdfast.worker", logging.WARNING, __file__, 1, message, args, error, extra=extra
+    )
+    made.created = 1_800_000_000.25
+    return made
+
+
+@pytest.fixture
+def error():
+    try:
+        raise ZeroDivisionError
+    except ZeroDivisionError:
+        return sys.exc_info()
+
+
+def test_plain():
+    line = PlainLines().format(record("task %d", 3))
+
+    assert line == "2027-01-15T08:00:00.250+00:00 WARNING holdfast.worker: task 3"
+
+
+def test_plain_lines_cannot_be_forged():
+    assert PlainLines().format(record("a\x1b[2Jb")).endswith("a\ufffd[2Jb")
+
+
+def test_plain_shows_the_traceback(error):
+    assert "ZeroDivisionError" in PlainLines().format(record("it failed", error=error))
+
+
+def test_json_has_the_keys_of_the_record():
+    line = JsonLines().format(record("task %d", 3, task_id=3, odd=object, name_of="雪\n"))
+    data = json.loads(line)
+
+    assert "\n" not in line
+    assert line.isascii()
+    assert data == {
+        "time": "2027-01-15T08:00:00.250+00:00",
+        "level": "warning",
+        "logger": "holdfast.worker",
+        "message": "task 3",
+        "task_id": 3,
+        "odd": "<class 'object'>",
+        "name_of": "雪\n",
+    }
+
+
+def test_json_has_the_exception(error):
+    assert "ZeroDivisionError" in json.loads(JsonLines().format(record("it failed", error=error)))["exception"]
+
+
+@pytest.mark.parametrize(
+    ("terminal", "as_json", "handler", "formatter"),
+    [
+        (False, False, "StreamHandler", "PlainLines"),
+        (False, True, "StreamHandler", "JsonLines"),
+        (True, True, "StreamHandler", "JsonLines"),
+        (True, False, "RichHandler", "Safe"),
+    ],
+)
+def test_the_handler(terminal, as_json, handler, formatter, monkeypatch):
+    root = logging.getLogger()
+    before, level = root.handlers[:], root.level
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    try:
+        set_up_logs("debug", as_json=as_json)
+        made = root.handlers[-1]
+        assert (type(made).__name__, type(made.formatter).__name__) == (handler, formatter)
+        assert made.formatter.format(record("a\x1b[2J")).isprintable()
+        assert root.level == logging.DEBUG
+    finally:
+        root.handlers[:] = before
+        root.setLevel(level)

@@ -1,0 +1,139 @@
+"""holdfast status, queues and db."""
+
+import sqlite3
+from datetime import UTC, datetime
+
+from cli_world import make_world  # noqa: F401  # a fixture
+from holdfast.ports.rows import Worker
+
+
+class TestStatus:
+    def test_everything(self, world):
+        world.dead_letters(2)
+        world.enqueue("flaky")
+        app = world.app()
+        app.store.cool("api.example.com", 600, "429 Too Many Requests")
+        app.tasks.pause("mail")
+        data, text = world.json("status"), world.run("status").stdout
+
+        assert data["counts"]["QUEUED"] == 1
+        assert data["counts"]["dead_letters"] == 2
+        assert {row["name"]: row["paused"] for row in data["queues"]} == {"default": False, "mail": True}
+        assert data["cooldowns"][0]["resource"] == "api.example.com"
+        assert data["cooldowns"][0]["until"].endswith("+00:00")
+        assert sum(group["size"] for group in data["groups"]) == 2
+        assert data["workers"] == []
+        for words in ("queued 1", "dead letters 2", "paused", "no worker is known", "in 10m", "429 Too Many Requests"):
+            assert words in text
+        assert data["groups"][0]["fingerprint"] in text
+        assert all(len(line) <= 80 for line in text.splitlines()[1:])
+
+    def test_groups_can_be_left_out(self, world):
+        world.dead_letters(1)
+
+        assert world.json("status", "--groups", 0)["groups"] == []
+
+    def test_workers(self, world):
+        now = datetime.now(UTC)
+        store = world.app().store
+        for name, lease in (("here", 60.0), ("gone", -60.0)):
+            row = Worker(
+                name,
+                name,
+                "host",
+                1,
+                ("default", "mail"),
+                4,
+                "running",
+                0,
+                alive=True,
+                started_at=now,
+                heartbeat_at=now,
+            )
+            store.register(row, lease)
+        text, data = world.run("status").stdout, world.json("status")
+
+        assert {row["name"]: row["queues"] for row in data["workers"]}["here"] == ["default", "mail"]
+        assert "0/4" in text
+        assert "default,mail" in text
+
+    def test_an_empty_store(self, world):
+        world.run("db", "init", "--url", "sqlite:///holdfast.db")
+
+        assert "no tasks" in world.run("status").stdout
+
+    def test_watch_refreshes_until_ctrl_c(self, world, monkeypatch):
+        world.enqueue("flaky")
+        slept = []
+
+        def sleep(seconds):
+            slept.append(seconds)
+            if len(slept) == 3:
+                raise KeyboardInterrupt
+            world.enqueue("flaky")
+
+        monkeypatch.setattr("holdfast.cli.status.time.sleep", sleep)
+        result = world.run("status", "--watch")
+
+        assert slept == [1.0, 1.0, 1.0]
+        assert "queued 3" in result.stdout
+
+    def test_watch_is_for_people(self, world):
+        world.enqueue("flaky")
+
+        assert "give one of them" in world.run("status", "--watch", "--json", code=2).stderr
+
+
+class TestQueues:
+    def test_list(self, world):
+        world.enqueue("flaky")
+        world.enqueue("mail", "to=me", "--delay", "1h")
+        rows = {row["name"]: row for row in world.json("queues", "list")}
+
+        assert rows["default"]["ready"] == rows["mail"]["scheduled"] == 1
+        assert "mail" in world.run("queues", "list").stdout
+
+    def test_pause_and_resume(self, world):
+        world.enqueue("mail", "to=me")
+        assert world.run("queues", "pause", "mail", "new").stdout == (
+            "queue mail: paused\nqueue new: paused; it has no tasks yet\n"
+        )
+        world.drain()
+        assert not (world.folder / "mailed").exists()
+        assert world.run("queues", "resume", "mail").stdout == "queue mail: resumed\n"
+        assert world.run("queues", "resume", "mail").stdout == "queue mail: was not paused\n"
+        world.drain()
+        assert (world.folder / "mailed").exists()
+
+    def test_none(self, world):
+        world.run("db", "init", "--url", "sqlite:///holdfast.db")
+
+        assert "no queue has tasks" in world.run("queues", "list").stdout
+
+
+class TestDatabase:
+    def test_init_twice(self, world):
+        for _ in range(2):
+            assert "the tables have version" in world.run("db", "init", "--url", "sqlite:///new.db").stdout
+        assert "the tables have version" in world.run("db", "migrate", "--url", "sqlite:///new.db").stdout
+
+    def test_check(self, world):
+        world.dead_letters(1)
+        text, data = world.run("db", "check").stdout, world.json("db", "check")
+
+        assert "fine" in text
+        assert "dead letters 1" in text
+        assert data["version"] >= 1
+        assert data["counts"]["dead_letters"] == 1
+        assert len(world.json("dlq", "list")) == 1  # the trial was taken back
+
+    def test_newer_tables(self, world):
+        """Pitfall 54: an old Holdfast on a newer schema stops with a clear message."""
+        world.run("db", "init", "--url", "sqlite:///holdfast.db")
+        with sqlite3.connect("holdfast.db") as connection:
+            connection.execute("INSERT INTO schema_version VALUES (999, 0)")
+        connection.close()
+        for words in (["db", "check"], ["status"], ["db", "migrate"], ["worker", "jobs:app", "--drain"]):
+            result = world.run(*words, code=1)
+            assert "version 999" in result.stderr
+            assert "Traceback" not in result.output

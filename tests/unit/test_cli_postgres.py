@@ -1,0 +1,46 @@
+"""The same commands against PostgreSQL: nothing is created unless asked for, and no password is shown."""
+
+import pytest
+
+from cli_world import JOBS, make_world  # noqa: F401  # a fixture
+
+
+@pytest.fixture
+def url(postgres_server, world, monkeypatch):
+    postgres_server.execute("DROP DATABASE IF EXISTS cli", "CREATE DATABASE cli")
+    url = postgres_server.url.rpartition("/")[0] + "/cli"
+    monkeypatch.setenv("HOLDFAST_URL", url)
+    (world.folder / "jobs.py").write_text(JOBS.replace("sqlite:///holdfast.db", url))
+    return url
+
+
+def test_from_nothing_to_a_replayed_dead_letter(world, url, postgres_server):
+    for words in (["db", "check"], ["worker", "jobs:app", "--drain"]):
+        assert "run: holdfast db init" in world.run(*words, code=1).stderr
+    assert "version" in world.run("db", "init").stdout
+    world.run("db", "migrate")
+    world.dead_letters(2)
+    text = world.run("db", "check").stdout + world.run("status").stdout + world.run("dlq", "list").stdout
+
+    assert f"postgresql://127.0.0.1:{postgres_server.port}/cli" in text
+    assert postgres_server.password not in text
+    assert world.json("dlq", "replay", "--all") == {"replayed": 2}
+    assert world.json("status")["counts"]["QUEUED"] == 2
+    assert "dead letters 2" in world.run("worker", "jobs:app", "--drain").stderr
+    assert world.json("dlq", "discard", "--all", "--yes") == {"discarded": 2}
+
+
+def test_a_server_that_is_not_there(world):
+    result = world.run("status", "--url", "postgresql://me:hidden@127.0.0.1:1/nowhere", code=1)
+
+    assert result.stderr.startswith("Error: the database says: OperationalError: ")
+    assert result.stderr.count("\n") == 1
+    assert "hidden" not in result.output
+
+
+def test_a_wrong_password(world, postgres_server):
+    url = postgres_server.url.replace(postgres_server.password, "hidden-and-wrong")
+    result = world.run("status", "--url", url, code=1)
+
+    assert "password authentication failed" in result.stderr
+    assert "hidden-and-wrong" not in result.output

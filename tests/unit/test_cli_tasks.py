@@ -1,0 +1,156 @@
+"""holdfast tasks, and how text of others is shown."""
+
+import json
+
+import pytest
+
+from cli_world import make_world  # noqa: F401  # a fixture
+from holdfast.ports.rows import NewTask
+
+FORGED = "bad\x1b[2J\x1b]0;title\x07\r\x9b31m\u202e[red]hidden[/red]\n\tTask 9: done"
+
+
+def test_an_empty_list(world):
+    world.run("db", "init", "--url", "sqlite:///holdfast.db")
+
+    assert world.run("tasks", "list").stdout == "no tasks\n"
+    assert world.json("tasks", "list") == []
+
+
+def test_filters(world):
+    for words in (["flaky"], ["scrape", "url=good"], ["mail", "to=me"], ["mail", "to=you"]):
+        world.enqueue(*words)
+    world.drain()
+    world.enqueue("mail", "to=later", "--delay", "1h")
+
+    def ids(*words):
+        return [task["id"] for task in world.json("tasks", "list", *words)]
+
+    assert ids() == [5, 4, 3, 2, 1]
+    assert ids("--status", "done") == [4, 3, 2]
+    assert ids("--status", "QUEUED") == [5, 1]
+    assert ids("--queue", "mail", "--limit", 2) == [5, 4]
+    assert ids("--task", "mail", "--before", 5) == [4, 3]
+    assert "--before 4" in world.run("tasks", "list", "--limit", 2).stdout
+
+
+def test_the_list_keeps_to_eighty_columns(world):
+    for number in range(3):
+        world.enqueue("scrape", f"url={'https://example.com/a/long/way' * 5}{number}", "--queue", "q" * 60)
+    lines = world.run("tasks", "list").stdout.splitlines()
+
+    assert all(len(line) <= 80 for line in lines)
+    assert lines[0].split() == ["ID", "STATUS", "TASK", "QUEUE", "FAILED", "WHEN", "ARGUMENTS"]
+    assert lines[1].split()[:3] == ["3", "QUEUED", "scrape"]
+    assert lines[1].endswith("…")
+
+
+def test_times_are_iso_with_their_offset(world):
+    world.enqueue("flaky")
+
+    assert world.json("tasks", "list")[0]["created_at"].endswith("+00:00")
+
+
+def test_show(world):
+    number = world.enqueue("flaky", "--unique-key", "once")
+    world.drain()
+    text = world.run("tasks", "show", number).stdout
+    data = world.json("tasks", "show", number)
+
+    assert "1 failed attempt\n" in text
+    assert "ConnectionError: down" in text
+    assert "network: again in 60 s" in text
+    assert 'raise ConnectionError("down")' in text
+    assert "unique key" in text
+    assert data["attempts"][0]["error_category"] == "network"
+    assert data["retry_count"] == 1
+
+
+def test_no_such_task(world):
+    world.enqueue("flaky")
+    result = world.run("tasks", "show", 99, code=1)
+
+    assert result.stderr == "Error: there is no task 99\n"
+
+
+@pytest.mark.parametrize("number", ["0", "-1", str(2**63), "x"])
+def test_numbers_that_are_none(world, number):
+    world.enqueue("flaky")
+    world.run("tasks", "show", "--", number, code=2)
+
+
+def test_cancel(world):
+    for _ in range(3):
+        world.enqueue("flaky")
+    assert world.run("tasks", "cancel", 1, 2).stdout == "task 1: cancelled\ntask 2: cancelled\n"
+    result = world.run("tasks", "cancel", 2, 3, 9, code=1)
+
+    assert result.stdout == "task 2: is CANCELLED, left as it is\ntask 3: cancelled\ntask 9: there is none\n"
+
+
+def test_retry_makes_waiting_tasks_due(world):
+    number = world.enqueue("flaky", "--delay", "2h")
+    assert world.run("tasks", "retry", number).stdout == f"task {number}: due now\n"
+    world.drain()
+    assert world.json("tasks", "show", number)["retry_count"] == 1
+
+
+def test_retry_of_a_failed_task_leads_to_its_dead_letter(world):
+    world.dead_letters(1)
+
+    assert "its dead letter can be replayed" in world.run("tasks", "retry", 1, code=1).stdout
+
+
+def test_a_payload_that_is_no_json_is_shown_as_text(world):
+    world.run("db", "init", "--url", "sqlite:///holdfast.db")
+    world.app().store.enqueue([NewTask("scrape", '{"password": "hunter2')])
+    assert world.json("tasks", "list")[0]["parameters"] == '{"password": ***'
+    assert '{"password": ***' in world.run("tasks", "show", 1).stdout
+
+
+def test_text_that_is_no_utf8(world):
+    world.enqueue("flaky")
+
+    assert "no valid UTF-8" in world.run("tasks", "list", "--queue", "\udcff", code=2).stderr
+
+
+class TestTextOfOthers:
+    """Pitfall 66 at a terminal: nothing that was enqueued or raised can forge what is shown."""
+
+    @pytest.fixture
+    def forged(self, world):
+        world.run("enqueue", "jobs:app", "scrape", "--args", json.dumps({"url": FORGED, "token": "hunter2"}))
+        world.app().tasks_by_name["scrape"].enqueue(url="x", unique_key=FORGED, queue=FORGED)
+        world.drain()
+        return world
+
+    @pytest.mark.parametrize(
+        "words",
+        [
+            ["tasks", "list"], ["tasks", "show", 1], ["tasks", "show", 2], ["dlq", "list"], ["dlq", "show", 1], ["dlq", "groups"],
+            ["queues", "list"], ["status"], ["queues", "pause", FORGED], ["dlq", "list", "--task", FORGED],
+        ],
+    )  # fmt: skip
+    def test_no_control_characters_and_no_secrets(self, forged, words):
+        text = forged.run(*words).stdout
+
+        assert [char for char in text if not char.isprintable() and char != "\n"] == []
+        assert "hunter2" not in text
+
+    def test_markup_is_text(self, forged):
+        assert "[red]hidden" in forged.run("tasks", "show", 1).stdout
+
+    @pytest.mark.parametrize("words", [["tasks", "list"], ["tasks", "show", 1], ["dlq", "list"], ["status"]])
+    def test_json_escapes_and_means_the_same(self, forged, words):
+        text = forged.run(*words, "--json").stdout
+
+        assert [char for char in text if not char.isprintable() and char != "\n"] == []
+        assert "hunter2" not in text
+        if words == ["tasks", "list"]:
+            assert json.loads(text)[0]["unique_key"] == FORGED
+
+    def test_an_error_line_is_one_line(self, forged):
+        result = forged.run("enqueue", "jobs:app", FORGED, code=1)
+
+        assert result.stderr.count("\n") == 1
+        assert [char for char in result.stderr if not char.isprintable() and char != "\n"] == []

@@ -1,0 +1,263 @@
+"""docs/reference/queue.md names all there is of the queue, and nothing else; and the pages around it lead somewhere."""
+
+import contextlib
+import inspect
+import io
+import logging
+import re
+import sqlite3
+from datetime import UTC, timedelta
+from pathlib import Path
+
+import pytest
+
+import holdfast as hf
+from holdfast.app import _TASK_SETTINGS
+from holdfast.config import _APP_KEYS
+from holdfast.ports.rows import Claimed, Cooldown, DeadLetterFilter, Group, QueueRow, Reason, Status, Worker
+from holdfast.queue.dead_letters import DeadLetterBox
+from holdfast.queue.definition import OPTIONS
+from holdfast.queue.overview import TaskBook
+from holdfast.stores.queries import migrations
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+PAGE = (DOCS / "reference" / "queue.md").read_text("utf-8")
+PAGES = [
+    DOCS / "reference" / "queue.md",
+    *sorted(DOCS.glob("explanation/*.md")),
+    *sorted(DOCS.glob("decisions/*.md")),
+    ROOT / "README.ja.md",
+]
+INDEX = (DOCS / "README.md").read_text("utf-8")
+DECISIONS = (DOCS / "decisions" / "README.md").read_text("utf-8")
+
+_FENCE = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\(([^)#\s]*)(#[^)\s]*)?\)")
+
+
+class TestSettings:
+    def test_of_an_app(self):
+        parameters = _parameters(hf.App)
+
+        assert _defaults("App", "setting") == {name: _shown(each.default) for name, each in parameters.items()}
+
+    def test_of_a_task(self):
+        assert {*_defaults("Task", "setting")} == _TASK_SETTINGS
+
+    def test_the_defaults_of_a_task(self):
+        definition = hf.App("memory://").task(_nothing)
+        shown = _defaults("Task", "setting")
+
+        assert (shown["queue"], shown["priority"]) == (f'`"{definition.queue}"`', str(definition.priority))
+        for name in ("timeout", "resource", "expires", "keep_result"):
+            assert (shown[name], getattr(definition, name)) == ("None", None)
+
+    def test_of_a_call(self):
+        assert {*_defaults("Enqueue", "option", depth=3)} == OPTIONS
+
+    def test_of_a_periodic_task(self):
+        parameters = _parameters(hf.App.periodic)
+        parameters.pop("settings")
+
+        assert _defaults("Periodic", "setting", depth=3) == {
+            name: _shown(each.default) for name, each in parameters.items()
+        }
+
+    def test_of_a_worker(self):
+        parameters = _parameters(hf.App.worker)
+
+        assert _defaults("Worker", "setting") == {name: _shown(each.default) for name, each in parameters.items()}
+
+    def test_in_the_file(self):
+        rows = re.findall(r"^\| (`.+?) \|", _section("In holdfast.toml", 3), re.MULTILINE)
+
+        assert sorted(re.findall(r"`(\w+)`", " ".join(rows))) == sorted(_APP_KEYS)
+
+
+class TestMethods:
+    def test_of_an_app(self):
+        table = _tables(_section("App"))[1]
+        app = hf.App("memory://")
+        named = set(re.findall(r"`@?app\.(\w+)", table))
+
+        assert named >= {name for name in dir(hf.App) if not name.startswith("_")}
+        assert [name for name in named if not hasattr(app, name)] == []
+
+    @pytest.mark.parametrize(
+        ("title", "kind", "other"),
+        [
+            ("Task", hf.TaskDefinition, {"prepare"}),  # for Holdfast's own use
+            ("Worker", hf.Worker, set()),
+            ("app.tasks", TaskBook, set()),
+            ("app.dead_letters", DeadLetterBox, set()),
+        ],
+    )
+    def test_of_what_it_gives(self, title, kind, other):
+        methods = {name for name, value in vars(kind).items() if callable(value) and not name.startswith("_")}
+
+        assert set(re.findall(r"^\| `(\w+)\(", _section(title), re.MULTILINE)) == methods - other
+
+    @pytest.mark.parametrize(
+        ("method", "row"), [("queues", QueueRow), ("workers", Worker), ("cooldowns", Cooldown), ("groups", Group)]
+    )
+    def test_the_fields_of_rows(self, method, row):
+        line = re.search(rf"^\| `{method}\(.*$", PAGE, re.MULTILINE)[0]
+
+        assert re.findall(r"`(\w+)`", line.partition(": ")[2]) == list(row._fields)
+
+    def test_filters(self):
+        line = re.search(r"^`which` stands for filters: (.*)$", PAGE, re.MULTILINE)[1]
+
+        assert set(re.findall(r"`(\w+)`", line)) == set(DeadLetterFilter._fields) - {"before", "limit"}
+
+    def test_what_a_task_knows_of_itself(self):
+        text = re.search(r"^`hf.current_task\(\)`.*?None outside", PAGE, re.MULTILINE | re.DOTALL)[0]
+
+        assert re.findall(r"`(\w+)`", text) == list(Claimed._fields)
+
+
+class TestWords:
+    def test_statuses(self):
+        assert _rows("Statuses") == [str(each) for each in Status]
+
+    def test_reasons(self):
+        assert _rows("Reasons") == [str(each) for each in Reason]
+
+    def test_events(self):
+        assert sorted(_rows("Events")) == [name for name in hf.events.__all__ if name.startswith("Task")]
+
+    def test_the_fields_of_events(self):
+        for name in _rows("Events"):
+            row = next(line for line in _section("Events").splitlines() if line.startswith(f"| `{name}`"))
+            fields = getattr(hf.events, name).__dataclass_fields__
+            assert re.findall(r"`(\w+)`", row.split("|")[3]) == list(fields), name
+
+    def test_log_keys(self, caplog):
+        """Whatever a record on an attempt carries beyond the standard library's own."""
+        app = hf.App("memory://", policy=hf.RetryPolicy(max_attempts=2, base_delay=0))
+        app.task(name="fails")(_fail)
+        app.tasks_by_name["fails"].enqueue()
+        with caplog.at_level(logging.WARNING, "holdfast.worker"):
+            app.worker().drain()
+
+        usual = set(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+        extra = {key for record in caplog.records for key in record.__dict__} - usual
+        assert set(_rows("Log")) == extra
+
+
+class TestTables:
+    def test_of_sqlite(self, tmp_path):
+        app = hf.App(f"sqlite:///{tmp_path}/x.db")
+        app.create_schema()
+        with contextlib.closing(sqlite3.connect(tmp_path / "x.db")) as connection:
+            names = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+            found = {
+                name: [row[1] for row in connection.execute(f"PRAGMA table_info({name})")]
+                for name in names
+                if not name.startswith("sqlite_")
+            }
+        app.close()
+
+        assert _columns() == found
+
+    def test_of_postgresql(self):
+        """By its migrations; the order of columns is another one there."""
+        script = "".join(migrations("holdfast.stores.postgres").values())
+        tables = re.findall(r"^CREATE TABLE holdfast\.(\w+) \((.*?)^\)", script, re.MULTILINE | re.DOTALL)
+        found = {name: set(re.findall(r"^    ([a-z_]+) ", body, re.MULTILINE)) for name, body in tables}
+        named = {name: set(columns) for name, columns in _columns().items()}
+
+        assert {name: columns for name, columns in named.items() if name != "schema_version"} == found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_links_of_a_page_lead_somewhere(page):
+    text = _FENCE.sub("", page.read_text("utf-8"))
+
+    for target, anchor in _LINK.findall(text):
+        if target.startswith("http"):
+            continue
+        file = (page.parent / target).resolve() if target else page
+        assert file.exists(), target
+        if anchor:
+            assert anchor[1:] in _anchors(file), target + anchor
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("explanation/*.md")), ids=lambda page: page.name)
+def test_the_python_of_an_explanation_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    namespace, printed = {"__name__": page.stem}, ""
+    for block in _FENCE.finditer(page.read_text("utf-8")):
+        if block[1] == "python":
+            out = io.StringIO()
+            with contextlib.redirect_stdout(out):
+                exec(compile(block[2], page.name, "exec"), namespace)
+            printed = out.getvalue()
+        elif block[1] == "text":
+            assert printed.strip() == block[2].strip()
+
+
+def test_every_page_stands_in_the_index():
+    pages = [*DOCS.glob("explanation/*.md"), DOCS / "reference" / "queue.md"]
+
+    assert [page.name for page in pages if f"({page.relative_to(DOCS)})" not in INDEX] == []
+
+
+def test_every_decision_stands_in_the_list():
+    decisions = sorted(DOCS.glob("decisions/0*.md"))
+
+    assert re.findall(r"\((0\d+-[\w-]+\.md)\)", DECISIONS) == [page.name for page in decisions]
+
+
+def _nothing():
+    pass
+
+
+def _fail():
+    raise TimeoutError("no answer")
+
+
+def _parameters(function):
+    parameters = dict(inspect.signature(function).parameters)
+    parameters.pop("self", None)
+    return parameters
+
+
+def _shown(value):
+    if isinstance(value, str):
+        return f'`"{value}"`'
+    if isinstance(value, timedelta):
+        return f"{value.days} days"
+    if value is UTC:
+        return "UTC"
+    return f"{value:g} s" if isinstance(value, float) else str(value)
+
+
+def _section(title, depth=2):
+    rest = PAGE.partition(f"\n{'#' * depth} {title}\n")[2]
+    return re.split(r"^##", rest, maxsplit=1, flags=re.MULTILINE)[0]
+
+
+def _tables(section):
+    return re.findall(r"(?:^\|.*\n)+", section, re.MULTILINE)
+
+
+def _defaults(title, heading, depth=2):
+    """The names and defaults in the table whose first column has that heading."""
+    table = next(each for each in _tables(_section(title, depth)) if each.startswith(f"| {heading} |"))
+    return dict(re.findall(r"^\| `(\w+)` \| ([^|]+) \|", table, re.MULTILINE))
+
+
+def _rows(title):
+    return re.findall(r"^\| `(\w+)`", _section(title), re.MULTILINE)
+
+
+def _columns():
+    rows = re.findall(r"^\| `(\w+)` \| (.+) \|$", _section("Tables"), re.MULTILINE)
+    return {name: re.findall(r"`(\w+)`", cell) for name, cell in rows}
+
+
+def _anchors(file):
+    headings = re.findall(r"^#+ (.+)$", file.read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
