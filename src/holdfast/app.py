@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable, Sequence
 from datetime import UTC, timedelta, tzinfo
+from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 from urllib.parse import urlsplit
@@ -185,8 +186,8 @@ class App:
             policy=policy,
             queue=settings.get("queue", DEFAULT_QUEUE),
             priority=settings.get("priority", 5),
-            timeout=settings.get("timeout"),
-            resource=settings.get("resource"),
+            timeout=settings.get("timeout", policy.attempt_timeout if iscoroutinefunction(function) else None),
+            resource=settings.get("resource", policy.resource),
             expires=settings.get("expires"),
             keep_result=settings.get("keep_result"),
             payload_limit=self.payload_limit,

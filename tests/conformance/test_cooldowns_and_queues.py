@@ -73,6 +73,7 @@ def test_what_comes_back_while_it_cools_waits(store):
     store.rescue(3)
     assert claim(store) == []
     assert claim(store, suspect=True, limit=1) == []
+    assert not store.suspects_due(["default"])
     store.hurry([retried.id])
     assert claim(store) == []
     assert live_counts(store) == {"QUEUED": 7}

@@ -258,6 +258,14 @@ def test_settling_twice_is_accepted_and_changes_nothing(store, claimed, values):
 
 
 @pytest.mark.parametrize("values", TWICE.values(), ids=TWICE)
+def test_a_settlement_is_a_change(store, claimed, values):
+    before = store.get(claimed.id).updated_at
+    time.sleep(0.005)
+    settle(store, claimed, **values)
+    assert store.get(claimed.id).updated_at > before
+
+
+@pytest.mark.parametrize("values", TWICE.values(), ids=TWICE)
 def test_a_stale_epoch_is_refused(store, claimed, values):
     """Pitfall 39: the task was given to another; its attempt is not touched."""
     die(store, "w1")

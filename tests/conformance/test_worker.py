@@ -372,3 +372,70 @@ def test_five_thousand_failures_spread_out(app):
     assert due[-1] - due[0] > 90  # ±10 % of 600 s
     most = max(sum(1 for each in due if start <= each < start + 1) for start in due[:: count // 50])
     assert most < count / 20
+
+
+def test_a_concurrency_limit_of_a_resource_holds_back_without_cooling_it(app):
+    name = f"narrow.{id(app)}"
+    hf.resource(name, max_concurrency=2)
+    running, most = set(), []
+
+    @app.task(resource=name)
+    async def call(x: int):
+        running.add(x)
+        most.append(len(running))
+        await asyncio.sleep(0.005)
+        running.discard(x)
+
+    call.enqueue_many([{"x": number} for number in range(20)])
+    limit = time.monotonic() + 20
+    while app.tasks.counts()[Status.DONE] < 20 and time.monotonic() < limit:
+        app.worker(concurrency=5).drain()
+        assert app.tasks.cooldowns() == []
+    rows = app.tasks.list()
+    assert {each.status for each in rows} == {Status.DONE}
+    assert {each.attempt for each in rows} == {1}
+    assert max(most) == 2
+
+
+def test_what_a_policy_says_of_time_and_resource_counts_for_the_task(app):
+    @app.task(policy=NOW.replace(max_attempts=1, attempt_timeout=0.05, resource=f"from.policy.{id(app)}"))
+    async def slow():
+        await asyncio.sleep(5)
+
+    assert slow.resource == f"from.policy.{id(app)}"
+    slow.enqueue()
+    app.worker().drain()
+    [letter] = app.dead_letters.list()
+    assert (letter.error_type, letter.error_message) == ("TimeoutError", "cancelled after 0.05 s")
+
+
+def test_a_rescue_at_the_start_is_told(app, store, caplog):
+    from conformance.acting import claim, register
+
+    @app.task
+    def once():
+        pass
+
+    once.enqueue()
+    register(store, "doomed", lease=-1)
+    claim(store, "doomed", limit=1)
+    seen = []
+    end = hf.subscribe(seen.append, hf.events.TaskRescued)
+    try:
+        app.worker().drain()
+    finally:
+        end()
+    assert [(each.worker_id, each.outcome) for each in seen] == [("doomed", "suspect")]
+    assert "lost worker doomed" in caplog.text
+
+
+def test_replay_and_discard_take_a_limit(app):
+    @app.task
+    def wrong():
+        raise ValueError("no")
+
+    wrong.enqueue_many([{}] * 5)
+    app.worker().drain()
+    assert len(app.dead_letters.replay(all=True, limit=2)) == 2
+    assert len(app.dead_letters.discard(category="unknown", limit=1)) == 1
+    assert app.dead_letters.count() == 2

@@ -1,5 +1,6 @@
 """The app and its tasks: what may be said of them, and what is refused with a reason."""
 
+import sqlite3
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -227,12 +228,20 @@ class TestRecurrence:
             ({"every": 0.5}, "every is 0.5"),
             ({"cron": "61 * * * *"}, "which has no next time"),
             ({"cron": "never"}, "give five fields"),
+            ({"cron": "* * * * * *"}, "give five fields"),
             ({"cron": "0 0 30 2 *"}, "which has no next time"),
         ],
     )
     def test_bad_ones_are_refused_at_once(self, app, settings, said):
         with pytest.raises(ConfigError, match=said):
             app.periodic(**settings)
+
+    def test_nobody_gives_arguments(self, app):
+        with pytest.raises(ConfigError, match="needs arguments"):
+
+            @app.periodic(every=5)
+            def tick(x: int):
+                pass
 
     def test_next_times(self):
         noon = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
@@ -248,3 +257,19 @@ class TestRecurrence:
         first = berlin(before)
         assert first.date() == datetime(2026, 3, 29, tzinfo=UTC).date()
         assert berlin(first).date() == datetime(2026, 3, 30, tzinfo=UTC).date()
+
+
+def test_the_callers_own_transaction_on_a_new_file(tmp_path):
+    app = hf.App(f"sqlite:///{tmp_path}/new.db")
+
+    @app.task
+    def task():
+        pass
+
+    own = sqlite3.connect(tmp_path / "new.db")
+    own.execute("CREATE TABLE orders (id INTEGER)")
+    own.execute("INSERT INTO orders VALUES (1)")
+    task.enqueue(connection=own)
+    own.commit()
+    app.worker().drain()
+    assert app.tasks.counts()["DONE"] == 1

@@ -66,7 +66,7 @@ def test_a_quota_with_a_known_reset_is_waited_for():
 @pytest.mark.parametrize("name", ["BreakerOpenError", "ConcurrencyLimitError"])
 def test_what_we_held_back_ourselves_spends_no_attempt(name):
     assert decided(failure(Category.API_TEMPORARY, exception_name=name, retry_after=9.0, exact=True)) == Defer(9)
-    assert decided(failure(Category.API_TEMPORARY, exception_name=name), attempt=99) == Defer(1)
+    assert decided(failure(Category.API_TEMPORARY, exception_name=name), attempt=99).delay <= 1
 
 
 def test_deferring_ends():

@@ -145,6 +145,12 @@ class TestWords:
         extra = {key for record in caplog.records for key in record.__dict__} - usual
         assert set(_rows("Log")) == extra
 
+    def test_public_names(self):
+        homes = ("holdfast.app", "holdfast.queue.", "holdfast.ports.")
+        names = [name for name, home in hf._HOMES.items() if home.startswith(homes)]
+
+        assert [name for name in names if not re.search(rf"\bhf\.{name}\b", PAGE)] == []
+
 
 class TestTables:
     def test_of_sqlite(self, tmp_path):

@@ -16,7 +16,7 @@ TEMPLATE = """\
 # The variable HOLDFAST_URL goes before it: a password belongs there rather than in this file.
 url = "sqlite:///holdfast.db"  # four slashes for an absolute path; or "postgresql://host/database"
 
-# How many tasks a worker (`holdfast worker`) runs at once, and in which queues it looks, the first one first.
+# How many tasks a worker (`holdfast worker`) runs at once, and in which queues it looks.
 concurrency = 10
 # queues = ["default", "mail"]  # default: all queues that the app's tasks name
 

@@ -1,31 +1,30 @@
 """``holdfast worker``: run the tasks of an app."""
 
 import logging
-import signal
 import time
-from types import FrameType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from holdfast.cli.logs import LEVELS, set_up_logs
+from holdfast.ports.rows import Kind
 
 if TYPE_CHECKING:
     from holdfast.app import App
     from holdfast.config import Config
-    from holdfast.ports.store import Store
     from holdfast.queue.worker import Worker
 
 __all__ = ["worker"]
 
 _CONCURRENCY = 10
 _MOST_NAMED = 12
+_SAID = {Kind.DONE: "done", Kind.RETRY: "to try again", Kind.DEFER: "put off", Kind.FAIL: "dead letters"}
 log = logging.getLogger("holdfast.worker")
 
 
 @click.command()
 @click.argument("reference", metavar="MODULE:APP")
-@click.option("--queues", metavar="A,B", help="Queues to look in, the first one first. Default: all the tasks name.")
+@click.option("--queues", metavar="A,B", help="Queues to look in, each first in its turn. Default: all the tasks name.")
 @click.option(
     "--concurrency", type=click.IntRange(min=1), metavar="N", help=f"Tasks that run at once. Default: {_CONCURRENCY}."
 )
@@ -87,21 +86,23 @@ def _names(queues: str | None) -> list[str] | None:
 
 
 def _work(app: "App", made: "Worker", config: "Config", *, drain: bool) -> None:
-    from holdfast.cli.tally import Tally  # noqa: PLC0415  # not for --help
-
-    tally = Tally(made.store)
-    made.store = cast("Store", tally)
     _say_start(app, made, config)
     begun = time.monotonic()
     try:
         if drain:
-            _stop_on_sigterm(made)
             made.drain()
         else:
             made.run()
     finally:
-        keys = {"outcomes": {kind.value: count for kind, count in tally.outcomes.items()}}
-        log.info("worker %s ended after %.1f s: %s", made.name, time.monotonic() - begun, tally, extra=keys)
+        written = {kind.value: count for kind, count in made.outcomes.items() if count}
+        said = ", ".join(f"{word} {made.outcomes[kind]}" for kind, word in _SAID.items() if made.outcomes[kind])
+        log.info(
+            "worker %s ended after %.1f s: %s",
+            made.name,
+            time.monotonic() - begun,
+            said or "no task came to an end",
+            extra={"outcomes": written},
+        )
 
 
 def _say_start(app: "App", made: "Worker", config: "Config") -> None:
@@ -129,13 +130,3 @@ def _say_start(app: "App", made: "Worker", config: "Config") -> None:
     )
     if not known:
         log.warning("the app has no tasks: is the module that defines them imported by the one of the app?")
-
-
-def _stop_on_sigterm(made: "Worker") -> None:
-    """Have a worker that drains stop as one that runs does; the second signal ends the process."""
-
-    def stop(_: int, __: FrameType | None) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        made.stop()
-
-    signal.signal(signal.SIGTERM, stop)

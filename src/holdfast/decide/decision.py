@@ -10,8 +10,8 @@ __all__ = ["DEFER_LIMIT", "Abort", "Decision", "Defer", "Fail", "Retry", "Skip",
 
 DEFER_LIMIT = 7 * 86400.0
 """Seconds for which a task may be put off before it is given up as expired."""
-_HELD_BACK = {"BreakerOpenError", "ConcurrencyLimitError", "ResourceUnavailableError"}
-_HOLD = 1.0  # seconds until a call that we held back ourselves is tried again, where nothing better is known
+# Calls that we held back ourselves, and after how many seconds they are tried again where nothing better is known.
+_HELD_BACK = {"BreakerOpenError": 1.0, "ConcurrencyLimitError": 0.1, "ResourceUnavailableError": 1.0}
 _QUEUE_JITTER = 0.1
 
 
@@ -93,7 +93,7 @@ def _deferral(failure: Failure) -> float | None:
     """Return the seconds to put a task off, or None where an attempt is spent."""
     asked = failure.retry_after
     if failure.exception_name in _HELD_BACK:
-        return asked or _HOLD
+        return asked or _HELD_BACK[failure.exception_name]
     if failure.category is Category.QUOTA_EXHAUSTED:
         return asked
     return asked if asked and not failure.exact else None

@@ -99,7 +99,7 @@ class Claim(NamedTuple):
     """What a worker asks for.
 
     Attributes:
-        queues: In which it looks, the first one first.
+        queues: In which it looks, the first one first; a worker changes the order from claim to claim.
         limit: How many tasks at most.
         start: So many of them are marked as started in the same transaction; the others are only held.
         suspect: Ask for one task that was running when a worker died; it is then run alone.

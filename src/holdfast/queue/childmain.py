@@ -55,7 +55,8 @@ def main() -> None:
     """Serve the parent until it closes the pipe."""
     requests, replies = _take_pipes()
     faulthandler.enable()  # a crash in C code leaves its stack on stderr
-    signal.signal(signal.SIGINT, lambda *_: None)  # the parent decides; a handler, unlike SIG_IGN, is not inherited
+    for each in (signal.SIGINT, signal.SIGTERM):  # the parent decides; a handler, unlike SIG_IGN, is not inherited
+        signal.signal(each, lambda *_: None)
     first = requests.readline()
     if not first:
         return

@@ -73,7 +73,7 @@ class DeadLetterBox:
 
         Args:
             number: Of one dead letter; else ``which`` says which are meant.
-            which: At least one narrowing, or ``all=True``.
+            which: At least one narrowing, or ``all=True``; ``limit`` says how many at most, the newest first.
         """
         return [*self.replaying(number, **which)]
 
@@ -99,15 +99,18 @@ class DeadLetterBox:
         if number is not None:
             yield number
             return
+        limit: int | None = which.pop("limit", None)
         meant = which.pop("all", False) or any(value is not None for value in which.values())
         if not meant:
             message = "say which dead letters are meant, or all=True"
             raise ValueError(message)
         before: int | None = None
-        while True:
-            page = self._store.dead_letters(DeadLetterFilter(limit=_PAGE, before=before, **which))
+        while limit is None or limit > 0:
+            most = _PAGE if limit is None else min(_PAGE, limit)
+            page = self._store.dead_letters(DeadLetterFilter(limit=most, before=before, **which))
             for letter in page:
                 yield letter.id
-            if len(page) < _PAGE:
+            if len(page) < most:
                 return
             before = page[-1].id
+            limit = None if limit is None else limit - len(page)

@@ -55,6 +55,10 @@ class TaskBook:
         """Make waiting tasks due now; return those that were."""
         return self._store.hurry(numbers)
 
+    def warm(self, resource: str) -> None:
+        """End the cooldown of a resource; its tasks are due now."""
+        self._store.warm(resource)
+
     def pause(self, queue: str) -> None:
         """Have nothing claimed from a queue."""
         self._store.pause(queue)

@@ -5,13 +5,14 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, NamedTuple
 
 from holdfast import clock
-from holdfast.errors import ConfigError
+from holdfast.errors import ConfigError, PayloadError
 from holdfast.ports.store import Store
 from holdfast.queue.definition import TaskDefinition, seconds
 
 __all__ = ["Recurrence", "Schedule", "recurrence"]
 
 Following = Callable[[datetime], datetime]
+_FIELDS = 5
 
 
 class Recurrence(NamedTuple):
@@ -38,7 +39,16 @@ class Schedule:
         return bool(self._entries)
 
     def add(self, entry: Recurrence) -> None:
-        """Add one."""
+        """Add one.
+
+        Raises:
+            ConfigError: If the task cannot be called without arguments: nobody would be there to give them.
+        """
+        try:
+            entry.definition.prepare((), {}, {})
+        except PayloadError as error:
+            message = f"the periodic task {entry.definition.name} needs arguments, and there is nobody to give them"
+            raise ConfigError(message) from error
         self._entries[entry.definition.name] = entry
 
     def begin(self, store: Store) -> None:
@@ -88,6 +98,10 @@ def _cron(expression: str, zone: tzinfo) -> Following:
     except ImportError as error:
         message = "cron expressions need one more package: pip install 'holdfast[cron]'"
         raise ConfigError(message) from error
+
+    if len(expression.split()) != _FIELDS:
+        message = f"cron is {expression!r}; give five fields, such as '*/15 * * * *'"
+        raise ConfigError(message)
 
     def following(after: datetime) -> datetime:
         found: datetime = next(CronSim(expression, after.astimezone(zone)))

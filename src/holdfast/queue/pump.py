@@ -1,7 +1,7 @@
 """The pump of a worker: one thread that settles, starts and claims, a turn of the store at a time."""
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -60,7 +60,7 @@ class Pump:
         self.may_claim: Callable[[], bool] = lambda: True
         self.stopping = self.signalled = self.taken_for_dead = False
         self.suspects = False
-        self.settled = self.refused = 0
+        self.outcomes: Counter[Kind] = Counter()
         self._reserve: deque[Claimed] = deque()
         self._ready: deque[Claimed] = deque()
         self._unwritten: list[Settlement] = []
@@ -273,18 +273,17 @@ class Pump:
         """Settle one by one, when something in the batch itself is what the store refuses."""
         if classify(error).category in _RETRIED or not (turn.done or turn.settlements):
             return None
-        refused: list[int] = []
         for pair in turn.done:
-            refused += self._settle_one(Turn(turn.worker_id, [pair], [], [])) or []
+            answer = self._settle_one(Turn(turn.worker_id, [pair], [], []))
+            self.outcomes[Kind.DONE] += answer == []
             self.held.pop(pair[0], None)
         for settlement in turn.settlements:
             answer = self._settle_one(Turn(turn.worker_id, [], [settlement], []))
             if answer is None:
                 answer = self._settle_one(Turn(turn.worker_id, [], [_plain(settlement)], []))
-            refused += answer or []
+            self.outcomes[settlement.kind] += answer == []
             self.held.pop(settlement.task_id, None)
         self._done, self._unwritten = [], []
-        self.refused += len(refused)
         self._trouble = 0.0
         return None
 
@@ -312,11 +311,12 @@ class Pump:
         if self._alone is not None and self._alone not in self.held:
             self._alone = self._alone_since = None
             self._backlog = True
-        self.settled += len(turn.done) + len(turn.settlements)
         self._done, self._unwritten = [], []
         gone = set(turned.refused)
+        self.outcomes[Kind.DONE] += len(turn.done)
+        self.outcomes.update(each.kind for each in turn.settlements if each.task_id not in gone)
         if gone:
-            self.refused += len(gone)
+            self.outcomes[Kind.DONE] -= sum(number in gone for number, _ in turn.done)
             log.warning("%d results were refused: others have taken the tasks over", len(gone))
         for claimed in start:
             self._reserve.popleft()

@@ -16,6 +16,7 @@ from holdfast.redact import Redactor
 __all__ = ["Cool", "Outcome", "Strain", "note_of", "settled_failure", "settled_result", "undecodable"]
 
 Definition = TaskDefinition[Any, Any]
+_FULL = "ConcurrencyLimitError"
 _STORED = 4096  # characters of an error's text that are kept
 _cut = Redactor(limit=_STORED)
 
@@ -64,7 +65,7 @@ def settled_failure(definition: Definition, claimed: Claimed, verdict: Verdict) 
         case Retry(delay):
             outcomes.append(Settlement(claimed.id, claimed.epoch, Kind.RETRY, delay, note))
         case Defer(delay):
-            if definition.resource is not None:
+            if definition.resource is not None and failure.exception_name != _FULL:  # others may call it, only fewer
                 outcomes.append(Cool(definition.resource, delay, f"{failure.category}: {failure.message:.200}"))
             outcomes.append(Settlement(claimed.id, claimed.epoch, Kind.DEFER, delay, note))
         case Fail(reason):

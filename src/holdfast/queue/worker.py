@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 import uuid
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from holdfast.errors import ConfigError, LeaseLostError
+from holdfast.ports.rows import Kind
 from holdfast.ports.rows import Worker as WorkerRow
 from holdfast.ports.store import Store
 from holdfast.queue.definition import TaskDefinition
@@ -29,6 +31,7 @@ from holdfast.queue.tray import Tray
 __all__ = ["Worker", "WorkerSettings"]
 
 _PRUNE_EVERY = 60.0  # seconds
+_EVER = 1e9  # seconds; longer than anybody keeps anything
 
 
 class WorkerSettings(NamedTuple):
@@ -64,6 +67,9 @@ class Worker:
         settings: Leases and limits.
         schedule: Tasks that recur.
         name: For people; by default the host and the process.
+
+    Attributes:
+        outcomes: How many outcomes of each kind it has written.
     """
 
     def __init__(  # its parts
@@ -84,6 +90,7 @@ class Worker:
         self.concurrency, self.settings, self.schedule = concurrency, settings, schedule
         self.name = name or f"{socket.gethostname()}:{os.getpid()}"
         self.id = ""
+        self.outcomes: Counter[Kind] = Counter()
         self._stop = threading.Event()
         self._pump: Pump | None = None
 
@@ -92,23 +99,15 @@ class Worker:
         asyncio.run(self.run_async())
 
     def drain(self) -> int:
-        """Work until nothing is due any more, and return how many outcomes were written. For tests and scripts."""
+        """Work until nothing is due any more, `stop` or a signal; return how many outcomes were written.
+
+        For tests and scripts.
+        """
         return asyncio.run(self.drain_async())
 
     async def run_async(self) -> None:
         """Work on the running event loop until `stop` or a signal."""
-        loop = asyncio.get_running_loop()
-        main = threading.current_thread() is threading.main_thread()
-        caught = [signal.SIGTERM, signal.SIGINT] if main else []
-        for each in caught:
-            with suppress(NotImplementedError):  # Windows has no such handlers; Ctrl-C raises there
-                loop.add_signal_handler(each, self._signalled)
-        try:
-            await self._work(drain=False)
-        finally:
-            for each in caught:
-                with suppress(NotImplementedError):
-                    loop.remove_signal_handler(each)
+        await self._work(drain=False)
 
     async def drain_async(self) -> int:
         """Work on the running event loop until nothing is due any more; return how many outcomes were written."""
@@ -129,6 +128,20 @@ class Worker:
 
     async def _work(self, *, drain: bool) -> int:
         loop = asyncio.get_running_loop()
+        main = threading.current_thread() is threading.main_thread()
+        caught = [signal.SIGTERM, signal.SIGINT] if main else []
+        for each in caught:
+            with suppress(NotImplementedError):  # Windows has no such handlers; Ctrl-C raises there
+                loop.add_signal_handler(each, self._signalled)
+        try:
+            return await self._thread(loop, drain=drain)
+        finally:
+            for each in caught:
+                with suppress(NotImplementedError):
+                    loop.remove_signal_handler(each)
+
+    async def _thread(self, loop: asyncio.AbstractEventLoop, *, drain: bool) -> int:
+        """Have the work done in a thread, and wait for it."""
         ended: asyncio.Future[int] = loop.create_future()
 
         def body() -> None:
@@ -139,8 +152,7 @@ class Worker:
             else:
                 _tell(loop, ended, written)
 
-        thread = threading.Thread(target=body, name="holdfast-pump", daemon=True)
-        thread.start()
+        threading.Thread(target=body, name="holdfast-pump", daemon=True).start()
         try:
             return await asyncio.shield(ended)
         except BaseException:
@@ -151,6 +163,7 @@ class Worker:
 
     def _live(self, loop: asyncio.AbstractEventLoop, *, drain: bool) -> int:
         """Register, pump until the end, leave. In a thread of its own."""
+        before = self.outcomes.total()
         self.store.check_schema()
         self.store.check_dead_letters()
         tray = Tray()
@@ -160,7 +173,7 @@ class Worker:
         pump = Pump(self.store, self._register(), self.definitions, self.queues, runners, tray)
         spool.replay(self.store, pump.worker_id)
         heart = self._heart(pump)
-        self._pump, pump.may_claim = pump, lambda: heart.holds
+        self._pump, pump.may_claim, pump.outcomes = pump, lambda: heart.holds, self.outcomes
 
         def wake() -> None:
             pump.signalled = True
@@ -169,7 +182,7 @@ class Worker:
         deafen = self.store.listen(wake)
         thread = threading.Thread(target=heart.run, name="holdfast-heart", daemon=True)
         try:
-            self._look_around(drain=drain)
+            self._look_around(heart, drain=drain)
             thread.start()
             self._pump_until_end(pump, heart, drain=drain)
             self._wind_down(pump, heart, runners)
@@ -183,12 +196,12 @@ class Worker:
             with suppress(Exception):  # the lease runs out by itself
                 self.store.leave(pump.worker_id)
             self._pump = None
-        return pump.settled
+        return self.outcomes.total() - before
 
-    def _look_around(self, *, drain: bool) -> None:
+    def _look_around(self, heart: Heart, *, drain: bool) -> None:
         """See to what others left behind, before the first claim."""
         self.store.unpark(list(self.definitions))
-        self.store.rescue(self.settings.crash_limit)
+        heart.rescue(self.settings.crash_limit)
         self.schedule.begin(self.store)
         if drain:
             self.schedule.tick(self.store)
@@ -245,8 +258,9 @@ class Worker:
                 pump.suspects = pump.signalled = True
 
         def prune() -> None:
-            if settings.keep_done is not None and (count := self.store.prune(done_before=settings.keep_done)):
-                log.info("pruned %d finished tasks", count)
+            count = self.store.prune(done_before=_EVER if settings.keep_done is None else settings.keep_done)
+            if count:
+                log.info("pruned %d finished tasks and expired results", count)
             if settings.keep_dead is not None:
                 count = self.store.prune_dead_letters(older_than=settings.keep_dead)
                 if count:

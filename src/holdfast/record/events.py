@@ -190,7 +190,7 @@ class TaskFailed(Event):
         task: Its name.
         task_id: Its number.
         attempt: Failed attempts, this one included.
-        reason: ``exhausted``, ``permanent``, ``undecodable``, ``expired`` or ``crash``.
+        reason: ``exhausted``, ``permanent``, ``undecodable`` or ``expired``; a crash is told by `TaskRescued`.
         failure: The last failure.
     """
 

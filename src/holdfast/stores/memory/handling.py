@@ -4,7 +4,7 @@ from holdfast import clock
 from holdfast.ports.handling import Standing
 from holdfast.ports.rows import Settlement, Status
 from holdfast.stores.memory.book import Book
-from holdfast.stores.memory.turning import _settle
+from holdfast.stores.memory.turning import settle
 from holdfast.stores.reporter import REPORTER
 
 __all__ = ["MemoryHandling"]
@@ -44,4 +44,4 @@ class MemoryHandling:
             if row.status is Status.QUEUED:
                 row.status, row.worker_id = Status.RUNNING, REPORTER
                 row.lease_epoch += 1
-            return _settle(self.book, settlement._replace(epoch=row.lease_epoch), now)
+            return settle(self.book, settlement._replace(epoch=row.lease_epoch), now)

@@ -22,8 +22,9 @@ class MemoryStore(MemoryTasks, MemoryWorkers, MemoryDeadLetters, MemoryQueues, M
     """
 
     poll = 0.05
-    rescue_every = 1.0
     """Seconds between two looks of an idle worker."""
+    rescue_every = 1.0
+    """Seconds between two looks for dead workers."""
 
     def __init__(self) -> None:
         """Begin empty."""

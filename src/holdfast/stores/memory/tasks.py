@@ -131,7 +131,8 @@ class MemoryTasks:
             old = [
                 row.id
                 for row in book.tasks.values()
-                if row.status in {Status.DONE, Status.CANCELLED} and (row.finished_at or now) < now - done_before
+                if row.status in {Status.DONE, Status.CANCELLED, Status.DISCARDED}
+                and (row.finished_at or now) < now - done_before
             ]
             for task_id in old:
                 del book.tasks[task_id]

@@ -7,7 +7,7 @@ from holdfast.errors import ConfigError
 from holdfast.ports.rows import Claim, Claimed, Kind, Note, Reason, Settlement, Status, Turn, Turned
 from holdfast.stores.memory.book import Book, Row
 
-__all__ = ["turn"]
+__all__ = ["settle", "turn"]
 
 _NO_NOTE = Note("", "", "unknown", "", "{}")
 
@@ -18,13 +18,13 @@ def turn(book: Book, asked: Turn, now: float) -> Turned:
         message = "a dead letter needs a reason"
         raise ConfigError(message)
     done = [Settlement(task_id, epoch, Kind.DONE) for task_id, epoch in asked.done]
-    refused = [each.task_id for each in done + asked.settlements if not _settle(book, each, now)]
+    refused = [each.task_id for each in done + asked.settlements if not settle(book, each, now)]
     refused += [task_id for task_id, epoch in asked.start if not _start(book, task_id, epoch, now)]
     claimed = [] if asked.claim is None else _claim(book, asked.claim, asked.worker_id, now)
     return Turned(claimed, refused)
 
 
-def _settle(book: Book, settlement: Settlement, now: float) -> bool:
+def settle(book: Book, settlement: Settlement, now: float) -> bool:
     """Write what became of one task; tell whether it was still the caller's."""
     row = book.tasks.get(settlement.task_id)
     if row is None or row.lease_epoch != settlement.epoch:

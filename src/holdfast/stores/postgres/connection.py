@@ -101,10 +101,9 @@ class Database:
             pool.putconn(connection)
             connection = self._taken(pool)
         try:
-            with connection:
-                yield connection
+            yield connection
         finally:
-            pool.putconn(connection)
+            pool.putconn(connection)  # which ends what an interruption may have left open
 
     def _taken(self, pool: Any) -> Connection:
         try:

@@ -10,9 +10,9 @@ from holdfast.ports.handling import Standing
 from holdfast.ports.rows import Settlement, Status
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.driver import psycopg
-from holdfast.stores.postgres.schema import _LATEST
+from holdfast.stores.postgres.schema import LATEST
 from holdfast.stores.postgres.sql import statements
-from holdfast.stores.postgres.turning import _settle
+from holdfast.stores.postgres.turning import settle
 from holdfast.stores.reporter import REPORTER
 
 __all__ = ["CallersDatabase", "PostgresHandling", "conninfo_of"]
@@ -47,8 +47,8 @@ class CallersDatabase:
             cursor = _plain_cursor(connection)
             known = cursor.execute(self.sql["has_version"]).fetchall()[0][0]
             version = cursor.execute(self.sql["version"]).fetchall()[0][0] if known else 0
-        if version != _LATEST:
-            raise SchemaError(version or 0, _LATEST)
+        if version != LATEST:
+            raise SchemaError(version or 0, LATEST)
 
     @contextmanager
     def connection(self) -> Iterator[Connection]:
@@ -81,7 +81,7 @@ class PostgresHandling:
         with self._db.connection() as connection, connection.transaction():
             cursor = _plain_cursor(connection)
             rows = cursor.execute(sql["handle_take"], values).fetchall()
-            return bool(rows) and not _settle(cursor, sql, [settlement._replace(epoch=rows[0][0])])
+            return bool(rows) and not settle(cursor, sql, [settlement._replace(epoch=rows[0][0])])
 
 
 def conninfo_of(connection: Connection) -> str:

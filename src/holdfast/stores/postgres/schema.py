@@ -7,10 +7,10 @@ from holdfast.stores.postgres.connection import Connection, Database
 from holdfast.stores.postgres.driver import psycopg
 from holdfast.stores.postgres.sql import scripts
 
-__all__ = ["PostgresSchema"]
+__all__ = ["LATEST", "PostgresSchema"]
 
 _LOCK = 0x686F6C6466617374  # "holdfast": one migration at a time in a database
-_LATEST = max(scripts(None))
+LATEST = max(scripts(None))
 
 
 class PostgresSchema:
@@ -31,14 +31,14 @@ class PostgresSchema:
                 if number > version:
                     connection.execute(script)
                     connection.execute(self.db.sql["add_version"], {"version": number})
-            return max(version, _LATEST)
+            return max(version, LATEST)
 
     def check_schema(self) -> None:
         """See that the tables fit."""
         with self.db.connection() as connection:
             version = self._version(connection)
-        if version != _LATEST:
-            raise SchemaError(version, _LATEST)
+        if version != LATEST:
+            raise SchemaError(version, LATEST)
 
     def close(self) -> None:
         """Give the connections back."""

@@ -8,7 +8,7 @@ from holdfast.errors import LeaseLostError
 from holdfast.ports.rows import Claim, Claimed, Kind, Note, Settlement, Turn, Turned
 from holdfast.stores.postgres.connection import Connection
 
-__all__ = ["turn"]
+__all__ = ["settle", "turn"]
 
 _LARGEST = 1000
 """Tasks that one statement claims at most; the same number stands in turn.sql."""
@@ -30,7 +30,7 @@ def turn(connection: Connection, sql: dict[str, bytes], asked: Turn) -> tuple[Tu
     with connection.transaction():
         if not cursor.execute(sql["hold_lease"], {"worker_id": asked.worker_id}).fetchall():
             raise LeaseLostError(asked.worker_id)
-        refused = _settle(cursor, sql, asked.settlements)
+        refused = settle(cursor, sql, asked.settlements)
         turned, cooling = _in_one(cursor, sql, asked, _NOTHING if claim.suspect else claim)
         claimed = turned.claimed
         if claim.suspect:
@@ -71,7 +71,7 @@ def _claim_suspect(cursor: Any, sql: dict[str, bytes], worker_id: str, claim: Cl
     return [Claimed._make(row) for row in cursor.execute(sql["claim_suspect"], values).fetchall()]
 
 
-def _settle(cursor: Any, sql: dict[str, bytes], settlements: Sequence[Settlement]) -> list[int]:
+def settle(cursor: Any, sql: dict[str, bytes], settlements: Sequence[Settlement]) -> list[int]:
     """Write what became of tasks, a statement per kind; return those that somebody else has by now."""
     changed: set[int] = set()
     for kind in Kind:

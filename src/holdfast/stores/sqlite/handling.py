@@ -13,7 +13,7 @@ from holdfast.stores.queries import queries
 from holdfast.stores.reporter import REPORTER
 from holdfast.stores.sqlite.callers import in_transaction_of
 from holdfast.stores.sqlite.connection import Database
-from holdfast.stores.sqlite.schema import _LATEST, _migrate, _version, prepare
+from holdfast.stores.sqlite.schema import LATEST, migrate, version_of, prepare
 from holdfast.stores.sqlite.times import now_ms
 from holdfast.stores.sqlite.turning import settle
 
@@ -121,9 +121,9 @@ def _own_transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Cursor]
 
 
 def _migrate_within(connection: sqlite3.Connection) -> None:
-    found = _version(connection)
-    if found > _LATEST:
-        raise SchemaError(found, _LATEST)
-    if found < _LATEST:
+    found = version_of(connection)
+    if found > LATEST:
+        raise SchemaError(found, LATEST)
+    if found < LATEST:
         with in_transaction_of(connection):
-            _migrate(connection)
+            migrate(connection)

@@ -7,9 +7,9 @@ from holdfast.stores.queries import migrations
 from holdfast.stores.sqlite.connection import Database
 from holdfast.stores.sqlite.times import now_ms
 
-__all__ = ["SqliteSchema", "prepare"]
+__all__ = ["LATEST", "SqliteSchema", "migrate", "prepare", "version_of"]
 
-_LATEST = max(migrations(__package__))
+LATEST = max(migrations(__package__))
 
 
 class SqliteSchema:
@@ -19,13 +19,13 @@ class SqliteSchema:
 
     def create_schema(self) -> int:
         """Bring the tables up to date."""
-        return self.db.read(_version)
+        return self.db.read(version_of)
 
     def check_schema(self) -> None:
         """See that the tables fit."""
-        found = self.db.read(_version)
-        if found != _LATEST:
-            raise SchemaError(found, _LATEST)
+        found = self.db.read(version_of)
+        if found != LATEST:
+            raise SchemaError(found, LATEST)
 
     def close(self) -> None:
         """Close the file."""
@@ -38,29 +38,30 @@ def prepare(connection: sqlite3.Connection) -> None:
     Raises:
         SchemaError: If they are newer than this version of Holdfast.
     """
-    found = _version(connection)
-    if found > _LATEST:
-        raise SchemaError(found, _LATEST)
-    if found < _LATEST:
+    found = version_of(connection)
+    if found > LATEST:
+        raise SchemaError(found, LATEST)
+    if found < LATEST:
         connection.execute("BEGIN IMMEDIATE")
         try:
-            _migrate(connection)
+            migrate(connection)
             connection.execute("COMMIT")
         finally:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
 
 
-def _version(connection: sqlite3.Connection) -> int:
+def version_of(connection: sqlite3.Connection | sqlite3.Cursor) -> int:
+    """Return the version of the tables; 0 where there are none."""
     known = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'schema_version'").fetchone()
     if known is None:
         return 0
     return connection.execute("SELECT max(version) FROM schema_version").fetchone()[0] or 0
 
 
-def _migrate(connection: sqlite3.Connection) -> None:
+def migrate(connection: sqlite3.Connection | sqlite3.Cursor) -> None:
     """Apply what is missing; within one transaction, so half a migration is never seen."""
-    version = _version(connection)
+    version = version_of(connection)
     if version == 0:
         connection.execute(
             "CREATE TABLE schema_version (version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL) STRICT"

@@ -10,6 +10,7 @@ from holdfast.ports.rows import Attempt, Enqueued, NewTask, Status, Task, TaskFi
 from holdfast.stores.queries import queries
 from holdfast.stores.sqlite.callers import in_transaction_of
 from holdfast.stores.sqlite.connection import Database
+from holdfast.stores.sqlite.schema import migrate, version_of
 from holdfast.stores.sqlite.times import milliseconds, moment, now_ms
 from holdfast.stores.sqlite.turning import turn
 
@@ -35,6 +36,8 @@ class SqliteTasks:
                 message = f"connection is {type(connection).__name__}; this store takes a sqlite3.Connection"
                 raise ConfigError(message)
             with in_transaction_of(connection) as cursor:
+                if version_of(cursor) == 0:  # a new file, and our own connection could not write to it now
+                    migrate(cursor)
                 return add(cursor, tasks, now)
         return self.db.write(lambda own: add(own, tasks, now))
 

@@ -1,7 +1,7 @@
 -- By number, oldest first, on from where the last batch ended: an index on the time of success would cost every success.
 WITH old AS MATERIALIZED (
     SELECT id FROM holdfast.task_queue
-    WHERE id > %(after)s AND status IN ('DONE', 'CANCELLED') AND finished_at < now() - make_interval(secs => %(seconds)s)
+    WHERE id > %(after)s AND status IN ('DONE', 'CANCELLED', 'DISCARDED') AND finished_at < now() - make_interval(secs => %(seconds)s)
     ORDER BY id LIMIT %(batch)s
     FOR UPDATE SKIP LOCKED
 ),

@@ -1,0 +1,349 @@
+"""Every store against a small model of the queue, in whatever order things happen.
+
+What holds at every moment: each task that was enqueued is in one place, a dead letter is there exactly for what failed,
+and nothing is in two hands.
+"""
+
+import os
+from itertools import count
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from conformance.acting import NOTE, register, turn
+from conformance.places import MemoryPlace, PostgresPlace, SqlitePlace, need_postgres
+from holdfast import clock
+from holdfast.ports.rows import Claim, DeadLetterFilter, Kind, NewTask, Reason, Settlement, TaskFilter
+from holdfast.testing import FakeClock
+from property.queue_model import LIVE, Model
+
+LATER = 3600.0
+CRASH_LIMIT = 2
+SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
+
+names = st.sampled_from
+tasks = st.builds(
+    NewTask,
+    task_type=names(["x", "y"]),
+    parameters=st.just("{}"),
+    queue=names(["a", "b"]),
+    priority=names([0, 5, 9]),
+    delay=names([0.0, 0.0, 0.0, LATER]),
+    run_at=st.none(),
+    expires=st.none(),
+    unique_key=names([None, None, "k1", "k2"]),
+    resource=names([None, None, "r1", "r2"]),
+)
+
+
+class StoreMachine(RuleBasedStateMachine):
+    """Two workers, two queues, two resources. Where the store reads our clock, time passes only when told."""
+
+    place = None  # a function that makes a place with an empty store
+    own_clock = False  # PostgreSQL has its own, which nobody can turn
+
+    @initialize(batch=st.lists(tasks, min_size=4, max_size=12))
+    def begin(self, batch):
+        self.before = clock.use(None)
+        self.clock = FakeClock(1_700_000_000)
+        if not self.own_clock:
+            clock.use(self.clock)
+        self.here = type(self).place()
+        self.store = self.here.opened[0] if self.own_clock else self.here.open()
+        self.store.create_schema()
+        self.model = Model()
+        self.model.now = self.clock.now()
+        self.handles = []
+        self.numbers = count(1)
+        self.names = [self.newcomer(), self.newcomer()]
+        self.add(batch)
+
+    def teardown(self):
+        if hasattr(self, "store"):
+            clock.use(self.before)
+            if not self.own_clock:
+                self.here.close()
+
+    def newcomer(self):
+        name = f"w{next(self.numbers)}"
+        register(self.store, name)
+        self.model.workers.add(name)
+        return name
+
+    def tick(self):
+        """A clock of its own moves by itself, if only a little."""
+        if self.own_clock:
+            self.model.now += 1e-3
+
+    @rule(batch=st.lists(tasks, min_size=1, max_size=4))
+    def enqueue(self, batch):
+        self.add(batch)
+
+    def add(self, batch):
+        self.tick()
+        last = max(self.model.tasks, default=0)
+        for new, answer in zip(batch, self.store.enqueue(batch), strict=True):
+            taken = self.model.key_holder(new.task_type, new.unique_key)
+            assert answer.created == (taken is None)
+            if taken is None:
+                assert answer.id > last
+                last = answer.id
+                self.model.add(answer.id, new)
+            else:
+                assert answer.id == taken
+
+    @rule(
+        worker=st.integers(0, 1), queues=names([("a", "b"), ("b", "a"), ("a",)]), limit=st.integers(1, 4),
+        start=st.integers(0, 4), suspect=names([False, False, True]),
+    )  # fmt: skip
+    def claim(self, worker, queues, limit, start, suspect):
+        self.take(worker, queues, limit, start, suspect)
+
+    def take(self, worker, queues, limit, start, suspect):
+        self.tick()
+        if suspect:
+            limit = start = 1
+        expected = self.model.claimable(queues, limit, suspect)
+        name = self.names[worker]
+        claimed = turn(self.store, name, claim=Claim(queues, limit, start, suspect)).claimed
+        assert [each.id for each in claimed] == expected
+        for place, each in enumerate(claimed):
+            task = self.model.tasks[each.id]
+            assert (each.attempt, each.retry_count, each.started) == (task.attempt + 1, task.retries, place < start)
+            assert (each.suspect, each.resource, each.task_type) == (suspect, task.resource, task.task_type)
+            self.model.take(each.id, each, name, started=place < start, suspect=suspect)
+            self.handles.append(each)
+        return claimed
+
+    @rule(worker=st.integers(0, 1), kinds=st.lists(names(list(Kind)), min_size=1, max_size=4), suspect=st.booleans())
+    def work(self, worker, kinds, suspect):
+        for handle, kind in zip(self.take(worker, ("a", "b"), len(kinds), len(kinds), suspect), kinds, strict=False):
+            self.end(handle, kind, 0.0, worker)
+
+    @rule(worker=st.integers(0, 1), limit=st.integers(1, 4), start=st.integers(0, 4), suspect=st.booleans())
+    def crash(self, worker, limit, start, suspect):
+        self.take(worker, ("b", "a"), limit, start, suspect)
+        self.a_lease_runs_out(worker)
+        self.rescue()
+
+    @precondition(lambda self: self.handles)
+    @rule(data=st.data(), kind=names(list(Kind)), delay=names([0.0, 0.0, LATER]), worker=st.integers(0, 1))
+    def settle(self, data, kind, delay, worker):
+        """By whoever: what counts is the epoch, which may be old."""
+        handle = self.handles[-1 - data.draw(st.integers(0, min(len(self.handles) - 1, 12)))]
+        self.end(handle, kind, delay, worker)
+
+    def end(self, handle, kind, delay, worker):
+        self.tick()
+        reason = Reason.EXHAUSTED if kind is Kind.FAIL else None
+        note = NOTE if kind in {Kind.RETRY, Kind.FAIL} else None
+        settlement = Settlement(handle.id, handle.epoch, kind, delay=delay, note=note, reason=reason)
+        if kind is Kind.DONE:
+            refused = turn(self.store, self.names[worker], done=[(handle.id, handle.epoch)]).refused
+        else:
+            refused = turn(self.store, self.names[worker], settlements=[settlement]).refused
+        if self.model.accepts(handle.id, handle):
+            assert refused == []
+            self.model.settle(handle.id, kind, delay)
+        else:
+            assert refused == [handle.id]
+
+    @precondition(lambda self: self.handles)
+    @rule(data=st.data(), wrong=names([0, 0, 0, 1000, -1]), worker=st.integers(0, 1))
+    def start(self, data, wrong, worker):
+        handle = self.handles[-1 - data.draw(st.integers(0, min(len(self.handles) - 1, 12)))]
+        refused = turn(self.store, self.names[worker], start=[(handle.id, handle.epoch + wrong)]).refused
+        if wrong == 0:
+            mine = self.model.accepts(handle.id, handle)
+            assert refused == ([] if mine else [handle.id])
+            if mine:
+                self.model.start(handle.id)
+        else:
+            assert refused == [handle.id]
+
+    @rule(worker=st.integers(0, 1))
+    def a_lease_runs_out(self, worker):
+        self.store.heartbeat(self.names[worker], -1, "running")
+        self.model.expired.add(self.names[worker])
+
+    @rule(worker=st.integers(0, 1))
+    def a_heartbeat(self, worker):
+        self.store.heartbeat(self.names[worker], 1e6, "running")
+        self.model.expired.discard(self.names[worker])
+
+    @rule()
+    def rescue(self):
+        self.tick()
+        rescued = self.store.rescue(CRASH_LIMIT)
+        assert {each.task_id: each.outcome for each in rescued} == self.model.rescue(CRASH_LIMIT)
+        assert len({each.task_id for each in rescued}) == len(rescued)
+        self.names = [name if name in self.model.workers else self.newcomer() for name in self.names]
+
+    @rule(worker=st.integers(0, 1))
+    def leave(self, worker):
+        name = self.names[worker]
+        assert self.store.leave(name) == self.model.give_back(name)
+        self.model.workers.discard(name)
+        self.model.expired.discard(name)
+        self.names[worker] = self.newcomer()
+
+    @rule(worker=st.integers(0, 1), data=st.data())
+    def reconcile(self, worker, data):
+        name = self.names[worker]
+        held = [number for number, _ in self.model.held_by(name)]
+        kept = data.draw(st.lists(names(held), unique=True)) if held else []
+        assert self.store.reconcile(name, kept) == self.model.give_back(name, kept)
+
+    @precondition(lambda self: self.model.letters)
+    @rule(data=st.data(), verb=names(["replay", "replay", "discard"]))
+    def replay_or_discard(self, data, verb):
+        self.tick()
+        number = data.draw(names(sorted(self.model.letters)))
+        (letter,) = [each for each in self.store.dead_letters(DeadLetterFilter()) if each.original_task_id == number]
+        if verb == "discard":
+            assert self.store.discard(letter.id) == "discarded"
+            self.model.discard(number)
+        else:
+            assert self.store.replay(letter.id) == self.model.replay(number)
+        if number not in self.model.letters:
+            assert (self.store.replay(letter.id), self.store.discard(letter.id)) == ("gone", "gone")
+
+    @precondition(lambda self: self.model.tasks)
+    @rule(data=st.data(), verb=names(["cancel", "hurry"]))
+    def cancel_or_hurry(self, data, verb):
+        self.tick()
+        chosen = data.draw(st.lists(names(sorted(self.model.tasks)), unique=True, max_size=3))
+        fitting = {"QUEUED", "PARKED"} if verb == "cancel" else {"QUEUED"}
+        expected = [number for number in chosen if self.model.tasks[number].status in fitting]
+        assert sorted(getattr(self.store, verb)(chosen)) == sorted(expected)
+        for number in expected:
+            task = self.model.tasks[number]
+            if verb == "cancel":
+                task.status = "CANCELLED"
+            else:
+                task.due = self.model.now
+
+    @rule(queue=names(["a", "b"]), verb=names(["pause", "resume", "resume"]))
+    def pause_or_resume(self, queue, verb):
+        getattr(self.store, verb)(queue)
+        (self.model.paused.add if verb == "pause" else self.model.paused.discard)(queue)
+
+    @rule(resource=names(["r1", "r2"]), seconds=names([LATER, 2 * LATER]))
+    def cool(self, resource, seconds):
+        self.tick()
+        self.store.cool(resource, seconds, "busy")
+        self.model.cooling[resource] = max(self.model.cooling.get(resource, 0), self.model.now + seconds)
+        self.model.move_cooling()
+
+    @rule(resource=names(["r1", "r2"]))
+    def warm(self, resource):
+        self.tick()
+        self.store.warm(resource)
+        self.model.warm(resource)
+
+    @rule(task_type=names(["x", "y"]))
+    def unpark(self, task_type):
+        parked = [each for each in self.model.tasks.values() if (each.status, each.task_type) == ("PARKED", task_type)]
+        assert self.store.unpark([task_type]) == len(parked)
+        for task in parked:
+            task.status = "QUEUED"
+
+    @precondition(lambda self: not self.own_clock)
+    @rule(seconds=names([1.0, LATER, 3 * LATER]))
+    def time_passes(self, seconds):
+        for name in self.names:
+            if name not in self.model.expired:
+                self.store.heartbeat(name, 1e6, "running")
+        self.clock.advance(seconds)
+        self.model.now += seconds
+
+    @invariant()
+    def every_task_is_as_it_should_be(self):
+        if not hasattr(self, "store"):
+            return
+        found = {task.id: task for task in self.store.find(TaskFilter(limit=10_000))}
+        assert found.keys() == self.model.tasks.keys()
+        for number, task in self.model.tasks.items():
+            seen = found[number]
+            numbers = (seen.attempt, seen.retry_count, seen.crash_count, seen.deferrals, seen.replays)
+            assert numbers == (task.attempt, task.retries, task.crashes, task.deferrals, task.replays)
+            assert seen.status == task.status
+            assert seen.status not in LIVE or seen.suspect == task.suspect
+            assert seen.status != "RUNNING" or seen.worker_id == task.worker
+
+    @invariant()
+    def everything_is_in_one_place(self):
+        if not hasattr(self, "store"):
+            return
+        counts, statuses = self.store.counts(), [task.status for task in self.model.tasks.values()]
+        assert {name: counts[name] for name in counts if name != "dead_letters"} == {
+            name: statuses.count(name) for name in counts if name != "dead_letters"
+        }
+        live = sum(counts[name] for name in LIVE)
+        ended = counts["DONE"] + counts["CANCELLED"] + counts["DISCARDED"]
+        assert self.model.enqueued == live + ended + counts["dead_letters"]
+        letters = [letter.original_task_id for letter in self.store.dead_letters(DeadLetterFilter())]
+        assert sorted(letters) == sorted(self.model.letters)
+        assert sorted(letters) == sorted(n for n, task in self.model.tasks.items() if task.status == "FAILED")
+
+    @invariant()
+    def nothing_is_in_two_hands(self):
+        if not hasattr(self, "store"):
+            return
+        workers = self.store.workers()
+        assert {worker.id for worker in workers} == self.model.workers
+        assert {worker.id: worker.tasks for worker in workers} == {
+            name: len(self.model.held_by(name)) for name in self.model.workers
+        }
+        assert {worker.id for worker in workers if not worker.alive} == self.model.expired
+
+    @invariant()
+    def the_last_ones_have_their_history(self):
+        for handle in getattr(self, "handles", ())[-3:]:
+            history = [(each.attempt, each.outcome) for each in self.store.attempts(handle.id)]
+            assert history == self.model.tasks[handle.id].history
+
+
+def run(make_place, examples, *, own_clock=False):
+    machine = type("Machine", (StoreMachine,), {"place": staticmethod(make_place), "own_clock": own_clock})
+    chosen = settings(
+        max_examples=examples * (30 if SOAK else 1),
+        stateful_step_count=60 if SOAK else 40,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    run_state_machine_as_test(machine, settings=chosen)
+
+
+@pytest.mark.timeout(3600 if SOAK else 120)
+def test_memory():
+    run(MemoryPlace, 120)
+
+
+@pytest.mark.timeout(3600 if SOAK else 120)
+def test_sqlite(tmp_path):
+    numbers = count(1)
+    run(lambda: SqlitePlace(tmp_path / f"{next(numbers)}.db"), 80)
+
+
+@pytest.mark.timeout(3600 if SOAK else 120)
+def test_postgres(request):
+    need_postgres()
+    shared = PostgresPlace(request.getfixturevalue("postgres_server"), "holdfast").blank()
+    shared.open().create_schema()
+
+    def place():
+        shared.clear()
+        return shared
+
+    run(place, 15, own_clock=True)
+    shared.close()
