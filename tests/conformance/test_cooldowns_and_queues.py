@@ -124,6 +124,23 @@ def test_warming_brings_them_back(store):
     store.warm("nobody")
 
 
+def test_a_task_with_a_time_of_its_own_is_never_early(store):
+    (before,) = add(store, task(resource="a", delay=60))
+    store.cool("a", LATER, "busy")
+    (during,) = add(store, task(resource="a", delay=60))
+    store.warm("a")
+    assert claim(store) == []
+    for number in (before, during):
+        assert 50 < store.get(number).next_run_after.timestamp() - time.time() <= 61
+
+
+def test_hurrying_what_is_due_keeps_its_place(store):
+    numbers = add(store, task(), task())
+    time.sleep(0.01)
+    store.hurry(numbers[:1])
+    assert ids(claim(store)) == numbers
+
+
 def test_a_cooldown_ends_by_itself(store):
     (number,) = add(store, task(resource="a"))
     store.cool("a", 0.05, "busy")

@@ -47,7 +47,9 @@ class Model:
         return None
 
     def add(self, number, new):
-        due = max(self.now + new.delay, self.cooling.get(new.resource, 0))
+        due = self.now + new.delay
+        if due <= self.now:
+            due = max(due, self.cooling.get(new.resource, 0))
         self.tasks[number] = ModelTask(new.task_type, new.queue, new.priority, new.unique_key, new.resource, due)
         self.enqueued += 1
 
@@ -160,5 +162,5 @@ class Model:
     def warm(self, resource):
         until = self.cooling.pop(resource, 0)
         for task in self.tasks.values():
-            if task.status == "QUEUED" and task.resource == resource and self.now < task.due <= until:
+            if task.status == "QUEUED" and task.resource == resource and self.now < task.due == until:
                 task.due = self.now

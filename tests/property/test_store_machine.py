@@ -230,7 +230,7 @@ class StoreMachine(RuleBasedStateMachine):
             if verb == "cancel":
                 task.status = "CANCELLED"
             else:
-                task.due = self.model.now
+                task.due = min(task.due, self.model.now)
 
     @rule(queue=names(["a", "b"]), verb=names(["pause", "resume", "resume"]))
     def pause_or_resume(self, queue, verb):

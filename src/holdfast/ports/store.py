@@ -80,9 +80,12 @@ class Tasks(Protocol):
         """Return how many tasks there are of each status, and ``dead_letters``."""
 
     def prune(self, *, done_before: float) -> int:
-        """Delete tasks that were done longer ago than so many seconds, and results that expired; return how many.
+        """Delete tasks that were done, cancelled or discarded longer ago than so many seconds, and expired results.
 
         In batches, each its own transaction.
+
+        Returns:
+            How many.
         """
 
 
@@ -170,7 +173,7 @@ class Cooldowns(Protocol):
         """Leave a resource alone from now on; a longer cooldown that runs already stays. Moves its tasks in batches."""
 
     def warm(self, resource: str) -> None:
-        """End a cooldown by hand; its tasks are due now."""
+        """End a cooldown by hand; the tasks that waited for its end are due now."""
 
     def cooldowns(self) -> list[Cooldown]:
         """Return those that run."""

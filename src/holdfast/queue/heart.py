@@ -86,6 +86,8 @@ class Heart:
 
     def rescue(self, crash_limit: int) -> None:
         """Take tasks from dead workers."""
+        if not self.holds:  # cut off for long, it would find itself among the dead
+            self.beat()
         for rescued in self.store.rescue(crash_limit):
             how = {"unspent": "had not begun", "suspect": "runs alone next", "dead": "is a dead letter now"}
             log.warning("task %d of lost worker %s %s", rescued.task_id, rescued.worker_id, how[rescued.outcome])

@@ -61,12 +61,12 @@ class MemoryCooldowns:
             self.book.move_cooling(now)
 
     def warm(self, resource: str) -> None:
-        """End a cooldown by hand; what waits longer than it has its own reason."""
+        """End a cooldown by hand; what waits for another time than its end has its own reason."""
         with self.book.lock:
             now = clock.now()
             until, _ = self.book.cooldowns.pop(resource, (0.0, ""))
             for row in self.book.tasks.values():
-                if row.status is Status.QUEUED and row.resource == resource and now < row.next_run_after <= until:
+                if row.status is Status.QUEUED and row.resource == resource and now < row.next_run_after == until:
                     row.next_run_after = now
 
     def cooldowns(self) -> list[Cooldown]:

@@ -99,7 +99,8 @@ class MemoryTasks:
         with self.book.lock:
             rows = self._those(task_ids, Status.QUEUED)
             for row in rows:
-                row.next_run_after = row.updated_at = clock.now()
+                row.updated_at = clock.now()
+                row.next_run_after = min(row.next_run_after, row.updated_at)
             return [row.id for row in rows]
 
     def _those(self, task_ids: Sequence[int], *statuses: Status) -> list[Row]:
@@ -165,7 +166,7 @@ def _add_one(book: Book, task: NewTask, now: float) -> Enqueued:
         parameters=task.parameters,
         resource=task.resource,
         unique_key=task.unique_key,
-        next_run_after=max(due, book.cool_until(task.resource)),
+        next_run_after=due if due > now else max(due, book.cool_until(task.resource)),
         expires_at=None if task.expires is None else now + task.expires,
         created_at=now,
         updated_at=now,

@@ -13,7 +13,7 @@ from holdfast.stores.queries import queries
 from holdfast.stores.reporter import REPORTER
 from holdfast.stores.sqlite.callers import in_transaction_of
 from holdfast.stores.sqlite.connection import Database
-from holdfast.stores.sqlite.schema import LATEST, migrate, version_of, prepare
+from holdfast.stores.sqlite.schema import LATEST, migrate, prepare, version_of
 from holdfast.stores.sqlite.times import now_ms
 from holdfast.stores.sqlite.turning import settle
 

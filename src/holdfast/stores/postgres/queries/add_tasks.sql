@@ -1,6 +1,6 @@
 -- Tasks of every kind, as JSON. Numbers are drawn in the order in which the tasks were given; the rows go in in the order of
 -- their keys, so that two callers with the same keys wait for each other in turn and not in a circle. While a resource cools
--- down, its tasks are due at the end of that. A taken key, also one taken earlier in the same batch, adds nothing; where
+-- down, those of its tasks that would be due now are due at the end of that. A taken key, also one taken earlier in the same batch, adds nothing; where
 -- all are taken, nobody is notified.
 WITH given AS MATERIALIZED (
     SELECT nextval('holdfast.task_queue_id_seq') AS id, given.*
@@ -15,7 +15,11 @@ added AS (
     INSERT INTO holdfast.task_queue
         (id, task_type, queue, priority, parameters, resource, unique_key, next_run_after, expires_at)
     SELECT id, task_type, queue, priority, parameters, given.resource, unique_key,
-        greatest(coalesce(to_timestamp(run_at), now() + make_interval(secs => delay)), cooldowns.until),
+        CASE
+            WHEN coalesce(to_timestamp(run_at), now() + make_interval(secs => delay)) > now()
+            THEN coalesce(to_timestamp(run_at), now() + make_interval(secs => delay))
+            ELSE greatest(coalesce(to_timestamp(run_at), now() + make_interval(secs => delay)), cooldowns.until)
+        END,
         now() + make_interval(secs => expires)
     FROM given LEFT JOIN holdfast.cooldowns ON cooldowns.resource = given.resource
     ORDER BY task_type, unique_key, place

@@ -5,6 +5,6 @@ WITH chosen AS MATERIALIZED (
     FOR UPDATE
 )
 UPDATE holdfast.task_queue AS task
-SET next_run_after = now(), updated_at = now()
+SET next_run_after = least(task.next_run_after, now()), updated_at = now()
 FROM chosen WHERE task.id = chosen.id
 RETURNING task.id

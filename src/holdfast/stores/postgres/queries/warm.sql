@@ -1,11 +1,11 @@
--- What waits for the end of the cooldown exactly was moved by it; what waits longer has its own reason.
+-- What waits for the end of the cooldown exactly was moved by it; what waits for another time has its own reason.
 WITH ended AS (
     DELETE FROM holdfast.cooldowns WHERE resource = %(resource)s RETURNING resource, until
 ),
 chosen AS MATERIALIZED (
     SELECT task.id
     FROM ended JOIN holdfast.task_queue AS task ON task.resource = ended.resource
-    WHERE task.status = 'QUEUED' AND task.next_run_after > now() AND task.next_run_after <= ended.until
+    WHERE task.status = 'QUEUED' AND task.next_run_after > now() AND task.next_run_after = ended.until
     ORDER BY task.id
     FOR UPDATE OF task
 )
