@@ -38,7 +38,8 @@ lint: $(VENV)/.ready-lint $(VENV)/.ready-test ## ruff, mypy, import contracts, g
 bench: $(VENV)/.ready-bench ## speed, as ratios against peers in one run
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-soak: $(VENV)/.ready-test ## the long runs: fuzzing for minutes
+soak: $(VENV)/.ready-test ## the long runs: fuzzing and killing for minutes
+	@HOLDFAST_SOAK=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup tests/crash tests/integration $(ARGS)
 	@HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -n $(JOBS) tests/property $(ARGS)
 
 docs: $(VENV)/.ready-test ## write the pages that are generated from the code

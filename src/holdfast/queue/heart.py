@@ -5,6 +5,7 @@ from collections.abc import Callable
 from threading import Event
 from typing import NamedTuple
 
+from holdfast import clock
 from holdfast.classify import classify
 from holdfast.errors import LeaseLostError
 from holdfast.ports.store import Store
@@ -49,7 +50,8 @@ class Heart:
         self.chores: list[Chore] = []
         self._state, self._on_lost = state, on_lost
         self._stop = Event()
-        self._beaten_at = time.monotonic()
+        self._steady_at = 0.0
+        self.renewed()
 
     @property
     def holds(self) -> bool:
@@ -72,22 +74,35 @@ class Heart:
 
     def beat(self) -> None:
         """Renew the lease."""
-        asked_at = time.monotonic()  # the lease runs from when it was asked for, not from when it was answered
+        asked_at = time.monotonic(), clock.now()  # the lease runs from when it was asked for, not from the answer
         try:
             self.store.heartbeat(self._worker_id(), self.lease, self._state())
         except LeaseLostError:
             self._on_lost()
         else:
-            self._beaten_at = asked_at
+            if self._was_away:
+                self._steady_at = time.monotonic() + 2 * self.every
+            self._beaten_at, self._beaten_wall = asked_at
 
     def renewed(self) -> None:
         """Take in that a new lease was given."""
-        self._beaten_at = time.monotonic()
+        self._beaten_at, self._beaten_wall = time.monotonic(), clock.now()
+
+    @property
+    def _was_away(self) -> bool:
+        """Whether beats were missed: the store was out of reach, or the machine slept, which only one clock tells."""
+        return max(time.monotonic() - self._beaten_at, clock.now() - self._beaten_wall) > 2 * self.every
 
     def rescue(self, crash_limit: int) -> None:
-        """Take tasks from dead workers."""
-        if not self.holds:  # cut off for long, it would find itself among the dead
+        """Take tasks from dead workers.
+
+        Not right after it was away itself: it would find itself among the dead, and others that only had no chance yet
+        to say that they live.
+        """
+        if self._was_away:
             self.beat()
+        if time.monotonic() < self._steady_at:
+            return
         for rescued in self.store.rescue(crash_limit):
             how = {"unspent": "had not begun", "suspect": "runs alone next", "dead": "is a dead letter now"}
             log.warning("task %d of lost worker %s %s", rescued.task_id, rescued.worker_id, how[rescued.outcome])

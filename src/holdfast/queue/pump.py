@@ -26,6 +26,7 @@ _STALLED = 1.0  # seconds without progress after which what has not begun is giv
 _TROUBLE = (0.1, 5.0)  # first and longest wait, in seconds, while the store cannot be reached
 _ALONE_WAIT = 10.0  # seconds for which a worker lets its tasks end so that a suspect can run alone
 _ALONE_REST = 30.0  # seconds until it tries that again
+_RECONCILE_EVERY = 60.0  # seconds; a database that lost commits may count tasks as ours that we have done with
 _LATER = {Kind.RETRY, Kind.DEFER, Kind.RELEASE}
 _RETRIED = {Category.NETWORK, Category.DATABASE_BUSY, Category.SYSTEM, Category.API_TEMPORARY, Category.AUTHENTICATION}
 
@@ -73,7 +74,7 @@ class Pump:
         self._unsure = False
         self._worked = True
         self._due_at: float | None = None
-        self._taken_at = self._moved_at = self._looked_at = time.monotonic()
+        self._taken_at = self._moved_at = self._looked_at = self._sure_at = time.monotonic()
 
     @property
     def idle(self) -> bool:
@@ -94,6 +95,8 @@ class Pump:
         """Wait for something to do, for so many seconds at most, and do it."""
         self._wait(patience)
         self._gather()
+        if time.monotonic() - self._sure_at > _RECONCILE_EVERY:
+            self._unsure = True
         if self._unsure and not self._reconciled():
             return
         self._look()
@@ -261,7 +264,7 @@ class Pump:
         except Exception as error:  # noqa: BLE001  # tried again soon
             self._troubled(error)
             return False
-        self._unsure = False
+        self._unsure, self._sure_at = False, time.monotonic()
         return True
 
     def _troubled(self, error: Exception) -> None:
@@ -309,8 +312,8 @@ class Pump:
             if settlement.kind in _LATER:
                 self._expect(settlement.delay)
         if self._alone is not None and self._alone not in self.held:
-            self._alone = self._alone_since = None
-            self._backlog = True
+            self._alone = None
+            self.suspects = self._backlog = True  # where there was one there may be more; others get their turn as well
         self._done, self._unwritten = [], []
         gone = set(turned.refused)
         self.outcomes[Kind.DONE] += len(turn.done)

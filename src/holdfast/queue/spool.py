@@ -24,12 +24,12 @@ class Spool:
         """Look at nothing yet."""
         self._folder = folder
 
-    def keep(self, done: list[tuple[int, int]], settlements: list[Settlement]) -> None:
-        """Write down what the store could not take."""
+    def keep(self, done: list[tuple[int, int]], settlements: list[Settlement]) -> bool:
+        """Write down what the store could not take; tell whether anything was."""
         lines = [_line(Settlement(number, epoch, Kind.DONE)) for number, epoch in done]
         lines += [_line(each) for each in settlements if each.kind is not Kind.RELEASE]
         if not lines:
-            return
+            return False
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             path = self._folder / f"{uuid.uuid4().hex}.jsonl"
@@ -39,14 +39,18 @@ class Spool:
                 os.fsync(file.fileno())
         except OSError as error:
             log.error("%d outcomes could not be written anywhere, those tasks will run again: %s", len(lines), error)
-        else:
-            log.warning("%d outcomes could not be stored and wait in %s for the next start", len(lines), path)
+            return False
+        log.warning("%d outcomes could not be stored and wait in %s for the next start", len(lines), path)
+        return True
 
     def replay(self, store: Store, worker_id: str) -> int:
         """Apply what is there, where the task has not been given to somebody else; return how many were."""
         applied = 0
         for path in sorted(self._folder.glob("*.jsonl")) if self._folder.is_dir() else ():
-            settlements = _read(path)
+            try:
+                settlements = _read(path)
+            except FileNotFoundError:  # another worker, started at the same time, was quicker
+                continue
             refused = store.turn(Turn(worker_id, [], settlements, [])).refused
             path.unlink(missing_ok=True)
             applied += len(settlements) - len(refused)

@@ -192,9 +192,9 @@ class Worker:
             runners.close()
             if thread.ident is not None:
                 thread.join(self.settings.heartbeat)
-            spool.keep(*pump.unwritten())
-            with suppress(Exception):  # the lease runs out by itself
-                self.store.leave(pump.worker_id)
+            if not spool.keep(*pump.unwritten()):  # what is kept needs its claim; the lease runs out by itself
+                with suppress(Exception):
+                    self.store.leave(pump.worker_id)
             self._pump = None
         return self.outcomes.total() - before
 

@@ -109,13 +109,13 @@ class SqliteTasks:
     def prune(self, *, done_before: float) -> int:
         """Delete old successes and expired results."""
         now = now_ms()
-        values = {"before": now - milliseconds(done_before), "now": now, "batch": _BATCH}
+        values = {"before": now - milliseconds(done_before), "now": now, "batch": _BATCH, "after": 0}
         pruned = 0
-        while True:
-            count = self.db.write(lambda connection: _prune(connection, values))
-            pruned += count
-            if count < _BATCH:
-                return pruned + self._repeat("prune_results", values)
+        while rows := self.db.read(lambda connection: connection.execute(SQL["old_tasks"], values).fetchall()):
+            ids = _dumps([row[0] for row in rows])
+            pruned += self.db.write(lambda connection: _prune(connection, ids))  # noqa: B023  # called at once
+            values["after"] = rows[-1][0]
+        return pruned + self._repeat("prune_results", values)
 
     def _repeat(self, query: str, values: dict[str, Any]) -> int:
         """Run a statement that changes at most a batch, until there is nothing left for it."""
@@ -154,9 +154,8 @@ def _add_one(connection: sqlite3.Connection | sqlite3.Cursor, task: NewTask, now
     return Enqueued(connection.execute(SQL["live_by_key"], values).fetchone()[0], created=False)
 
 
-def _prune(connection: sqlite3.Connection, values: dict[str, Any]) -> int:
-    """Delete a batch of old tasks with their histories."""
-    ids = _dumps([row[0] for row in connection.execute(SQL["old_tasks"], values)])
+def _prune(connection: sqlite3.Connection, ids: str) -> int:
+    """Delete a batch of tasks that have ended, with their histories; what has ended never runs again."""
     connection.execute("DELETE FROM task_attempts WHERE task_id IN (SELECT value FROM json_each(?))", (ids,))
     return connection.execute("DELETE FROM task_queue WHERE id IN (SELECT value FROM json_each(?))", (ids,)).rowcount
 

@@ -1,0 +1,1 @@
+"""Real processes that die by SIGKILL, and the books afterwards."""

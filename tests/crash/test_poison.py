@@ -1,0 +1,24 @@
+"""A task that kills its worker every time, among healthy ones. Pitfall 40."""
+
+from holdfast.ports.rows import Reason, Status
+
+
+def test_the_poison_alone_becomes_a_dead_letter(scene):
+    scene.add("note", 50)
+    (poison,) = scene.add("poison")
+    scene.add("gentle", 25)
+    scene.add("slow", 25, seconds=0.01)
+    scene.settle(60, lambda: scene.tend(2) and scene.is_settled())
+    scene.fleet.disband()
+    tasks = scene.check_books()
+    dead = tasks.pop(poison)
+    assert {each.status for each in tasks.values()} == {Status.DONE}
+    assert {each.crash_count for each in tasks.values()} == {0}, "those beside it are not punished"
+    assert dead.status is Status.FAILED
+    assert dead.crash_count == scene.app.settings.crash_limit == 3
+    assert dead.retry_count == 0
+    assert scene.history(poison) == ["lost"] * 4, "once among others, three times alone"
+    (letter,) = scene.app.dead_letters.list()
+    assert (letter.original_task_id, letter.reason, letter.crash_count) == (poison, Reason.CRASH, 3)
+    assert letter.error_type == "WorkerLost"
+    assert len(scene.ran(poison)) == 4
