@@ -124,7 +124,7 @@ def test_the_plan(stores, query, index, condition):
 
 def test_settling_goes_by_number(stores):
     for name in ("settle_done", "mark_started", "settle_retry", "settle_fail", "refused"):
-        values = {"done": "[[1,1]]", "now": 1, "id": 1, "epoch": 1, "delay": 0, "error": "", "spent": 1}
+        values = {"done": "[[1,1]]", "ids": "[1]", "now": 1, "id": 1, "epoch": 1, "delay": 0, "error": "", "spent": 1}
         names = set(re.findall(r":(\w+)", SQL[name]))
         text = "\n".join(plan(stores[1], name, **{key: values[key] for key in names}))
         assert "SEARCH task_queue USING INTEGER PRIMARY KEY" in text, (name, text)

@@ -106,8 +106,8 @@ class TaskDefinition(Generic[P, R]):
             PayloadError: If the arguments do not fit the function or have no form in JSON.
             ConfigError: If an option cannot be used.
         """
-        options = {name: arguments.pop(name) for name in OPTIONS & arguments.keys()} if arguments else {}
-        connection = options.pop("connection", None)
+        options = _taken_out(arguments)
+        connection = options.pop("connection", None) if options else None
         return self._app.store.enqueue([self.prepare(args, arguments, options)], connection)[0]
 
     async def enqueue_async(self, *args: Any, **arguments: Any) -> Enqueued:
@@ -125,11 +125,15 @@ class TaskDefinition(Generic[P, R]):
             options: Options for all of them.
         """
         connection = options.pop("connection", None)
-        tasks = []
-        for call in calls:
-            arguments = dict(call)
-            own = {name: arguments.pop(name) for name in OPTIONS & arguments.keys()}
-            tasks.append(self.prepare((), arguments, options | own if own else options))
+        given = list(calls)
+        tasks: list[NewTask] = []
+        if not options and all(map(OPTIONS.isdisjoint, given)):
+            encode, rest = self.codec.encode, (self.queue, self.priority, 0.0, None, None, self.resource, self.expires)
+            tasks = [NewTask(self.name, encode((), call), *rest) for call in given]
+        else:
+            for call in given:
+                arguments = dict(call)
+                tasks.append(self.prepare((), arguments, options | _taken_out(arguments)))
         return self._app.store.enqueue(tasks, connection) if tasks else []
 
     def result(self, task: Enqueued | int) -> R:
@@ -146,7 +150,7 @@ class TaskDefinition(Generic[P, R]):
         value: R = decode_result(text, self.codec.returns)
         return value
 
-    def prepare(self, args: tuple[Any, ...], arguments: dict[str, Any], options: Mapping[str, Any]) -> NewTask:
+    def prepare(self, args: tuple[Any, ...], arguments: Mapping[str, Any], options: Mapping[str, Any]) -> NewTask:
         """Return the row of a call, its options checked."""
         parameters = self.codec.encode(args, arguments)
         if not options:
@@ -174,6 +178,13 @@ class TaskDefinition(Generic[P, R]):
             self.resource,
             seconds("expires", options.get("expires", self.expires)),
         )
+
+
+def _taken_out(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Take the options of `enqueue` out of the arguments of a task."""
+    if OPTIONS.isdisjoint(arguments):
+        return {}
+    return {name: arguments.pop(name) for name in OPTIONS & arguments.keys()}
 
 
 def seconds(name: str, value: object, *, least: float = 0.0) -> float | None:

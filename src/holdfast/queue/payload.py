@@ -5,6 +5,7 @@ Text that some database could not hold is refused on every store alike, so that 
 
 import functools
 import inspect
+import json.encoder
 import re
 from functools import cached_property
 from json import JSONDecoder, JSONEncoder
@@ -35,8 +36,34 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(message)
 
 
-_to_text = JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
-_from_text = JSONDecoder(parse_constant=_no_constant).decode
+_encoder = JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+_decoder = JSONDecoder(parse_constant=_no_constant)
+_scan: "Callable[[str, int], tuple[Any, int]]" = vars(_decoder)["scan_once"]
+
+
+def _text_maker() -> "Callable[[Any], str]":
+    """Return what writes a JSON value; `JSONEncoder.encode` makes the same machine anew for every call."""
+    make: Any = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:  # another Python than CPython
+        return _encoder.encode
+    write = make(None, _encoder.default, json.encoder.encode_basestring, None, ":", ",", False, False, False)  # noqa: FBT003  # the settings above
+
+    def to_text(value: Any) -> str:
+        return "".join(write(value, 0))
+
+    return to_text
+
+
+_to_text = _text_maker()
+
+
+def _from_text(text: str) -> Any:
+    """Read a JSON value; the text is mostly our own, without blanks around it."""
+    try:
+        value, end = _scan(text, 0)
+    except StopIteration:
+        return _decoder.decode(text)
+    return value if end == len(text) else _decoder.decode(text)
 
 
 class Codec:
@@ -68,6 +95,10 @@ class Codec:
                 the text is too large or holds NUL or a lone surrogate.
         """
         plan = self._plan
+        if not args and type(kwargs) is dict and kwargs.keys() == plan.plain:
+            text = _quickly(kwargs, self.limit)
+            if text is not None:
+                return text
         if args or not plan.required <= kwargs.keys() <= plan.by_keyword:
             given = self._bound(args, kwargs)
         else:
@@ -198,6 +229,18 @@ def decode_result(text: str, hint: Any = Any) -> Any:
         raise PayloadError(message) from error
 
 
+def _quickly(given: dict[str, Any], limit: int) -> str | None:
+    """Return the text of arguments as most are: plain values and plain text. None where they are not, or not valid."""
+    for value in given.values():
+        if type(value) not in ATOMS:
+            return None
+    try:
+        text = _to_text(given)
+    except ValueError:
+        return None
+    return text if len(text) <= limit and text.isascii() and "\\u0000" not in text else None
+
+
 class _Unstorable(Exception):  # noqa: N818  # told by a PayloadError
     """JSON that cannot be stored."""
 
@@ -258,6 +301,7 @@ class _Plan:
         converted = {name: each for name, each in found.items() if not each.kinds}
         self.dumps = {name: each.dump for name, each in converted.items()}
         self.loads = {name: each.load for name, each in converted.items()}
+        self.plain: Any = self.by_keyword if self.only_keywords and not converted and not star else None
 
     def call(self, given: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments of a call of a function that takes some by position alone, or any number of them."""

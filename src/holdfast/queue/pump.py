@@ -135,11 +135,14 @@ class Pump:
             if self._due_at is not None and not self.stopping:
                 patience = min(patience, max(0.0, self._due_at - time.monotonic()))
             self.tray.wake.wait(patience)
-        if self.tray.outcomes and self._running > len(self.tray.outcomes) and not self.stopping:
+        finished = len(self.tray.outcomes)
+        if 0 < finished < min(self._running, self.pace.ahead // 2) and not self.stopping:
             self.tray.hungry.wait(_GATHER)
 
     def _can_claim_now(self) -> bool:
-        return self._backlog and not self.stopping and self._running - len(self.tray.outcomes) < self.pace.concurrency
+        """Tell whether there is room: a batch is fetched while another one runs."""
+        running = self._running - len(self.tray.outcomes)
+        return self._backlog and not self.stopping and running <= self.pace.concurrency + self.pace.ahead - 1
 
     def _gather(self) -> None:
         """Take outcomes from the tray."""
@@ -222,15 +225,15 @@ class Pump:
         ahead = self.pace.ahead
         unbegun = len(self._reserve) + len(self._ready)
         free = self.pace.concurrency - self._running - unbegun
-        target = self.pace.concurrency + ahead + self.pace.held
         in_hand = self._running + unbegun
-        if free <= 0 and in_hand > target // 2:
+        if in_hand > self.pace.concurrency + ahead:
             return None
-        limit = self.pause.limit(now, target - in_hand)
+        batch = self.pace.concurrency + ahead + self.pace.held
+        limit = self.pause.limit(now, min(batch, batch + ahead - in_hand))
         if limit <= 0:
             return None
         self.queues = (*self.queues[1:], self.queues[0])  # each queue is the first one in turn
-        return Claim(self.queues, limit, max(0, min(limit, free + ahead)))
+        return Claim(self.queues, limit, max(0, min(limit, free + 2 * ahead)))
 
     def _waits_to_be_alone(self, now: float) -> bool:
         """Tell whether to let tasks end so that a suspect can run alone; not for ever, others wait as well."""

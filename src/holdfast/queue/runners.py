@@ -46,7 +46,8 @@ class Runners:
         self._inbox: SimpleQueue[tuple[Definition, Claimed] | None] = SimpleQueue()
         self._threads: list[Thread] = []
         self._waiting: deque[tuple[Definition, Claimed]] = deque()
-        self._running: dict[asyncio.Task[None], Claimed] = {}
+        self._running: set[asyncio.Task[None]] = set()
+        self._unbegun: dict[int, Claimed] = {}
 
     def start(self, tasks: Iterable[tuple[Definition, Claimed]]) -> None:
         """Take tasks in; they begin as hands are free."""
@@ -94,6 +95,10 @@ class Runners:
     def _cancel(self) -> None:
         for task in self._running:
             task.cancel()
+        unbegun = list(self._unbegun.values())  # cancelled before their first step, they cannot say so themselves
+        self._unbegun.clear()
+        for claimed in unbegun:
+            self._tray.put([released(claimed)], more=False)
 
     def _add_thread(self) -> None:
         thread = Thread(target=self._work, name=f"holdfast-{len(self._threads) + 1}", daemon=True)
@@ -136,23 +141,20 @@ class Runners:
                 if slots is not None:
                     slots.put(None)
                 return
-            task = self._loop.create_task(self._run(*pair))
-            running[task] = pair[1]
-            task.add_done_callback(self._ended)
+            self._unbegun[id(pair[1])] = pair[1]
+            running.add(asyncio.Task(self._run(*pair), loop=self._loop))
 
     async def _run(self, definition: Definition, claimed: Claimed) -> None:
+        """Run a task in an asyncio task of its own, and have the next one begin."""
+        del self._unbegun[id(claimed)]
         try:
             outcomes = await execute_async(definition, claimed, self._is_leaving)
         except Exception as error:  # noqa: BLE001  # a mistake of ours must not lose the task
             outcomes = [_mistaken(claimed, error)]
-        self._tray.put(outcomes, more=bool(self._waiting))
-
-    def _ended(self, task: "asyncio.Task[None]") -> None:
-        claimed = self._running.pop(task)
+        self._running.discard(asyncio.current_task())
         if self._slots is not None:
             self._slots.put(None)
-        if task.cancelled():  # before its first step, so it could not say so itself
-            self._tray.put([released(claimed)], more=bool(self._waiting))
+        self._tray.put(outcomes, more=bool(self._waiting))
         if self._waiting:
             self._begin()
 

@@ -6,6 +6,8 @@ Connections commit every statement by themselves; what takes several is a transa
 import os
 import select
 import threading
+import time
+from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeAlias
@@ -31,6 +33,10 @@ _QUIET = {
     "keepalives_count": "3",
     "tcp_user_timeout": "30000",
 }
+_SPARE = 4
+"""Connections that are not handed back to the pool after every use."""
+_SPARE_LIFE = 300.0
+"""Seconds after which they are, for a while."""
 _abandoned: list[Any] = []  # pools of a parent process: closing them here would end the parent's sessions
 
 
@@ -61,10 +67,11 @@ class Database:
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._pool: Any = None
+        self._spare: deque[tuple[Connection, float]] = deque()
 
     def _opened(self) -> Any:
         if self._pid != os.getpid():
-            _abandoned.append(self._pool)
+            _abandoned.extend((self._pool, self._spare))
             self._forget()
         with self._lock:
             if self._pool is None:
@@ -92,26 +99,40 @@ class Database:
         Raises:
             psycopg.OperationalError: If there is none: what the server says, where it says something.
         """
-        pool = self._opened()
-        connection = self._taken(pool)
+        pool = self._pool if self._pid == os.getpid() and self._pool is not None else self._opened()
+        connection, since = self._taken(pool)
         for _ in range(self._max_size):  # as many may have died together
             if not _has_hung_up(connection):
                 break
             connection.close()
             pool.putconn(connection)
-            connection = self._taken(pool)
+            connection, since = self._taken(pool)
         try:
             yield connection
         finally:
-            pool.putconn(connection)  # which ends what an interruption may have left open
+            idle = connection.pgconn.transaction_status == psycopg.pq.TransactionStatus.IDLE
+            if idle and pool is self._pool and len(self._spare) < _SPARE:
+                self._spare.append((connection, since))
+            else:
+                pool.putconn(connection)  # which ends what an interruption may have left open
 
-    def _taken(self, pool: Any) -> Connection:
+    def _taken(self, pool: Any) -> tuple[Connection, float]:
+        """Take a connection, and tell since when we have it; one used lately spares the pool its bookkeeping."""
+        now = time.monotonic()
+        while self._spare:
+            try:
+                connection, since = self._spare.pop()
+            except IndexError:  # another thread was quicker
+                break
+            if now - since < _SPARE_LIFE:
+                return connection, since
+            pool.putconn(connection)  # which renews it when it is old
         try:
-            connection: Connection = pool.getconn()
+            connection = pool.getconn()
         except psycopg_pool.PoolTimeout:
             self.connect().close()  # tells why: refused, wrong password, no such database
             raise
-        return connection
+        return connection, now
 
     def fetch(self, name: str, values: Mapping[str, Any] | None = None, *, prepare: bool | None = None) -> Rows:
         """Run a query by its name, committed at once; return its rows."""
@@ -127,6 +148,8 @@ class Database:
         """Close the connections."""
         if self._pid == os.getpid() and self._pool is not None:
             pool, self._pool = self._pool, None
+            while self._spare:
+                pool.putconn(self._spare.pop()[0])
             pool.close()
 
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from contextlib import nullcontext
+from itertools import repeat
 from typing import Any
 
 from holdfast.errors import ConfigError
@@ -12,6 +13,9 @@ from holdfast.stores.postgres.driver import psycopg
 
 __all__ = ["add", "callers"]
 
+_CHUNK = 1000  # rows of a COPY that are written at a time
+_TABS = 4  # between five columns
+_ESCAPES = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"))
 _dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
@@ -28,10 +32,18 @@ def callers(connection: Any) -> Connection:
     return connection
 
 
-def add(connection: Connection, sql: dict[str, bytes], tasks: Sequence[NewTask]) -> list[Enqueued]:
+def add(
+    connection: Connection, sql: dict[str, bytes], tasks: Sequence[NewTask], *, quiet: bool = False
+) -> list[Enqueued]:
     """Add tasks; within the transaction that the connection is in, or else in one of their own.
 
     A connection that commits by hand is left in its transaction.
+
+    Args:
+        connection: Where.
+        sql: The statements.
+        tasks: What.
+        quiet: Whether somebody else notifies the workers of a single plain task.
     """
     if not tasks:
         return []
@@ -41,7 +53,8 @@ def add(connection: Connection, sql: dict[str, bytes], tasks: Sequence[NewTask])
     if len(tasks) == 1 and tasks[0].unique_key is None and tasks[0].resource is None:
         each = tasks[0]
         plain = (each.task_type, each.queue, each.priority, each.parameters, each.run_at, each.delay, each.expires)
-        return [Enqueued(cursor.execute(sql["add_plain_task"], plain, prepare=True).fetchall()[0][0], created=True)]
+        statement = sql["add_quiet_task" if quiet else "add_plain_task"]
+        return [Enqueued(cursor.execute(statement, plain, prepare=True).fetchall()[0][0], created=True)]
     with connection.transaction() if connection.autocommit and len(tasks) > 1 else nullcontext():
         if all(map(_is_plain, tasks)) and connection.pgconn.pipeline_status == psycopg.pq.PipelineStatus.OFF:
             return _copy(cursor, sql, tasks)
@@ -54,12 +67,40 @@ def _is_plain(task: NewTask) -> bool:
 
 
 def _copy(cursor: Any, sql: dict[str, bytes], tasks: Sequence[NewTask]) -> list[Enqueued]:
-    numbers = [row[0] for row in cursor.execute(sql["draw_ids"], {"count": len(tasks)})]
+    numbers = _drawn(cursor, sql, len(tasks))
     with cursor.copy(sql["copy_tasks"]) as copy:
-        for number, task in zip(numbers, tasks, strict=True):
-            copy.write_row((number, task.task_type, task.queue, task.priority, task.parameters))
+        for begin in range(0, len(tasks), _CHUNK):  # the server reads one while we write the next
+            copy.write(_lines(numbers[begin : begin + _CHUNK], tasks[begin : begin + _CHUNK]))
+        added = [*map(Enqueued, numbers, repeat(True))]  # noqa: FBT003  # a field of a row; and while the server works
     cursor.execute(sql["notify"])
-    return [Enqueued(number, created=True) for number in numbers]
+    return added
+
+
+def _drawn(cursor: Any, sql: dict[str, bytes], count: int) -> Sequence[int]:
+    """Draw numbers: mostly they follow each other, and then need not be told one by one."""
+    first, last = cursor.execute(sql["draw_range"], {"count": count}).fetchall()[0]
+    if last - first + 1 == count:
+        return range(first, last + 1)
+    return [row[0] for row in cursor.execute(sql["draw_ids"], {"count": count})]
+
+
+def _lines(numbers: Sequence[int], tasks: Sequence[NewTask]) -> str:
+    """Return rows as COPY reads them: columns between tabs, and what might be taken for more is escaped."""
+    rows = [
+        f"{number}\t{task[0]}\t{task[2]}\t{task[3]}\t{task[1]}\n" for number, task in zip(numbers, tasks, strict=True)
+    ]
+    text = "".join(rows)
+    plain = text.count("\t") == _TABS * len(rows) and text.count("\n") == len(rows)
+    if plain and "\\" not in text and "\r" not in text:
+        return text
+    columns = ((number, task[0], task[2], task[3], task[1]) for number, task in zip(numbers, tasks, strict=True))
+    return "".join("\t".join(_escaped(str(each)) for each in row) + "\n" for row in columns)
+
+
+def _escaped(text: str) -> str:
+    for plain, escape in _ESCAPES:
+        text = text.replace(plain, escape)
+    return text
 
 
 def _add_keyed(cursor: Any, sql: dict[str, bytes], tasks: Sequence[NewTask]) -> list[Enqueued]:

@@ -5,6 +5,8 @@ Polling is what is relied on.
 """
 
 import logging
+import select
+import socket
 import threading
 from collections.abc import Callable
 
@@ -14,8 +16,6 @@ from holdfast.stores.postgres.driver import psycopg
 __all__ = ["Listener"]
 
 _log = logging.getLogger("holdfast")
-_LOOK = 0.5
-"""Seconds after which the thread looks whether it is to end."""
 _LONGEST_PAUSE = 30.0
 
 
@@ -31,16 +31,22 @@ class Listener:
         """Start listening."""
         self._db, self._wake = db, wake
         self._ended = threading.Event()
+        self._bell, self._heard = socket.socketpair()
         self._thread = threading.Thread(target=self._run, name="holdfast-listen", daemon=True)
         self._thread.start()
 
     def end(self) -> None:
         """Stop listening."""
         self._ended.set()
+        self._bell.close()  # which the other end hears
         if threading.current_thread() is not self._thread:
             self._thread.join(5)
 
     def _run(self) -> None:
+        with self._heard:
+            self._listen()
+
+    def _listen(self) -> None:
         pause = 0.1
         while not self._ended.is_set():
             try:
@@ -61,5 +67,6 @@ class Listener:
     def _follow(self, connection: Connection) -> None:
         """Wake for what arrives; many notifications that came together are one call."""
         while not self._ended.is_set():
-            if list(connection.notifies(timeout=_LOOK, stop_after=1)):
+            if list(connection.notifies(timeout=0)):
                 self._wake()
+            select.select([connection.fileno(), self._heard.fileno()], [], [])

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from holdfast.stores.postgres.bell import Bell
 from holdfast.stores.postgres.connection import Database
 from holdfast.stores.postgres.dead_letters import PostgresDeadLetters
 from holdfast.stores.postgres.listening import Listener
@@ -51,6 +52,7 @@ class PostgresStore(
         self.db = Database(
             url, schema=schema, min_size=min_size, max_size=max_size, prepare_threshold=prepare_threshold
         )
+        self.bell = Bell(lambda: self.db.fetch("notify"))
 
     def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
         """Have a function called when somebody has enqueued something, on whatever machine."""

@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 from holdfast.ports.rows import Attempt, Enqueued, NewTask, Status, Task, TaskFilter, Turn, Turned
+from holdfast.stores.postgres.bell import Bell
 from holdfast.stores.postgres.connection import Database
 from holdfast.stores.postgres.driver import psycopg
 from holdfast.stores.postgres.enqueueing import add, callers
@@ -21,13 +22,18 @@ class PostgresTasks:
     """The duty `Tasks`."""
 
     db: Database
+    bell: Bell
 
     def enqueue(self, tasks: Sequence[NewTask], connection: Any = None) -> list[Enqueued]:
         """Add tasks, in the caller's transaction if a connection is given."""
         if connection is not None:
             return add(callers(connection), self.db.sql, tasks)
+        quiet = len(tasks) == 1 and not self.bell.is_first()
         with self.db.connection() as own:
-            return add(own, self.db.sql, tasks)
+            added = add(own, self.db.sql, tasks, quiet=quiet)
+        if quiet:
+            self.bell.owe()
+        return added
 
     def turn(self, turn_: Turn) -> Turned:
         """Settle, start and claim for a worker."""

@@ -97,6 +97,20 @@ class Database:
         result: T = ticket.result
         return result
 
+    def insert(self, sql: str, values: tuple[Any, ...]) -> int:
+        """Insert a row in a transaction of its own, or of those who wait; return its number."""
+        self._check_process()
+        if not self._waiting and self._lock.acquire(blocking=False):
+            try:
+                if self._writer is not None:  # a statement outside of a transaction is one by itself
+                    return self._writer.execute(sql, values).lastrowid or 0
+            except sqlite3.OperationalError as error:
+                if not _is_busy(error):
+                    raise
+            finally:
+                self._lock.release()
+        return self.write(lambda connection: connection.execute(sql, values).lastrowid or 0)
+
     def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run work that only reads; it sees what is committed and waits for no writer."""
         self._check_process()
@@ -194,6 +208,10 @@ class Database:
                     ticket.done = True
 
 
+def _is_busy(error: sqlite3.OperationalError) -> bool:
+    return error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+
+
 def _begin(connection: sqlite3.Connection) -> None:
     """Begin to write, waiting for other processes if need be.
 
@@ -205,7 +223,7 @@ def _begin(connection: sqlite3.Connection) -> None:
         try:
             connection.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > limit:
+            if not _is_busy(error) or time.monotonic() > limit:
                 raise
             time.sleep(random.uniform(0.0005, 0.005))  # noqa: S311  # spreads waits, guards no secret
         else:

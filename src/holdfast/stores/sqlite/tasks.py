@@ -19,6 +19,7 @@ __all__ = ["SqliteTasks", "add"]
 SQL = queries(__package__)
 _dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 _BATCH = 1000
+_COLUMNS = ("task_type", "queue", "priority", "parameters", "due", "expires_at", "now", "now")
 _TIMES = ("next_run_after", "expires_at", "started_at", "failed_at", "finished_at", "created_at", "updated_at")
 _TASK = f"SELECT {', '.join(Task._fields)} FROM task_queue"  # noqa: S608  # the names of our own fields
 
@@ -39,6 +40,8 @@ class SqliteTasks:
                 if version_of(cursor) == 0:  # a new file, and our own connection could not write to it now
                     migrate(cursor)
                 return add(cursor, tasks, now)
+        if len(tasks) == 1 and tasks[0].unique_key is None and tasks[0].resource is None:
+            return [Enqueued(self.db.insert(SQL["add_plain_task"], _plain(tasks[0], now)), created=True)]
         return self.db.write(lambda own: add(own, tasks, now))
 
     def turn(self, turn_: Turn) -> Turned:
@@ -133,21 +136,28 @@ def add(connection: sqlite3.Connection | sqlite3.Cursor, tasks: Sequence[NewTask
         return [_add_one(connection, tasks[0], now)]
     if any(task.unique_key is not None or task.resource is not None for task in tasks):
         return [_add_one(connection, task, now) for task in tasks]
-    rows = [
-        (each.task_type, each.queue, each.priority, each.parameters, _due(each, now), _expiry(each, now))
-        for each in tasks
-    ]
-    connection.execute(SQL["add_many"], {"tasks": _dumps(rows), "now": now})
+    for begin in range(0, len(tasks), _BATCH):
+        _add_alike(connection, tasks[begin : begin + _BATCH], now)
     last = connection.execute("SELECT last_insert_rowid()").fetchone()[0]
     return [Enqueued(number, created=True) for number in range(last - len(tasks) + 1, last + 1)]
 
 
+def _add_alike(connection: sqlite3.Connection | sqlite3.Cursor, tasks: Sequence[NewTask], now: int) -> None:
+    """Add plain tasks; those that differ in nothing but their arguments in one step."""
+    name, _, *rest = tasks[0]
+    others = tuple(rest)
+    if all(task[2:] == others and task[0] == name for task in tasks):
+        values = dict(zip(_COLUMNS, _plain(tasks[0], now), strict=True))
+        values["parameters"] = _dumps([task[1] for task in tasks])
+        connection.execute(SQL["add_many"], values)
+    else:
+        connection.executemany(SQL["add_plain_task"], [_plain(each, now) for each in tasks])
+
+
 def _add_one(connection: sqlite3.Connection | sqlite3.Cursor, task: NewTask, now: int) -> Enqueued:
-    due, expiry = _due(task, now), _expiry(task, now)
     if task.unique_key is None and task.resource is None:
-        plain = (task.task_type, task.queue, task.priority, task.parameters, due, expiry, now, now)
-        return Enqueued(connection.execute(SQL["add_plain_task"], plain).lastrowid or 0, created=True)
-    values = task._asdict() | {"due": due, "expires_at": expiry, "now": now}
+        return Enqueued(connection.execute(SQL["add_plain_task"], _plain(task, now)).lastrowid or 0, created=True)
+    values = task._asdict() | {"due": _due(task, now), "expires_at": _expiry(task, now), "now": now}
     row = connection.execute(SQL["add_task"], values).fetchone()
     if row is not None:
         return Enqueued(row[0], created=True)
@@ -158,6 +168,13 @@ def _prune(connection: sqlite3.Connection, ids: str) -> int:
     """Delete a batch of tasks that have ended, with their histories; what has ended never runs again."""
     connection.execute("DELETE FROM task_attempts WHERE task_id IN (SELECT value FROM json_each(?))", (ids,))
     return connection.execute("DELETE FROM task_queue WHERE id IN (SELECT value FROM json_each(?))", (ids,)).rowcount
+
+
+def _plain(task: NewTask, now: int) -> tuple[Any, ...]:
+    """Return the columns of a task without a key or a resource."""
+    name, parameters, queue, priority, delay, run_at, _, _, expires = task
+    due = now if not delay and run_at is None else _due(task, now)
+    return name, queue, priority, parameters, due, None if expires is None else _expiry(task, now), now, now
 
 
 def _due(task: NewTask, now: int) -> int:
