@@ -46,7 +46,6 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=7, help="makes the random part repeatable (default 7)")
     options = parser.parse_args()
     logging.basicConfig(stream=sys.stdout, format="    %(levelname)s %(name)s: %(message)s")
-    end = time.monotonic() + options.length
     try:
         with flaky_server() as server:
             things = faults(server)
@@ -55,7 +54,7 @@ def main() -> int:
             guarded(server)
             worked(server)
             if options.length:
-                endless(things, end, random.Random(options.seed))
+                endless(things, time.monotonic() + options.length, random.Random(options.seed))
     except KeyboardInterrupt:
         print("\nstopped")
     return 0
