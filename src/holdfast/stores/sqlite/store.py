@@ -43,6 +43,12 @@ class SqliteStore(
             wake()
         return added
 
+    def close(self) -> None:
+        """Close the file, and let go of the locks of workers that did not leave: they are dead to others then."""
+        super().close()
+        while self.held_locks:
+            self.held_locks.popitem()[1].close()
+
     def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
         """Have a function called when this process has enqueued something."""
         self._wakes = (*self._wakes, wake)
