@@ -215,7 +215,7 @@ def test_an_open_breaker_holds_tasks_back_and_spends_no_attempt(app):
     assert sum(each.retry_count for each in app.tasks.list()) == 2
 
 
-def test_unknown_names_are_parked_and_released(app, store, tmp_path):
+def test_unknown_names_are_parked_and_released(app, store, tmp_path, caplog):
     """Pitfalls 42 and 67: a name from the store is text, never imported."""
     store.enqueue([NewTask("os.system", '{"command": "true"}')])
 
@@ -227,6 +227,7 @@ def test_unknown_names_are_parked_and_released(app, store, tmp_path):
     app.worker().drain()
     assert app.tasks.counts()[Status.PARKED] == 1
     assert app.tasks.counts()[Status.DONE] == 1
+    assert "no task of that name here (there are: known)" in caplog.text
     other = hf.App(store, spool=tmp_path / "spool")
     seen = []
     other.task(name="os.system")(lambda command: seen.extend([command]))

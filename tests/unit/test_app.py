@@ -133,6 +133,8 @@ def test_a_sync_task_with_a_timeout_must_be_found_by_name(app):
         ({"delay": 1, "run_at": datetime.now(UTC)}, "not both"),
         ({"run_at": datetime(2026, 1, 1)}, "aware datetime"),  # noqa: DTZ001  # pitfall 45
         ({"run_at": 5}, "aware datetime"),
+        ({"run_at": datetime.max.replace(tzinfo=UTC)}, "no more than a hundred years"),
+        ({"run_at": datetime(1, 1, 2, tzinfo=UTC)}, "from 1970 on"),
         ({"unique_key": ""}, "unique_key is ''"),
         ({"priority": 99}, "priority is 99"),
         ({"expires": "soon"}, "expires is 'soon'"),
@@ -157,11 +159,38 @@ def test_enqueue_checks_the_arguments(app):
     def task(x: int):
         pass
 
-    for arguments in ({}, {"y": 1}, {"x": object()}):
+    for arguments in ({}, {"y": 1}, {"x": object()}, {"x": "5"}, {"x": 1.5}, {"x": None}):
         with pytest.raises(PayloadError):
             task.enqueue(**arguments)
+    task.enqueue(True)  # is a number, in Python
     with pytest.raises(PayloadError, match="at most 100"):
-        hf.App("memory://", payload_limit=100).task(task.function).enqueue("x" * 200)
+        hf.App("memory://", payload_limit=100).task(
+            lambda text: None,
+        ).enqueue("x" * 200)
+    for calls in ([("x", 1)], [5]):
+        with pytest.raises(ConfigError, match="mappings"):
+            task.enqueue_many(calls)
+
+
+def test_words_that_mean_nothing_are_refused(app):
+    with pytest.raises(ConfigError, match="choose one of: QUEUED"):
+        app.tasks.list(status="bogus")
+    for which in ({"category": "netwrk"}, {"reason": "tired"}):
+        for verb in (app.dead_letters.list, app.dead_letters.count, app.dead_letters.groups, app.dead_letters.replay):
+            with pytest.raises(ConfigError, match="choose one of"):
+                verb(**which)
+
+
+def test_files_that_are_not_ours(tmp_path):
+    with pytest.raises(ConfigError, match="folder of the database does not exist"):
+        hf.App(f"sqlite:///{tmp_path}/nowhere/x.db").tasks.counts()
+    for number, table in enumerate(("schema_version (version INTEGER)", "task_queue (id INTEGER)")):
+        file = tmp_path / f"{number}.db"
+        with sqlite3.connect(file) as own:
+            own.execute(f"CREATE TABLE {table}")
+        own.close()
+        with pytest.raises(ConfigError, match="Holdfast did not make"):
+            hf.App(f"sqlite:///{file}").tasks.counts()
 
 
 def test_enqueue_options(app):

@@ -55,6 +55,8 @@ def test_what_the_other_side_asks_for_spends_no_attempt():
 def test_our_own_retry_after_is_an_instruction():
     assert decided(failure(retry_after=0.0, exact=True)) == Retry(0)
     assert decided(failure(retry_after=77.0, exact=True)) == Retry(77)
+    assert decided(failure(Category.RATE_LIMIT, retry_after=5.0, exact=True)) == Defer(5)  # whoever has read the header
+    assert decided(failure(Category.RATE_LIMIT, retry_after=0.0, exact=True)) == Retry(0)
 
 
 def test_a_quota_with_a_known_reset_is_waited_for():

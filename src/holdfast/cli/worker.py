@@ -18,7 +18,13 @@ __all__ = ["worker"]
 
 _CONCURRENCY = 10
 _MOST_NAMED = 12
-_SAID = {Kind.DONE: "done", Kind.RETRY: "to try again", Kind.DEFER: "put off", Kind.FAIL: "dead letters"}
+_SAID = {
+    Kind.DONE: "done",
+    Kind.RETRY: "to try again",
+    Kind.DEFER: "put off",
+    Kind.FAIL: "dead letters",
+    Kind.PARK: "parked",
+}
 log = logging.getLogger("holdfast.worker")
 
 

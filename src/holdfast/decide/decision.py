@@ -61,6 +61,7 @@ def decide(  # what is known of the task
     wanted: bool,
     deferred_for: float = 0.0,
     expires_in: float | None = None,
+    own_time_spends: bool = False,
     chance: Callable[[], float] | None = None,
 ) -> Retry | Defer | Fail:
     """Decide what becomes of a task whose attempt failed.
@@ -74,9 +75,11 @@ def decide(  # what is known of the task
         wanted: Whether the policy retries this kind of error.
         deferred_for: Seconds since the task was first put off.
         expires_in: Seconds after which it is not worth starting any more; None for never.
+        own_time_spends: Whether a rate limit that an error of ours reports, with its time, spends an attempt. A worker
+            with a loop of its own counts every error that it hands over.
         chance: Gives a random number in [0, 1); by default the system's.
     """
-    wait = _deferral(failure)
+    wait = _deferral(failure, own_time_spends=own_time_spends)
     if wait is not None and (wanted or failure.category is Category.QUOTA_EXHAUSTED):
         left = DEFER_LIMIT - deferred_for if expires_in is None else expires_in
         return Fail("expired") if wait > left else Defer(wait)
@@ -89,11 +92,12 @@ def decide(  # what is known of the task
     return Fail("expired") if expires_in is not None and delay > expires_in else Retry(delay)
 
 
-def _deferral(failure: Failure) -> float | None:
+def _deferral(failure: Failure, *, own_time_spends: bool) -> float | None:
     """Return the seconds to put a task off, or None where an attempt is spent."""
     asked = failure.retry_after
     if failure.exception_name in _HELD_BACK:
         return asked or _HELD_BACK[failure.exception_name]
     if failure.category is Category.QUOTA_EXHAUSTED:
         return asked
-    return asked if asked and not failure.exact else None
+    instructed = failure.exact and (own_time_spends or failure.category is not Category.RATE_LIMIT)
+    return asked if asked and not instructed else None

@@ -24,7 +24,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["BEGUN", "Children", "Died", "Raised", "Reply", "Returned", "Target", "TimedOut", "target_of"]
+__all__ = [
+    "BEGUN",
+    "Children",
+    "Died",
+    "Raised",
+    "Reply",
+    "Returned",
+    "Target",
+    "TimedOut",
+    "check_loaded",
+    "target_of",
+]
 
 # Where Holdfast lies is added, and the current directory is not: a file json.py there must not be ours. The rest of the
 # parent's path comes with the first line.
@@ -39,6 +50,18 @@ _redact = Redactor(limit=_TAIL_BYTES)
 BEGUN = b'{"begun": true}\n'
 """The line that a child sends when the function is loaded and the call begins."""
 _within = False  # whether this process is a child itself
+_loading = False  # and whether it loads the program's files at this moment
+
+
+def check_loaded() -> None:
+    """See that a program does not act while one of its files is only loaded, in a child.
+
+    Raises:
+        ConfigurationError: If it does: it would act again in every child.
+    """
+    if _loading:
+        message = "a task is enqueued while its file is only loaded; put that under: if __name__ == '__main__'"
+        raise ConfigurationError(message)
 
 
 class Target(NamedTuple):

@@ -140,7 +140,11 @@ class _Server:
         """Return the target, loaded at its first call."""
         target = (module, name, file)
         if target not in self.known:
-            found: Any = attrgetter(name)(_main_module(file) if file else importlib.import_module(module))
+            child_side._loading = True  # noqa: SLF001  # said by the one who knows
+            try:
+                found: Any = attrgetter(name)(_main_module(file) if file else importlib.import_module(module))
+            finally:
+                child_side._loading = False  # noqa: SLF001  # the same
             self.known[target] = _work(found, f"{module}.{name}")
         return self.known[target]
 

@@ -3,8 +3,10 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from holdfast.ports.rows import Attempt, DeadLetter, DeadLetterFilter, Group
+from holdfast.failure import Category
+from holdfast.ports.rows import Attempt, DeadLetter, DeadLetterFilter, Group, Reason
 from holdfast.ports.store import Store
+from holdfast.queue.overview import chosen
 
 __all__ = ["DeadLetterBox", "DeadLetterHistory", "Handled"]
 
@@ -46,11 +48,11 @@ class DeadLetterBox:
 
     def list(self, limit: int | None = 50, **which: Any) -> list[DeadLetter]:
         """Return dead letters, newest first."""
-        return self._store.dead_letters(DeadLetterFilter(limit=limit, **which))
+        return self._store.dead_letters(_filter(which, limit=limit))
 
     def count(self, **which: Any) -> int:
         """Return how many there are."""
-        return self._store.count_dead_letters(DeadLetterFilter(**which))
+        return self._store.count_dead_letters(_filter(which))
 
     def show(self, number: int) -> DeadLetterHistory:
         """Return one with its history.
@@ -66,7 +68,7 @@ class DeadLetterBox:
 
     def groups(self, limit: int | None = 50, **which: Any) -> "Sequence[Group]":
         """Return them grouped by cause, the largest group first."""
-        return self._store.groups(DeadLetterFilter(limit=limit, **which))
+        return self._store.groups(_filter(which, limit=limit))
 
     def replay(self, number: int | None = None, **which: Any) -> "Sequence[Handled]":
         """Queue one again, or all that are meant; each in a transaction of its own.
@@ -107,10 +109,22 @@ class DeadLetterBox:
         before: int | None = None
         while limit is None or limit > 0:
             most = _PAGE if limit is None else min(_PAGE, limit)
-            page = self._store.dead_letters(DeadLetterFilter(limit=most, before=before, **which))
+            page = self._store.dead_letters(_filter(which, limit=most, before=before))
             for letter in page:
                 yield letter.id
             if len(page) < most:
                 return
             before = page[-1].id
             limit = None if limit is None else limit - len(page)
+
+
+def _filter(which: dict[str, Any], **more: Any) -> DeadLetterFilter:
+    """Return what is meant, its words checked.
+
+    Raises:
+        ConfigError: If there is no such category or reason.
+    """
+    for name, kind in (("category", Category), ("reason", Reason)):
+        if which.get(name) is not None:
+            which = which | {name: chosen(kind, which[name])}
+    return DeadLetterFilter(**which, **more)

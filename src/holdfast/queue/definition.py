@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
+from holdfast import clock
 from holdfast.decide.policy import RetryPolicy
 from holdfast.errors import ConfigError
 from holdfast.ports.rows import Enqueued, NewTask
-from holdfast.queue.child import target_of
+from holdfast.queue.child import check_loaded, target_of
 from holdfast.queue.payload import Codec, decode_result
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ class TaskDefinition(Generic[P, R]):
             PayloadError: If the arguments do not fit the function or have no form in JSON.
             ConfigError: If an option cannot be used.
         """
+        check_loaded()
         options = _taken_out(arguments)
         connection = options.pop("connection", None) if options else None
         return self._app.store.enqueue([self.prepare(args, arguments, options)], connection)[0]
@@ -124,8 +126,12 @@ class TaskDefinition(Generic[P, R]):
                 stand among them.
             options: Options for all of them.
         """
+        check_loaded()
         connection = options.pop("connection", None)
         given = list(calls)
+        if not all(isinstance(call, Mapping) for call in given):
+            message = "calls are mappings of arguments by name, such as [{'url': 'https://…'}, …]"
+            raise ConfigError(message)
         tasks: list[NewTask] = []
         if not options and all(map(OPTIONS.isdisjoint, given)):
             encode, rest = self.codec.encode, (self.queue, self.priority, 0.0, None, None, self.resource, self.expires)
@@ -206,7 +212,11 @@ def _moment(value: object) -> float | None:
     if value is None:
         return None
     if isinstance(value, datetime) and value.tzinfo is not None:
-        return value.timestamp()
+        at = value.timestamp()
+        if 0 <= at <= clock.now() + _LONGEST:
+            return at
+        message = f"run_at is {value!r}; give a time from 1970 on, and no more than a hundred years from now"
+        raise ConfigError(message)
     message = f"run_at is {value!r}; give an aware datetime, such as datetime.now(UTC) + timedelta(hours=1)"
     raise ConfigError(message)
 

@@ -7,7 +7,7 @@ from holdfast.decide.decision import Defer, Fail, Retry
 from holdfast.ports.rows import Claimed
 from holdfast.queue.definition import TaskDefinition
 from holdfast.queue.verdict import Verdict
-from holdfast.record.tracebacks import one_line
+from holdfast.record.tracebacks import one_line, span
 
 __all__ = ["failed", "log"]
 
@@ -38,15 +38,15 @@ def failed(
             case Retry(delay):
                 keys["delay"] = delay
                 log.warning(
-                    "%s: attempt %d of %d failed (%s), again in %.3g s: %s",
-                    about, attempt, most, failure.category.value, delay, text, extra=keys,
+                    "%s: attempt %d of %d failed (%s), again in %s: %s",
+                    about, attempt, most, failure.category.value, span(delay), text, extra=keys,
                 )  # fmt: skip
                 log.debug("%s: traceback of attempt %d\n%s", about, attempt, verdict.traceback)
             case Defer(delay):
                 keys["delay"] = delay
                 log.warning(
-                    "%s: put off for %.3g s, no attempt spent (%s): %s",
-                    about, delay, failure.category.value, text, extra=keys,
+                    "%s: put off for %s, no attempt spent (%s): %s",
+                    about, span(delay), failure.category.value, text, extra=keys,
                 )  # fmt: skip
             case Fail(reason):
                 keys["reason"] = reason

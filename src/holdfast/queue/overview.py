@@ -1,12 +1,16 @@
 """Tasks and queues as a program looks at them."""
 
 from collections.abc import Sequence  # noqa: TC003  # the class has a method called list
-from typing import Any, NamedTuple
+from enum import StrEnum
+from typing import Any, NamedTuple, TypeVar
 
-from holdfast.ports.rows import Attempt, Cooldown, QueueRow, Task, TaskFilter, Worker
+from holdfast.errors import ConfigError
+from holdfast.ports.rows import Attempt, Cooldown, QueueRow, Status, Task, TaskFilter, Worker
 from holdfast.ports.store import Store
 
-__all__ = ["TaskBook", "TaskHistory"]
+__all__ = ["TaskBook", "TaskHistory", "chosen"]
+
+E = TypeVar("E", bound=StrEnum)
 
 
 class TaskHistory(NamedTuple):
@@ -14,6 +18,19 @@ class TaskHistory(NamedTuple):
 
     task: Task
     attempts: list[Attempt]
+
+
+def chosen(kind: "type[E]", value: object) -> "E":
+    """Return the member of an enumeration that has a value.
+
+    Raises:
+        ConfigError: If there is none; the message lists the valid ones.
+    """
+    try:
+        return kind(str(value))
+    except ValueError:
+        message = f"{value!r} is no {kind.__name__.lower()}; choose one of: {', '.join(kind)}"
+        raise ConfigError(message) from None
 
 
 class TaskBook:
@@ -29,6 +46,9 @@ class TaskBook:
 
     def list(self, **which: Any) -> list[Task]:
         """Return tasks, newest first: ``status``, ``queue``, ``task_type``, ``before`` and ``limit`` narrow."""
+        status = which.get("status")
+        if status is not None:
+            which["status"] = chosen(Status, status)
         return self._store.find(TaskFilter(**which))
 
     def show(self, number: int) -> TaskHistory:

@@ -96,7 +96,7 @@ class Codec:
         """
         plan = self._plan
         if not args and type(kwargs) is dict and kwargs.keys() == plan.plain:
-            text = _quickly(kwargs, self.limit)
+            text = _quickly(kwargs, plan.atoms, self.limit)
             if text is not None:
                 return text
         if args or not plan.required <= kwargs.keys() <= plan.by_keyword:
@@ -105,9 +105,11 @@ class Codec:
             given = dict(kwargs)
         dumps = plan.dumps
         for name, value in given.items():
-            dump = dumps.get(name)
-            if dump is not None or type(value) not in ATOMS:
+            dump, kinds = dumps.get(name), plan.kinds.get(name)
+            if dump is not None or kinds is not None or type(value) not in ATOMS:
                 try:
+                    if kinds is not None and not isinstance(value, kinds):
+                        raise unfit(value, plan.labels[name])
                     given[name] = (dump or native)(value)
                 except Exception as error:  # attributes of the user's classes are read
                     raise self._error(name, error) from error
@@ -229,10 +231,10 @@ def decode_result(text: str, hint: Any = Any) -> Any:
         raise PayloadError(message) from error
 
 
-def _quickly(given: dict[str, Any], limit: int) -> str | None:
+def _quickly(given: dict[str, Any], atoms: dict[str, frozenset[type]], limit: int) -> str | None:
     """Return the text of arguments as most are: plain values and plain text. None where they are not, or not valid."""
-    for value in given.values():
-        if type(value) not in ATOMS:
+    for name, value in given.items():
+        if type(value) not in atoms[name]:
             return None
     try:
         text = _to_text(given)
@@ -301,6 +303,13 @@ class _Plan:
         converted = {name: each for name, each in found.items() if not each.kinds}
         self.dumps = {name: each.dump for name, each in converted.items()}
         self.loads = {name: each.load for name, each in converted.items()}
+        asis = {name: each for name, each in found.items() if each.kinds and object not in each.kinds}
+        self.kinds = {name: each.kinds for name, each in asis.items()}
+        self.labels = {name: each.label for name, each in asis.items()}
+        self.atoms = {
+            name: frozenset(atom for atom in ATOMS if issubclass(atom, each.kinds or (object,)))
+            for name, each in found.items()
+        }
         self.plain: Any = self.by_keyword if self.only_keywords and not converted and not star else None
 
     def call(self, given: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

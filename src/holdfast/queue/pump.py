@@ -62,6 +62,7 @@ class Pump:
         self.stopping = self.signalled = self.taken_for_dead = False
         self.suspects = False
         self.outcomes: Counter[Kind] = Counter()
+        self._unknown: set[str] = set()
         self._reserve: deque[Claimed] = deque()
         self._ready: deque[Claimed] = deque()
         self._unwritten: list[Settlement] = []
@@ -347,12 +348,23 @@ class Pump:
             if self._alone is None:
                 self._alone_since = None
 
+    def _tell_of(self, claimed: Claimed) -> None:
+        """Say once per name that nobody here knows it."""
+        if claimed.task_type not in self._unknown:
+            self._unknown.add(claimed.task_type)
+            known = ", ".join(sorted(self.definitions)) or "none"
+            log.warning(
+                "%s %d: no task of that name here (there are: %s); parked until a worker starts that has it",
+                claimed.task_type, claimed.id, known,
+            )  # fmt: skip
+
     def _hand_out(self) -> None:
         batch = []
         while self._ready:
             claimed = self._ready.popleft()
             definition = self.definitions.get(claimed.task_type)
             if definition is None:
+                self._tell_of(claimed)
                 self._unwritten.append(parked(claimed))
             elif claimed.expires_in is not None and claimed.expires_in <= 0:
                 self._unwritten.append(expired(claimed))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ATOMS", "SIMPLE", "Conversion", "Misfit", "as_it_is", "by_text", "enum_conversion", "native", "unfit"]
 
-ATOMS = frozenset({str, int, float, bool, type(None)})
+ATOMS: frozenset[type] = frozenset({str, int, float, bool, type(None)})
 """The types whose values JSON has as they are."""
 _MICROSECOND = timedelta(microseconds=1)
 _SECONDS = re.compile(r"(-?)(\d{1,14})\.(\d{6})", re.ASCII)

@@ -31,6 +31,7 @@ from holdfast.queue.tray import Tray
 __all__ = ["Worker", "WorkerSettings"]
 
 _PRUNE_EVERY = 60.0  # seconds
+_SAME_SIGNAL = 0.3  # seconds within which two signals are one
 _EVER = 1e9  # seconds; longer than anybody keeps anything
 
 
@@ -92,6 +93,7 @@ class Worker:
         self.id = ""
         self.outcomes: Counter[Kind] = Counter()
         self._stop = threading.Event()
+        self._signalled_at = 0.0
         self._pump: Pump | None = None
 
     def run(self) -> None:
@@ -120,10 +122,14 @@ class Worker:
             self._pump.tray.wake.set()
 
     def _signalled(self) -> None:
+        now = time.monotonic()
+        if self._stop.is_set() and now - self._signalled_at < _SAME_SIGNAL:
+            return  # sent to the process and to its group, as some supervisors do
         if self._stop.is_set():
             log.warning("second signal: ending at once; what runs will be run again")
             os._exit(1)
         log.warning("stopping: tasks that run have %.0f s to end; a second signal ends at once", self.settings.grace)
+        self._signalled_at = now
         self.stop()
 
     async def _work(self, *, drain: bool) -> int:

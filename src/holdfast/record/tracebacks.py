@@ -2,7 +2,7 @@
 
 from holdfast.redact import Redactor
 
-__all__ = ["TRACEBACK_LIMIT", "one_line", "traceback_of"]
+__all__ = ["TRACEBACK_LIMIT", "one_line", "span", "traceback_of"]
 
 TRACEBACK_LIMIT = 32_768
 """Characters of a traceback that are kept."""
@@ -17,6 +17,11 @@ def traceback_of(error: BaseException) -> str:
         return _redact("".join(traceback.TracebackException.from_exception(error).format(chain=False)).rstrip())
     except Exception:  # noqa: BLE001  # an error that cannot even be formatted
         return f"<no traceback of a {type(error).__name__}>"
+
+
+def span(seconds: float) -> str:
+    """Return a length of time as people read it."""
+    return f"{seconds:.0f} s" if seconds >= 100 else f"{seconds:.3g} s"  # noqa: PLR2004  # three digits are enough
 
 
 def one_line(text: str) -> str:

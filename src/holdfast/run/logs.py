@@ -66,7 +66,7 @@ def _look_at(failure: "Failure", error: Exception) -> "Told":
     return category, kind, one_line(message), keys
 
 
-_told: "dict[type, tuple[Classifier, int, str, Told]]" = {}
+_told: "dict[type, tuple[Classifier, tuple[int, object], str, Told]]" = {}
 """What was told last of each built-in class, by whom it was judged, and by which text: in an outage one error comes
 thousands of times. What holds a secret is not kept."""
 
@@ -83,7 +83,8 @@ def _told_of(failure: "Failure | None", error: Exception) -> "Told":
         or kind is ExceptionGroup
     ):
         return _look_at(failure or classifier.weigh(error), error)
-    text, given = text_of(error), len(error.args)  # a number given apart from the text is read as one
+    # a number given apart from the text is read as one
+    text, given = text_of(error), (len(error.args), getattr(error, "errno", None))
     last = _told.get(kind)
     if last is not None and last[2] == text and last[1] == given and last[0] is classifier:
         return last[3]

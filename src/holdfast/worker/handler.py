@@ -233,6 +233,7 @@ class ErrorHandler:
             policy,
             attempt=max(1, attempt),
             wanted=judged.retryable,
+            own_time_spends=True,
             deferred_for=0.0 if standing is None else standing.deferred_for,
             expires_in=None if standing is None else standing.expires_in,
             chance=clock.chance,

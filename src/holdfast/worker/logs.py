@@ -9,7 +9,7 @@ from typing import Any
 from holdfast.classify import classify
 from holdfast.failure import Failure
 from holdfast.queue.logs import log
-from holdfast.record.tracebacks import one_line
+from holdfast.record.tracebacks import one_line, span
 
 __all__ = ["broken", "deferred", "failed", "ignored", "log", "unwritten"]
 
@@ -29,7 +29,7 @@ def failed(  # noqa: PLR0913  # what is known of the attempt
     of = "" if most is None else f" of {most}"
     keys = {**_keys(task_id, failure), "attempt": attempt, "max_attempts": most, "error_category": category}
     if again:
-        when = "to be retried" if delay is None else f"again in {delay:.3g} s"
+        when = "to be retried" if delay is None else f"again in {span(delay)}"
         keys["delay"] = delay
         _say(log.warning, "task %s: attempt %s%s failed (%s), %s: %s",
              task_id, attempt, of, category, when, _text(failure), extra=keys)  # fmt: skip
@@ -41,8 +41,8 @@ def failed(  # noqa: PLR0913  # what is known of the attempt
 
 def deferred(task_id: int, delay: float, failure: Failure) -> None:
     """Tell that a task was put off."""
-    _say(log.warning, "task %s: put off for %.3g s, no attempt spent (%s): %s",
-         task_id, delay, failure.category.value, _text(failure), extra=_keys(task_id, failure))  # fmt: skip
+    _say(log.warning, "task %s: put off for %s, no attempt spent (%s): %s",
+         task_id, span(delay), failure.category.value, _text(failure), extra=_keys(task_id, failure))  # fmt: skip
 
 
 def ignored(task_id: int, failure: Failure, why: str, traceback: str) -> None:

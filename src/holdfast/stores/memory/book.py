@@ -15,9 +15,12 @@ LIVE = frozenset({Status.QUEUED, Status.RUNNING, Status.PARKED})
 _TIMES = frozenset(name for name in Task._fields if name.endswith("_at")) | {"next_run_after"}
 
 
+_LAST = 253_402_300_799.0  # the end of the year 9999
+
+
 def moment(seconds: float) -> datetime:
-    """Return a time as a datetime."""
-    return datetime.fromtimestamp(seconds, UTC)
+    """Return a time as a datetime; one that no datetime can hold, as the nearest that can."""
+    return datetime.fromtimestamp(min(max(seconds, 0.0), _LAST), UTC)
 
 
 def moment_or_none(seconds: float | None) -> datetime | None:

@@ -24,7 +24,7 @@ class MemoryQueues:
     def resume(self, queue: str) -> None:
         """Have it claimed from again."""
         with self.book.lock:
-            self.book.queues[queue] = False
+            self.book.queues.pop(queue, None)
 
     def queues(self) -> list[QueueRow]:
         """Return the queues that exist or are paused."""

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
-from holdfast.errors import ConfigError
+from holdfast.errors import ConfigError, SchemaError
 from holdfast.stores.postgres.driver import psycopg, psycopg_pool
-from holdfast.stores.postgres.sql import statements
+from holdfast.stores.postgres.sql import scripts, statements
 
 __all__ = ["Database"]
 
@@ -109,6 +109,10 @@ class Database:
             connection, since = self._taken(pool)
         try:
             yield connection
+        except psycopg.errors.UndefinedTable as error:
+            if "task_queue" not in str(error).partition("\n")[0]:
+                raise
+            raise SchemaError(0, max(scripts(None))) from error
         finally:
             idle = connection.pgconn.transaction_status == psycopg.pq.TransactionStatus.IDLE
             if idle and pool is self._pool and len(self._spare) < _SPARE:

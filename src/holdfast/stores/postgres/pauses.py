@@ -22,7 +22,7 @@ class PostgresQueues:
 
     def resume(self, queue: str) -> None:
         """Have it claimed from again."""
-        self.db.change("set_queue", {"name": queue, "paused": False})
+        self.db.change("forget_queue", {"name": queue})
         self.db.fetch("notify")
 
     def queues(self) -> list[QueueRow]:

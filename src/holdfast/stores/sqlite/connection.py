@@ -132,6 +132,9 @@ class Database:
         self._writer = self._reader = None
 
     def _open(self) -> sqlite3.Connection:
+        if not self.path.parent.is_dir():
+            message = f"the folder of the database does not exist: {self.path.parent}"
+            raise ConfigError(message)
         try:
             connection = sqlite3.connect(
                 self.path, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False, cached_statements=256

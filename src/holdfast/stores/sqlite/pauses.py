@@ -23,15 +23,12 @@ class SqliteQueues:
 
     def pause(self, queue: str) -> None:
         """Have nothing claimed from a queue."""
-        self._set(queue, paused=True)
+        sql = "INSERT INTO queues (name, paused) VALUES (?, 1) ON CONFLICT (name) DO UPDATE SET paused = 1"
+        self.db.write(lambda connection: connection.execute(sql, (queue,)))
 
     def resume(self, queue: str) -> None:
         """Have it claimed from again."""
-        self._set(queue, paused=False)
-
-    def _set(self, queue: str, *, paused: bool) -> None:
-        values = {"name": queue, "paused": int(paused)}
-        self.db.write(lambda connection: connection.execute(SQL["set_queue"], values))
+        self.db.write(lambda connection: connection.execute("DELETE FROM queues WHERE name = ?", (queue,)))
 
     def queues(self) -> list[QueueRow]:
         """Return the queues that exist or are paused."""

@@ -2,7 +2,7 @@
 
 import sqlite3
 
-from holdfast.errors import SchemaError
+from holdfast.errors import ConfigError, SchemaError
 from holdfast.stores.queries import migrations
 from holdfast.stores.sqlite.connection import Database
 from holdfast.stores.sqlite.times import now_ms
@@ -52,10 +52,17 @@ def prepare(connection: sqlite3.Connection) -> None:
 
 
 def version_of(connection: sqlite3.Connection | sqlite3.Cursor) -> int:
-    """Return the version of the tables; 0 where there are none."""
-    known = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'schema_version'").fetchone()
+    """Return the version of the tables; 0 where there are none.
+
+    Raises:
+        ConfigError: If the table of versions is somebody else's.
+    """
+    known = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'schema_version'").fetchone()
     if known is None:
         return 0
+    if "applied_at" not in known[0]:
+        message = "this file has a table schema_version that Holdfast did not make; use another file for its tasks"
+        raise ConfigError(message)
     return connection.execute("SELECT max(version) FROM schema_version").fetchone()[0] or 0
 
 
@@ -63,6 +70,7 @@ def migrate(connection: sqlite3.Connection | sqlite3.Cursor) -> None:
     """Apply what is missing; within one transaction, so half a migration is never seen."""
     version = version_of(connection)
     if version == 0:
+        _refuse_strangers(connection)
         connection.execute(
             "CREATE TABLE schema_version (version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL) STRICT"
         )
@@ -71,6 +79,15 @@ def migrate(connection: sqlite3.Connection | sqlite3.Cursor) -> None:
             for statement in _statements(script):
                 connection.execute(statement)
             connection.execute("INSERT INTO schema_version VALUES (?, ?)", (number, now_ms()))
+
+
+def _refuse_strangers(connection: sqlite3.Connection | sqlite3.Cursor) -> None:
+    """See that nobody else's tables stand where ours go."""
+    sql = "SELECT name FROM sqlite_master WHERE type = 'table' AND name IN ('task_queue', 'dead_letter_queue')"
+    found = connection.execute(sql).fetchone()
+    if found is not None:
+        message = f"this file has a table {found[0]} that Holdfast did not make; rename it, or use another file"
+        raise ConfigError(message)
 
 
 def _statements(script: str) -> list[str]:

@@ -4,6 +4,8 @@ from datetime import UTC, datetime
 
 from holdfast import clock
 
+_LAST = 253_402_300_799_000  # the end of the year 9999
+
 __all__ = ["milliseconds", "moment", "now_ms"]
 
 
@@ -18,5 +20,5 @@ def milliseconds(seconds: float) -> int:
 
 
 def moment(stored: int | None) -> datetime | None:
-    """Return a stored time as a datetime."""
-    return None if stored is None else datetime.fromtimestamp(stored / 1000, UTC)
+    """Return a stored time as a datetime; one that no datetime can hold, as the nearest that can."""
+    return None if stored is None else datetime.fromtimestamp(min(max(stored, 0), _LAST) / 1000, UTC)

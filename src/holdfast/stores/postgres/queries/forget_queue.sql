@@ -1,0 +1,1 @@
+DELETE FROM holdfast.queues WHERE name = %(name)s

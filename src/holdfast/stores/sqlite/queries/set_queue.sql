@@ -1,1 +1,0 @@
-INSERT INTO queues (name, paused) VALUES (:name, :paused) ON CONFLICT (name) DO UPDATE SET paused = excluded.paused
