@@ -87,7 +87,7 @@ def endless(things: dict[str, Callable[[], object]], end: float, chance: random.
                     f"\r  {sum(categories.values())} failures, {end - time.monotonic():4.0f} s left", end="", flush=True
                 )
         time.sleep(0.02)
-    print(f"\r  {sum(categories.values())} failures of {len(groups)} kinds:        \n")
+    print(f"\r  {sum(categories.values())} failures of {len(groups)} kinds, in these categories:        \n")
     for category, count in categories.most_common():
         then = "retry" if hf.Category(category).retryable else "give up"
         print(f"  {count:5}  {category:20} {then}")

@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import holdfast as hf
 
 LIMIT = 40.0
 """Seconds after which the scene ends, whatever the machine is like."""
 _LIVE = ("QUEUED", "RUNNING", "PARKED")
+_WHY = 44  # characters of the last column
 
 
 def worked(server: str) -> None:
@@ -26,7 +29,9 @@ def worked(server: str) -> None:
         from examples.tour.tasks import app, convert, fetch, import_row, poison, report
 
         print("A durable queue: tasks in a SQLite file, a worker in another process. One task kills its worker;")
-        print("another worker is started, finds out which one it was, and the others do not suffer for it.\n")
+        print(
+            "another worker is started and finds out which one it was. What ran beside it loses a start, no attempt.\n"
+        )
         plans = {
             "a page that is there": fetch.enqueue(f"{server}/fine"),
             "a page that is unwell twice": fetch.enqueue(f"{server}/flaky"),
@@ -39,14 +44,7 @@ def worked(server: str) -> None:
             "one that kills its worker": poison.enqueue(),
         }
         deaths = _until_settled(app)
-        letters = {each.original_task_id: each for each in app.dead_letters.list()}
-        print(f"    {'task':32}{'ended':9}{'starts':>7}{'failed':>8}{'put off':>9}  why")
-        for title, ticket in plans.items():
-            task, attempts = app.tasks.show(ticket.id)
-            letter = letters.get(ticket.id)
-            why = f"{letter.reason}: {letter.error_message:.44}" if letter else (task.last_error or "")[:55]
-            numbers = f"{task.attempt:7}{len(attempts):8}{task.deferrals:9}"
-            print(f"    {title:32}{task.status:9}{numbers}  {why.splitlines()[0] if why else ''}")
+        _show(app, {title: ticket.id for title, ticket in plans.items()})
         counts = app.tasks.counts()
         live = sum(counts[each] for each in _LIVE)
         print(
@@ -54,6 +52,28 @@ def worked(server: str) -> None:
             f" {deaths} workers died on the way\n"
         )
         app.close()
+
+
+def _show(app: hf.App, plans: Mapping[str, int]) -> None:
+    """Print a line for each task: how it ended, and what became of its starts."""
+    letters = {each.original_task_id: each for each in app.dead_letters.list()}
+    print(f"    {'task':31}{'ended':8}{'starts':>6} ={'done':>5} +{'failed':>7} +{'lost':>5}{'put off':>10}  why")
+    for title, number in plans.items():
+        task, attempts = app.tasks.show(number)
+        letter = letters.get(number)
+        why = f"{letter.reason}: {letter.error_message}" if letter else task.last_error or ""
+        lost = sum(each.outcome == "lost" for each in attempts)
+        ends = f"{task.status == 'DONE':5} +{len(attempts) - lost:7} +{lost:5}"
+        print(f"    {title:31}{task.status:8}{task.attempt:6} ={ends}{task.deferrals:10}  {_cut(why)}".rstrip())
+    print("\n    failed: an attempt is spent; there are three, and two for the one that hangs")
+    print("    lost: its worker died, which spends none; who runs alone and is lost again is the one that killed it")
+    print("    put off: the server named a time, and the start is taken back")
+    print("    why: for dead letters the reason and the error, for others what went wrong last")
+
+
+def _cut(text: str) -> str:
+    line = text.partition("\n")[0]
+    return line if len(line) <= _WHY else f"{line[: _WHY - 1].rstrip()}…"
 
 
 def _until_settled(app: hf.App) -> int:

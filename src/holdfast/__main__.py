@@ -9,11 +9,12 @@ def main() -> None:
     """Run the command line, or say what is missing for it."""
     try:
         from holdfast.cli import cli  # noqa: PLC0415  # the core installs nothing, so this may fail
+
+        cli()  # a command imports what it needs, so this may fail too
     except ModuleNotFoundError as error:
-        if error.name not in {"click", "rich"}:
+        if (error.name or "").partition(".")[0] not in {"click", "rich"}:
             raise
-        sys.exit("The command line needs two more packages: pip install 'holdfast[cli]'")
-    cli()
+        sys.exit("The command line needs click and rich: pip install 'holdfast[cli]'")
 
 
 if __name__ == "__main__":

@@ -66,6 +66,7 @@ _APP_KEYS: dict[str, tuple[type, ...]] = {
 }
 _APP_LEAST: dict[str, float] = {"lease": 0.1, "heartbeat": 0.01, "crash_limit": 1, "grace": 0, "concurrency": 1}
 _APP_SCHEMES = ("sqlite", "postgresql", "postgres", "memory")
+_LEASE = 20.0  # seconds; of an app that is told nothing else
 _LONGEST_NAME = 200
 _LONGEST_SPAN = 100 * 366 * 86400.0
 _RETRYABLE_WORD = "retryable"
@@ -97,7 +98,7 @@ class Config:
     redact_patterns: tuple[str, ...] = ()
     source: Path | None = field(default=None, compare=False)
     policies: "Mapping[str, RetryPolicy]" = field(default_factory=dict)
-    app: "Mapping[str, Any]" = field(default_factory=dict)
+    app: "Mapping[str, Any]" = field(default_factory=dict, repr=False)  # its url may hold a password
 
     @property
     def for_app(self) -> "dict[str, Any]":
@@ -217,16 +218,17 @@ class _Reader:
             if not least <= value <= _LONGEST_SPAN:  # NaN is not either
                 where, what = f"app.{key}", "whole number" if _APP_KEYS[key] == (int,) else "number of seconds"
                 raise self._fail(where, f"is {value!r}; give a {what}, {least:g} or more")
-        lease = settings.get("lease")
-        if lease is not None and settings.get("heartbeat", 0) * 2 > lease:
+        lease = settings.get("lease", _LEASE)
+        if settings.get("heartbeat", 0) * 2 > lease:
             where = "app.heartbeat"
             raise self._fail(
                 where, f"is {settings['heartbeat']:g} s; a lease of {lease:g} s has to outlive two of them"
             )
-        scheme = settings.get("url", "sqlite:").partition(":")[0]
-        if scheme not in _APP_SCHEMES:
+        if "url" in settings and not _is_url(settings["url"]):
             where = "app.url"  # of the URL itself nothing is shown: it may hold a password
-            raise self._fail(where, "has to be sqlite:///file.db, sqlite:////absolute/file.db or postgresql://…")
+            raise self._fail(
+                where, "has to be sqlite:///file.db, sqlite:////absolute/file.db, postgresql://… or memory://"
+            )
         if "queues" in settings:
             settings = {**settings, "queues": self._queues(settings["queues"])}
         return settings
@@ -298,6 +300,14 @@ class _Reader:
             return Rule(**given)
         except ConfigError as error:
             raise self._fail(_blamed(place, str(error)), str(error)) from None
+
+
+def _is_url(url: str) -> bool:
+    """Tell whether an app would take a URL: its scheme is known, and one of SQLite names a file and no host."""
+    scheme, colon, rest = url.partition(":")
+    if not colon or scheme.lower() not in _APP_SCHEMES:
+        return False
+    return scheme.lower() != "sqlite" or (rest.strip("/") != "" and (not rest.startswith("//") or rest[2] == "/"))
 
 
 def _blamed(place: str, message: str) -> str:

@@ -46,6 +46,31 @@ class TestModuleAndApp:
             "Error: module broken cannot be imported: ZeroDivisionError: division by zero"
         )
 
+    def test_the_traceback_of_a_module_shows_no_secrets(self, world):
+        (world.folder / "holdfast.toml").write_text("[redact]\npatterns = ['customer \\d+']\n")
+        (world.folder / "leaking.py").write_text(
+            "password = 'hunter2'\n"
+            "def connect(dsn): raise RuntimeError(f'customer 4711: {dsn}')\n"
+            "try: connect('postgresql://me:hunter2@db/shop')\n"
+            "except RuntimeError as error: raise ValueError('api_key=hunter2') from error  # customer 4711\n"
+        )
+        result = world.run("worker", "leaking:app", code=2)
+
+        assert "line 4, in <module>" in result.stderr
+        assert "postgresql://***@db/shop" in result.stderr
+        assert "hunter2" not in result.output
+        assert "4711" not in result.output
+        assert result.stderr.splitlines()[-1] == (
+            "Error: module leaking cannot be imported: ValueError: api_key=***"
+        )
+
+    def test_an_error_without_a_text(self, world):
+        (world.folder / "mute.py").write_text(
+            "class Mute(Exception):\n    def __str__(self): raise OSError\nraise Mute\n"
+        )
+
+        assert "Mute: its text cannot be had" in world.run("worker", "mute:app", code=2).stderr
+
     def test_a_module_whose_import_is_missing_is_not_said_to_be_missing(self, world):
         (world.folder / "lacking.py").write_text("import no_such_package\n")
 
@@ -72,6 +97,7 @@ class TestWhichStore:
         monkeypatch.setenv("HOLDFAST_URL", "sqlite:///b.db")
         assert world.json("status")["store"].endswith("b.db")
         assert world.json("status", "--url", "sqlite:///c.db")["store"].endswith("c.db")
+        world.run("db", "init", "--app", "jobs:app")
         assert world.json("status", "--app", "jobs:app")["store"].endswith("holdfast.db")
 
     def test_both(self, world):
@@ -82,6 +108,28 @@ class TestWhichStore:
 
         assert "there is no file typo.db" in result.stderr
         assert list(world.folder.glob("typo*")) == []
+
+    @pytest.mark.parametrize(
+        "words",
+        [
+            ["status"], ["tasks", "list"], ["tasks", "show", 1], ["tasks", "cancel", 1], ["dlq", "list"], ["dlq", "replay", 1],
+            ["queues", "list"], ["queues", "pause", "mail"], ["db", "check"], ["db", "migrate"],
+        ],
+    )  # fmt: skip
+    def test_the_file_of_an_app_is_not_created_by_looking(self, world, words):
+        result = world.run(*words, "--app", "jobs:app", code=2)
+
+        assert result.stderr == (
+            "Error: there is no file holdfast.db; is the app right? To create it: holdfast db init --app jobs:app\n"
+        )
+        assert list(world.folder.glob("holdfast.db*")) == []
+
+    def test_the_file_of_an_app_is_created_by_what_adds_to_it(self, world):
+        world.run("db", "init", "--app", "jobs:app")
+        assert (world.folder / "holdfast.db").exists()
+        (world.folder / "other.py").write_text("import holdfast\napp = holdfast.App('sqlite:///other.db')\n")
+        world.run("worker", "other:app", "--drain")
+        assert (world.folder / "other.db").exists()
 
     def test_what_is_no_database(self, world):
         (world.folder / "text.db").write_text("this is no database, and long enough to be read as one " * 10)

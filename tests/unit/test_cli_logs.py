@@ -60,6 +60,63 @@ def test_json_has_the_exception(error):
     assert "ZeroDivisionError" in json.loads(JsonLines().format(record("it failed", error=error)))["exception"]
 
 
+class Mute:
+    def __str__(self):
+        raise OSError
+
+    __repr__ = __str__
+
+
+RING = {"a": 1}
+RING["self"] = RING["other"] = [RING]
+DEEP = []
+for _ in range(5000):
+    DEEP = [DEEP]
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (float("nan"), "nan"),
+        (float("-inf"), "-inf"),
+        ({"a": [float("inf")]}, {"a": ["inf"]}),
+        ({(1, 2): 3, None: 4, 5: 6}, {"(1, 2)": 3, "None": 4, "5": 6}),
+        (RING, {"a": 1, "self": ["…"], "other": ["…"]}),
+        (Mute(), "<a Mute that cannot be shown>"),
+        ({Mute(): Mute()}, {"<a Mute that cannot be shown>": "<a Mute that cannot be shown>"}),
+        ({(Mute(),): 1}, {"<a tuple that cannot be shown>": 1}),
+        ([10**5000], [hex(10**5000)]),
+        ({3}, [3]),
+        ("\udcff", "\udcff"),
+        (logging.StrFormatStyle, "<class 'logging.StrFormatStyle'>"),
+    ],
+)
+def test_json_is_valid_whatever_is_logged(value, written):
+    def refuse(name):
+        raise AssertionError(name)
+
+    line = JsonLines().format(record("it is", odd=value))
+
+    assert json.loads(line, parse_constant=refuse)["odd"] == written
+    assert "\n" not in line
+
+
+def test_json_of_any_depth():
+    assert "…" in JsonLines().format(record("deep", odd=DEEP)).encode().decode("unicode_escape")
+
+
+def test_json_of_a_message_whose_arguments_do_not_fit():
+    for made in (record("%d of %d", 3), record("%s", Mute())):
+        assert "cannot be put into it" in json.loads(JsonLines().format(made))["message"]
+
+
+def test_json_has_the_stack():
+    made = record("here")
+    made.stack_info = "Stack (most recent call last):\n  File ..."
+
+    assert json.loads(JsonLines().format(made))["stack"] == made.stack_info
+
+
 @pytest.mark.parametrize(
     ("terminal", "as_json", "handler", "formatter"),
     [

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.classify import Classifier, default_classifier, use_classifier
-from holdfast.queue.masking import is_secret_name, masked_parameters
+from holdfast.queue.masking import is_secret_name, masked_parameters, masked_text, masked_value
 from holdfast.redact import Redactor
 
 SECRET = "s3cr3t-0f-mine"
@@ -20,7 +20,10 @@ SECRET = "s3cr3t-0f-mine"
         "token", "access_token", "accessToken", "refresh-token", "accesstoken", "tokens", "secret", "client_secret", "clientSecret",
         "api_key", "apiKey", "apikey", "APIKey", "x-api-key", "private_key", "AWSSecretAccessKey", "access_keys", "session_id",
         "sessionid", "authorization", "Proxy-Authorization", "auth", "cookie", "Set-Cookie", "cookies", "jwt", "csrf_token",
-        "X-Amz-Signature", "credentials", "パスワード",
+        "X-Amz-Signature", "credentials", "パスワード", "dbpass", "smtpPass", "db_userpass", "passcode", "pin", "cardPin", "totp",
+        "totp_seed", "hmac_key", "hmacKey", "ssh_key", "sshkey", "master_key", "masterKey", "encryption_key", "signing-key",
+        "kennwort", "Kennwort", "datenbank_passwort", "passwörter", "mot_de_passe", "motDePasse", "motdepasse", "contraseña",
+        "CONTRASEÑA", "contrasena", "contrasen\u0303a", "senha", "senhaDoBanco", "ｐａｓｓｗｏｒｄ",
     ],
 )  # fmt: skip
 def test_what_stands_under_a_secret_name_is_masked_whole(name):
@@ -37,6 +40,7 @@ def test_what_stands_under_a_secret_name_is_masked_whole(name):
     [
         ("url", "x"), ("author", "x"), ("key", "a/b.csv"), ("s3_key", "a/b.csv"), ("sort_key", "day"), ("keyboard", "x"),
         ("max_tokens", 500), ("token_count", 3), ("tokenizer", "bpe"), ("secretary", "x"), ("passenger", "x"), ("compass", "x"),
+        ("bypass", "x"), ("lowpass", 3), ("spinning", "x"), ("pint", "x"), ("opinion", "x"), ("ssh_public_key", "x"), ("hash", "x"),
         ("password", None), ("has_token", True), ("session", "a"), ("", "x"), ("123", "x"),
     ],
 )  # fmt: skip
@@ -50,6 +54,11 @@ def test_what_is_no_secret_stays(name, value):
     [
         {"headers": [["Authorization", SECRET]]},
         {"headers": [{"name": "Authorization", "value": SECRET}]},
+        {"headers": [{"Name": "Authorization", "Value": SECRET}]},
+        {"headers": [{"Key": "Set-Cookie", "Values": [SECRET]}]},
+        {"headers": ["Accept", "text/html", "Authorization", SECRET]},
+        {"headers": ["Authorization", SECRET, "Accept", "text/html"]},
+        {"headers": [["Set-Cookie", [SECRET]]]},
         {"command": ["curl", "--token", SECRET, "https://example.com"]},
         {"url": f"https://me:{SECRET}@example.com/"},
         {"url": f"https://example.com/?api_key={SECRET}"},
@@ -62,6 +71,32 @@ def test_secrets_in_other_places(payload):
 
     assert SECRET not in masked
     assert json.loads(masked)
+
+
+def test_a_list_of_names_and_values_keeps_what_is_no_secret():
+    masked = json.loads(masked_parameters(json.dumps(["Accept", "text/html", "Authorization", "x", "Age", "3"])))
+
+    assert masked == ["Accept", "text/html", "Authorization", "***", "Age", "3"]
+
+
+@pytest.mark.parametrize("text", ['{"x":NaN,"dbpass":"a b"}', '{"x":-Infinity,"dbpass":"a b"}', '{"x":1e999,"dbpass":"a b"}'])
+def test_numbers_that_json_does_not_have_are_text(text):
+    number = text[5:].partition(",")[0]
+
+    assert masked_value(text) == {"x": number, "dbpass": "***"}
+    assert json.loads(masked_parameters(text)) == {"x": number, "dbpass": "***"}
+
+
+@pytest.mark.parametrize("depth", [90, 200, 900, 5000])
+def test_payloads_of_any_depth(depth):
+    for text in ("[" * depth, "[" * depth + "]" * depth, '{"a":' * depth + "1" + "}" * depth):
+        masked_parameters(text)
+        json.dumps(masked_value(text), indent=2, allow_nan=False)
+
+
+def test_text_without_a_secret_is_left_as_it_is():
+    assert masked_text("a\x1b[2J\u202e\n") == "a\x1b[2J\u202e\n"
+    assert masked_text(f"postgresql://me:{SECRET}@db/shop") == "postgresql://***@db/shop"
 
 
 def test_what_is_no_json_is_redacted_as_text():
@@ -81,6 +116,7 @@ def test_patterns_of_the_users_own_count():
     use_classifier(Classifier(redactor=Redactor([r"customer \d+"])))
     try:
         assert masked_parameters('{"who":"customer 4711"}') == '{"who":"***"}'
+        assert masked_text("invoice of customer 4711") == "invoice of ***"
     finally:
         use_classifier(before)
 

@@ -1,11 +1,13 @@
 """holdfast tasks, and how text of others is shown."""
 
 import json
+import sqlite3
+from datetime import UTC, datetime
 
 import pytest
 
 from cli_world import make_world  # noqa: F401  # a fixture
-from holdfast.ports.rows import NewTask
+from holdfast.ports.rows import Claim, NewTask, Turn, Worker
 
 FORGED = "bad\x1b[2J\x1b]0;title\x07\r\x9b31m\u202e[red]hidden[/red]\n\tTask 9: done"
 
@@ -57,13 +59,54 @@ def test_show(world):
     text = world.run("tasks", "show", number).stdout
     data = world.json("tasks", "show", number)
 
-    assert "1 failed attempt\n" in text
+    assert "history: 1 failed attempt\n" in text
     assert "ConnectionError: down" in text
     assert "network: again in 60 s" in text
     assert 'raise ConnectionError("down")' in text
     assert "unique key" in text
     assert data["attempts"][0]["error_category"] == "network"
     assert data["retry_count"] == 1
+
+
+def test_lost_workers_are_no_failed_attempts(world):
+    number = world.enqueue("flaky")
+    store = world.app().store
+    now = datetime.now(UTC)
+    row = Worker("w1", "w1", "h", 1, ("default",), 1, "running", 0, alive=True, started_at=now, heartbeat_at=now)
+    store.register(row, -1.0)
+    store.turn(Turn("w1", [], [], [], Claim(("default",), 1, 1)))
+    store.rescue(3)
+    text = world.run("tasks", "show", number).stdout
+
+    assert "1, 0 failed, 1 lost with a worker" in text
+    assert "history: 1 lost worker\n" in text
+    assert "lost: its process died, or its lease ran out" in text
+    assert "failed attempt" not in text
+    world.drain()
+    text = world.run("tasks", "show", number).stdout
+    assert "2, 1 failed, 1 lost with a worker" in text
+    assert "history: 1 failed attempt, 1 lost worker\n" in text
+
+
+def test_after_a_replay_the_count_begins_anew(world):
+    world.dead_letters(1)
+    world.run("dlq", "replay", 1)
+    text = world.run("tasks", "show", 1).stdout
+
+    assert "1, 0 failed since the last replay" in text
+    assert "history: 1 failed attempt\n" in text
+
+
+def test_one_is_one(world):
+    world.dead_letters(1)
+    text = world.run("dlq", "show", 1).stdout
+    with sqlite3.connect("holdfast.db") as connection:
+        connection.execute("UPDATE task_queue SET deferrals = 1")
+    connection.close()
+
+    assert "1 attempt\n" in "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
+    assert "1 times" not in world.run("tasks", "show", 1).stdout
+    assert "1 time" in world.run("tasks", "show", 1).stdout
 
 
 def test_no_such_task(world):
@@ -73,10 +116,11 @@ def test_no_such_task(world):
     assert result.stderr == "Error: there is no task 99\n"
 
 
-@pytest.mark.parametrize("number", ["0", "-1", str(2**63), "x"])
+@pytest.mark.parametrize("number", ["0", "-1", str(2**63), "x", "１", "1_0", "²", "٣", " 1", "1" * 5000])
 def test_numbers_that_are_none(world, number):
     world.enqueue("flaky")
     world.run("tasks", "show", "--", number, code=2)
+    world.run("tasks", "list", "--before", number, code=2)
 
 
 def test_cancel(world):
@@ -106,6 +150,19 @@ def test_a_payload_that_is_no_json_is_shown_as_text(world):
     world.app().store.enqueue([NewTask("scrape", '{"password": "hunter2')])
     assert world.json("tasks", "list")[0]["parameters"] == '{"password": ***'
     assert '{"password": ***' in world.run("tasks", "show", 1).stdout
+
+
+@pytest.mark.parametrize("text", ["[" * 5000, "[" * 900 + "]" * 900, '{"x": NaN}', '{"x": 1e999}', "9" * 5000, '"\\ud800"'])
+def test_one_stored_payload_breaks_no_list(world, text):
+    def refuse(name):
+        raise AssertionError(name)
+
+    world.run("db", "init", "--url", "sqlite:///holdfast.db")
+    world.app().store.enqueue([NewTask("scrape", text), NewTask("scrape", '{"url":"x"}')])
+    for words in (["tasks", "list"], ["tasks", "show", 1]):
+        json.loads(world.run(*words, "--json").stdout, parse_constant=refuse)
+        world.run(*words)
+    assert world.json("tasks", "list")[0]["parameters"] == {"url": "x"}
 
 
 def test_text_that_is_no_utf8(world):

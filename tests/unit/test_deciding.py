@@ -105,15 +105,27 @@ def test_failures_that_come_together_count_once():
 
 
 def test_slow_tasks_are_taken_one_by_one_and_quick_ones_by_the_hundred():
-    pace = Pace(10)
+    pace, now = Pace(10, 0.0), 0.0
     assert (pace.ahead, pace.held) == (0, 0)
     for _ in range(20):
-        pace.finished(1, 60)
+        pace.finished(1, now := now + 60)
     assert (pace.ahead, pace.held) == (0, 0)
     for _ in range(20):
-        pace.finished(20, 0.1)
+        pace.finished(20, now := now + 0.1)
     assert 3 <= pace.ahead <= 4
     assert pace.held == 10
     for _ in range(20):
-        pace.finished(500, 0.01)
+        pace.finished(500, now := now + 0.01)
     assert (pace.ahead, pace.held) == (500, 0)
+    pace.stalled(now)
+    assert (pace.ahead, pace.held) == (0, 0)
+
+
+def test_what_ends_together_by_chance_is_no_pace():
+    """Four tasks of a second each, of which some end within a millisecond of each other."""
+    pace, now = Pace(4, 0.0), 0.0
+    for _ in range(10):
+        now += 1.0
+        for _ in range(4):
+            pace.finished(1, now := now + 0.001)
+            assert pace.ahead == 0

@@ -19,6 +19,7 @@ from holdfast.decide.backoff import BACKOFFS, JITTERS
 from holdfast.decide.presets import PRESETS
 from holdfast.run.report import Report
 from holdfast.testing import failing, fake_clock
+from holdfast.worker import HandledError
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -116,6 +117,22 @@ def _anchors(file):
 @pytest.mark.parametrize("page", [page for page in PAGES if page.parent != ROOT], ids=name_of)
 def test_every_page_stands_in_the_index(page):
     assert f"({page.relative_to(DOCS)})" in INDEX
+
+
+def test_every_public_name_stands_on_a_page_that_people_wrote():
+    """Not only in the reference that is made from the code."""
+    pages = [*PAGES, *DOCS.glob("explanation/*.md"), DOCS / "reference" / "policy.md", DOCS / "reference" / "queue.md"]
+    text = "\n".join(page.read_text("utf-8") for page in pages)
+
+    assert [name for name in hf.__all__ if not re.search(rf"\bhf\.{name}\b", text)] == []
+
+
+def test_the_names_for_workers_stand_on_their_page():
+    page = (DOCS / "how-to" / "use-the-worker-names.md").read_text("utf-8")
+    keys = HandledError.__annotations__
+
+    assert [name for name in ("BaseWorker", "ErrorHandler") if name not in page] == []
+    assert re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) == list(keys)
 
 
 class TestThePolicyPage:

@@ -1,13 +1,14 @@
-"""The failed attempts of a task, as ``tasks show`` and ``dlq show`` print them."""
+"""The history of a task, failed attempts and lost workers, as ``tasks show`` and ``dlq show`` print them."""
 
 from collections.abc import Sequence
 
 from holdfast.cli.moments import relative
-from holdfast.cli.showing import line, one_line, screen, shown
+from holdfast.cli.showing import counted, line, masked, one_line, screen, shown
 from holdfast.ports.rows import Attempt
 
-__all__ = ["print_attempts", "print_traceback"]
+__all__ = ["lost_workers", "print_attempts", "print_traceback"]
 
+_LOST = "lost"
 _LONG = 10.0  # seconds from which tenths do not matter
 
 
@@ -16,31 +17,46 @@ def print_attempts(attempts: Sequence[Attempt]) -> None:
     if not attempts:
         return
     console = screen()
-    console.print(line(f"\n{len(attempts)} failed {'attempt' if len(attempts) == 1 else 'attempts'}", "bold"))
+    console.print(line(f"\nhistory: {_summary(attempts)}", "bold"))
     for each in attempts:
         console.print(
             line(
                 f"  {each.attempt}. {each.finished_at.isoformat(timespec='seconds')} ({relative(each.finished_at)}), "
-                f"{each.error_category}{_next(each)}"
+                f"{_became(each)}"
             ),
             soft_wrap=True,
         )
-        console.print(line(f"     {each.error_type}: {one_line(each.error_message)}"), soft_wrap=True)
+        if each.outcome != _LOST:
+            told = f"     {each.error_type}: {one_line(masked(each.error_message))}"
+            console.print(line(told), soft_wrap=True)
     if attempts[-1].traceback:
         print_traceback(attempts[-1].traceback)
 
 
-def _next(attempt: Attempt) -> str:
-    if attempt.outcome == "lost":
-        return ": the worker died"
+def _summary(attempts: Sequence[Attempt]) -> str:
+    lost = lost_workers(attempts)
+    failed = len(attempts) - lost
+    said = [counted(failed, "failed attempt")] * bool(failed) + [counted(lost, "lost worker")] * bool(lost)
+    return ", ".join(said)
+
+
+def lost_workers(attempts: Sequence[Attempt]) -> int:
+    """Return how many of them ended with their worker; those count as no failure of the task."""
+    return sum(each.outcome == _LOST for each in attempts)
+
+
+def _became(attempt: Attempt) -> str:
+    if attempt.outcome == _LOST:
+        return f"lost: {one_line(attempt.error_message.removeprefix('worker lost: '))}"
+    category = attempt.error_category
     if attempt.delay is None:
-        return ": the last one" if attempt.outcome == "fail" else ""
-    return f": again in {attempt.delay:.{0 if attempt.delay >= _LONG else 1}f} s"
+        return f"failed, {category}: the last one" if attempt.outcome == "fail" else f"failed, {category}"
+    return f"failed, {category}: again in {attempt.delay:.{0 if attempt.delay >= _LONG else 1}f} s"
 
 
 def print_traceback(text: str) -> None:
     """Print a traceback, indented."""
     console = screen()
     console.print(line("\ntraceback", "bold"))
-    for each in shown(text).splitlines():
+    for each in shown(masked(text)).splitlines():
         console.print(line(f"  {each}", "dim"), soft_wrap=True)

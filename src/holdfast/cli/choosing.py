@@ -5,7 +5,6 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
-from urllib.parse import urlsplit
 
 import click
 
@@ -71,13 +70,15 @@ def chosen_app(reference: str | None, url: str | None, *, may_create: bool = Fal
     if reference is not None:
         from holdfast.cli.loading import load_app  # noqa: PLC0415  # not for --help
 
-        return load_app(reference)
-    from holdfast.app import App  # noqa: PLC0415  # not for --help
+        app, meant = load_app(reference), f"--app {reference}"
+    else:
+        from holdfast.app import App  # noqa: PLC0415  # not for --help
 
-    chosen = _url(url, config.app.get("url"))
+        chosen = _url(url, config.app.get("url"))
+        app, meant = App(chosen), f"--url {chosen}"
     if not may_create:
-        _check_file(chosen)
-    return App(chosen)
+        _check_file(app, meant)
+    return app
 
 
 def _url(given: str | None, configured: str | None) -> str:
@@ -95,13 +96,15 @@ def _url(given: str | None, configured: str | None) -> str:
     raise ConfigError(message)
 
 
-def _check_file(url: str) -> None:
+def _check_file(app: "App", meant: str) -> None:
+    """See that a SQLite file is there; it is opened with the first question, which would create it."""
     from holdfast.errors import ConfigError  # noqa: PLC0415  # not for --help
 
-    parts = urlsplit(url)
-    name = parts.path.removeprefix("/")
-    if parts.scheme == "sqlite" and not parts.netloc and name and not Path(name).exists():
-        message = f"there is no file {name}; is the URL right? To create it: holdfast db init --url {url}"
+    path = getattr(getattr(app.store, "db", None), "path", None)
+    if isinstance(path, Path) and not path.exists():
+        name = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+        which = "URL" if meant.startswith("--url") else "app"
+        message = f"there is no file {name}; is the {which} right? To create it: holdfast db init {meant}"
         raise ConfigError(message)
 
 

@@ -48,7 +48,7 @@ def list_letters(app: "App", *, which: dict[str, Any], limit: int, as_json: bool
       holdfast dlq list --since 2h
       holdfast dlq list --task scrape --category network --json
     """  # noqa: D301  # click reads the control character, not a backslash
-    from holdfast.cli.showing import as_data, print_json, say, screen, table  # noqa: PLC0415  # not for --help
+    from holdfast.cli.showing import as_data, masked, print_json, say, screen, table  # noqa: PLC0415  # not for --help
 
     found = app.dead_letters.list(limit, **which)
     if as_json:
@@ -65,7 +65,7 @@ def list_letters(app: "App", *, which: dict[str, Any], limit: int, as_json: bool
             letter.reason.value,
             letter.error_category,
             relative(letter.moved_to_dlq_at),
-            f"{letter.error_type}: {letter.error_message}",
+            f"{letter.error_type}: {masked(letter.error_message)}",
         )
         for letter in found
     )
@@ -96,7 +96,7 @@ def show_letter(app: "App", number: int, *, as_json: bool) -> None:
 
 def _show(history: "DeadLetterHistory") -> None:
     from holdfast.cli.attempts import print_attempts, print_traceback  # noqa: PLC0415  # not for --help
-    from holdfast.cli.showing import facts, screen  # noqa: PLC0415  # not for --help
+    from holdfast.cli.showing import counted, facts, masked, screen  # noqa: PLC0415  # not for --help
     from holdfast.queue.masking import masked_parameters  # noqa: PLC0415  # not for --help
 
     letter = history.letter
@@ -107,14 +107,14 @@ def _show(history: "DeadLetterHistory") -> None:
             [
                 ("dead letter", f"{letter.id}, of task {letter.original_task_id} {letter.task_type}"),
                 ("reason", letter.reason.value),
-                ("error", f"{letter.error_type}: {letter.error_message}"),
+                ("error", f"{letter.error_type}: {masked(letter.error_message)}"),
                 ("category", f"{letter.error_category}{f' ({rule})' if rule else ''}"),
                 ("group", letter.fingerprint),
                 ("arguments", masked_parameters(letter.parameters)),
                 ("queue", f"{letter.queue}, priority {letter.priority}"),
-                ("unique key", letter.unique_key),
-                ("resource", letter.resource),
-                ("failed", f"{letter.retry_count} attempts"),
+                ("unique key", masked(letter.unique_key)),
+                ("resource", masked(letter.resource)),
+                ("failed", counted(letter.retry_count, "attempt")),
                 ("crashes", letter.crash_count or None),
                 ("replays", letter.replays or None),
                 ("worker", letter.worker_id),
@@ -154,7 +154,7 @@ def list_groups(app: "App", *, which: dict[str, Any], limit: int, as_json: bool)
 
 def groups_table(found: "Sequence[Group]") -> "Table":
     """Return the table of groups; the fingerprint is whole, to be pasted behind ``--group``."""
-    from holdfast.cli.showing import table  # noqa: PLC0415  # not for --help
+    from holdfast.cli.showing import masked, table  # noqa: PLC0415  # not for --help
 
     columns = {"GROUP": None, "SIZE": None, "LAST": None, "TASK": 14, "CATEGORY": 12, "ERROR": None}
     rows = (
@@ -164,7 +164,7 @@ def groups_table(found: "Sequence[Group]") -> "Table":
             relative(group.last_seen),
             group.task_type,
             group.error_category,
-            f"{group.error_type}: {group.error_message}",
+            f"{group.error_type}: {masked(group.error_message)}",
         )
         for group in found
     )

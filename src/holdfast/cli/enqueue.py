@@ -102,7 +102,8 @@ def _by_name(definition: "TaskDefinition[Any, Any]", text: str) -> dict[str, Any
     by_name = dict(zip(names, given, strict=False))
     if len(given) > len(names):
         if rest is None:
-            message = f"{len(given)} arguments are too many for task {definition.name}, which takes {len(names)}"
+            many = "1 argument is" if len(given) == 1 else f"{len(given)} arguments are"
+            message = f"{many} too many for task {definition.name}, which takes {len(names)}"
             raise click.BadParameter(message, param_hint="--args")
         by_name[rest] = given[len(names) :]
     return by_name

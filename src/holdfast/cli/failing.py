@@ -4,6 +4,7 @@ Exit codes: 0 done; 1 it could not be done (no such task, tables missing, databa
 asked for makes no sense (options, settings, arguments of a task); 130 Ctrl-C.
 """
 
+import os
 import sys
 from typing import IO, Any
 
@@ -29,9 +30,9 @@ class OneLineError(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Write the line; what a terminal would obey is taken out, and secrets are."""
-        from holdfast.redact import redact  # noqa: PLC0415  # only where something went wrong
+        from holdfast.classify import default_classifier  # noqa: PLC0415  # only where something went wrong
 
-        line = " ".join(redact(self.message).split())
+        line = " ".join(default_classifier().redact(self.message).split())
         click.secho(f"Error: {line}", file=file or sys.stderr, fg="red")
 
 
@@ -44,6 +45,15 @@ class MisusedError(OneLineError):
 class FailingGroup(LazyGroup):
     """The outermost group: turns the errors of all commands into lines and exit codes."""
 
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the command line; whoever stops reading its output gets no word about it."""
+        try:
+            return super().main(*args, **kwargs)
+        except OSError as error:  # of --help and --version, which are written before any command runs
+            _is_written()
+            OneLineError(_unwritten(error)).show()
+            sys.exit(FAILED)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
         try:
@@ -52,11 +62,33 @@ class FailingGroup(LazyGroup):
             if sys.stderr.isatty():
                 click.echo(err=True)  # behind the ^C that the terminal shows
             ctx.exit(_INTERRUPTED)
+        except BrokenPipeError:
+            _is_written()
+            ctx.exit(FAILED)
         except Exception as error:
+            if isinstance(error, OSError) and not _is_written():
+                raise OneLineError(_unwritten(error)) from error
             told = _told(error)
             if told is None:
                 raise
             raise told from error
+
+
+def _is_written() -> bool:
+    """Tell whether the output can be written; if not, what is left of it is dropped, also at the end of the process."""
+    try:
+        if sys.stdout is not None:  # it is None where the process was started without one
+            sys.stdout.flush()
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+        return False
+    return True
+
+
+def _unwritten(error: OSError) -> str:
+    return f"the output cannot be written: {error.strerror or error}"
 
 
 def _told(error: Exception) -> OneLineError | None:
@@ -69,6 +101,6 @@ def _told(error: Exception) -> OneLineError | None:
         return OneLineError(f"the database says: {type(error).__name__}: {error}")
     if isinstance(error, UnicodeEncodeError):
         return MisusedError("something that was given is no valid UTF-8")
-    if isinstance(error, PermissionError | FileNotFoundError | ConnectionError):
+    if isinstance(error, OSError) and error.errno is not None:
         return OneLineError(str(error))
     return None

@@ -11,9 +11,12 @@ import click
 from holdfast.app import App
 from holdfast.cli.failing import MisusedError
 from holdfast.errors import ConfigError
+from holdfast.queue.masking import masked_text
 from holdfast.redact import safe_text
 
 __all__ = ["load_app"]
+
+_LONGEST = 32_768  # characters of a traceback
 
 
 def load_app(reference: str) -> App:
@@ -73,8 +76,15 @@ def _imported(name: str) -> ModuleType:
 def _broken(name: str, error: Exception) -> MisusedError:
     """Show where the module fails, from its own first line on, and return what ends the command."""
     frames = traceback.format_exception(type(error), error, _beyond_the_import(error.__traceback__))
-    click.echo(safe_text("".join(frames), 32_768), err=True)
-    return MisusedError(f"module {name} cannot be imported: {type(error).__name__}: {error}")
+    click.echo(safe_text(masked_text("".join(frames)), _LONGEST), err=True)
+    return MisusedError(f"module {name} cannot be imported: {type(error).__name__}: {_text(error)}")
+
+
+def _text(error: Exception) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001  # the class is a foreign one
+        return "its text cannot be had"
 
 
 def _beyond_the_import(trace: TracebackType | None) -> TracebackType | None:

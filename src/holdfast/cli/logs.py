@@ -1,11 +1,11 @@
 """Logs of a worker on standard error: for people at a terminal, in plain lines, or one JSON object per line."""
 
-import json
 import logging
 import sys
 from datetime import UTC, datetime
 from typing import Any
 
+from holdfast.cli.plain import json_text, plain
 from holdfast.redact import safe_text
 
 __all__ = ["LEVELS", "JsonLines", "PlainLines", "set_up_logs"]
@@ -24,20 +24,31 @@ class PlainLines(logging.Formatter):
 
 
 class JsonLines(logging.Formatter):
-    """One object per line: ``time``, ``level``, ``logger``, ``message``, the record's extra keys, ``exception``."""
+    """One object per line: ``time``, ``level``, ``logger``, ``message``, the extra keys, ``exception``, ``stack``."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line of a record."""
+        """Return the line of a record; valid JSON, whatever was logged."""
         data: dict[str, Any] = {
             "time": _time(record),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": _message(record),
         }
         data.update((key, value) for key, value in vars(record).items() if key not in _STANDARD and key not in data)
         if record.exc_info:
             data["exception"] = self.formatException(record.exc_info)
-        return json.dumps(data, default=str)  # in ASCII: no terminal or log shipper chokes on it
+        elif record.exc_text:
+            data["exception"] = record.exc_text
+        if record.stack_info:
+            data["stack"] = self.formatStack(record.stack_info)
+        return json_text(data, ensure_ascii=True)  # no terminal or log shipper chokes on ASCII
+
+
+def _message(record: logging.LogRecord) -> str:
+    try:
+        return record.getMessage()
+    except Exception:  # noqa: BLE001  # arguments that do not fit, or that cannot be written
+        return f"{plain(record.msg)} (its arguments cannot be put into it)"
 
 
 def _time(record: logging.LogRecord) -> str:

@@ -11,6 +11,8 @@ else:
 
 __all__ = ["LIMIT", "NUMBER"]
 
+_LONGEST = 20  # digits
+
 
 class _Number(_OfNumbers):
     """A whole number from 1 on; click's own range would put the largest one into every help."""
@@ -22,10 +24,8 @@ class _Number(_OfNumbers):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Return the number."""
-        try:
-            number = int(value)
-        except ValueError:
-            number = 0
+        text = str(value)
+        number = int(text) if len(text) <= _LONGEST and text.isascii() and text.isdecimal() else 0
         if not 1 <= number <= self.largest:
             self.fail(f"{value!r} is none; give a whole number from 1 to {self.largest}", param, ctx)
         return number

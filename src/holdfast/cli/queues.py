@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli.choosing import with_app
+from holdfast.cli.failing import FAILED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,7 +84,7 @@ def pause_queues(app: "App", names: tuple[str, ...]) -> None:
 @click.argument("names", nargs=-1, required=True, metavar="QUEUE...")
 @with_app()
 def resume_queues(app: "App", names: tuple[str, ...]) -> None:
-    """Have queues claimed from again.
+    """Have queues claimed from again. Exit code 1 if one is neither paused nor has tasks.
 
     \b
     Example:
@@ -91,7 +92,12 @@ def resume_queues(app: "App", names: tuple[str, ...]) -> None:
     """  # noqa: D301  # click reads the control character, not a backslash
     from holdfast.cli.showing import say  # noqa: PLC0415  # not for --help
 
-    paused = {row.name for row in app.tasks.queues() if row.paused}
+    paused = {row.name: row.paused for row in app.tasks.queues()}
     for name in names:
+        if name not in paused:
+            say(f"queue {name}: is not paused and has no tasks; is the name right?", "red")
+            continue
         app.tasks.resume(name)
-        say(f"queue {name}: {'resumed' if name in paused else 'was not paused'}", "green")
+        say(f"queue {name}: {'resumed' if paused[name] else 'was not paused'}", "green")
+    if not paused.keys() >= set(names):
+        click.get_current_context().exit(FAILED)

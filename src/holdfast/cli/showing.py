@@ -4,7 +4,6 @@ Text from a store was written by whoever enqueued or failed. It is printed as te
 are not printable are replaced: no payload can colour, move or forge what the terminal shows.
 """
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -14,13 +13,28 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from holdfast.queue.masking import masked_parameters
+from holdfast.cli.plain import json_text
+from holdfast.queue.masking import masked_text, masked_value
 from holdfast.redact import safe_text
 
-__all__ = ["as_data", "counts_told", "facts", "line", "one_line", "print_json", "say", "screen", "shown", "table"]
+__all__ = [
+    "as_data",
+    "counted",
+    "counts_told",
+    "facts",
+    "line",
+    "masked",
+    "one_line",
+    "print_json",
+    "say",
+    "screen",
+    "shown",
+    "table",
+]
 
 _LONGEST_CELL = 400
 _LONGEST = 300_000  # a payload may have 256 KiB
+_FREE_TEXT = ("unique_key", "resource", "last_error", "error_message", "reason", "traceback", "failure")
 _STYLES = {
     "RUNNING": "cyan",
     "PARKED": "yellow",
@@ -103,24 +117,37 @@ def counts_told(counts: Mapping[str, int]) -> str:
     return ", ".join(told) or "no tasks"
 
 
+def counted(count: int, word: str) -> str:
+    """Return a number with its word: ``1 attempt``, ``2 attempts``."""
+    return f"{count} {word if count == 1 else f'{word}s'}"
+
+
+def masked(value: Any) -> Any:
+    """Return what may hold text of others without the secrets in it: a text, a table of texts, or None."""
+    if type(value) is str:  # the members of an enumeration are words of ours
+        return masked_text(value)
+    if isinstance(value, dict):
+        return {key: masked(each) for key, each in value.items()}
+    return [masked(each) for each in value] if isinstance(value, list) else value
+
+
 def as_data(row: Any) -> dict[str, Any]:
-    """Return a row as JSON has it: times as ISO text with their offset, the payload masked and as an object."""
+    """Return a row as JSON has it: times as ISO text with their offset, the payload as an object, secrets masked."""
     data: dict[str, Any] = row._asdict()
     for name, value in data.items():
         if isinstance(value, datetime):
             data[name] = value.isoformat()
+    for name in _FREE_TEXT:
+        if name in data:
+            data[name] = masked(data[name])
     if "parameters" in data:
-        text = masked_parameters(data["parameters"])
-        try:
-            data["parameters"] = json.loads(text)
-        except ValueError:
-            data["parameters"] = text
+        data["parameters"] = masked_value(data["parameters"])
     return data
 
 
 def print_json(value: object) -> None:
     """Print JSON; what is not printable is written as an escape, which means the same and moves no cursor."""
-    text = json.dumps(value, ensure_ascii=False, indent=2, default=str)
+    text = json_text(value, indent=2)
     if not text.isprintable():
         text = "".join(char if char.isprintable() or char == "\n" else _escaped(char) for char in text)
     click.echo(text)

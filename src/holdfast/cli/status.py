@@ -124,7 +124,7 @@ def _workers_table(workers: "Sequence[Worker]") -> "Table":
 
 
 def _cooldowns_table(cooldowns: "Sequence[Cooldown]") -> "Table":
-    from holdfast.cli.showing import table  # noqa: PLC0415  # not for --help
+    from holdfast.cli.showing import masked, table  # noqa: PLC0415  # not for --help
 
     columns = {"COOLING DOWN": 36, "OVER": None, "WHY": None}
-    return table(columns, ((row.resource, relative(row.until), row.reason) for row in cooldowns))
+    return table(columns, ((masked(row.resource), relative(row.until), masked(row.reason)) for row in cooldowns))

@@ -111,7 +111,7 @@ def _moment(task: "Task") -> "datetime":
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 @with_app()
 def show_task(app: "App", number: int, *, as_json: bool) -> None:
-    """Show a task and its failed attempts.
+    """Show a task and its history: failed attempts and lost workers.
 
     \b
     Example:
@@ -128,7 +128,7 @@ def show_task(app: "App", number: int, *, as_json: bool) -> None:
 
 def _show(history: "TaskHistory") -> None:
     from holdfast.cli.attempts import print_attempts  # noqa: PLC0415  # not for --help
-    from holdfast.cli.showing import facts, screen  # noqa: PLC0415  # not for --help
+    from holdfast.cli.showing import counted, facts, masked, screen  # noqa: PLC0415  # not for --help
     from holdfast.queue.masking import masked_parameters  # noqa: PLC0415  # not for --help
 
     task = history.task
@@ -140,15 +140,15 @@ def _show(history: "TaskHistory") -> None:
                 ("arguments", masked_parameters(task.parameters)),
                 ("queue", f"{task.queue}, priority {task.priority}"),
                 ("due", _told(task.next_run_after) if task.status in {"QUEUED", "PARKED"} else None),
-                ("unique key", task.unique_key),
-                ("resource", task.resource),
-                ("starts", f"{task.attempt}, {task.retry_count} failed"),
+                ("unique key", masked(task.unique_key)),
+                ("resource", masked(task.resource)),
+                ("starts", _starts(history)),
                 ("crashes", task.crash_count or None),
                 ("suspect", "it was running when a worker died; it runs alone next time" if task.suspect else None),
-                ("put off", f"{task.deferrals} times" if task.deferrals else None),
+                ("put off", counted(task.deferrals, "time") if task.deferrals else None),
                 ("replays", task.replays or None),
                 ("worker", task.worker_id),
-                ("last error", task.last_error),
+                ("last error", masked(task.last_error)),
                 ("created", _told(task.created_at)),
                 ("started", _told(task.started_at)),
                 ("finished", _told(task.finished_at)),
@@ -157,6 +157,15 @@ def _show(history: "TaskHistory") -> None:
         )
     )
     print_attempts(history.attempts)
+
+
+def _starts(history: "TaskHistory") -> str:
+    """Tell how the starts ended: what a worker took with it is no failure, and a replay begins the count anew."""
+    from holdfast.cli.attempts import lost_workers  # noqa: PLC0415  # not for --help
+
+    task, lost = history.task, lost_workers(history.attempts)
+    anew = " since the last replay" if task.replays else ""
+    return f"{task.attempt}, {task.retry_count} failed{anew}" + (f", {lost} lost with a worker" if lost else "")
 
 
 def _told(moment: "datetime | None") -> str | None:

@@ -10,6 +10,8 @@ from holdfast.cli.logs import LEVELS, set_up_logs
 from holdfast.ports.rows import Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from holdfast.app import App
     from holdfast.config import Config
     from holdfast.queue.worker import Worker
@@ -70,13 +72,17 @@ def worker(
     set_up_logs(log_level, as_json=json_logs)
     config = configure()
     app = load_app(reference)
+    named = _names(queues) or config.app.get("queues")
     made = app.worker(
-        _names(queues) or config.app.get("queues"),
+        named,
         concurrency=concurrency or config.app.get("concurrency", _CONCURRENCY),
         name=name,
     )
     try:
-        _work(app, made, config, drain=drain)
+        app.store.check_schema()  # before a start is told
+        _say_start(app, made, config)
+        _warn(app, named or ())
+        _work(made, drain=drain)
     finally:
         app.close()
 
@@ -91,8 +97,7 @@ def _names(queues: str | None) -> list[str] | None:
     return names
 
 
-def _work(app: "App", made: "Worker", config: "Config", *, drain: bool) -> None:
-    _say_start(app, made, config)
+def _work(made: "Worker", *, drain: bool) -> None:
     begun = time.monotonic()
     try:
         if drain:
@@ -128,11 +133,22 @@ def _say_start(app: "App", made: "Worker", config: "Config") -> None:
         "worker %s: queues %s; %s; concurrency %d; store %s%s",
         made.name,
         ", ".join(made.queues),
-        f"{len(known)} tasks: {named}" if known else "no tasks",
+        f"{len(known)} {'task' if len(known) == 1 else 'tasks'}: {named}" if known else "no tasks",
         made.concurrency,
         where,
         f"; settings {config.source}" if config.source else "",
         extra=keys,
     )
-    if not known:
+
+
+def _warn(app: "App", named: "Sequence[str]") -> None:
+    """Warn of what looks like a mistake: an app without tasks, a queue that nothing names."""
+    if not app.tasks_by_name:
         log.warning("the app has no tasks: is the module that defines them imported by the one of the app?")
+    strange = [name for name in named if name not in {each.queue for each in app.tasks_by_name.values()}]
+    if not strange:
+        return  # counting what waits costs as much as there is
+    waiting = {row.name for row in app.tasks.queues() if row.ready or row.scheduled or row.running or row.parked}
+    for name in strange:
+        if name not in waiting:
+            log.warning("queue %s: no task of the app names it and none waits in it; is the name right?", name)

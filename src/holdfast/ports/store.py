@@ -182,6 +182,9 @@ class Cooldowns(Protocol):
 class Periodic(Protocol):
     """Tasks that are enqueued again and again, once across the fleet."""
 
+    def now(self) -> datetime:
+        """Return the time by the store's clock, which all workers share."""
+
     def set_periodic(self, first_runs: Mapping[str, float]) -> None:
         """Make known what there is, by name, with the seconds until its first run; what is known keeps its time."""
 

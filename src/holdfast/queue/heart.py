@@ -1,8 +1,8 @@
-"""The heart of a worker: one thread that renews its lease and looks after what others have left behind."""
+"""The heart of a worker: a thread that renews its lease, and one that looks after what others have left behind."""
 
 import time
 from collections.abc import Callable
-from threading import Event
+from threading import Event, Thread
 from typing import NamedTuple
 
 from holdfast import clock
@@ -31,7 +31,7 @@ class Heart:
         lease: Seconds that one beat is worth.
         every: Seconds between two beats.
         state: Tells what the worker does, for people.
-        on_lost: Called when the lease was lost.
+        on_lost: Called with the worker's id when its lease was lost.
     """
 
     def __init__(  # its parts
@@ -42,7 +42,7 @@ class Heart:
         lease: float,
         every: float,
         state: Callable[[], str],
-        on_lost: Callable[[], object],
+        on_lost: Callable[[str], object],
     ) -> None:
         """Begin with a lease that has just been given."""
         self.store, self.lease, self.every = store, lease, every
@@ -63,22 +63,27 @@ class Heart:
         self._stop.set()
 
     def run(self) -> None:
-        """Beat and do chores, each in its time."""
-        due = [(time.monotonic() + self.every, self.beat), *((time.monotonic(), each.work) for each in self.chores)]
-        spans = [self.every, *(each.every for each in self.chores)]
-        while not self._stop.wait(max(0.0, min(at for at, _ in due) - time.monotonic())):
-            for place, (at, work) in enumerate(due):
-                if time.monotonic() >= at:
-                    self._do(work)
-                    due[place] = (time.monotonic() + spans[place], work)
+        """Beat and do chores, each in its time; a chore that takes long holds up no beat."""
+        Thread(target=self._beat_on, name="holdfast-beat", daemon=True).start()
+        due = [time.monotonic()] * len(self.chores)
+        while not self._stop.wait(max(0.0, min(due) - time.monotonic()) if due else None):
+            for place, chore in enumerate(self.chores):
+                if time.monotonic() >= due[place]:
+                    self._do(chore.work)
+                    due[place] = time.monotonic() + chore.every
+
+    def _beat_on(self) -> None:
+        while not self._stop.wait(self.every):
+            self._do(self.beat)
 
     def beat(self) -> None:
         """Renew the lease."""
         asked_at = time.monotonic(), clock.now()  # the lease runs from when it was asked for, not from the answer
+        worker_id = self._worker_id()
         try:
-            self.store.heartbeat(self._worker_id(), self.lease, self._state())
+            self.store.heartbeat(worker_id, self.lease, self._state())
         except LeaseLostError:
-            self._on_lost()
+            self._on_lost(worker_id)
         else:
             if self._was_away:
                 self._steady_at = time.monotonic() + 2 * self.every

@@ -5,7 +5,8 @@ __all__ = ["Pace"]
 _AHEAD = 0.02  # seconds of work whose start is marked with the claim
 _HELD = 0.1  # seconds of work that is held in reserve, its start not marked
 _MOST = 500
-_OLD = 0.5  # weight of what was measured before
+_SPAN = 0.02  # seconds over which is measured at least: what ends together by chance is no pace
+_FIRST = 50  # tasks that end within one span are a pace by themselves, and need not be seen to go on
 
 
 class Pace:
@@ -16,16 +17,26 @@ class Pace:
 
     Args:
         concurrency: How many tasks run at once.
+        now: The time, in seconds by any clock.
     """
 
-    def __init__(self, concurrency: int) -> None:
+    def __init__(self, concurrency: int, now: float) -> None:
         """Begin slowly."""
         self.concurrency = concurrency
         self.rate = 0.0
+        self._since, self._count = now, 0
 
-    def finished(self, tasks: int, seconds: float) -> None:
-        """Take in how many tasks were finished since the last time."""
-        self.rate = _OLD * self.rate + (1 - _OLD) * tasks / max(seconds, 0.0002)
+    def finished(self, tasks: int, now: float) -> None:
+        """Take in how many tasks were finished by now."""
+        self._count += tasks
+        span = now - self._since
+        if span >= _SPAN or self._count >= _FIRST:
+            self.rate = self._count / max(span, 0.001)
+            self._since, self._count = now, 0
+
+    def stalled(self, now: float) -> None:
+        """Take in that nothing was finished for long."""
+        self.rate, self._since, self._count = 0.0, now, 0
 
     @property
     def ahead(self) -> int:

@@ -53,10 +53,12 @@ class Schedule:
 
     def begin(self, store: Store) -> None:
         """Make them known to the store; what it knows already keeps its time."""
-        now = _now()
-        first = {name: (entry.following(now) - now).total_seconds() for name, entry in self._entries.items()}
-        if first:
-            store.set_periodic(first)
+        if not self._entries:
+            return
+        now = store.now()
+        store.set_periodic(
+            {name: (entry.following(now) - now).total_seconds() for name, entry in self._entries.items()}
+        )
 
     def tick(self, store: Store) -> int:
         """Enqueue what is due; return how many this process has enqueued.
@@ -66,7 +68,7 @@ class Schedule:
         count = 0
         for name, due in store.due_periodic(list(self._entries)):
             definition, following = self._entries[name]
-            base = max(due, _now())  # a clock that is behind the store's must not find the same time again
+            base = max(due, store.now())  # not by our own clock, which may be minutes off
             wait = (following(base) - base).total_seconds()
             count += store.run_periodic(name, due, wait, definition.prepare((), {}, {}))
         return count

@@ -13,10 +13,11 @@ from holdfast.ports.store import Store
 from holdfast.queue.definition import TaskDefinition
 from holdfast.queue.executing import expired, parked, released
 from holdfast.queue.logs import log
+from holdfast.queue.one_by_one import one_by_one
 from holdfast.queue.pace import Pace
 from holdfast.queue.pausing import ClaimPause
 from holdfast.queue.runners import Runners
-from holdfast.queue.settling import Cool, Outcome, Strain
+from holdfast.queue.settling import Cool, Strain
 from holdfast.queue.tray import Tray
 
 __all__ = ["Pump"]
@@ -27,6 +28,7 @@ _TROUBLE = (0.1, 5.0)  # first and longest wait, in seconds, while the store can
 _ALONE_WAIT = 10.0  # seconds for which a worker lets its tasks end so that a suspect can run alone
 _ALONE_REST = 30.0  # seconds until it tries that again
 _RECONCILE_EVERY = 60.0  # seconds; a database that lost commits may count tasks as ours that we have done with
+_LAST_RESORT = 1.0  # seconds; what the store refused in every form comes back, and must not do so in a circle
 _LATER = {Kind.RETRY, Kind.DEFER, Kind.RELEASE}
 _RETRIED = {Category.NETWORK, Category.DATABASE_BUSY, Category.SYSTEM, Category.API_TEMPORARY, Category.AUTHENTICATION}
 
@@ -55,10 +57,11 @@ class Pump:
         """Begin with empty hands."""
         self.store, self.worker_id, self.definitions, self.queues = store, worker_id, definitions, queues
         self.runners, self.tray = runners, tray
-        self.pace = Pace(runners.concurrency)
+        self.pace = Pace(runners.concurrency, time.monotonic())
         self.pause = ClaimPause()
         self.held: dict[int, Claimed] = {}
         self.may_claim: Callable[[], bool] = lambda: True
+        self.told_to_stop: Callable[[], bool] = lambda: False
         self.stopping = self.signalled = self.taken_for_dead = False
         self.suspects = False
         self.outcomes: Counter[Kind] = Counter()
@@ -71,11 +74,12 @@ class Pump:
         self._backlog = True
         self._alone: int | None = None
         self._alone_since: float | None = None
+        self._alone_wait = _ALONE_WAIT
         self._trouble = 0.0
         self._unsure = False
         self._worked = True
         self._due_at: float | None = None
-        self._taken_at = self._moved_at = self._looked_at = self._sure_at = time.monotonic()
+        self._moved_at = self._looked_at = self._sure_at = time.monotonic()
 
     @property
     def idle(self) -> bool:
@@ -131,14 +135,20 @@ class Pump:
 
     def _wait(self, patience: float) -> None:
         if self._trouble:
-            time.sleep(min(self._trouble, patience))
+            self._rest()
         elif not (self._worked and self._can_claim_now()):
-            if self._due_at is not None and not self.stopping:
+            if self._due_at is not None and not self.stopping and not self._backlog:
                 patience = min(patience, max(0.0, self._due_at - time.monotonic()))
             self.tray.wake.wait(patience)
         finished = len(self.tray.outcomes)
         if 0 < finished < min(self._running, self.pace.ahead // 2) and not self.stopping:
             self.tray.hungry.wait(_GATHER)
+
+    def _rest(self) -> None:
+        """Leave a store alone that fails, for as long as was said; not for longer than it takes to be told to stop."""
+        end = time.monotonic() + self._trouble
+        while (left := end - time.monotonic()) > 0 and not self.stopping and not self.told_to_stop():
+            time.sleep(min(left, 0.1))
 
     def _can_claim_now(self) -> bool:
         """Tell whether there is room: a batch is fetched while another one runs."""
@@ -150,29 +160,34 @@ class Pump:
         taken = self.tray.take()
         now = time.monotonic()
         if taken:
-            self.pace.finished(len(taken), now - self._taken_at)
+            self.pace.finished(len(taken), now)
             self._moved_at = now
-        self._taken_at = now
         self._running -= len(taken)
+        cools: dict[str, Cool] = {}
         for outcomes in taken:
             for outcome in outcomes:
-                self._sort(outcome, now)
+                if isinstance(outcome, Cool):
+                    cools[outcome.resource] = max(
+                        cools.get(outcome.resource, outcome), outcome, key=lambda each: each.seconds
+                    )
+                else:
+                    self._sort(outcome, now)
+        for cool in cools.values():
+            self._cool(cool)
         if self._done:
             self.pause.succeeded(now)
         waits = len(self._reserve) + len(self._ready) + max(0, self._running - self.pace.concurrency)
         if waits and now - self._moved_at > _STALLED:
             self.give_back()
-            self.pace.rate = 0.0
+            self.pace.stalled(now)
             self._moved_at = now
 
-    def _sort(self, outcome: Outcome, now: float) -> None:
+    def _sort(self, outcome: tuple[int, int] | Settlement | Strain, now: float) -> None:
         """Put an outcome where it belongs; what concerns a task that is not ours any more is dropped."""
         match outcome:
             case Settlement():
                 if self._is_ours(outcome.task_id, outcome.epoch):
                     self._unwritten.append(outcome)
-            case Cool():
-                self._cool(outcome)
             case Strain(reason):
                 seconds = self.pause.failed(now, reason)
                 log.error("claiming stops for %.0f s, this machine is not well: %s", seconds, reason)
@@ -238,9 +253,11 @@ class Pump:
 
     def _waits_to_be_alone(self, now: float) -> bool:
         """Tell whether to let tasks end so that a suspect can run alone; not for ever, others wait as well."""
-        if self._alone_since is None or now - self._alone_since > _ALONE_WAIT + _ALONE_REST:
-            self._alone_since = now
-        return now - self._alone_since <= _ALONE_WAIT
+        if self._alone_since is None:
+            self._alone_since, self._alone_wait = now, _ALONE_WAIT
+        elif now - self._alone_since > self._alone_wait + _ALONE_REST:
+            self._alone_since, self._alone_wait = now, 2 * self._alone_wait  # their tasks take longer than we waited
+        return now - self._alone_since <= self._alone_wait
 
     def _to_start(self) -> list[Claimed]:
         """Choose from the reserve whose start is marked next."""
@@ -280,32 +297,21 @@ class Pump:
         """Settle one by one, when something in the batch itself is what the store refuses."""
         if classify(error).category in _RETRIED or not (turn.done or turn.settlements):
             return None
-        for pair in turn.done:
-            answer = self._settle_one(Turn(turn.worker_id, [pair], [], []))
-            self.outcomes[Kind.DONE] += answer == []
-            self.held.pop(pair[0], None)
-        for settlement in turn.settlements:
-            answer = self._settle_one(Turn(turn.worker_id, [], [settlement], []))
-            if answer is None:
-                answer = self._settle_one(Turn(turn.worker_id, [], [_plain(settlement)], []))
-            self.outcomes[settlement.kind] += answer == []
-            self.held.pop(settlement.task_id, None)
+        answers = one_by_one(self.store, turn)
+        if all(answer is None for _, _, answer in answers) and len(answers) > 1:
+            return None  # the store takes nothing at all at the moment: all of it is kept, and tried again
+        for kind, number, answer in answers:
+            self.outcomes[kind] += answer == []
+            self.held.pop(number, None)
         self._done, self._unwritten = [], []
-        self._trouble = 0.0
+        self._end_alone()
+        self._trouble = _LAST_RESORT if any(answer is None for _, _, answer in answers) else 0.0
         return None
 
-    def _settle_one(self, turn: Turn) -> list[int] | None:
-        """Settle one task; return what was refused because others have it, or None if the store would not take it.
-
-        One that is not taken at all is given back by the next turn, as what is not in our hands.
-        """
-        try:
-            return self.store.turn(turn).refused
-        except LeaseLostError:
-            raise
-        except Exception as error:  # noqa: BLE001  # the others matter as well
-            log.error("the store refused a settlement: %s", classify(error).message)
-            return None
+    def _end_alone(self) -> None:
+        if self._alone is not None and self._alone not in self.held:
+            self._alone = None
+            self.suspects = self._backlog = True  # where there was one there may be more; others get their turn as well
 
     def _take_in(self, turn: Turn, turned: Turned, start: list[Claimed]) -> None:
         """Take in what a turn gave, and hand tasks to the runners."""
@@ -315,9 +321,7 @@ class Pump:
             self.held.pop(settlement.task_id, None)
             if settlement.kind in _LATER:
                 self._expect(settlement.delay)
-        if self._alone is not None and self._alone not in self.held:
-            self._alone = None
-            self.suspects = self._backlog = True  # where there was one there may be more; others get their turn as well
+        self._end_alone()
         self._done, self._unwritten = [], []
         gone = set(turned.refused)
         self.outcomes[Kind.DONE] += len(turn.done)
@@ -342,6 +346,8 @@ class Pump:
         """Draw from what a claim gave whether there is more."""
         self._looked_at = time.monotonic()
         self._backlog = len(turned.claimed) >= claim.limit
+        if not turned.claimed and not claim.suspect:
+            self._alone_since = None  # nobody else waits: no reason to let suspects wait
         if claim.suspect:
             self.suspects, self._backlog = False, True
             self._alone = turned.claimed[0].id if turned.claimed else None
@@ -376,16 +382,3 @@ class Pump:
         if batch:
             self._moved_at = time.monotonic()
             self.runners.start(batch)
-
-
-def _plain(settlement: Settlement) -> Settlement:
-    """Return a settlement without the texts of its error: one of them is what the store refuses."""
-    if settlement.note is None:
-        return settlement
-    note = settlement.note._replace(
-        error_type=settlement.note.error_type.encode("ascii", "replace").decode("ascii"),
-        error_message="the text of this error was refused by the store",
-        failure="{}",
-        traceback="",
-    )
-    return settlement._replace(note=note)

@@ -48,6 +48,7 @@ class Runners:
         self._waiting: deque[tuple[Definition, Claimed]] = deque()
         self._running: set[asyncio.Task[None]] = set()
         self._unbegun: dict[int, Claimed] = {}
+        self._at_slot: dict[int, Claimed] = {}
 
     def start(self, tasks: Iterable[tuple[Definition, Claimed]]) -> None:
         """Take tasks in; they begin as hands are free."""
@@ -73,6 +74,10 @@ class Runners:
                 break
             if pair is not None:
                 taken.append(pair[1])
+        for key in list(self._at_slot):  # their threads wait for a slot
+            claimed = self._at_slot.pop(key, None)
+            if claimed is not None:
+                taken.append(claimed)
         while self._waiting:
             try:
                 taken.append(self._waiting.popleft()[1])
@@ -113,7 +118,13 @@ class Runners:
             if pair is None:
                 return
             if slots is not None:
+                self._at_slot[id(pair)] = pair[1]
                 slots.get()
+                if self._at_slot.pop(id(pair), None) is None:  # taken back
+                    slots.put(None)
+                    if self._waiting:
+                        self._loop.call_soon_threadsafe(self._begin)
+                    continue
             try:
                 outcomes = execute(*pair, children, self._is_leaving)
             except BaseException as error:  # noqa: BLE001  # a mistake of ours must not end the thread

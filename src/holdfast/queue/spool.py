@@ -6,6 +6,8 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+from holdfast.classify import classify
+from holdfast.errors import LeaseLostError
 from holdfast.ports.rows import Kind, Note, Reason, Settlement, Turn
 from holdfast.ports.store import Store
 from holdfast.queue.logs import log
@@ -51,7 +53,16 @@ class Spool:
                 settlements = _read(path)
             except FileNotFoundError:  # another worker, started at the same time, was quicker
                 continue
-            refused = store.turn(Turn(worker_id, [], settlements, [])).refused
+            try:
+                refused = store.turn(Turn(worker_id, [], settlements, [])).refused
+            except LeaseLostError:
+                raise
+            except Exception as error:  # noqa: BLE001  # a file must not keep workers from starting
+                failure = classify(error)
+                log.error("%s cannot be applied (%s): %s", path, failure.category, failure.message)
+                if not failure.retryable:
+                    path.rename(path.with_suffix(".refused"))
+                continue
             path.unlink(missing_ok=True)
             applied += len(settlements) - len(refused)
             log.warning("%d outcomes from %s were applied, %d came too late", len(settlements), path, len(refused))
@@ -67,6 +78,8 @@ def _line(settlement: Settlement) -> str:
             "kind": settlement.kind,
             "delay": settlement.delay,
             "reason": settlement.reason,
+            "result": settlement.result,
+            "keep": settlement.keep,
             "note": None if note is None else note._asdict(),
         }
     )
@@ -86,6 +99,8 @@ def _read(path: Path) -> list[Settlement]:
                     float(data["delay"]),
                     Note(**data["note"]) if data["note"] else None,
                     Reason(data["reason"]) if data["reason"] else None,
+                    data.get("result"),
+                    float(data.get("keep", 0.0)),
                 )
             )
         except (ValueError, TypeError, KeyError) as error:

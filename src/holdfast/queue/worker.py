@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from holdfast.classify import classify
 from holdfast.errors import ConfigError, LeaseLostError
 from holdfast.ports.rows import Kind
 from holdfast.ports.rows import Worker as WorkerRow
@@ -123,9 +124,9 @@ class Worker:
 
     def _signalled(self) -> None:
         now = time.monotonic()
-        if self._stop.is_set() and now - self._signalled_at < _SAME_SIGNAL:
+        if self._signalled_at and now - self._signalled_at < _SAME_SIGNAL:
             return  # sent to the process and to its group, as some supervisors do
-        if self._stop.is_set():
+        if self._signalled_at:
             log.warning("second signal: ending at once; what runs will be run again")
             os._exit(1)
         log.warning("stopping: tasks that run have %.0f s to end; a second signal ends at once", self.settings.grace)
@@ -177,9 +178,9 @@ class Worker:
         runners = Runners(self.concurrency, tray, loop, mixed=len(kinds) > 1)
         spool = Spool(self.settings.spool)
         pump = Pump(self.store, self._register(), self.definitions, self.queues, runners, tray)
-        spool.replay(self.store, pump.worker_id)
         heart = self._heart(pump)
         self._pump, pump.may_claim, pump.outcomes = pump, lambda: heart.holds, self.outcomes
+        pump.told_to_stop = self._stop.is_set
 
         def wake() -> None:
             pump.signalled = True
@@ -188,6 +189,7 @@ class Worker:
         deafen = self.store.listen(wake)
         thread = threading.Thread(target=heart.run, name="holdfast-heart", daemon=True)
         try:
+            spool.replay(self.store, pump.worker_id)
             self._look_around(heart, drain=drain)
             thread.start()
             self._pump_until_end(pump, heart, drain=drain)
@@ -244,24 +246,39 @@ class Worker:
         except LeaseLostError as error:
             log.error("%s; it begins anew, and what it was doing is dropped", error)
             pump.lost()
-            with suppress(Exception):  # tried again with the next step
-                pump.worker_id = self._register()
-                pump.taken_for_dead = False
+            self._begin_anew(pump, heart)
+
+    def _begin_anew(self, pump: Pump, heart: Heart) -> None:
+        """Register under another name, however long it takes."""
+        pause = 0.1
+        while True:
+            try:
+                self.store.leave(pump.worker_id)  # what is left of the old name: its row, its lock
+                name = self._register()
+            except Exception as error:  # noqa: BLE001  # whatever it is, it may pass
+                log.error("it cannot register, again in %.1f s: %s", pause, classify(error).message)
+                if self._stop.wait(pause):
+                    return
+                pause = min(pause * 2, 5.0)
+            else:
+                pump.worker_id, pump.taken_for_dead = name, False
                 heart.renewed()
+                return
 
     def _heart(self, pump: Pump) -> Heart:
         settings = self.settings
 
-        def lost() -> None:
-            pump.taken_for_dead = True
-            pump.tray.wake.set()
+        def lost(worker_id: str) -> None:
+            if worker_id == pump.worker_id:  # else the pump has heard of it already, and has another name by now
+                pump.taken_for_dead = True
+                pump.tray.wake.set()
 
         def state() -> str:
             return "stopping" if pump.stopping else pump.pause.reason or "running"
 
         def suspects() -> None:
-            if self.store.suspects_due(self.queues):
-                pump.suspects = pump.signalled = True
+            pump.suspects = self.store.suspects_due(self.queues)
+            pump.signalled = pump.signalled or pump.suspects
 
         def prune() -> None:
             count = self.store.prune(done_before=_EVER if settings.keep_done is None else settings.keep_done)
@@ -285,6 +302,7 @@ class Worker:
             Chore(often, lambda: heart.rescue(settings.crash_limit)),
             Chore(often, suspects),
             Chore(_PRUNE_EVERY, prune),
+            Chore(settings.heartbeat, lambda: self.store.unpark(list(self.definitions))),
         ]
         if self.schedule:
             heart.chores.append(Chore(min(1.0, settings.heartbeat), lambda: self.schedule.tick(self.store)))

@@ -108,7 +108,7 @@ class Lease:
         self._beaten = self.id
         return self._beaten
 
-    def _lost(self) -> None:
+    def _lost(self, _: str) -> None:
         logs.log.error("worker %s was taken for dead; it begins anew, and what it was doing is dropped", self._beaten)
         self.renew(self._beaten)
 

@@ -81,6 +81,10 @@ class MemoryPeriodic:
 
     book: Book
 
+    def now(self) -> datetime:
+        """Return the time."""
+        return moment(clock.now())
+
     def set_periodic(self, first_runs: Mapping[str, float]) -> None:
         """Make known what there is."""
         with self.book.lock:

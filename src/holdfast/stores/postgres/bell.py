@@ -40,10 +40,9 @@ class Bell:
 
     def owe(self) -> None:
         """Take in that a task was stored without a call."""
-        if not self._owed.is_set():
-            self._owed.set()
-            if self._thread is None or not self._thread.is_alive():  # it did not follow into a child process
-                self._start()
+        self._owed.set()
+        if self._thread is None or not self._thread.is_alive():  # it did not follow into a child process
+            self._start()
 
     def _start(self) -> None:
         with self._lock:

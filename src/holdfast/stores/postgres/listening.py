@@ -69,4 +69,15 @@ class Listener:
         while not self._ended.is_set():
             if list(connection.notifies(timeout=0)):
                 self._wake()
-            select.select([connection.fileno(), self._heard.fileno()], [], [])
+            _wait_for(connection.fileno(), self._heard.fileno())
+
+
+def _wait_for(*files: int) -> None:
+    """Wait until one of them can be read."""
+    if hasattr(select, "poll"):
+        poll = select.poll()
+        for file in files:
+            poll.register(file, select.POLLIN)
+        poll.poll()
+    else:
+        select.select(files, [], [])

@@ -56,6 +56,11 @@ class PostgresPeriodic:
 
     db: Database
 
+    def now(self) -> datetime:
+        """Return the server's time."""
+        now: datetime = in_utc(self.db.fetch("now")[0])[0]
+        return now
+
     def set_periodic(self, first_runs: Mapping[str, float]) -> None:
         """Make known what there is."""
         values = {"names": list(first_runs), "seconds": [float(seconds) for seconds in first_runs.values()]}

@@ -24,7 +24,8 @@ def in_transaction_of(connection: sqlite3.Connection) -> Iterator[sqlite3.Cursor
         connection.isolation_level is not None
         and getattr(connection, "autocommit", _BY_ISOLATION_LEVEL) == _BY_ISOLATION_LEVEL
     )
-    if begins_itself and not connection.in_transaction:  # our first statement begins it: it holds nothing else
+    if begins_itself and not connection.in_transaction:
+        cursor.execute("BEGIN")  # by hand: Python begins none for CREATE TABLE
         try:
             yield cursor
         except BaseException:

@@ -71,6 +71,10 @@ class SqlitePeriodic:
 
     db: Database
 
+    def now(self) -> datetime:
+        """Return the time."""
+        return cast(datetime, moment(now_ms()))
+
     def set_periodic(self, first_runs: Mapping[str, float]) -> None:
         """Make known what there is."""
         now = now_ms()

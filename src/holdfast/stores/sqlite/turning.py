@@ -128,9 +128,8 @@ def _claim(  # what the turn has found out
     if paused != "[]":
         closed = set(json.loads(paused))
         queues = tuple(queue for queue in queues if queue not in closed)
-    if cooling:  # rarely more than a few: `cool` has moved what there was
-        while connection.execute(SQL["move_cooling"], {"now": now}).rowcount > 0:
-            pass
+    if cooling:  # rarely more than a few: `cool` has moved what there was. The claim passes over what is left.
+        connection.execute(SQL["move_cooling"], {"now": now})
     values = {"queues": _dumps(queues), "now": now, "limit": claim.limit}
     sql = SQL["claimable_suspect" if claim.suspect else "claimable"]
     rows: list[Any] = json.loads(connection.execute(sql, values).fetchone()[0])

@@ -32,7 +32,11 @@ class SqliteWorkers:
         now = now_ms()
         values = worker._asdict() | {"queues": json.dumps(worker.queues), "now": now}
         values |= {"started_at": now, "heartbeat_at": now, "expires_at": now + milliseconds(lease)}
-        self.db.write(lambda connection: connection.execute(SQL["add_worker"], values))
+        try:
+            self.db.write(lambda connection: connection.execute(SQL["add_worker"], values))
+        except BaseException:
+            self._unlock(worker.id)
+            raise
 
     def heartbeat(self, worker_id: str, lease: float, state: str) -> None:
         """Renew a worker's lease."""
@@ -51,11 +55,14 @@ class SqliteWorkers:
             return count
 
         count = self.db.write(work)
+        self._unlock(worker_id)
+        return count
+
+    def _unlock(self, worker_id: str) -> None:
         lock = self.held_locks.pop(worker_id, None)
         if lock is not None:
             lock.close()
             self._lock_file(worker_id).unlink(missing_ok=True)
-        return count
 
     def rescue(self, crash_limit: int) -> list[Rescued]:
         """Take tasks from the dead: first they are struck off, then what nobody holds any more is given back."""

@@ -1,2 +1,4 @@
--- What the struck-off held belongs to nobody from here on. A turn of theirs that is under way is waited for: it holds a lock.
-DELETE FROM holdfast.workers WHERE expires_at <= now()
+-- What the struck-off held belongs to nobody from here on. One whose turn is under way is passed over: its row is locked, and
+-- who waited for it here would miss his own heartbeats.
+DELETE FROM holdfast.workers
+WHERE id IN (SELECT id FROM holdfast.workers WHERE expires_at <= now() FOR UPDATE SKIP LOCKED)

@@ -14,5 +14,7 @@ FROM (
     WHERE task_queue.status = 'QUEUED' AND task_queue.suspect = 0
         AND task_queue.queue = wanted.value AND task_queue.priority = priorities.priority
         AND task_queue.next_run_after <= :now
+        AND (task_queue.resource IS NULL
+            OR task_queue.resource NOT IN (SELECT resource FROM cooldowns WHERE until > :now))
     LIMIT :limit
 )

@@ -10,5 +10,7 @@ FROM (
     CROSS JOIN task_queue INDEXED BY task_queue_suspects
     WHERE task_queue.status = 'QUEUED' AND task_queue.suspect = 1
         AND task_queue.queue = wanted.value AND task_queue.next_run_after <= :now
+        AND (task_queue.resource IS NULL
+            OR task_queue.resource NOT IN (SELECT resource FROM cooldowns WHERE until > :now))
     LIMIT :limit
 )
