@@ -53,7 +53,7 @@ class Skip:
 Decision = Retry | Defer | Fail | Abort | Skip
 
 
-def decide(  # what is known of the task
+def decide(  # noqa: PLR0913  # what is known of the task
     failure: Failure,
     policy: RetryPolicy,
     *,
