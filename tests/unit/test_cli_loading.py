@@ -60,9 +60,7 @@ class TestModuleAndApp:
         assert "postgresql://***@db/shop" in result.stderr
         assert "hunter2" not in result.output
         assert "4711" not in result.output
-        assert result.stderr.splitlines()[-1] == (
-            "Error: module leaking cannot be imported: ValueError: api_key=***"
-        )
+        assert result.stderr.splitlines()[-1] == ("Error: module leaking cannot be imported: ValueError: api_key=***")
 
     def test_an_error_without_a_text(self, world):
         (world.folder / "mute.py").write_text(

@@ -79,7 +79,9 @@ def test_a_list_of_names_and_values_keeps_what_is_no_secret():
     assert masked == ["Accept", "text/html", "Authorization", "***", "Age", "3"]
 
 
-@pytest.mark.parametrize("text", ['{"x":NaN,"dbpass":"a b"}', '{"x":-Infinity,"dbpass":"a b"}', '{"x":1e999,"dbpass":"a b"}'])
+@pytest.mark.parametrize(
+    "text", ['{"x":NaN,"dbpass":"a b"}', '{"x":-Infinity,"dbpass":"a b"}', '{"x":1e999,"dbpass":"a b"}']
+)
 def test_numbers_that_json_does_not_have_are_text(text):
     number = text[5:].partition(",")[0]
 

@@ -105,6 +105,19 @@ class TestQueues:
         world.drain()
         assert (world.folder / "mailed").exists()
 
+    def test_resume_of_a_queue_that_nobody_knows(self, world):
+        world.enqueue("mail", "to=me")
+        world.run("queues", "pause", "empty")
+        result = world.run("queues", "resume", "nosuch", "mail", "empty", code=1)
+
+        assert result.stdout == (
+            "queue nosuch: is not paused and has no tasks; is the name right?\n"
+            "queue mail: was not paused\n"
+            "queue empty: resumed\n"
+        )
+        assert [row["name"] for row in world.json("queues", "list")] == ["mail"]
+        world.run("queues", "resume", "empty", code=1)
+
     def test_none(self, world):
         world.run("db", "init", "--url", "sqlite:///holdfast.db")
 

@@ -30,6 +30,21 @@ def test_from_nothing_to_a_replayed_dead_letter(world, url, postgres_server):
     assert world.json("dlq", "discard", "--all", "--yes") == {"discarded": 2}
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["worker", "jobs:app", "--drain"], ["worker", "jobs:app", "--queues", "nosuch"], ["enqueue", "jobs:app", "flaky"],
+        ["status"], ["tasks", "list"], ["tasks", "show", 1], ["dlq", "groups"], ["dlq", "replay", "--all"], ["queues", "list"],
+        ["queues", "pause", "mail"], ["db", "check"],
+    ],
+)  # fmt: skip
+def test_without_tables_one_line_says_what_to_do(world, url, words):
+    result = world.run(*words, code=1)
+
+    assert result.stderr == "Error: the database has no tables of Holdfast; run: holdfast db init\n"
+    assert result.stdout == ""
+
+
 def test_a_server_that_is_not_there(world):
     result = world.run("status", "--url", "postgresql://me:hidden@127.0.0.1:1/nowhere", code=1)
 

@@ -152,7 +152,9 @@ def test_a_payload_that_is_no_json_is_shown_as_text(world):
     assert '{"password": ***' in world.run("tasks", "show", 1).stdout
 
 
-@pytest.mark.parametrize("text", ["[" * 5000, "[" * 900 + "]" * 900, '{"x": NaN}', '{"x": 1e999}', "9" * 5000, '"\\ud800"'])
+@pytest.mark.parametrize(
+    "text", ["[" * 5000, "[" * 900 + "]" * 900, '{"x": NaN}', '{"x": 1e999}', "9" * 5000, '"\\ud800"']
+)
 def test_one_stored_payload_breaks_no_list(world, text):
     def refuse(name):
         raise AssertionError(name)

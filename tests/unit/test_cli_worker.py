@@ -148,3 +148,13 @@ def test_an_app_without_tasks_is_told(world):
     (world.folder / "empty.py").write_text("import holdfast\napp = holdfast.App('sqlite:///holdfast.db')\n")
 
     assert "the app has no tasks" in world.run("worker", "empty:app", "--drain").stderr
+
+
+def test_a_queue_that_nothing_names_is_told(world):
+    world.enqueue("flaky", "--queue", "waiting", "--delay", "1h")
+    err = world.run("worker", "jobs:app", "--drain", "--queues", "mail,waiting,default,nosuch").stderr
+
+    assert [line.partition(": ")[2] for line in err.splitlines() if "WARNING" in line] == [
+        "queue nosuch: no task of the app names it and none waits in it; is the name right?"
+    ]
+    assert "WARNING" not in world.run("worker", "jobs:app", "--drain").stderr

@@ -124,3 +124,48 @@ def test_a_file_that_is_no_text(tmp_path):
     file.write_bytes(b"\xff\xfe")
     with pytest.raises(ConfigError, match="utf-8"):
         hf.load_config(file)
+
+
+def test_the_password_of_the_url_is_not_in_the_repr(tmp_path):
+    config = hf.load_config(write(tmp_path, "[app]\nurl = 'postgresql://me:hunter2@db/shop'\n"))
+
+    assert "hunter2" not in repr(config)
+    assert config.for_app == {"url": "postgresql://me:hunter2@db/shop"}
+
+
+@pytest.mark.parametrize("text", ["heartbeat = 10.5", "lease = 30\nheartbeat = 16", "lease = 1\nheartbeat = 0.6"])
+def test_a_heart_that_beats_too_seldom(tmp_path, text):
+    with pytest.raises(ConfigError, match=r"holdfast\.toml: app\.heartbeat: is .* has to outlive two of them"):
+        hf.load_config(write(tmp_path, f"[app]\n{text}\n"))
+
+
+@pytest.mark.parametrize("text", ["heartbeat = 10", "lease = 30\nheartbeat = 15", "lease = 1"])
+def test_a_heart_that_beats_often_enough(tmp_path, text):
+    hf.App("memory://", **hf.load_config(write(tmp_path, f"[app]\n{text}\n")).for_app)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "mysql://me:hunter2@h/d",
+        "hunter2",
+        "sqlite",
+        "sqlite:",
+        "sqlite://",
+        "sqlite:///",
+        "sqlite://host/x.db",
+        "",
+        "postgresql",
+    ],
+)
+def test_a_url_that_no_app_takes(tmp_path, url):
+    with pytest.raises(ConfigError, match=r"holdfast\.toml: app\.url: has to be sqlite:///file\.db") as caught:
+        hf.load_config(write(tmp_path, f"[app]\nurl = '{url}'\n"))
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["sqlite:///x.db", "sqlite:////tmp/x.db", "SQLite:///x.db", "memory://", "postgres://h/d"]
+)
+def test_a_url_that_an_app_takes(tmp_path, url):
+    hf.App(**hf.load_config(write(tmp_path, f"[app]\nurl = '{url}'\n")).for_app)

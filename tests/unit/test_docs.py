@@ -141,6 +141,11 @@ class TestThePolicyPage:
     def test_options(self):
         assert _rows("Options") == [*hf.RetryPolicy._fields[:1], "max_retries", *hf.RetryPolicy._fields[1:]]
 
+    def test_the_verdict(self):
+        rows = re.findall(r"^\| (`.+?) \|", _section("The verdict"), re.MULTILINE)
+
+        assert sorted(re.findall(r"`(\w+)`", " ".join(rows))) == sorted([*hf.Failure._fields, "fingerprint"])
+
     def test_choices(self):
         assert [name for name in (*BACKOFFS, *JITTERS) if f'`"{name}"`' not in POLICY] == []
 

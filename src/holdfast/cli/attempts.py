@@ -47,7 +47,7 @@ def lost_workers(attempts: Sequence[Attempt]) -> int:
 
 def _became(attempt: Attempt) -> str:
     if attempt.outcome == _LOST:
-        return f"lost: {one_line(attempt.error_message.removeprefix('worker lost: '))}"
+        return f"lost: {one_line(masked(attempt.error_message).removeprefix('worker lost: '))}"
     category = attempt.error_category
     if attempt.delay is None:
         return f"failed, {category}: the last one" if attempt.outcome == "fail" else f"failed, {category}"

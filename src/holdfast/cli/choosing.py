@@ -18,6 +18,7 @@ R = TypeVar("R")
 
 URL_VARIABLE = "HOLDFAST_URL"
 DEFAULT_FILE = "holdfast.db"
+_NO_TABLES = ("UndefinedTable", "UndefinedColumn")  # as psycopg calls it, which need not be installed
 
 
 def with_app(*, may_create: bool = False) -> "Callable[[Callable[Concatenate[App, P], R]], Callable[..., R]]":
@@ -42,6 +43,10 @@ def with_app(*, may_create: bool = False) -> "Callable[[Callable[Concatenate[App
             app = chosen_app(reference, url, may_create=may_create)
             try:
                 return command(app, *args, **kwargs)
+            except Exception as error:
+                if type(error).__name__ in _NO_TABLES:
+                    app.store.check_schema()  # which says what to do about it
+                raise
             finally:
                 app.close()
 
