@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from holdfast.failure import Category
 from holdfast.ports.rows import Attempt, DeadLetter, DeadLetterFilter, Group, Reason
 from holdfast.ports.store import Store
-from holdfast.queue.overview import chosen
+from holdfast.queue.words import chosen
 
 __all__ = ["DeadLetterBox", "DeadLetterHistory", "Handled"]
 

@@ -2,13 +2,14 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from holdfast import clock
 from holdfast.decide.policy import RetryPolicy
 from holdfast.errors import ConfigError
+from holdfast.ports.batch import Batch
 from holdfast.ports.rows import Enqueued, NewTask
 from holdfast.queue.child import check_loaded, target_of
 from holdfast.queue.payload import Codec, decode_result
@@ -132,15 +133,16 @@ class TaskDefinition(Generic[P, R]):
         if not all(isinstance(call, Mapping) for call in given):
             message = "calls are mappings of arguments by name, such as [{'url': 'https://…'}, …]"
             raise ConfigError(message)
-        tasks: list[NewTask] = []
+        tasks: Sequence[NewTask]
         if not options and all(map(OPTIONS.isdisjoint, given)):
-            encode, rest = self.codec.encode, (self.queue, self.priority, 0.0, None, None, self.resource, self.expires)
-            tasks = [NewTask(self.name, encode((), call), *rest) for call in given]
+            alike = NewTask(self.name, "", self.queue, self.priority, resource=self.resource, expires=self.expires)
+            tasks = Batch(alike, given, functools.partial(self.codec.encode, ()))
         else:
-            for call in given:
-                arguments = dict(call)
-                tasks.append(self.prepare((), arguments, options | _taken_out(arguments)))
+            tasks = [self._prepared(dict(call), options) for call in given]
         return self._app.store.enqueue(tasks, connection) if tasks else []
+
+    def _prepared(self, arguments: dict[str, Any], options: Mapping[str, Any]) -> NewTask:
+        return self.prepare((), arguments, {**options, **_taken_out(arguments)})
 
     def result(self, task: Enqueued | int) -> R:
         """Return what a task returned, while it is kept.

@@ -1,16 +1,13 @@
 """Tasks and queues as a program looks at them."""
 
 from collections.abc import Sequence  # noqa: TC003  # the class has a method called list
-from enum import StrEnum
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-from holdfast.errors import ConfigError
 from holdfast.ports.rows import Attempt, Cooldown, QueueRow, Status, Task, TaskFilter, Worker
 from holdfast.ports.store import Store
+from holdfast.queue.words import chosen
 
-__all__ = ["TaskBook", "TaskHistory", "chosen"]
-
-E = TypeVar("E", bound=StrEnum)
+__all__ = ["TaskBook", "TaskHistory"]
 
 
 class TaskHistory(NamedTuple):
@@ -18,19 +15,6 @@ class TaskHistory(NamedTuple):
 
     task: Task
     attempts: list[Attempt]
-
-
-def chosen(kind: "type[E]", value: object) -> "E":
-    """Return the member of an enumeration that has a value.
-
-    Raises:
-        ConfigError: If there is none; the message lists the valid ones.
-    """
-    try:
-        return kind(str(value))
-    except ValueError:
-        message = f"{value!r} is no {kind.__name__.lower()}; choose one of: {', '.join(kind)}"
-        raise ConfigError(message) from None
 
 
 class TaskBook:

@@ -37,6 +37,8 @@ _SPARE = 4
 """Connections that are not handed back to the pool after every use."""
 _SPARE_LIFE = 300.0
 """Seconds after which they are, for a while."""
+_MOMENT = 0.02
+"""Seconds for which a connection that did its work needs no look whether it still stands."""
 _abandoned: list[Any] = []  # pools of a parent process: closing them here would end the parent's sessions
 
 
@@ -67,7 +69,7 @@ class Database:
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._pool: Any = None
-        self._spare: deque[tuple[Connection, float]] = deque()
+        self._spare: deque[tuple[Connection, float, float]] = deque()
 
     def _opened(self) -> Any:
         if self._pid != os.getpid():
@@ -100,13 +102,13 @@ class Database:
             psycopg.OperationalError: If there is none: what the server says, where it says something.
         """
         pool = self._pool if self._pid == os.getpid() and self._pool is not None else self._opened()
-        connection, since = self._taken(pool)
+        connection, since, fresh = self._taken(pool)
         for _ in range(self._max_size):  # as many may have died together
-            if not _has_hung_up(connection):
+            if fresh or not _has_hung_up(connection):
                 break
             connection.close()
             pool.putconn(connection)
-            connection, since = self._taken(pool)
+            connection, since, fresh = self._taken(pool)
         try:
             yield connection
         except psycopg.errors.UndefinedTable as error:
@@ -116,27 +118,30 @@ class Database:
         finally:
             idle = connection.pgconn.transaction_status == psycopg.pq.TransactionStatus.IDLE
             if idle and pool is self._pool and len(self._spare) < _SPARE:
-                self._spare.append((connection, since))
+                self._spare.append((connection, since, time.monotonic()))
             else:
                 pool.putconn(connection)  # which ends what an interruption may have left open
 
-    def _taken(self, pool: Any) -> tuple[Connection, float]:
-        """Take a connection, and tell since when we have it; one used lately spares the pool its bookkeeping."""
+    def _taken(self, pool: Any) -> tuple[Connection, float, bool]:
+        """Take a connection; tell since when we have it, and whether it was used a moment ago.
+
+        One of the last used spares the pool its bookkeeping.
+        """
         now = time.monotonic()
         while self._spare:
             try:
-                connection, since = self._spare.pop()
+                connection, since, used = self._spare.pop()
             except IndexError:  # another thread was quicker
                 break
             if now - since < _SPARE_LIFE:
-                return connection, since
+                return connection, since, now - used < _MOMENT
             pool.putconn(connection)  # which renews it when it is old
         try:
             connection = pool.getconn()
         except psycopg_pool.PoolTimeout:
             self.connect().close()  # tells why: refused, wrong password, no such database
             raise
-        return connection, now
+        return connection, now, False
 
     def fetch(self, name: str, values: Mapping[str, Any] | None = None, *, prepare: bool | None = None) -> Rows:
         """Run a query by its name, committed at once; return its rows."""

@@ -1,12 +1,13 @@
 """How tasks get into PostgreSQL: one in one statement, many plain ones by COPY, all others as one JSON text."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from itertools import repeat
 from typing import Any
 
 from holdfast.errors import ConfigError
+from holdfast.ports.batch import Batch
 from holdfast.ports.rows import Enqueued, NewTask
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.driver import psycopg
@@ -14,7 +15,6 @@ from holdfast.stores.postgres.driver import psycopg
 __all__ = ["add", "callers"]
 
 _CHUNK = 1000  # rows of a COPY that are written at a time
-_TABS = 4  # between five columns
 _ESCAPES = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"))
 _dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
@@ -56,7 +56,8 @@ def add(
         statement = sql["add_quiet_task" if quiet else "add_plain_task"]
         return [Enqueued(cursor.execute(statement, plain, prepare=True).fetchall()[0][0], created=True)]
     with connection.transaction() if connection.autocommit and len(tasks) > 1 else nullcontext():
-        if all(map(_is_plain, tasks)) and connection.pgconn.pipeline_status == psycopg.pq.PipelineStatus.OFF:
+        samples = [tasks.alike] if isinstance(tasks, Batch) else tasks
+        if all(map(_is_plain, samples)) and connection.pgconn.pipeline_status == psycopg.pq.PipelineStatus.OFF:
             return _copy(cursor, sql, tasks)
         return _add_keyed(cursor, sql, tasks)
 
@@ -70,7 +71,7 @@ def _copy(cursor: Any, sql: dict[str, bytes], tasks: Sequence[NewTask]) -> list[
     numbers = _drawn(cursor, sql, len(tasks))
     with cursor.copy(sql["copy_tasks"]) as copy:
         for begin in range(0, len(tasks), _CHUNK):  # the server reads one while we write the next
-            copy.write(_lines(numbers[begin : begin + _CHUNK], tasks[begin : begin + _CHUNK]))
+            copy.write(_lines(numbers[begin : begin + _CHUNK], *_columns(tasks, begin)))
         added = [*map(Enqueued, numbers, repeat(True))]  # noqa: FBT003  # a field of a row; and while the server works
     cursor.execute(sql["notify"])
     return added
@@ -84,17 +85,24 @@ def _drawn(cursor: Any, sql: dict[str, bytes], count: int) -> Sequence[int]:
     return [row[0] for row in cursor.execute(sql["draw_ids"], {"count": count})]
 
 
-def _lines(numbers: Sequence[int], tasks: Sequence[NewTask]) -> str:
+def _columns(tasks: Sequence[NewTask], begin: int) -> tuple[Iterable[str], list[str]]:
+    """Return the columns before the arguments, and the arguments, of a part of the tasks."""
+    if isinstance(tasks, Batch):
+        return repeat(_head(tasks.alike)), tasks.texts(begin, begin + _CHUNK)
+    part = tasks[begin : begin + _CHUNK]
+    return map(_head, part), [each.parameters for each in part]
+
+
+def _head(task: NewTask) -> str:
+    return f"{_escaped(task.task_type)}\t{_escaped(task.queue)}\t{task.priority}"
+
+
+def _lines(numbers: Sequence[int], heads: Iterable[str], texts: list[str]) -> str:
     """Return rows as COPY reads them: columns between tabs, and what might be taken for more is escaped."""
-    rows = [
-        f"{number}\t{task[0]}\t{task[2]}\t{task[3]}\t{task[1]}\n" for number, task in zip(numbers, tasks, strict=True)
-    ]
-    text = "".join(rows)
-    plain = text.count("\t") == _TABS * len(rows) and text.count("\n") == len(rows)
-    if plain and "\\" not in text and "\r" not in text:
-        return text
-    columns = ((number, task[0], task[2], task[3], task[1]) for number, task in zip(numbers, tasks, strict=True))
-    return "".join("\t".join(_escaped(str(each)) for each in row) + "\n" for row in columns)
+    everything = " ".join(texts)
+    if any(sign in everything for sign, _ in _ESCAPES):
+        texts = [*map(_escaped, texts)]
+    return "".join([f"{number}\t{head}\t{text}\n" for number, head, text in zip(numbers, heads, texts, strict=False)])
 
 
 def _escaped(text: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast.errors import ConfigError
+from holdfast.ports.batch import Batch
 from holdfast.ports.rows import Attempt, Enqueued, NewTask, Status, Task, TaskFilter, Turn, Turned
 from holdfast.stores.queries import queries
 from holdfast.stores.sqlite.callers import in_transaction_of
@@ -134,24 +135,23 @@ def add(connection: sqlite3.Connection | sqlite3.Cursor, tasks: Sequence[NewTask
     """Add tasks within a transaction."""
     if len(tasks) == 1:
         return [_add_one(connection, tasks[0], now)]
-    if any(task.unique_key is not None or task.resource is not None for task in tasks):
+    samples = [tasks.alike] if isinstance(tasks, Batch) else tasks
+    if any(task.unique_key is not None or task.resource is not None for task in samples):
         return [_add_one(connection, task, now) for task in tasks]
     for begin in range(0, len(tasks), _BATCH):
-        _add_alike(connection, tasks[begin : begin + _BATCH], now)
+        if isinstance(tasks, Batch):
+            _add_alike(connection, tasks.alike, tasks.texts(begin, begin + _BATCH), now)
+        else:
+            rows = [_plain(each, now) for each in tasks[begin : begin + _BATCH]]
+            connection.executemany(SQL["add_plain_task"], rows)
     last = connection.execute("SELECT last_insert_rowid()").fetchone()[0]
     return [Enqueued(number, created=True) for number in range(last - len(tasks) + 1, last + 1)]
 
 
-def _add_alike(connection: sqlite3.Connection | sqlite3.Cursor, tasks: Sequence[NewTask], now: int) -> None:
-    """Add plain tasks; those that differ in nothing but their arguments in one step."""
-    name, _, *rest = tasks[0]
-    others = tuple(rest)
-    if all(task[2:] == others and task[0] == name for task in tasks):
-        values = dict(zip(_COLUMNS, _plain(tasks[0], now), strict=True))
-        values["parameters"] = _dumps([task[1] for task in tasks])
-        connection.execute(SQL["add_many"], values)
-    else:
-        connection.executemany(SQL["add_plain_task"], [_plain(each, now) for each in tasks])
+def _add_alike(connection: sqlite3.Connection | sqlite3.Cursor, alike: NewTask, texts: list[str], now: int) -> None:
+    """Add plain tasks that differ in nothing but their arguments, in one step."""
+    values = dict(zip(_COLUMNS, _plain(alike, now), strict=True))
+    connection.execute(SQL["add_many"], values | {"parameters": _dumps(texts)})
 
 
 def _add_one(connection: sqlite3.Connection | sqlite3.Cursor, task: NewTask, now: int) -> Enqueued:
