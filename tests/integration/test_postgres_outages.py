@@ -90,7 +90,7 @@ def test_while_the_server_is_away_the_error_says_so_and_then_it_goes_on(store, s
     add(store)
     server.stop_hard()
     begun = time.monotonic()
-    with pytest.raises(psycopg.OperationalError, match="refused|closed the connection"):
+    with pytest.raises(psycopg.OperationalError, match=r"refused|closed the connection"):
         store.counts()
     assert time.monotonic() - begun < 15
     server.restart()
