@@ -28,7 +28,6 @@ _TROUBLE = (0.1, 5.0)  # first and longest wait, in seconds, while the store can
 _ALONE_WAIT = 10.0  # seconds for which a worker lets its tasks end so that a suspect can run alone
 _ALONE_REST = 30.0  # seconds until it tries that again
 _RECONCILE_EVERY = 60.0  # seconds; a database that lost commits may count tasks as ours that we have done with
-_LAST_RESORT = 1.0  # seconds; what the store refused in every form comes back, and must not do so in a circle
 _LATER = {Kind.RETRY, Kind.DEFER, Kind.RELEASE}
 _RETRIED = {Category.NETWORK, Category.DATABASE_BUSY, Category.SYSTEM, Category.API_TEMPORARY, Category.AUTHENTICATION}
 
@@ -69,6 +68,7 @@ class Pump:
         self._reserve: deque[Claimed] = deque()
         self._ready: deque[Claimed] = deque()
         self._unwritten: list[Settlement] = []
+        self._refusals: Counter[int] = Counter()
         self._done: list[tuple[int, int]] = []
         self._running = 0
         self._backlog = True
@@ -297,15 +297,19 @@ class Pump:
         """Settle one by one, when something in the batch itself is what the store refuses."""
         if classify(error).category in _RETRIED or not (turn.done or turn.settlements):
             return None
-        answers = one_by_one(self.store, turn)
-        if all(answer is None for _, _, answer in answers) and len(answers) > 1:
-            return None  # the store takes nothing at all at the moment: all of it is kept, and tried again
-        for kind, number, answer in answers:
+        kept: set[int] = set()
+        for kind, number, answer in one_by_one(self.store, turn, self._refusals):
+            if answer is None:  # tried again, in the end in another form; what is done must not be done twice
+                kept.add(number)
+                continue
             self.outcomes[kind] += answer == []
             self.held.pop(number, None)
-        self._done, self._unwritten = [], []
+            self._refusals.pop(number, None)
+        self._done = [pair for pair in turn.done if pair[0] in kept]
+        self._unwritten = [each for each in turn.settlements if each.task_id in kept]
         self._end_alone()
-        self._trouble = _LAST_RESORT if any(answer is None for _, _, answer in answers) else 0.0
+        if not kept:
+            self._trouble = 0.0
         return None
 
     def _end_alone(self) -> None:

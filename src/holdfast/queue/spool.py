@@ -88,7 +88,7 @@ def _line(settlement: Settlement) -> str:
 def _read(path: Path) -> list[Settlement]:
     """Read a file; a line that was cut off is left out."""
     settlements = []
-    for line in path.read_text("utf-8").splitlines():
+    for line in path.read_text("utf-8", errors="replace").splitlines():
         try:
             data: dict[str, Any] = json.loads(line)
             settlements.append(
