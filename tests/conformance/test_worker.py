@@ -440,3 +440,21 @@ def test_replay_and_discard_take_a_limit(app):
     assert len(app.dead_letters.replay(all=True, limit=2)) == 2
     assert len(app.dead_letters.discard(category="unknown", limit=1)) == 1
     assert app.dead_letters.count() == 2
+
+
+def test_a_child_that_cannot_be_started_keeps_no_slot_of_its_resource(app, monkeypatch):
+    from child_tasks import echo
+    from holdfast.queue.child import Children
+
+    name = f"child.{id(app)}"
+    guard = hf.resource(name, max_concurrency=1)
+    task = app.task(name="echo", resource=name, timeout=5, policy=NOW.replace(max_attempts=1))(echo)
+
+    def refuse(*args, **kwargs):
+        raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    task.enqueue(2)
+    monkeypatch.setattr(Children, "run", refuse)
+    app.worker().drain()
+    assert guard.running == 0
+    assert app.dead_letters.count() == 1

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from holdfast import clock
-from holdfast.errors import PayloadError
+from holdfast.errors import PayloadError, ResourceUnavailableError
 from holdfast.failure import Category, Failure, Origin
 from holdfast.ports.rows import Claimed, Kind, Note, Reason, Settlement
 from holdfast.queue.child import Children, Died, Raised, Returned, Target, TimedOut
@@ -90,17 +90,16 @@ def _in_child(
     definition: Definition, claimed: Claimed, target: Target, children: Children, leaving: Callable[[], bool]
 ) -> list[Outcome]:
     guard = _guard(definition)
-    permit = 0
+    context = {"claimed": list(claimed), "keep": definition.keep_result is not None}
     try:
+        permit = 0 if guard is None else guard.enter()
+    except ResourceUnavailableError as error:
+        return _failed(definition, claimed, verdict_on(error, definition.policy), guard)
+    try:
+        reply = children.run(target, claimed.parameters, timeout=definition.timeout or 0.0, context=context)
+    except Exception as error:  # noqa: BLE001  # no child can be started; that says nothing about the resource
         if guard is not None:
-            permit = guard.enter()
-        reply = children.run(
-            target,
-            claimed.parameters,
-            timeout=definition.timeout or 0.0,
-            context={"claimed": list(claimed), "keep": definition.keep_result is not None},
-        )
-    except Exception as error:  # noqa: BLE001  # the breaker is open, or no child can be started
+            guard.withdrawn(permit)
         return _failed(definition, claimed, verdict_on(error, definition.policy), guard)
     if isinstance(reply, Returned):
         if guard is not None:

@@ -34,7 +34,7 @@ class Heart:
         on_lost: Called with the worker's id when its lease was lost.
     """
 
-    def __init__(  # its parts
+    def __init__(
         self,
         store: Store,
         worker_id: Callable[[], str],

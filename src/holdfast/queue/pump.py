@@ -44,7 +44,7 @@ class Pump:
         tray: Where they put outcomes.
     """
 
-    def __init__(  # its parts
+    def __init__(
         self,
         store: Store,
         worker_id: str,
@@ -122,6 +122,7 @@ class Pump:
         self._reserve.clear()
         self._ready.clear()
         self._done, self._unwritten = [], []
+        self._refusals.clear()
         self._alone = None
         self._backlog = True
 
@@ -364,7 +365,7 @@ class Pump:
             self._unknown.add(claimed.task_type)
             known = ", ".join(sorted(self.definitions)) or "none"
             log.warning(
-                "%s %d: no task of that name here (there are: %s); parked until a worker starts that has it",
+                "%s %d: no task of that name here (there are: %s); parked until a worker that has it comes by",
                 claimed.task_type, claimed.id, known,
             )  # fmt: skip
 

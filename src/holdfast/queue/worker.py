@@ -74,7 +74,7 @@ class Worker:
         outcomes: How many outcomes of each kind it has written.
     """
 
-    def __init__(  # its parts
+    def __init__(
         self,
         store: Store,
         definitions: Mapping[str, TaskDefinition[Any, Any]],

@@ -20,7 +20,6 @@ __all__ = ["SqliteTasks", "add"]
 SQL = queries(__package__)
 _dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 _BATCH = 1000
-_COLUMNS = ("task_type", "queue", "priority", "parameters", "due", "expires_at", "now", "now")
 _TIMES = ("next_run_after", "expires_at", "started_at", "failed_at", "finished_at", "created_at", "updated_at")
 _TASK = f"SELECT {', '.join(Task._fields)} FROM task_queue"  # noqa: S608  # the names of our own fields
 
@@ -41,8 +40,10 @@ class SqliteTasks:
                 if version_of(cursor) == 0:  # a new file, and our own connection could not write to it now
                     migrate(cursor)
                 return add(cursor, tasks, now)
-        if len(tasks) == 1 and tasks[0].unique_key is None and tasks[0].resource is None:
-            return [Enqueued(self.db.insert(SQL["add_plain_task"], _plain(tasks[0], now)), created=True)]
+        if len(tasks) == 1:
+            (only,) = tasks
+            if only.unique_key is None and only.resource is None:
+                return [Enqueued(self.db.insert(SQL["add_plain_task"], _plain(only, now)), created=True)]
         return self.db.write(lambda own: add(own, tasks, now))
 
     def turn(self, turn_: Turn) -> Turned:
@@ -150,7 +151,7 @@ def add(connection: sqlite3.Connection | sqlite3.Cursor, tasks: Sequence[NewTask
 
 def _add_alike(connection: sqlite3.Connection | sqlite3.Cursor, alike: NewTask, texts: list[str], now: int) -> None:
     """Add plain tasks that differ in nothing but their arguments, in one step."""
-    values = dict(zip(_COLUMNS, _plain(alike, now), strict=True))
+    values = alike._asdict() | {"due": _due(alike, now), "expires_at": _expiry(alike, now), "now": now}
     connection.execute(SQL["add_many"], values | {"parameters": _dumps(texts)})
 
 

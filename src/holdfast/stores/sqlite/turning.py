@@ -121,7 +121,7 @@ def write_attempt(
     connection.execute(SQL["add_attempt"], values | (settlement.note or _NO_NOTE)._asdict())
 
 
-def _claim(  # what the turn has found out
+def _claim(
     connection: sqlite3.Connection, claim: Claim, worker_id: str, now: int, paused: str, cooling: int
 ) -> list[Claimed]:
     queues = tuple(dict.fromkeys(claim.queues))  # one that is named twice would give its tasks twice
