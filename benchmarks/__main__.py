@@ -16,9 +16,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from benchmarks.measure import Result
 
-SECTIONS = {"imports": "Importing", "classifying": "Judging an error", "retrying": "Retrying", "queues": "Queues"}
+SECTIONS = {
+    "imports": "Importing",
+    "classifying": "Judging an error",
+    "retrying": "Retrying",
+    "http": "HTTP",
+    "sources": "Sources",
+    "queues": "Queues",
+}
 LONG = {"queues_growth": "Queues that have grown"}
-PEERS = ("tenacity", "stamina", "backoff", "opnieuw", "redress", "httpx", "huey", "pgqueuer", "procrastinate")
+PEERS = (
+    "tenacity", "stamina", "backoff", "opnieuw", "redress", "httpx", "httpx2", "httpx-retries", "requests", "urllib3",
+    "huey", "pgqueuer", "procrastinate",
+)  # fmt: skip
 
 
 def main(chosen: list[str]) -> int:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import statistics
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -57,9 +59,9 @@ def per_call(function: Callable[[], object], number: int) -> Callable[[], float]
     return run
 
 
-def interleaved(contenders: dict[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
+def interleaved(contenders: dict[str, Callable[[], T]], rounds: int) -> dict[str, list[T]]:
     """Run every contender once per round; return the times by name, one per round."""
-    times: dict[str, list[float]] = {name: [] for name in contenders}
+    times: dict[str, list[T]] = {name: [] for name in contenders}
     for run in contenders.values():
         run()  # once unmeasured: files, caches and branch predictors are cold
     for _ in range(rounds):
@@ -76,6 +78,13 @@ def ratio(
     ratios = [(one - off) / (other - off) for one, other, off in zip(times[what], times[against], zero, strict=True)]
     net = [one - off for one, off in zip(times[what], zero, strict=True)]
     return Result(what, statistics.median(ratios), against, bound, statistics.median(net))
+
+
+def rate(times: dict[str, list[float]], name: str, pair: tuple[str, str], bound: float | None) -> Result:
+    """Compare the rates of a pair round by round."""
+    what, against = pair
+    ratios = [other / one for one, other in zip(times[what], times[against], strict=True)]
+    return Result(name, statistics.median(ratios), against, bound, statistics.median(times[what]), at_least=True)
 
 
 def added(times: dict[str, list[float]], name: str, pair: tuple[str, str], against: str, bound: float | None) -> Result:

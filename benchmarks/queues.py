@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from tests.servers.postgres import PostgresServer
 
 from benchmarks import queue_holdfast
-from benchmarks.measure import Result, interleaved
+from benchmarks.measure import Result, interleaved, rate
 from benchmarks.queue_contender import WorkerProcess
 from benchmarks.queue_holdfast import HoldfastPostgres, HoldfastSQLite, noop_async
 from benchmarks.queue_huey import Huey
@@ -208,10 +208,3 @@ def _compared(what: str, times: Times, bounds: tuple[Bound, ...]) -> list[Result
     promised = {(bound.what, bound.against) for bound in bounds}
     shown = [rate(times, f"{what}: {name}", (name, RAW), None) for name in times if (name, RAW) not in promised]
     return [*judged, *shown]
-
-
-def rate(times: Times, name: str, pair: tuple[str, str], bound: float | None) -> Result:
-    """Compare the rates of a pair round by round."""
-    what, against = pair
-    ratios = [other / one for one, other in zip(times[what], times[against], strict=True)]
-    return Result(name, statistics.median(ratios), against, bound, statistics.median(times[what]), at_least=True)

@@ -26,15 +26,21 @@ if TYPE_CHECKING:
     from holdfast.decide.budget import Budget as Budget
     from holdfast.decide.explain import Explanation as Explanation
     from holdfast.decide.explain import explain as explain
+    from holdfast.decide.health import SourceRules as SourceRules
+    from holdfast.decide.health import SourceState as SourceState
     from holdfast.decide.policy import RetryPolicy as RetryPolicy
     from holdfast.decide.presets import preset as preset
     from holdfast.decide.preview import Schedule as Schedule
+    from holdfast.decide.profiles import Profile as Profile
+    from holdfast.decide.profiles import profile as profile
     from holdfast.failure import RETRYABLE as RETRYABLE
     from holdfast.failure import Category as Category
     from holdfast.failure import Evidence as Evidence
     from holdfast.failure import Failure as Failure
     from holdfast.failure import Origin as Origin
     from holdfast.ports.rows import Enqueued as Enqueued
+    from holdfast.ports.source_rows import Source as Source
+    from holdfast.ports.source_rows import Transition as Transition
     from holdfast.queue.current import current_task as current_task
     from holdfast.queue.definition import TaskDefinition as TaskDefinition
     from holdfast.queue.worker import Worker as Worker
@@ -57,25 +63,34 @@ if TYPE_CHECKING:
     from holdfast.run.retry import no_retries as no_retries
     from holdfast.run.retry import retry as retry
     from holdfast.run.retry import with_policy as with_policy
+    from holdfast.sources.fetched import Changed as Changed
+    from holdfast.sources.fetched import Entry as Entry
+    from holdfast.sources.fetched import Fetched as Fetched
+    from holdfast.sources.monitor import Monitor as Monitor
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "MAX_RETRY_AFTER_SECONDS": "holdfast.classify",
-    "RETRYABLE": "holdfast.failure",
     "App": "holdfast.app",
     "Attempts": "holdfast.run.block",
     "BreakerSettings": "holdfast.decide.breaker",
     "Budget": "holdfast.decide.budget",
     "Category": "holdfast.failure",
+    "Changed": "holdfast.sources.fetched",
     "Classifier": "holdfast.classify",
     "Config": "holdfast.config",
     "CurrentAttempt": "holdfast.run.retry",
     "Enqueued": "holdfast.ports.rows",
+    "Entry": "holdfast.sources.fetched",
     "Evidence": "holdfast.failure",
     "Explanation": "holdfast.decide.explain",
     "Failure": "holdfast.failure",
+    "Fetched": "holdfast.sources.fetched",
+    "MAX_RETRY_AFTER_SECONDS": "holdfast.classify",
+    "Monitor": "holdfast.sources.monitor",
     "Origin": "holdfast.failure",
+    "Profile": "holdfast.decide.profiles",
+    "RETRYABLE": "holdfast.failure",
     "Reading": "holdfast.classify",
     "Redactor": "holdfast.redact",
     "Report": "holdfast.run.report",
@@ -84,9 +99,13 @@ _HOMES = {
     "RetryPolicy": "holdfast.decide.policy",
     "Rule": "holdfast.classify.rules",
     "Schedule": "holdfast.decide.preview",
+    "Source": "holdfast.ports.source_rows",
+    "SourceRules": "holdfast.decide.health",
+    "SourceState": "holdfast.decide.health",
     "Strength": "holdfast.classify",
     "TaskDefinition": "holdfast.queue.definition",
     "Trace": "holdfast.run.pipelines",
+    "Transition": "holdfast.ports.source_rows",
     "Worker": "holdfast.queue.worker",
     "attempts": "holdfast.run.block",
     "call": "holdfast.run.retry",
@@ -104,6 +123,7 @@ _HOMES = {
     "node": "holdfast.run.nodes",
     "parse_retry_after": "holdfast.classify",
     "preset": "holdfast.decide.presets",
+    "profile": "holdfast.decide.profiles",
     "rate_limit_hint": "holdfast.classify",
     "report_of": "holdfast.run.report",
     "resource": "holdfast.run.resources",
@@ -123,14 +143,19 @@ __all__ = [
     "BreakerSettings",
     "Budget",
     "Category",
+    "Changed",
     "Classifier",
     "Config",
     "CurrentAttempt",
     "Enqueued",
+    "Entry",
     "Evidence",
     "Explanation",
     "Failure",
+    "Fetched",
+    "Monitor",
     "Origin",
+    "Profile",
     "Reading",
     "Redactor",
     "Report",
@@ -139,9 +164,13 @@ __all__ = [
     "RetryPolicy",
     "Rule",
     "Schedule",
+    "Source",
+    "SourceRules",
+    "SourceState",
     "Strength",
     "TaskDefinition",
     "Trace",
+    "Transition",
     "Worker",
     "attempts",
     "call",
@@ -159,6 +188,7 @@ __all__ = [
     "node",
     "parse_retry_after",
     "preset",
+    "profile",
     "rate_limit_hint",
     "report_of",
     "resource",

@@ -10,7 +10,11 @@ from urllib.parse import urlsplit
 
 from holdfast.decide.policy import RetryPolicy
 from holdfast.decide.presets import preset
+from holdfast.decide.profiles import Profile
+from holdfast.decide.profiles import profile as preset_profile
 from holdfast.errors import ConfigError
+from holdfast.observe.channels import Channel, channel
+from holdfast.observe.courier import Courier
 from holdfast.ports.store import Store
 from holdfast.queue.dead_letters import DeadLetterBox
 from holdfast.queue.definition import TaskDefinition, seconds
@@ -18,6 +22,15 @@ from holdfast.queue.overview import TaskBook
 from holdfast.queue.payload import PAYLOAD_LIMIT
 from holdfast.queue.periodic import Recurrence, Schedule, recurrence
 from holdfast.queue.worker import Worker, WorkerSettings
+from holdfast.sources.book import SourceBook
+from holdfast.sources.cooldowns import SharedCooling
+from holdfast.sources.fetchers import fetcher
+from holdfast.sources.monitor import Monitor
+from holdfast.sources.polling import Settings as MonitorSettings
+
+if TYPE_CHECKING:
+    from holdfast.observe.messages import Message
+    from holdfast.sources.fetched import Changed
 
 __all__ = ["App"]
 
@@ -40,6 +53,9 @@ class App:
         keep_done: Seconds for which finished tasks are kept; None for ever.
         keep_dead: Seconds for which dead letters are kept; None, the default, for ever.
         spool: Folder for outcomes that could not be stored when a worker had to end.
+        notify: Where alerts go: addresses of Slack webhooks, Apprise URLs (extra ``notify``), functions of a message.
+            Without any they are logged.
+        notify_private: Whether webhooks may lead to private addresses.
     """
 
     def __init__(  # noqa: PLR0913  # its settings
@@ -55,6 +71,8 @@ class App:
         keep_done: float | timedelta | None = timedelta(days=7),
         keep_dead: float | timedelta | None = None,
         spool: str | Path | None = None,
+        notify: "str | Callable[[Message], object] | Channel | Sequence[Any]" = (),
+        notify_private: bool = False,
     ) -> None:
         """Check the settings; nothing is opened yet."""
         self.store, where = _store(url) if isinstance(url, str) else (url, None)
@@ -82,6 +100,10 @@ class App:
         )
         self.dead_letters = DeadLetterBox(self.store)
         self.tasks = TaskBook(self.store)
+        self.sources = SourceBook(self.store)
+        self.cooling = SharedCooling(self.store)
+        targets = [notify] if isinstance(notify, str) or not isinstance(notify, Sequence) else list(notify)
+        self.channels = tuple(channel(each, allow_private=notify_private) for each in targets)
 
     if TYPE_CHECKING:  # two forms: bare, and with settings
 
@@ -162,12 +184,82 @@ class App:
             self.store, self.tasks_by_name, queues or list(known), concurrency, self.settings, self.schedule, name
         )
 
+    def monitor(  # noqa: PLR0913  # its settings
+        self,
+        profile: str | Profile = "feed",
+        *,
+        fetch: "str | Callable[..., Any] | None" = None,
+        on_change: "Callable[[Changed], Any] | None" = None,
+        every: float | timedelta = timedelta(minutes=15),
+        concurrency: int = 100,
+        per_host: int = 2,
+        timeout: float | timedelta = 30.0,
+        lease: float | timedelta = 60.0,
+        grace: float | timedelta = 10.0,
+        client: "Callable[[], Any] | None" = None,
+        user_agent: str | None = None,
+        name: str | None = None,
+    ) -> Monitor:
+        """Return a monitor of the sources of one profile; its `run` polls until it is told to stop.
+
+        Args:
+            profile: ``blog``, ``feed``, or one's own; its name tells which sources are polled.
+            fetch: ``feed``, ``page``, or a function of a source that returns `Fetched`, text or bytes; by default what
+                suits the profile.
+            on_change: Called with a `Changed` when there is something new. What it raises is logged, never counts
+                against the source, and has it called again at the next poll.
+            every: Seconds between two polls of a source.
+            concurrency: Fetches at once.
+            per_host: Fetches of one host at once.
+            timeout: Seconds for one fetch.
+            lease: Seconds after which other monitors take over what a dead one had in its hands.
+            grace: Seconds that running fetches have to end when it stops.
+            client: Returns the HTTP client to use in place of ours: an AsyncClient of httpx or httpx2.
+            user_agent: How it introduces itself.
+            name: For people.
+
+        Raises:
+            ConfigError: If a setting cannot be used.
+        """
+        chosen = preset_profile(profile) if isinstance(profile, str) else profile
+        self.sources.profiles[chosen.name] = chosen
+        for what, number in (("concurrency", concurrency), ("per_host", per_host)):
+            given: object = number
+            if type(given) is not int or number < 1:
+                message = f"{what} is {number!r}; give a whole number, 1 or more"
+                raise ConfigError(message)
+        settings = MonitorSettings(
+            chosen,
+            fetcher(fetch, chosen.name),
+            on_change,
+            _required("every", every, 0.0),
+            _required("timeout", timeout, 0.001),
+            concurrency,
+            per_host,
+        )
+        return Monitor(
+            self.store,
+            self.cooling,
+            settings,
+            delivery=self.courier(),
+            client=client,
+            lease=_required("lease", lease, 0.1),
+            grace=_required("grace", grace, 0.0),
+            user_agent=user_agent,
+            name=name,
+        )
+
+    def courier(self) -> Courier:
+        """Return what delivers alerts to the app's channels; a monitor brings its own."""
+        return Courier(self.store, self.channels)
+
     def create_schema(self) -> int:
         """Create the tables, or bring them up to date; return their version. A SQLite file does it by itself."""
         return self.store.create_schema()
 
     def close(self) -> None:
         """Give the store's connections back."""
+        self.cooling.close()
         self.store.close()
 
     def _define(self, function: Callable[P, R], settings: dict[str, Any]) -> TaskDefinition[P, R]:

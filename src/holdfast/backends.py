@@ -4,12 +4,12 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Callable
     from typing import Any, TypeVar
 
     T = TypeVar("T")
 
-__all__ = ["Limit", "in_trio", "run_within", "sleep"]
+__all__ = ["Limit", "in_thread", "in_trio", "run_within", "sleep"]
 
 
 def in_trio() -> bool:
@@ -28,6 +28,18 @@ async def sleep(seconds: float) -> None:
         import asyncio  # noqa: PLC0415  # loaded already
 
         await asyncio.sleep(seconds)
+
+
+async def in_thread(function: "Callable[..., T]", *args: "Any") -> "T":
+    """Call a function that blocks in a thread, with the context variables of the caller."""
+    if in_trio():
+        import trio  # noqa: PLC0415  # loaded already
+
+        result: T = await trio.to_thread.run_sync(function, *args)
+        return result
+    import asyncio  # noqa: PLC0415  # loaded already
+
+    return await asyncio.to_thread(function, *args)
 
 
 class Limit:

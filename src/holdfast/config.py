@@ -5,6 +5,7 @@ called once by the program. Its order is defaults, file, environment, arguments;
 """
 
 import os
+import re
 import tomllib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,10 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
-__all__ = ["CONFIG_FILE", "CONFIG_VARIABLE", "Config", "configure", "load_config"]
+__all__ = ["CONFIG_FILE", "CONFIG_VARIABLE", "NOTIFY_VARIABLE", "Config", "configure", "load_config"]
 
 CONFIG_FILE = "holdfast.toml"
 CONFIG_VARIABLE = "HOLDFAST_CONFIG"
+NOTIFY_VARIABLE = "HOLDFAST_NOTIFY"
 
 _RULE_KEYS: dict[str, tuple[type, ...]] = {
     "name": (str,),
@@ -63,6 +65,7 @@ _APP_KEYS: dict[str, tuple[type, ...]] = {
     "grace": (int, float),
     "concurrency": (int,),
     "queues": (list,),
+    "notify": (list,),
 }
 _APP_LEAST: dict[str, float] = {"lease": 0.1, "heartbeat": 0.01, "crash_limit": 1, "grace": 0, "concurrency": 1}
 _APP_SCHEMES = ("sqlite", "postgresql", "postgres", "memory")
@@ -70,6 +73,7 @@ _LEASE = 20.0  # seconds; of an app that is told nothing else
 _LONGEST_NAME = 200
 _LONGEST_SPAN = 100 * 366 * 86400.0
 _RETRYABLE_WORD = "retryable"
+_BETWEEN_URLS = re.compile(r"[\s,]+(?=[A-Za-z][\w+.-]*://)")  # a comma may stand within one
 _SECTIONS = {"classify": ("rules",), "redact": ("patterns",)}
 _TOML_NAMES = {
     str: "text",
@@ -91,14 +95,14 @@ class Config:
         source: Path of the file, or None for the defaults.
         policies: Policies by name, from the tables ``[policies.NAME]``.
         app: What the table ``[app]`` says: ``url``, ``lease``, ``heartbeat``, ``crash_limit``, ``grace``,
-            ``concurrency`` and ``queues``; only what was given.
+            ``concurrency``, ``queues`` and ``notify``; only what was given.
     """
 
     rules: tuple[Rule, ...] = ()
     redact_patterns: tuple[str, ...] = ()
     source: Path | None = field(default=None, compare=False)
     policies: "Mapping[str, RetryPolicy]" = field(default_factory=dict)
-    app: "Mapping[str, Any]" = field(default_factory=dict, repr=False)  # its url may hold a password
+    app: "Mapping[str, Any]" = field(default_factory=dict, repr=False)  # its addresses may hold secrets
 
     @property
     def for_app(self) -> "dict[str, Any]":
@@ -132,6 +136,8 @@ def load_config(path: str | os.PathLike[str]) -> Config:
 def configure(path: str | os.PathLike[str] | None = None, *, rules: "Iterable[Rule]" = ()) -> Config:
     """Load the settings and use them for the whole process.
 
+    The variable HOLDFAST_NOTIFY goes before ``notify`` under ``[app]``: addresses with commas between them.
+
     Args:
         path: The file. By default the one that the variable HOLDFAST_CONFIG names, else ``holdfast.toml`` in the
             current folder if there is one.
@@ -143,7 +149,10 @@ def configure(path: str | os.PathLike[str] | None = None, *, rules: "Iterable[Ru
     named = path or os.environ.get(CONFIG_VARIABLE)
     chosen = Path(named or CONFIG_FILE)
     config = load_config(chosen) if named or chosen.is_file() else Config()
-    config = replace(config, rules=(*rules, *config.rules))
+    app = dict(config.app)
+    if notify := os.environ.get(NOTIFY_VARIABLE, "").strip(" ,\t\r\n"):
+        app["notify"] = tuple(_BETWEEN_URLS.split(notify))
+    config = replace(config, rules=(*rules, *config.rules), app=app)
     use_classifier(config.classifier())
     return config
 
@@ -231,6 +240,8 @@ class _Reader:
             )
         if "queues" in settings:
             settings = {**settings, "queues": self._queues(settings["queues"])}
+        if "notify" in settings:
+            settings = {**settings, "notify": self._notify(settings["notify"])}
         return settings
 
     def _queues(self, given: "list[Any]") -> "tuple[str, ...]":
@@ -242,6 +253,13 @@ class _Reader:
             where = "app.queues"
             raise self._fail(where, "is empty; name a queue, or leave it out for all that the app's tasks name")
         return tuple(given)
+
+    def _notify(self, given: "list[Any]") -> "tuple[str, ...]":
+        for number, address in enumerate(given):
+            if not isinstance(address, str) or not address.strip():
+                where = f"app.notify[{number}]"  # of an address nothing is shown: it is a secret
+                raise self._fail(where, "has to be the address of a Slack webhook, or an Apprise URL")
+        return tuple(address.strip() for address in given)
 
     def _policies(self, tables: object) -> "dict[str, RetryPolicy]":
         if not isinstance(tables, dict):

@@ -16,22 +16,28 @@ All of them survive pickling, so they may cross a process boundary.
     │   ├── DatabaseBusyError        locked, deadlocked, out of connections
     │   └── ResourceUnavailableError not called at all: we hold back
     │       ├── BreakerOpenError         its breaker is open
-    │       └── ConcurrencyLimitError    too many calls are running
+    │       ├── ConcurrencyLimitError    too many calls are running
+    │       └── CoolingDownError         it asked to be left alone for a while
     └── PermanentError               trying again changes nothing
         ├── InvalidParametersError   the request itself is wrong
         │   └── PayloadError             arguments that cannot be stored, or read back
         ├── ResourceNotFoundError    it is not there (any more)
         ├── AuthenticationError      refused for who we are
         ├── QuotaExhaustedError      the allowance is used up; carries ``retry_after``
-        └── ConfigurationError       a key, URL or setting is missing or wrong
+        ├── ConfigurationError       a key, URL or setting is missing or wrong
+        ├── BodyTooLargeError        the answer is longer than it may be
+        └── ContentError             the answer is there and cannot be used: no feed, nothing where something should be
 """
 
 __all__ = [
     "AuthenticationError",
+    "BodyTooLargeError",
     "BreakerOpenError",
     "ConcurrencyLimitError",
     "ConfigError",
     "ConfigurationError",
+    "ContentError",
+    "CoolingDownError",
     "DatabaseBusyError",
     "HoldfastError",
     "InvalidParametersError",
@@ -147,6 +153,10 @@ class ConcurrencyLimitError(ResourceUnavailableError):
     """As many calls of the resource are running as may."""
 
 
+class CoolingDownError(ResourceUnavailableError):
+    """The resource asked to be left alone, and the time is not over; `retry_after` tells how long that is."""
+
+
 class PermanentError(WorkerError):
     """Something that fails in the same way however often it is tried."""
 
@@ -183,3 +193,11 @@ class QuotaExhaustedError(PermanentError):
 
 class ConfigurationError(PermanentError):
     """A key, URL or setting is missing or wrong."""
+
+
+class BodyTooLargeError(PermanentError):
+    """The answer is longer than it may be."""
+
+
+class ContentError(PermanentError):
+    """The answer is there and cannot be used: it is no feed, or lacks the part that is watched."""

@@ -102,6 +102,19 @@ def test_next_due(store):
     assert store.next_due(["default"]) is None
 
 
+def test_the_oldest_ready_task(store):
+    assert store.oldest_ready(["default"]) is None
+    add(store, task(delay=LATER))
+    assert store.oldest_ready(["default"]) is None
+    add(store, task(run_at=1_000_000.0, priority=9), task(queue="other"))
+    assert store.oldest_ready(["default"]) > 86400 * 365
+    assert 0 <= store.oldest_ready(["other"]) < 60
+    store.pause("other")
+    assert store.oldest_ready(["other"]) is None
+    claim(store)
+    assert store.oldest_ready(["default"]) is None
+
+
 def test_a_started_task(store):
     (number,) = add(store, task("t", '{"a":1}', resource="r", queue="q"))
     (claimed,) = claim(store, queues=("q",))

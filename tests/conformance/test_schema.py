@@ -81,7 +81,9 @@ def test_an_old_holdfast_on_newer_tables_stops(blank):
     """Pitfall 54."""
     known = blank.open().create_schema()
     connection = blank.connect()
-    connection.execute("UPDATE schema_version SET version = 999")
+    connection.execute(
+        "UPDATE schema_version SET version = 999 WHERE version = (SELECT max(version) FROM schema_version)"
+    )
     connection.commit()
     connection.close()
     with pytest.raises(SchemaError, match="upgrade") as caught:

@@ -15,9 +15,22 @@ from psycopg.rows import dict_row
 from conformance.acting import NOTE, add, claim, register, settle, task, turn
 from holdfast.errors import ConfigError, LeaseLostError, SchemaError
 from holdfast.ports.rows import Claim, DeadLetterFilter, Kind, Settlement, TaskFilter
+from holdfast.stores.postgres.schema import LATEST
 from holdfast.stores.postgres.store import PostgresStore
 
-TABLES = ("task_queue", "task_attempts", "dead_letter_queue", "workers", "cooldowns", "queues", "periodic")
+TABLES = (
+    "task_queue",
+    "task_attempts",
+    "dead_letter_queue",
+    "workers",
+    "cooldowns",
+    "queues",
+    "periodic",
+    "sources",
+    "source_polls",
+    "cycles",
+    "alerts",
+)
 
 
 @pytest.fixture(scope="module")
@@ -71,13 +84,13 @@ def test_missing_tables_are_named_and_not_made(blank):
     for _ in range(2):
         with pytest.raises(SchemaError, match="holdfast db init") as caught:
             store.check_schema()
-        assert (caught.value.found, caught.value.known) == (0, 1)
+        assert (caught.value.found, caught.value.known) == (0, LATEST)
     store.close()
 
 
 def test_two_create_the_tables_at_once(blank):
     stores = [blank() for _ in range(4)]
-    assert _together(*(store.create_schema for store in stores)) == [1] * 4
+    assert _together(*(store.create_schema for store in stores)) == [LATEST] * 4
     for store in stores:
         store.check_schema()
         store.close()
@@ -86,11 +99,13 @@ def test_two_create_the_tables_at_once(blank):
 def test_newer_and_older_tables_stop(blank, server):
     store = blank()
     store.create_schema()
-    for version, words in ((2, "upgrade this one"), (0, "holdfast db init")):
-        server.execute(f"UPDATE blank.schema_version SET version = {version}")
+    for version, words in ((LATEST + 1, "upgrade this one"), (1, "holdfast db migrate"), (0, "holdfast db init")):
+        server.execute(
+            "DELETE FROM blank.schema_version", f"INSERT INTO blank.schema_version VALUES ({version}, now())"
+        )
         with pytest.raises(SchemaError, match=words) as caught:
             store.check_schema()
-        assert (caught.value.found, caught.value.known) == (version, 1)
+        assert (caught.value.found, caught.value.known) == (version, LATEST)
     store.close()
 
 

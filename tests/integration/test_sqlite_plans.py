@@ -6,7 +6,10 @@ import re
 import pytest
 
 from conformance.acting import claim, ids, register, task, turn
+from conformance.polling import FAILURE, add_feeds, fail, record
+from holdfast.decide.health import SourceRules
 from holdfast.ports.rows import Claim
+from holdfast.ports.source_rows import AlertResult, Closing, NewAlert
 from holdfast.stores.queries import queries
 from holdfast.stores.sqlite.store import SqliteStore
 
@@ -23,6 +26,26 @@ SELECT 't', 'default', n % 2 * 5,
 FROM numbers
 """
 LATER = 4_000_000_000_000
+_CYCLES = "SELECT * FROM cycles "
+
+# Of each five sources one is scheduled, one cools down, one waits for its probe and two were disabled by hand.
+FILL_SOURCES = """
+WITH RECURSIVE numbers (n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM numbers WHERE n < :rows)
+INSERT INTO sources (url, profile, state, disabled_by, next_poll_at, not_before, cycle, outcome, epoch, created_at)
+SELECT 'https://full.test/' || n, 'feed', CASE WHEN n % 5 > 1 THEN 'disabled' ELSE 'healthy' END,
+    CASE n % 5 WHEN 2 THEN 'rule' WHEN 3 THEN 'hand' WHEN 4 THEN 'hand' END,
+    CASE n % 5 WHEN 0 THEN :later ELSE 1 END, CASE n % 5 WHEN 1 THEN :later WHEN 2 THEN :later END,
+    n % 3, 'failed', 1, 1
+FROM numbers
+"""
+FILL_POLLS = "INSERT INTO source_polls (source_id, cycle, at, outcome) SELECT id, 1, 1, 'failed' FROM sources"
+FILL_CYCLES = (
+    "INSERT INTO cycles (profile, started_at, ended_at, sources) SELECT 'other', 1, 1, 1 FROM sources LIMIT 5000"
+)
+FILL_ALERTS = """
+INSERT INTO alerts (key, kind, state, title, text, due_at, delivered_at, created_at)
+SELECT 'full:' || id % 1000, 'first', 'error', '', '', 1, 1, 1 FROM sources
+"""
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +59,9 @@ def stores(tmp_path_factory):
         store.cool("cold", 10_000, "busy")
         if rows:
             store.db.write(lambda own, rows=rows: own.execute(FILL, {"rows": rows, "later": LATER}))
+            store.db.write(lambda own, rows=rows: own.execute(FILL_SOURCES, {"rows": rows // 2, "later": LATER}))
+            for sql in (FILL_POLLS, FILL_CYCLES, FILL_ALERTS):
+                store.db.write(lambda own, sql=sql: own.execute(sql))
             store.db.write(lambda own: own.execute("ANALYZE"))
         register(store, lease=3600)
         made.append(store)
@@ -72,7 +98,33 @@ def claim_and_finish(store):
     assert turned == ([], [])
 
 
+def poll_and_tell(store):
+    """A cycle of twenty sources, half of which are disabled; what there is to tell is told."""
+    numbers = add_feeds(store, 20)
+    cycle = store.open_cycle("feed")
+    assert cycle.sources == 20
+    claimed = [*store.claim_sources(cycle.id, "m1", 10, 60), *store.claim_sources(cycle.id, "m2", 10, 60)]
+    assert (store.renew_sources("m1", 60), store.release_sources("m2")) == (10, 10)
+    store.change_sources({each.id: (each.epoch, fail(SourceRules(threshold=1))) for each in claimed[:10]})
+    record(store, *claimed, outcome="failed", pending=FAILURE)
+    assert (
+        store.close_cycle(cycle.id, lambda run, *_: Closing(run._replace(ended_at=run.started_at), True, []))
+        is not None
+    )
+    alerts = store.claim_alerts(20, 60)
+    assert store.settle_alerts([AlertResult(each.id, each.epoch, (), None) for each in alerts]) == 10
+    assert len(store.polls(numbers[0], 100)) == 3
+    store.remove_sources(numbers)
+
+
 ACTIONS = {
+    "a round of polls": poll_and_tell,
+    "an idle look for due sources": lambda store: store.open_cycle("feed"),
+    "an idle claim of sources": lambda store: store.claim_sources(1, "m1", 100, 60),
+    "leases of nobody": lambda store: store.renew_sources("m9", 60) + store.release_sources("m9"),
+    "an idle claim of alerts": lambda store: store.claim_alerts(100, 60),
+    "no news": lambda store: store.raise_alerts([NewAlert("full:1", None, "")] * 2),
+    "a probe": lambda store: store.probe("cold", 60),
     "a round of work": claim_and_finish,
     "an idle claim": lambda store: claim(store, limit=100),
     "an idle claim of suspects": lambda store: claim(store, limit=1, suspect=True),
@@ -120,6 +172,51 @@ def test_the_plan(stores, query, index, condition):
     assert re.search(rf"SEARCH task_queue USING (COVERING )?INDEX {index} {condition}", text), text
     assert "SCAN task_queue" not in text
     assert "TEMP B-TREE" not in text, "the index has the order already"
+
+
+@pytest.mark.parametrize(
+    ("query", "steps_of_plan"),
+    [
+        ("due_sources", [r"sources USING INDEX sources_due \(profile=\? AND <expr><\?\)"]),
+        ("due_sources", [r"sources USING INDEX sources_probed \(profile=\? AND <expr><\?\)"]),
+        ("all_sources", [r"sources USING INDEX sources_due \(profile=\?\)"]),
+        ("claim_sources", [r"sources USING INDEX sources_cycle \(cycle=\? AND outcome=\?\)", "sources USING INTEGER"]),
+        (
+            "cycle_to_end",
+            [r"sources USING INDEX sources_cycle \(cycle=\? AND outcome=\?\)", "cycles USING INTEGER"],
+        ),
+        ("last_cycle", [r"cycles USING INDEX cycles_profile \(profile=\?\)"]),
+        ("sources_of_cycle", [r"sources USING INDEX sources_cycle \(cycle=\?\)"]),
+        ("prune_cycles", [r"cycles USING INDEX cycles_profile \(profile=\? AND id<\?\)"]),
+        ("withdraw", [r"sources USING INDEX sources_cycle \(cycle=\?\)"]),
+        ("renew_sources", [r"sources USING INDEX sources_leased \(lease_owner=\?\)"]),
+        ("release_sources", [r"sources USING INDEX sources_leased \(lease_owner=\?\)"]),
+        ("prune_polls", [r"source_polls USING INDEX source_polls_source \(source_id=\?\)"]),
+        ("polls", [r"source_polls USING INDEX source_polls_source \(source_id=\?\)"]),
+        ("alerts_to_claim", [r"older USING INDEX alerts_waiting_by_key \(key=\? AND id<\?\)"]),
+        ("claim_alerts", ["alerts USING INTEGER PRIMARY KEY"]),
+        ("last_alert", [r"alerts USING INDEX alerts_key \(key=\?\)"]),
+        ("alerts_to_remind", [r"newer USING INDEX alerts_key \(key=\? AND id>\?\)"]),
+        ("prune_alerts", [r"alerts USING INDEX alerts_done \(delivered_at<\?\)"]),
+    ],
+)
+def test_the_plan_for_sources(stores, query, steps_of_plan):
+    """By an index, and what waits to be told by an index that has nothing else in it."""
+    begins = {"cycle_to_end": _CYCLES, "last_cycle": _CYCLES, "sources_of_cycle": "SELECT * FROM sources "}
+    rows = stores[1].db.read(
+        lambda own: own.execute(
+            f"EXPLAIN QUERY PLAN {begins.get(query, '')}{SQL[query]}", dict.fromkeys(_names(SQL[query]), 1)
+        ).fetchall()
+    )
+    text = "\n".join(row[3] for row in rows)
+    for step in steps_of_plan:
+        assert re.search(rf"SEARCH {step}", text.replace(" COVERING", "")), text
+    scans = re.findall(r"SCAN (?:sources|source_polls|cycles|alerts)\b.*", text)
+    assert scans == (["SCAN alerts USING INDEX alerts_waiting"] if query == "alerts_to_claim" else []), text
+
+
+def _names(sql):
+    return set(re.findall(r":(\w+)", sql))
 
 
 def test_settling_goes_by_number(stores):

@@ -82,6 +82,10 @@ def test_the_app_table(tmp_path):
         ('[app]\nqueues = "mail"', "app.queues: has to be a list, not text"),
         ("[app]\nqueues = []", "app.queues: is empty"),
         ('[app]\nqueues = ["a", 3]', "app.queues[1]: has to be text"),
+        ('[app]\nnotify = "https://hidden"', "app.notify: has to be a list, not text"),
+        ('[app]\nnotify = ["https://hidden", 3]', "app.notify[1]: has to be the address of a Slack webhook"),
+        ('[app]\nnotify = [["hidden"]]', "app.notify[0]: has to be the address"),
+        ('[app]\nnotify = [" "]', "app.notify[0]: has to be the address"),
     ],
 )
 def test_mistakes_in_the_app_table(tmp_path, text, said):

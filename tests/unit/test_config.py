@@ -69,6 +69,32 @@ def test_configure_without_a_file_is_the_default(tmp_path, monkeypatch):
     assert hf.configure() == hf.Config()
 
 
+def test_where_alerts_go_is_for_the_app(tmp_path, monkeypatch):
+    file = write(tmp_path, '[app]\nnotify = [" slack+https://a.example.com/hidden ", "mailto://me:hidden@b"]\n')
+    monkeypatch.delenv("HOLDFAST_NOTIFY", raising=False)
+    config = hf.configure(file)
+
+    assert config.for_app == {"notify": ("slack+https://a.example.com/hidden", "mailto://me:hidden@b")}
+    assert "hidden" not in repr(config)
+
+
+@pytest.mark.parametrize(
+    ("text", "addresses"),
+    [
+        ("slack://a", ("slack://a",)),
+        (" slack://a , mailto://b?to=c,d&x=1,tgram://e\n", ("slack://a", "mailto://b?to=c,d&x=1", "tgram://e")),
+        ("slack://a,,json://b,", ("slack://a", "json://b")),
+        (" , ", ("json://file",)),
+        ("", ("json://file",)),
+    ],
+)
+def test_the_variable_for_alerts_goes_before_the_file(tmp_path, monkeypatch, text, addresses):
+    file = write(tmp_path, '[app]\nnotify = ["json://file"]\n')
+    monkeypatch.setenv("HOLDFAST_NOTIFY", text)
+
+    assert hf.configure(file).for_app["notify"] == addresses
+
+
 def test_the_variable_names_the_file(tmp_path, monkeypatch):
     monkeypatch.setenv("HOLDFAST_CONFIG", str(write(tmp_path, GOOD)))
     assert len(hf.configure().rules) == 2

@@ -13,6 +13,8 @@ PERMANENT = [
     errors.AuthenticationError,
     errors.QuotaExhaustedError,
     errors.ConfigurationError,
+    errors.BodyTooLargeError,
+    errors.ContentError,
 ]
 
 
@@ -58,6 +60,8 @@ def test_survive_pickling(kind):
         (errors.AuthenticationError, "authentication", False),
         (errors.QuotaExhaustedError, "quota_exhausted", False),
         (errors.ConfigurationError, "configuration", False),
+        (errors.BodyTooLargeError, "data", False),
+        (errors.ContentError, "data", False),
         (errors.RetryableError, "unknown", True),
         (errors.PermanentError, "unknown", False),
         (errors.WorkerError, "unknown", False),

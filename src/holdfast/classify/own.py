@@ -15,12 +15,15 @@ _TREE: dict[type[BaseException], Category | None] = {
     errors.TemporaryAPIError: Category.API_TEMPORARY,
     errors.DatabaseBusyError: Category.DATABASE_BUSY,
     errors.ResourceUnavailableError: Category.API_TEMPORARY,
+    errors.CoolingDownError: Category.RATE_LIMIT,
     errors.InvalidParametersError: Category.INVALID_PARAMETERS,
     errors.ResourceNotFoundError: Category.NOT_FOUND,
     errors.AuthenticationError: Category.AUTHENTICATION,
     errors.QuotaExhaustedError: Category.QUOTA_EXHAUSTED,
     errors.ConfigurationError: Category.CONFIGURATION,
     errors.ConfigError: Category.CONFIGURATION,
+    errors.BodyTooLargeError: Category.DATA,
+    errors.ContentError: Category.DATA,
 }
 
 

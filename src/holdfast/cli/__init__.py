@@ -10,11 +10,14 @@ __all__ = ["cli"]
 _COMMANDS = {
     "init": ("holdfast.cli.init:init", "Write a holdfast.toml with every setting explained."),
     "worker": ("holdfast.cli.worker:worker", "Run the tasks of an app until told to stop."),
+    "monitor": ("holdfast.cli.monitor:monitor", "Poll the sources of an app until told to stop."),
     "enqueue": ("holdfast.cli.enqueue:enqueue", "Add a task."),
     "status": ("holdfast.cli.status:status", "Show what waits, runs and fails, and who works."),
     "tasks": ("holdfast.cli.tasks:tasks", "Look at tasks, cancel them, make them due now."),
     "dlq": ("holdfast.cli.dlq:dlq", "Look at dead letters, replay or discard them."),
     "queues": ("holdfast.cli.queues:queues", "List queues, pause and resume them."),
+    "sources": ("holdfast.cli.sources:sources", "Look at what is polled, add sources, enable and disable them."),
+    "alerts": ("holdfast.cli.alerts:alerts", "Look at alerts, try the channels, deliver what waits."),
     "db": ("holdfast.cli.db:db", "Create the tables, bring them up to date, check them."),
     "explain": ("holdfast.cli.explain:explain", "Say what an error is, and what a policy does about it."),
 }
@@ -28,6 +31,7 @@ def cli() -> None:
     \b
     Examples:
       holdfast worker jobs:app
+      holdfast monitor feeds:app
       holdfast status --watch
       holdfast dlq groups
       holdfast explain 429

@@ -21,11 +21,15 @@ DEFAULT_FILE = "holdfast.db"
 _NO_TABLES = ("UndefinedTable", "UndefinedColumn")  # as psycopg calls it, which need not be installed
 
 
-def with_app(*, may_create: bool = False) -> "Callable[[Callable[Concatenate[App, P], R]], Callable[..., R]]":
+def with_app(
+    *, may_create: bool = False, adds: bool = False, tells: bool = False
+) -> "Callable[[Callable[Concatenate[App, P], R]], Callable[..., R]]":
     """Give a command the options ``--app`` and ``--url``, and the app that they lead to as its first argument.
 
     Args:
         may_create: Whether the file of a SQLite URL may come into being; a mistyped name should not make one.
+        adds: Whether the command adds something; the file of an app, hardly a mistype, may come into being.
+        tells: Whether the command notifies people; without an app they are those that the settings name.
     """
 
     def decorate(command: "Callable[Concatenate[App, P], R]") -> Callable[..., R]:
@@ -40,7 +44,8 @@ def with_app(*, may_create: bool = False) -> "Callable[[Callable[Concatenate[App
         )
         @functools.wraps(command)
         def run(*args: Any, reference: str | None, url: str | None, **kwargs: Any) -> R:
-            app = chosen_app(reference, url, may_create=may_create)
+            created = may_create or (adds and reference is not None)
+            app = chosen_app(reference, url, may_create=created, tells=tells)
             try:
                 return command(app, *args, **kwargs)
             except Exception as error:
@@ -55,13 +60,14 @@ def with_app(*, may_create: bool = False) -> "Callable[[Callable[Concatenate[App
     return decorate
 
 
-def chosen_app(reference: str | None, url: str | None, *, may_create: bool = False) -> "App":
+def chosen_app(reference: str | None, url: str | None, *, may_create: bool = False, tells: bool = False) -> "App":
     """Return the app that is meant; the settings of holdfast.toml are in use from here on.
 
     Args:
         reference: ``MODULE:APP``, if it was given.
         url: Of the store, if it was given.
         may_create: Whether a SQLite file may come into being.
+        tells: Whether the people that the settings name are needed.
 
     Raises:
         ConfigError: If nothing says which store is meant, or it cannot be.
@@ -80,7 +86,8 @@ def chosen_app(reference: str | None, url: str | None, *, may_create: bool = Fal
         from holdfast.app import App  # noqa: PLC0415  # not for --help
 
         chosen = _url(url, config.app.get("url"))
-        app, meant = App(chosen), f"--url {chosen}"
+        notify = config.app.get("notify", ()) if tells else ()
+        app, meant = App(chosen, notify=notify), f"--url {chosen}"
     if not may_create:
         _check_file(app, meant)
     return app

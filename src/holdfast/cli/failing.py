@@ -1,4 +1,4 @@
-"""Errors as the command line tells them: one line, and an exit code that a script can tell apart.
+"""Errors as the command line tells them: one line, or a list, and an exit code that a script can tell apart.
 
 Exit codes: 0 done; 1 it could not be done (no such task, tables missing, database not reached, a conflict); 2 what was
 asked for makes no sense (options, settings, arguments of a task); 130 Ctrl-C.
@@ -13,9 +13,10 @@ import click
 from holdfast.cli.lazy import LazyGroup
 from holdfast.errors import ConfigError, HoldfastError, PayloadError
 
-__all__ = ["FAILED", "FailingGroup", "MisusedError", "OneLineError"]
+__all__ = ["FAILED", "FailingGroup", "ListedError", "MisusedError", "OneLineError"]
 
 FAILED, _MISUSED, _INTERRUPTED = 1, 2, 130
+_NEXT = "\n  "  # before each of several mistakes
 _DRIVERS = {"sqlite3", "psycopg", "psycopg_pool"}
 
 
@@ -30,16 +31,30 @@ class OneLineError(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Write the line; what a terminal would obey is taken out, and secrets are."""
-        from holdfast.classify import default_classifier  # noqa: PLC0415  # only where something went wrong
-
-        line = " ".join(default_classifier().redact(self.message).split())
-        click.secho(f"Error: {line}", file=file or sys.stderr, fg="red")
+        click.secho(f"Error: {_safe(self.message)}", file=file or sys.stderr, fg="red")
 
 
 class MisusedError(OneLineError):
     """The same for what makes no sense as it was asked for."""
 
     exit_code = _MISUSED
+
+
+class ListedError(MisusedError):
+    """The same for a list of what makes no sense: its heading, then a line each."""
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Write all lines, each made safe by itself."""
+        heading, *lines = self.message.split(_NEXT)
+        click.secho(f"Error: {_safe(heading)}", file=file or sys.stderr, fg="red")
+        for line in lines:
+            click.echo(f"  {_safe(line)}", file=file or sys.stderr)
+
+
+def _safe(text: str) -> str:
+    from holdfast.classify import default_classifier  # noqa: PLC0415  # only where something went wrong
+
+    return " ".join(default_classifier().redact(text).split())
 
 
 class FailingGroup(LazyGroup):
@@ -93,6 +108,8 @@ def _unwritten(error: OSError) -> str:
 
 def _told(error: Exception) -> OneLineError | None:
     """Return the line for an error that needs no traceback; None for a fault of ours."""
+    if isinstance(error, ConfigError) and _NEXT in str(error):
+        return ListedError(str(error))
     if isinstance(error, ConfigError | PayloadError):
         return MisusedError(str(error))
     if isinstance(error, HoldfastError) or type(error) is LookupError:  # a KeyError would be a fault of ours

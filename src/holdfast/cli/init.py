@@ -20,6 +20,11 @@ url = "sqlite:///holdfast.db"  # four slashes for an absolute path; or "postgres
 concurrency = 10
 # queues = ["default", "mail"]  # default: all queues that the app's tasks name
 
+# Where alerts about sources go: Slack webhooks, or what Apprise knows (extra `notify`). Without any they are logged.
+# For programs that pass it on, as above; `holdfast alerts test` tries it. An address is a secret: rather put it into
+# the variable HOLDFAST_NOTIFY, several with commas between them.
+# notify = ["https://hooks.slack.com/services/T000/B000/XXXX"]  # default: none
+
 # For programs that pass them on, as above.
 # lease = 20.0       # seconds that a worker may be silent before its tasks are given to others
 # heartbeat = 5.0    # seconds between two signs of life; a quarter of the lease

@@ -5,6 +5,7 @@ import sys
 import traceback
 from pathlib import Path
 from types import ModuleType, TracebackType
+from typing import TypeVar
 
 import click
 
@@ -14,8 +15,9 @@ from holdfast.errors import ConfigError
 from holdfast.queue.masking import masked_text
 from holdfast.redact import safe_text
 
-__all__ = ["load_app"]
+__all__ = ["find", "load_app", "names_of"]
 
+T = TypeVar("T")
 _LONGEST = 32_768  # characters of a traceback
 
 
@@ -28,23 +30,36 @@ def load_app(reference: str) -> App:
     Raises:
         ConfigError: If there is no such app; the message names those that the module has.
     """
+    return find(reference, App)[1]
+
+
+def find(reference: str, *kinds: type[T]) -> tuple[ModuleType, T]:
+    """Import a module, from the current folder too; return it and what the reference names in it.
+
+    Args:
+        reference: Such as ``jobs:app``.
+        kinds: What it may be.
+
+    Raises:
+        ConfigError: If there is no such thing; the message names those that the module has.
+    """
     name, colon, path = reference.partition(":")
     _check_form(reference, name)
     module = _imported(name)
     if not colon or not path:
-        message = f"{reference!r} names no app; write MODULE:APP{_instead(module)}"
+        message = f"{reference!r} names no app; write MODULE:APP{_instead(module, kinds)}"
         raise ConfigError(message)
     found: object = module
     for part in path.split("."):
         try:
             found = getattr(found, part)
         except AttributeError:
-            message = f"module {name} has no {path!r}{_instead(module)}"
+            message = f"module {name} has no {path!r}{_instead(module, kinds)}"
             raise ConfigError(message) from None
-    if not isinstance(found, App):
-        message = f"{reference} is no App but {_described(found)}{_instead(module)}"
+    if not isinstance(found, kinds):
+        message = f"{reference} is no {_told(kinds)} but {_described(found)}{_instead(module, kinds)}"
         raise ConfigError(message)
-    return found
+    return module, found
 
 
 def _check_form(reference: str, name: str) -> None:
@@ -98,9 +113,20 @@ def _beyond_the_import(trace: TracebackType | None) -> TracebackType | None:
     return None
 
 
-def _instead(module: ModuleType) -> str:
-    names = [f"{module.__name__}:{name}" for name, value in vars(module).items() if isinstance(value, App)]
-    return f"; it has {', '.join(names)}" if names else f"; there is no App in {module.__name__} at all"
+def names_of(module: ModuleType, *kinds: type[T]) -> dict[str, T]:
+    """Return what a module has of some kinds, by ``MODULE:NAME``; what it has under two names once."""
+    found = {f"{module.__name__}:{name}": value for name, value in vars(module).items() if isinstance(value, kinds)}
+    firsts = {id(value): name for name, value in reversed(found.items())}
+    return {name: value for name, value in found.items() if firsts[id(value)] == name}
+
+
+def _instead(module: ModuleType, kinds: tuple[type[object], ...]) -> str:
+    names = names_of(module, *kinds)
+    return f"; it has {', '.join(names)}" if names else f"; there is no {_told(kinds)} in {module.__name__} at all"
+
+
+def _told(kinds: tuple[type[object], ...]) -> str:
+    return " or ".join(kind.__name__ for kind in kinds)
 
 
 def _described(found: object) -> str:

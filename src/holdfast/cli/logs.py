@@ -1,4 +1,4 @@
-"""Logs of a worker on standard error: for people at a terminal, in plain lines, or one JSON object per line."""
+"""Logs of a worker or a monitor on standard error: for people at a terminal, in plain lines, or as JSON lines."""
 
 import logging
 import sys
@@ -8,10 +8,11 @@ from typing import Any
 from holdfast.cli.plain import json_text, plain
 from holdfast.redact import safe_text
 
-__all__ = ["LEVELS", "JsonLines", "PlainLines", "set_up_logs"]
+__all__ = ["LEVELS", "JsonLines", "PlainLines", "quiet_clients", "set_up_logs"]
 
 LEVELS = ("debug", "info", "warning", "error")
 _LONGEST = 65_536
+_CLIENTS = frozenset(["httpx", "httpx2", "httpcore", "httpcore2"])  # they log URLs and headers as they are
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
 
 
@@ -69,9 +70,29 @@ def set_up_logs(level: str, *, as_json: bool) -> None:
         handler = _for_a_terminal()
     else:
         handler.setFormatter(PlainLines())
+    handler.addFilter(_without_secrets)
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(level.upper())
+
+
+def quiet_clients(level: str) -> None:
+    """Have HTTP clients log no line for each request, unless all is to be logged.
+
+    Args:
+        level: One of `LEVELS`.
+    """
+    for name in _CLIENTS:
+        logging.getLogger(name).setLevel(logging.NOTSET if level.lower() == "debug" else logging.WARNING)
+
+
+def _without_secrets(record: logging.LogRecord) -> bool:
+    """Take secrets out of what an HTTP client logs; let everything pass."""
+    if record.name.partition(".")[0] in _CLIENTS:
+        from holdfast.queue.masking import masked_text  # noqa: PLC0415  # not for --help
+
+        record.msg, record.args = masked_text(_message(record)), None
+    return True
 
 
 def _for_a_terminal() -> logging.Handler:

@@ -43,6 +43,14 @@ _STYLES = {
     "paused": "yellow",
     "replayed": "green",
     "conflict": "red",
+    "healthy": "green",
+    "warning": "yellow",
+    "error": "red",
+    "disabled": "red",
+    "probation": "cyan",
+    "failed": "red",
+    "waits": "yellow",
+    "given up": "red",
 }
 
 

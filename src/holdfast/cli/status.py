@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 
     from holdfast.app import App
     from holdfast.ports.rows import Cooldown, Worker
+    from holdfast.ports.source_rows import Alert
 
 __all__ = ["status"]
 
 _EVERY = 1.0  # seconds
+_MOST_WAITING = 1000  # alerts that are counted
 
 
 @click.command()
@@ -81,6 +83,8 @@ def _data(app: "App", top: int) -> dict[str, Any]:
         "workers": [as_data(row) for row in app.tasks.workers()],
         "cooldowns": [as_data(row) for row in app.tasks.cooldowns()],
         "groups": [as_data(row) for row in app.dead_letters.groups(top)] if top else [],
+        "sources": {str(state): count for state, count in app.sources.health().items()},
+        "alerts_waiting": len(_waiting(app)),
     }
 
 
@@ -96,6 +100,7 @@ def _overview(app: "App", top: int) -> "RenderableType":
     parts: list[RenderableType] = [line(store_shown(app), "dim"), line(counts_told(counts), "bold")]
     queues, workers, cooldowns = app.tasks.queues(), app.tasks.workers(), app.tasks.cooldowns()
     groups = app.dead_letters.groups(top) if top else []
+    parts += _of_sources(app)
     if queues:
         parts += [line(""), queues_table(queues)]
     parts += [line(""), _workers_table(workers) if workers else line("no worker is known", "yellow")]
@@ -104,6 +109,26 @@ def _overview(app: "App", top: int) -> "RenderableType":
     if groups:
         parts += [line(""), groups_table(groups)]
     return Group(*parts)
+
+
+def _of_sources(app: "App") -> "list[RenderableType]":
+    """Return a line about sources and one about alerts, where there are any."""
+    from holdfast.cli.showing import counted, line  # noqa: PLC0415  # not for --help
+    from holdfast.cli.sources_showing import counts_told  # noqa: PLC0415  # not for --help
+
+    parts: list[RenderableType] = []
+    counts, waiting = app.sources.health(), _waiting(app)
+    if sum(counts.values()):
+        parts.append(line(counts_told(counts), "bold"))
+    if waiting:
+        more = " or more" if len(waiting) == _MOST_WAITING else ""
+        oldest = relative(waiting[-1].created_at)
+        parts.append(line(f"{counted(len(waiting), 'alert')}{more} not delivered yet, the oldest {oldest}", "yellow"))
+    return parts
+
+
+def _waiting(app: "App") -> "Sequence[Alert]":
+    return app.store.alerts(waiting=True, limit=_MOST_WAITING)
 
 
 def _workers_table(workers: "Sequence[Worker]") -> "Table":

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from holdfast.cli.health import Life, heartbeat_of, serving_health, with_health
 from holdfast.cli.logs import LEVELS, set_up_logs
 from holdfast.ports.rows import Kind
 
@@ -43,7 +44,8 @@ log = logging.getLogger("holdfast.worker")
     help="What is logged at least.",
 )  # fmt: skip
 @click.option("--json-logs", is_flag=True, help="Log one JSON object per line.")
-def worker(
+@with_health
+def worker(  # noqa: PLR0913  # its options
     reference: str,
     queues: str | None,
     concurrency: int | None,
@@ -52,6 +54,8 @@ def worker(
     drain: bool,
     log_level: str,
     json_logs: bool,
+    health_port: int | None,
+    health_host: str,
 ) -> None:
     """Run the tasks of an app until told to stop.
 
@@ -65,6 +69,7 @@ def worker(
       holdfast worker jobs:app
       holdfast worker jobs:app --queues mail,default --concurrency 20
       holdfast worker jobs:app --drain
+      holdfast worker jobs:app --json-logs --health-port 8787
     """  # noqa: D301  # click reads the control character, not a backslash
     from holdfast.cli.loading import load_app  # noqa: PLC0415  # not for --help
     from holdfast.config import configure  # noqa: PLC0415  # not for --help
@@ -80,9 +85,11 @@ def worker(
     )
     try:
         app.store.check_schema()  # before a start is told
-        _say_start(app, made, config)
-        _warn(app, named or ())
-        _work(made, drain=drain)
+        life = Life(lambda: made.last_beat, lambda: made.stopping, made.queues, {"heartbeat": heartbeat_of(app, made)})
+        with serving_health(app, life, health_port, health_host):
+            _say_start(app, made, config)
+            _warn(app, named or ())
+            _work(made, drain=drain)
     finally:
         app.close()
 

@@ -11,7 +11,12 @@ __all__ = ["DEFER_LIMIT", "Abort", "Decision", "Defer", "Fail", "Retry", "Skip",
 DEFER_LIMIT = 7 * 86400.0
 """Seconds for which a task may be put off before it is given up as expired."""
 # Calls that we held back ourselves, and after how many seconds they are tried again where nothing better is known.
-_HELD_BACK = {"BreakerOpenError": 1.0, "ConcurrencyLimitError": 0.1, "ResourceUnavailableError": 1.0}
+_HELD_BACK = {
+    "BreakerOpenError": 1.0,
+    "ConcurrencyLimitError": 0.1,
+    "CoolingDownError": 1.0,
+    "ResourceUnavailableError": 1.0,
+}
 _QUEUE_JITTER = 0.1
 
 

@@ -378,11 +378,12 @@ class QueueRow(NamedTuple):
 
 
 class Cooldown(NamedTuple):
-    """A resource that is left alone for a while."""
+    """A resource that is left alone for a while; `capped` counts the answers in a row that asked for too long."""
 
     resource: str
     until: datetime
     reason: str
+    capped: int = 0
 
 
 class Rescued(NamedTuple):

@@ -20,6 +20,7 @@ from holdfast.ports.rows import (
     Turned,
     Worker,
 )
+from holdfast.ports.sources import Alerts, Sources
 
 __all__ = ["Cooldowns", "DeadLetters", "Periodic", "Queues", "Schema", "Store", "Tasks", "Wakes", "Workers"]
 
@@ -51,6 +52,9 @@ class Tasks(Protocol):
 
     def next_due(self, queues: Sequence[str]) -> float | None:
         """Return the seconds until a task of these queues can be claimed, 0 for now; None when there is none."""
+
+    def oldest_ready(self, queues: Sequence[str]) -> float | None:
+        """Return the seconds for which the oldest ready task of these queues waits already; None when none is."""
 
     def suspects_due(self, queues: Sequence[str]) -> bool:
         """Tell whether a task waits that was running when a worker died."""
@@ -169,8 +173,30 @@ class Queues(Protocol):
 class Cooldowns(Protocol):
     """Resources that are left alone for a while."""
 
-    def cool(self, resource: str, seconds: float, reason: str) -> None:
-        """Leave a resource alone from now on; a longer cooldown that runs already stays. Moves its tasks in batches."""
+    def cool(self, resource: str, seconds: float, reason: str, *, capped: bool = False) -> int:
+        """Leave a resource alone from now on; a longer cooldown that runs already stays. Moves its tasks in batches.
+
+        Args:
+            resource: Its name; by custom the host.
+            seconds: For how long.
+            reason: For people.
+            capped: Whether it asked for longer than that: then its end lets a single probe through.
+
+        Returns:
+            How many such answers came in a row, this one included; 0 for one that is not capped. Answers that come
+            while a cooldown runs count as one, unless they are a probe's.
+        """
+
+    def probe(self, resource: str, hold: float) -> bool:
+        """Ask to be the one who tries a resource after the end of a capped cooldown.
+
+        Args:
+            resource: Its name.
+            hold: Seconds for which everybody else goes on waiting.
+
+        Returns:
+            Whether the caller is the one. False while a cooldown runs; True where none is, or none that is capped.
+        """
 
     def warm(self, resource: str) -> None:
         """End a cooldown by hand; the tasks that waited for its end are due now."""
@@ -237,5 +263,5 @@ class Wakes(Protocol):
         """
 
 
-class Store(Tasks, Workers, DeadLetters, Queues, Cooldowns, Periodic, Wakes, Schema, Protocol):
+class Store(Tasks, Workers, DeadLetters, Queues, Cooldowns, Periodic, Sources, Alerts, Wakes, Schema, Protocol):
     """All of it, as the stores implement it."""

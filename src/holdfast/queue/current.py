@@ -1,12 +1,9 @@
 """The task that the calling code is part of."""
 
-from contextvars import ContextVar
-
 from holdfast.ports.rows import Claimed
+from holdfast.run.current import CURRENT
 
 __all__ = ["CURRENT", "current_task"]
-
-CURRENT: ContextVar[Claimed | None] = ContextVar("holdfast.task", default=None)
 
 
 def current_task() -> Claimed | None:
@@ -14,4 +11,5 @@ def current_task() -> Claimed | None:
 
     Its ``id`` is the same for every attempt, which makes it a good idempotency key.
     """
-    return CURRENT.get()
+    task: Claimed | None = CURRENT.get()
+    return task

@@ -6,6 +6,7 @@ from holdfast import clock
 from holdfast.decide.decision import Defer, Fail, Retry, decide
 from holdfast.failure import Category, Failure
 from holdfast.ports.rows import Claimed, Kind, Note, Reason, Settlement
+from holdfast.ports.texts import storable
 from holdfast.queue import logs
 from holdfast.queue.definition import TaskDefinition
 from holdfast.queue.payload import encode_result
@@ -90,16 +91,12 @@ def undecodable(definition: Definition, claimed: Claimed, error: Exception) -> l
 
 def note_of(failure: Failure, traceback: str = "") -> Note:
     """Return what is stored of a failure; text that no database takes is replaced."""
-    kept = failure.replace(message=_storable(_cut(failure.message)))
+    kept = failure.replace(message=storable(_cut(failure.message)))
     kept.__dict__["fingerprint"] = failure.fingerprint  # of the whole text
     return Note(
-        _storable(kept.exception_name), kept.message, str(kept.category), kept.fingerprint, _storable(kept.to_json()),
-        _storable(traceback),
+        storable(kept.exception_name), kept.message, str(kept.category), kept.fingerprint, storable(kept.to_json()),
+        storable(traceback),
     )  # fmt: skip
-
-
-def _storable(text: str) -> str:
-    return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode("utf-8")
 
 
 def _tell(definition: Definition, claimed: Claimed, failure: Failure, decision: Retry | Defer | Fail) -> None:

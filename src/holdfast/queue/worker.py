@@ -3,7 +3,6 @@
 import asyncio
 import os
 import re
-import signal
 import socket
 import threading
 import time
@@ -15,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from holdfast import clock
 from holdfast.classify import classify
 from holdfast.errors import ConfigError, LeaseLostError
 from holdfast.ports.rows import Kind
@@ -28,11 +28,11 @@ from holdfast.queue.pump import Pump
 from holdfast.queue.runners import Runners
 from holdfast.queue.spool import Spool
 from holdfast.queue.tray import Tray
+from holdfast.run.signals import stopped_by_signals
 
 __all__ = ["Worker", "WorkerSettings"]
 
 _PRUNE_EVERY = 60.0  # seconds
-_SAME_SIGNAL = 0.3  # seconds within which two signals are one
 _EVER = 1e9  # seconds; longer than anybody keeps anything
 
 
@@ -72,6 +72,7 @@ class Worker:
 
     Attributes:
         outcomes: How many outcomes of each kind it has written.
+        last_beat: When its loop last came round, on the monotonic clock.
     """
 
     def __init__(
@@ -93,9 +94,14 @@ class Worker:
         self.name = name or f"{socket.gethostname()}:{os.getpid()}"
         self.id = ""
         self.outcomes: Counter[Kind] = Counter()
+        self.last_beat = clock.monotonic()
         self._stop = threading.Event()
-        self._signalled_at = 0.0
         self._pump: Pump | None = None
+
+    @property
+    def stopping(self) -> bool:
+        """Whether it was told to stop."""
+        return self._stop.is_set()
 
     def run(self) -> None:
         """Work until `stop`, SIGTERM or SIGINT; a second signal ends the process at once."""
@@ -123,29 +129,15 @@ class Worker:
             self._pump.tray.wake.set()
 
     def _signalled(self) -> None:
-        now = time.monotonic()
-        if self._signalled_at and now - self._signalled_at < _SAME_SIGNAL:
-            return  # sent to the process and to its group, as some supervisors do
-        if self._signalled_at:
-            log.warning("second signal: ending at once; what runs will be run again")
-            os._exit(1)
         log.warning("stopping: tasks that run have %.0f s to end; a second signal ends at once", self.settings.grace)
-        self._signalled_at = now
         self.stop()
 
     async def _work(self, *, drain: bool) -> int:
         loop = asyncio.get_running_loop()
-        main = threading.current_thread() is threading.main_thread()
-        caught = [signal.SIGTERM, signal.SIGINT] if main else []
-        for each in caught:
-            with suppress(NotImplementedError):  # Windows has no such handlers; Ctrl-C raises there
-                loop.add_signal_handler(each, self._signalled)
-        try:
+        with stopped_by_signals(
+            loop, self._signalled, lambda: log.warning("second signal: ending at once; what runs will be run again")
+        ):
             return await self._thread(loop, drain=drain)
-        finally:
-            for each in caught:
-                with suppress(NotImplementedError):
-                    loop.remove_signal_handler(each)
 
     async def _thread(self, loop: asyncio.AbstractEventLoop, *, drain: bool) -> int:
         """Have the work done in a thread, and wait for it."""
@@ -239,6 +231,7 @@ class Worker:
             log.warning("%d tasks run in threads, which cannot be stopped; they will be run again", len(pump.held))
 
     def _step(self, pump: Pump, heart: Heart) -> None:
+        self.last_beat = clock.monotonic()
         try:
             if pump.taken_for_dead:
                 raise LeaseLostError(pump.worker_id)
@@ -252,6 +245,7 @@ class Worker:
         """Register under another name, however long it takes."""
         pause = 0.1
         while True:
+            self.last_beat = clock.monotonic()
             try:
                 self.store.leave(pump.worker_id)  # what is left of the old name: its row, its lock
                 name = self._register()

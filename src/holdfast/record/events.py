@@ -10,10 +10,13 @@ __all__ = [
     "BreakerHalfOpened",
     "BreakerOpened",
     "BudgetExhausted",
+    "CooledDown",
+    "CycleEnded",
     "Event",
     "GaveUp",
     "Recovered",
     "Retrying",
+    "SourceChanged",
     "TaskDeferred",
     "TaskFailed",
     "TaskRescued",
@@ -214,3 +217,60 @@ class TaskRescued(Event):
     task_id: int
     worker_id: str
     outcome: str
+
+
+@dataclass(frozen=True)
+class CooledDown(Event):
+    """A host, or another scope, is left alone because it asked for it.
+
+    Attributes:
+        resource: Its name.
+        seconds: For how long.
+        reason: What it said.
+        capped: Whether it asked for longer.
+    """
+
+    resource: str
+    seconds: float
+    reason: str
+    capped: bool
+
+
+@dataclass(frozen=True)
+class SourceChanged(Event):
+    """The state of a source has changed.
+
+    Attributes:
+        source_id: Its number.
+        url: What is polled.
+        before: State before.
+        after: State after.
+        consecutive_failures: Counted failures in a row.
+        reason: Why, for people.
+    """
+
+    source_id: int
+    url: str
+    before: str
+    after: str
+    consecutive_failures: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class CycleEnded(Event):
+    """All due sources of a profile were polled.
+
+    Attributes:
+        profile: Its name.
+        cycle_id: Number of the cycle.
+        polled: Sources that answered or failed.
+        failed: Those that failed.
+        outage: Whether so many failed that nothing was counted.
+    """
+
+    profile: str
+    cycle_id: int
+    polled: int
+    failed: int
+    outage: bool

@@ -13,7 +13,8 @@ __all__ = ["attempting_locals", "frames_of_call"]
 _MOST_FRAMES = 1000
 _BLOCK = "holdfast.run.block"
 _LOOPS = frozenset({"holdfast.run.loops", "holdfast.run.again", "holdfast.run.guarded"})
-_WITHIN = frozenset({"holdfast.run.stack", "holdfast.run.report", "holdfast.run.attempting", _BLOCK})
+_COURSE = "holdfast.http.course"  # a request through a transport: the loop is in the transport itself
+_WITHIN = frozenset({"holdfast.run.stack", "holdfast.run.report", "holdfast.run.attempting", _BLOCK, _COURSE})
 _AGAIN = "holdfast.run.again"
 
 

@@ -7,14 +7,16 @@ from datetime import UTC, datetime
 from itertools import count
 
 from holdfast.ports.rows import Attempt, DeadLetter, Note, Reason, Status, Task, Worker
+from holdfast.ports.source_rows import Alert, Cycle, Poll, Source
+from holdfast.stores.cooled import Cooled
 
-__all__ = ["LIVE", "Book", "Lease", "Row", "moment", "moment_or_none"]
+__all__ = ["LIVE", "Book", "Lease", "Outgoing", "Row", "moment", "moment_or_none"]
 
 LIVE = frozenset({Status.QUEUED, Status.RUNNING, Status.PARKED})
 """What keeps a unique key taken."""
 _TIMES = frozenset(name for name in Task._fields if name.endswith("_at")) | {"next_run_after"}
 
-
+_NEVER = Cooled(0.0, "")
 _LAST = 253_402_300_799.0  # the end of the year 9999
 
 
@@ -79,6 +81,15 @@ class Lease:
     expires_at: float
 
 
+@dataclass(slots=True)
+class Outgoing:
+    """An alert, with what only the store has to know: when it is due, and until when it is in somebody's hands."""
+
+    alert: Alert
+    due_at: float
+    leased_until: float = 0.0
+
+
 class Book:
     """All tables."""
 
@@ -92,8 +103,15 @@ class Book:
         self.letters: dict[int, DeadLetter] = {}
         self.leases: dict[str, Lease] = {}
         self.queues: dict[str, bool] = {}
-        self.cooldowns: dict[str, tuple[float, str]] = {}
+        self.cooldowns: dict[str, Cooled] = {}
         self.periodic: dict[str, float] = {}
+        self.source_ids, self.cycle_ids, self.alert_ids = count(1), count(1), count(1)
+        self.sources: dict[int, Source] = {}
+        self.source_owners: dict[int, str] = {}
+        self.polls: dict[int, list[Poll]] = {}
+        self.cycles: dict[int, Cycle] = {}
+        self.alerts: dict[int, Outgoing] = {}
+        self.told: dict[str, str | None] = {}
 
     def live_by_key(self, task_type: str, unique_key: str | None) -> Row | None:
         """Return the live task that has a unique key."""
@@ -108,7 +126,7 @@ class Book:
 
     def cool_until(self, resource: str | None) -> float:
         """Return the end of a resource's cooldown, which may be over; 0 where there was none."""
-        return 0.0 if resource is None else self.cooldowns.get(resource, (0.0, ""))[0]
+        return 0.0 if resource is None else self.cooldowns.get(resource, _NEVER).until
 
     def move_cooling(self, now: float) -> None:
         """Move tasks that are due to the end of the cooldown that holds them back."""

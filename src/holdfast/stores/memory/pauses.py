@@ -5,6 +5,7 @@ from datetime import datetime
 
 from holdfast import clock
 from holdfast.ports.rows import Cooldown, NewTask, QueueRow, Status
+from holdfast.stores.cooled import Cooled, cooled
 from holdfast.stores.memory.book import LIVE, Book, Row, moment
 from holdfast.stores.memory.tasks import add
 
@@ -52,19 +53,32 @@ class MemoryCooldowns:
 
     book: Book
 
-    def cool(self, resource: str, seconds: float, reason: str) -> None:
+    def cool(self, resource: str, seconds: float, reason: str, *, capped: bool = False) -> int:
         """Leave a resource alone from now on."""
         with self.book.lock:
             now = clock.now()
-            if now + seconds > self.book.cool_until(resource):
-                self.book.cooldowns[resource] = (now + seconds, reason)
+            answer = Cooled(now + seconds, reason, int(capped))
+            after = cooled(self.book.cooldowns.get(resource), answer, now)
+            self.book.cooldowns[resource] = after
             self.book.move_cooling(now)
+            return after.capped
+
+    def probe(self, resource: str, hold: float) -> bool:
+        """Ask to be the one who tries a resource."""
+        with self.book.lock:
+            now, known = clock.now(), self.book.cooldowns.get(resource)
+            if known is None or known.until > now:
+                return known is None
+            if known.capped:
+                self.book.cooldowns[resource] = known._replace(until=now + hold, probing=True)
+            return True
 
     def warm(self, resource: str) -> None:
         """End a cooldown by hand; what waits for another time than its end has its own reason."""
         with self.book.lock:
             now = clock.now()
-            until, _ = self.book.cooldowns.pop(resource, (0.0, ""))
+            until = self.book.cool_until(resource)
+            self.book.cooldowns.pop(resource, None)
             for row in self.book.tasks.values():
                 if row.status is Status.QUEUED and row.resource == resource and now < row.next_run_after == until:
                     row.next_run_after = now
@@ -73,7 +87,11 @@ class MemoryCooldowns:
         """Return those that run."""
         with self.book.lock:
             now, known = clock.now(), sorted(self.book.cooldowns.items())
-            return [Cooldown(resource, moment(until), reason) for resource, (until, reason) in known if until > now]
+            return [
+                Cooldown(resource, moment(row.until), row.reason, row.capped)
+                for resource, row in known
+                if row.until > now
+            ]
 
 
 class MemoryPeriodic:

@@ -4,18 +4,31 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from holdfast.ports.rows import Enqueued, NewTask
+from holdfast.stores.memory.alerts import MemoryAlerts
 from holdfast.stores.memory.book import Book
+from holdfast.stores.memory.cycles import MemoryCycles
 from holdfast.stores.memory.dead_letters import MemoryDeadLetters
 from holdfast.stores.memory.pauses import MemoryCooldowns, MemoryPeriodic, MemoryQueues
+from holdfast.stores.memory.sources import MemorySources
 from holdfast.stores.memory.tasks import MemoryTasks
 from holdfast.stores.memory.workers import MemoryWorkers
 
 __all__ = ["MemoryStore"]
 
-_VERSION = 1
+_VERSION = 2
 
 
-class MemoryStore(MemoryTasks, MemoryWorkers, MemoryDeadLetters, MemoryQueues, MemoryCooldowns, MemoryPeriodic):
+class MemoryStore(
+    MemoryTasks,
+    MemoryWorkers,
+    MemoryDeadLetters,
+    MemoryQueues,
+    MemoryCooldowns,
+    MemoryPeriodic,
+    MemorySources,
+    MemoryCycles,
+    MemoryAlerts,
+):
     """All duties in this process: what it holds is gone with it.
 
     It may be shared by threads. It does what the others do and is written to be read: a claim looks at every task.

@@ -45,6 +45,12 @@ class MemoryTasks:
             due = [row.next_run_after for row in self._waiting(queues)]
             return max(0.0, min(due) - clock.now()) if due else None
 
+    def oldest_ready(self, queues: Sequence[str]) -> float | None:
+        """Return the seconds for which the oldest ready task waits."""
+        with self.book.lock:
+            due = min((row.next_run_after for row in self._waiting(queues)), default=None)
+            return None if due is None or due > clock.now() else clock.now() - due
+
     def suspects_due(self, queues: Sequence[str]) -> bool:
         """Tell whether a task waits that was running when a worker died."""
         with self.book.lock:

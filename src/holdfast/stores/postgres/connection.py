@@ -111,16 +111,25 @@ class Database:
             connection, since, fresh = self._taken(pool)
         try:
             yield connection
-        except psycopg.errors.UndefinedTable as error:
-            if "task_queue" not in str(error).partition("\n")[0]:
+        except (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn) as error:
+            found, known = self._version(connection, error), max(scripts(None))
+            if found == known:
                 raise
-            raise SchemaError(0, max(scripts(None))) from error
+            raise SchemaError(found, known) from error
         finally:
             idle = connection.pgconn.transaction_status == psycopg.pq.TransactionStatus.IDLE
             if idle and pool is self._pool and len(self._spare) < _SPARE:
                 self._spare.append((connection, since, time.monotonic()))
             else:
                 pool.putconn(connection)  # which ends what an interruption may have left open
+
+    def _version(self, connection: Connection, error: Exception) -> int:
+        """Return the version of tables in which something is missing."""
+        if "task_queue" in str(error).partition("\n")[0]:
+            return 0
+        if not connection.execute(self.sql["has_version"]).fetchall()[0][0]:
+            return 0
+        return connection.execute(self.sql["version"]).fetchall()[0][0] or 0
 
     def _taken(self, pool: Any) -> tuple[Connection, float, bool]:
         """Take a connection; tell since when we have it, and whether it was used a moment ago.

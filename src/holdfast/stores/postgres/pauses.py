@@ -35,11 +35,17 @@ class PostgresCooldowns:
 
     db: Database
 
-    def cool(self, resource: str, seconds: float, reason: str) -> None:
-        """Leave a resource alone from now on."""
-        self.db.change("cool", {"resource": resource, "seconds": float(seconds), "reason": reason})
+    def cool(self, resource: str, seconds: float, reason: str, *, capped: bool = False) -> int:
+        """Leave a resource alone from now on; tell how many capped answers came in a row."""
+        values = {"resource": resource, "seconds": float(seconds), "reason": reason, "capped": int(capped)}
+        times: int = self.db.fetch("cool", values)[0][0]
         while self.db.change("move_cooling") > 0:
             pass
+        return times
+
+    def probe(self, resource: str, hold: float) -> bool:
+        """Ask to be the one who tries a resource after the end of a capped cooldown."""
+        return bool(self.db.fetch("probe", {"resource": resource, "hold": float(hold)})[0][0])
 
     def warm(self, resource: str) -> None:
         """End a cooldown by hand."""

@@ -2,12 +2,15 @@
 
 from collections.abc import Callable
 
+from holdfast.stores.postgres.alerts import PostgresAlerts
 from holdfast.stores.postgres.bell import Bell
 from holdfast.stores.postgres.connection import Database
+from holdfast.stores.postgres.cycles import PostgresCycles
 from holdfast.stores.postgres.dead_letters import PostgresDeadLetters
 from holdfast.stores.postgres.listening import Listener
 from holdfast.stores.postgres.pauses import PostgresCooldowns, PostgresPeriodic, PostgresQueues
 from holdfast.stores.postgres.schema import PostgresSchema
+from holdfast.stores.postgres.sources import PostgresSources
 from holdfast.stores.postgres.tasks import PostgresTasks
 from holdfast.stores.postgres.workers import PostgresWorkers
 
@@ -21,6 +24,9 @@ class PostgresStore(
     PostgresQueues,
     PostgresCooldowns,
     PostgresPeriodic,
+    PostgresSources,
+    PostgresCycles,
+    PostgresAlerts,
     PostgresSchema,
 ):
     """All duties in one database, which may be shared by many machines; its clock is the one that counts.

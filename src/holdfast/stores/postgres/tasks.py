@@ -55,8 +55,17 @@ class PostgresTasks:
 
     def next_due(self, queues: Sequence[str]) -> float | None:
         """Return the seconds until a task can be claimed."""
-        due: float | None = self.db.fetch("next_due", {"queues": list(queues)})[0][0]
+        due = self._first_due(queues)
         return None if due is None else max(0.0, due)
+
+    def oldest_ready(self, queues: Sequence[str]) -> float | None:
+        """Return the seconds for which the oldest ready task waits."""
+        due = self._first_due(queues)
+        return None if due is None or due > 0 else -due
+
+    def _first_due(self, queues: Sequence[str]) -> float | None:
+        due: float | None = self.db.fetch("next_due", {"queues": list(queues)})[0][0]
+        return due
 
     def suspects_due(self, queues: Sequence[str]) -> bool:
         """Tell whether a task waits that was running when a worker died."""

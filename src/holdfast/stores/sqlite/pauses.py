@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import cast
 
 from holdfast.ports.rows import Cooldown, NewTask, QueueRow
+from holdfast.stores.cooled import Cooled, cooled
 from holdfast.stores.queries import queries
 from holdfast.stores.sqlite.connection import Database
 from holdfast.stores.sqlite.tasks import add
@@ -41,13 +42,34 @@ class SqliteCooldowns:
 
     db: Database
 
-    def cool(self, resource: str, seconds: float, reason: str) -> None:
+    def cool(self, resource: str, seconds: float, reason: str, *, capped: bool = False) -> int:
         """Leave a resource alone from now on."""
         now = now_ms()
-        values = {"resource": resource, "until": now + milliseconds(seconds), "reason": reason}
-        self.db.write(lambda connection: connection.execute(SQL["cool"], values))
+        answer = Cooled(now + milliseconds(seconds), reason, int(capped))
+
+        def work(connection: sqlite3.Connection) -> int:
+            after = cooled(_known(connection, resource), answer, now)
+            connection.execute(SQL["cool"], {"resource": resource, **after._asdict()})
+            return after.capped
+
+        count = self.db.write(work)
         while self.db.write(lambda connection: connection.execute(SQL["move_cooling"], {"now": now}).rowcount) > 0:
             pass
+        return count
+
+    def probe(self, resource: str, hold: float) -> bool:
+        """Ask to be the one who tries a resource."""
+
+        def work(connection: sqlite3.Connection) -> bool:
+            now, known = now_ms(), _known(connection, resource)
+            if known is None or known.until > now:
+                return known is None
+            if known.capped:
+                held = known._replace(until=now + milliseconds(hold), probing=True)
+                connection.execute(SQL["cool"], {"resource": resource, **held._asdict()})
+            return True
+
+        return self.db.write(work)
 
     def warm(self, resource: str) -> None:
         """End a cooldown by hand."""
@@ -61,9 +83,16 @@ class SqliteCooldowns:
 
     def cooldowns(self) -> list[Cooldown]:
         """Return those that run."""
-        sql = "SELECT resource, until, reason FROM cooldowns WHERE until > ? ORDER BY resource"
+        sql = "SELECT resource, until, reason, capped FROM cooldowns WHERE until > ? ORDER BY resource"
         rows = self.db.read(lambda connection: connection.execute(sql, (now_ms(),)).fetchall())
-        return [Cooldown(resource, cast(datetime, moment(until)), reason) for resource, until, reason in rows]
+        return [Cooldown(row[0], cast(datetime, moment(row[1])), *row[2:]) for row in rows]
+
+
+def _known(connection: sqlite3.Connection, resource: str) -> Cooled | None:
+    """Return what is known of a resource's cooldown, which may be over."""
+    sql = "SELECT until, reason, capped, probing FROM cooldowns WHERE resource = ?"
+    row = connection.execute(sql, (resource,)).fetchone()
+    return None if row is None else Cooled._make(row)
 
 
 class SqlitePeriodic:

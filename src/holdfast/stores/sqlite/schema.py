@@ -1,5 +1,6 @@
 """The tables of a SQLite file, and their versions."""
 
+import re
 import sqlite3
 
 from holdfast.errors import ConfigError, SchemaError
@@ -10,6 +11,7 @@ from holdfast.stores.sqlite.times import now_ms
 __all__ = ["LATEST", "SqliteSchema", "migrate", "prepare", "version_of"]
 
 LATEST = max(migrations(__package__))
+_CREATED = re.compile(r"^CREATE TABLE (\w+)", re.MULTILINE)
 
 
 class SqliteSchema:
@@ -69,24 +71,25 @@ def version_of(connection: sqlite3.Connection | sqlite3.Cursor) -> int:
 def migrate(connection: sqlite3.Connection | sqlite3.Cursor) -> None:
     """Apply what is missing; within one transaction, so half a migration is never seen."""
     version = version_of(connection)
+    missing = {number: script for number, script in migrations(__package__).items() if number > version}
+    _refuse_strangers(connection, "\n".join(missing.values()))
     if version == 0:
-        _refuse_strangers(connection)
         connection.execute(
             "CREATE TABLE schema_version (version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL) STRICT"
         )
-    for number, script in migrations(__package__).items():
-        if number > version:
-            for statement in _statements(script):
-                connection.execute(statement)
-            connection.execute("INSERT INTO schema_version VALUES (?, ?)", (number, now_ms()))
+    for number, script in missing.items():
+        for statement in _statements(script):
+            connection.execute(statement)
+        connection.execute("INSERT INTO schema_version VALUES (?, ?)", (number, now_ms()))
 
 
-def _refuse_strangers(connection: sqlite3.Connection | sqlite3.Cursor) -> None:
-    """See that nobody else's tables stand where ours go."""
-    sql = "SELECT name FROM sqlite_master WHERE type = 'table' AND name IN ('task_queue', 'dead_letter_queue')"
-    found = connection.execute(sql).fetchone()
-    if found is not None:
-        message = f"this file has a table {found[0]} that Holdfast did not make; rename it, or use another file"
+def _refuse_strangers(connection: sqlite3.Connection | sqlite3.Cursor, script: str) -> None:
+    """See that nobody else's tables stand where a script makes ours."""
+    ours = set(_CREATED.findall(script))
+    found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    strangers = sorted(name for (name,) in found if name in ours)
+    if strangers:
+        message = f"this file has a table {strangers[0]} that Holdfast did not make; rename it, or use another file"
         raise ConfigError(message)
 
 

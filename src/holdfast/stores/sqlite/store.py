@@ -5,10 +5,13 @@ from pathlib import Path
 from typing import IO, Any
 
 from holdfast.ports.rows import Enqueued, NewTask
+from holdfast.stores.sqlite.alerts import SqliteAlerts
 from holdfast.stores.sqlite.connection import Database
+from holdfast.stores.sqlite.cycles import SqliteCycles
 from holdfast.stores.sqlite.dead_letters import SqliteDeadLetters
 from holdfast.stores.sqlite.pauses import SqliteCooldowns, SqlitePeriodic, SqliteQueues
 from holdfast.stores.sqlite.schema import SqliteSchema, prepare
+from holdfast.stores.sqlite.sources import SqliteSources
 from holdfast.stores.sqlite.tasks import SqliteTasks
 from holdfast.stores.sqlite.workers import SqliteWorkers
 
@@ -16,7 +19,16 @@ __all__ = ["SqliteStore"]
 
 
 class SqliteStore(
-    SqliteTasks, SqliteWorkers, SqliteDeadLetters, SqliteQueues, SqliteCooldowns, SqlitePeriodic, SqliteSchema
+    SqliteTasks,
+    SqliteWorkers,
+    SqliteDeadLetters,
+    SqliteQueues,
+    SqliteCooldowns,
+    SqlitePeriodic,
+    SqliteSources,
+    SqliteCycles,
+    SqliteAlerts,
+    SqliteSchema,
 ):
     """All duties in one file, which may be shared by the processes of a machine.
 

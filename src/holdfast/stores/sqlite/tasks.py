@@ -57,9 +57,18 @@ class SqliteTasks:
 
     def next_due(self, queues: Sequence[str]) -> float | None:
         """Return the seconds until a task can be claimed."""
+        due = self._first_due(queues)
+        return None if due is None else max(0.0, due)
+
+    def oldest_ready(self, queues: Sequence[str]) -> float | None:
+        """Return the seconds for which the oldest ready task waits."""
+        due = self._first_due(queues)
+        return None if due is None or due > 0 else -due
+
+    def _first_due(self, queues: Sequence[str]) -> float | None:
         values = {"queues": _dumps(list(queues))}
         due = self.db.read(lambda connection: connection.execute(SQL["next_due"], values).fetchone()[0])
-        return None if due is None else max(0.0, (due - now_ms()) / 1000)
+        return None if due is None else (due - now_ms()) / 1000
 
     def suspects_due(self, queues: Sequence[str]) -> bool:
         """Tell whether a task waits that was running when a worker died."""

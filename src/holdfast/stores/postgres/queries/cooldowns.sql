@@ -1,1 +1,1 @@
-SELECT resource, until, reason FROM holdfast.cooldowns WHERE until > now() ORDER BY resource
+SELECT resource, until, reason, capped FROM holdfast.cooldowns WHERE until > now() ORDER BY resource

@@ -1,0 +1,116 @@
+"""``holdfast sources``: look at what is polled; adding and changing sources have files of their own."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from holdfast.cli.choosing import with_app
+from holdfast.cli.cycles import cycles
+from holdfast.cli.numbers import LIMIT
+from holdfast.cli.sources_adding import add, import_sources
+from holdfast.cli.sources_handling import disable, enable, found_source, probe, remove
+
+if TYPE_CHECKING:
+    from holdfast.app import App
+
+__all__ = ["sources"]
+
+_STATES = ("healthy", "warning", "error", "disabled", "probation")
+_LINES = 20  # of a source's history
+
+
+@click.group()
+def sources() -> None:
+    """Look at what is polled, add sources, enable and disable them.
+
+    A source is a feed or a page that holdfast monitor polls. It is healthy; in warning after a failure that counts; in
+    error, or disabled where its profile says so, after several in a row; on probation when it answers again.
+
+    \b
+    Examples:
+      holdfast sources add https://example.com/feed.xml
+      holdfast sources import feeds.opml
+      holdfast sources list --state disabled
+    """  # noqa: D301  # click reads the control character, not a backslash
+
+
+@sources.command("list")
+@click.option("--state", type=click.Choice(_STATES, case_sensitive=False), help="Only those that stand so.")
+@click.option("--profile", metavar="NAME", help="Only those of a profile.")
+@click.option("--text", metavar="TEXT", help="Only those with this text in URL or name.")
+@click.option("--after", type=LIMIT, metavar="ID", help="Only those with larger numbers: the next page.")
+@click.option("--limit", type=LIMIT, metavar="N", default=50, show_default=True, help="How many at most.")
+@click.option("--json", "as_json", is_flag=True, help="Print a list of JSON objects.")
+@with_app()
+def list_sources(
+    app: "App",
+    *,
+    state: str | None,
+    profile: str | None,
+    text: str | None,
+    after: int | None,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """List sources by number, with how many there are of each state.
+
+    \b
+    Examples:
+      holdfast sources list --state error
+      holdfast sources list --text example.com --json
+    """  # noqa: D301  # click reads the control character, not a backslash
+    from holdfast.cli.showing import print_json, say, screen  # noqa: PLC0415  # not for --help
+    from holdfast.cli.sources_showing import counts_told, source_data, source_table  # noqa: PLC0415  # not for --help
+
+    found = app.sources.list(state=state, profile=profile, text=text, after=after, limit=limit)
+    if as_json:
+        print_json([source_data(source) for source in found])
+        return
+    counts = app.sources.health(profile)
+    of = f" of the profile {profile}" if profile else ""
+    if not sum(counts.values()):
+        say(f"no sources{of}; add some: holdfast sources add https://…, or holdfast sources import feeds.opml")
+        return
+    say(f"{counts_told(counts)}{f' ({profile})' if profile else ''}", "bold")
+    if found:
+        screen().print(source_table(found))
+    else:
+        say("none of them is meant by that")
+    if len(found) == limit:
+        say(f"there may be more: --after {found[-1].id}", "dim")
+
+
+@sources.command("show")
+@click.argument("word", metavar="ID_OR_URL")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@with_app()
+def show_source(app: "App", word: str, *, as_json: bool) -> None:
+    """Show a source: its health, when it is polled next and why then, its history.
+
+    \b
+    Examples:
+      holdfast sources show 12
+      holdfast sources show https://example.com/feed.xml --json
+    """  # noqa: D301  # click reads the control character, not a backslash
+    from holdfast.cli.showing import line, print_json, say, screen  # noqa: PLC0415  # not for --help
+    from holdfast.cli.sources_showing import (  # noqa: PLC0415  # not for --help
+        history_table,
+        poll_data,
+        source_data,
+        source_facts,
+    )
+
+    source = found_source(app, word)
+    polls = app.sources.history(source.id, _LINES)
+    if as_json:
+        print_json({**source_data(source, whole=True), "history": [poll_data(poll) for poll in polls]})
+        return
+    screen().print(source_facts(source))
+    if polls:
+        screen().print(line(""), history_table(polls))
+    else:
+        say("it was not polled yet", "dim")
+
+
+for _command in (add, import_sources, enable, disable, probe, remove, cycles):
+    sources.add_command(_command)

@@ -1,0 +1,78 @@
+"""What is answered over HTTP, whoever carries it: /health and /ready, in short or, with the token, in detail."""
+
+import hmac
+import json
+from typing import NamedTuple
+
+from holdfast.errors import ConfigError
+from holdfast.health.checker import HealthChecker
+from holdfast.health.findings import HealthReport
+
+__all__ = ["Answer", "answered", "checked_token", "plain", "refusal"]
+
+_METHODS = ("GET", "HEAD")
+_PATHS = ("/health", "/ready")
+
+
+class Answer(NamedTuple):
+    """A response; the body is left out for HEAD, its length is told all the same."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+
+
+def refusal(method: str, path: str) -> Answer | None:
+    """Return the answer to what is not asked of the checks; None where they are to be asked."""
+    if path not in _PATHS:
+        return plain(404, "not found", method)
+    if method not in _METHODS:
+        return plain(405, "method not allowed", method, ("Allow", ", ".join(_METHODS)))
+    return None
+
+
+def answered(
+    checker: HealthChecker, report: HealthReport, method: str, path: str, authorization: bytes | None, token: str | None
+) -> Answer:
+    """Return the answer to a question that was not refused."""
+    asked = checker.readiness(report) if path == "/ready" else report
+    status = 503 if asked.status == "unhealthy" else 200
+    told = asked if _may_know(authorization, token) else asked.result
+    return _made(status, told.to_dict(), method)
+
+
+def plain(status: int, error: str, method: str = "GET", *more: tuple[str, str]) -> Answer:
+    """Return an answer that has only a word to say."""
+    return _made(status, {"error": error}, method, *more)
+
+
+def checked_token(token: str | None) -> str | None:
+    """Return a token that can be used.
+
+    Raises:
+        ConfigError: If it is empty, as a variable that nobody has set would make it; the message does not show it.
+    """
+    thing: object = token
+    if thing is not None and (not isinstance(thing, str) or not thing.strip() or thing != thing.strip()):
+        message = "token is empty, no text, or has blanks around it; give a secret, or None for no details to anybody"
+        raise ConfigError(message)
+    return token
+
+
+def _may_know(authorization: bytes | None, token: str | None) -> bool:
+    if token is None or authorization is None:
+        return False
+    scheme, _, given = authorization.strip().partition(b" ")
+    return scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(), token.encode())
+
+
+def _made(status: int, content: dict[str, object], method: str, *more: tuple[str, str]) -> Answer:
+    body = json.dumps(content).encode()
+    headers = (
+        ("Content-Type", "application/json"),
+        ("Content-Length", str(len(body))),
+        ("Cache-Control", "no-store"),
+        ("X-Content-Type-Options", "nosniff"),
+        *more,
+    )
+    return Answer(status, headers, b"" if method == "HEAD" else body)

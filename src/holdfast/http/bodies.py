@@ -1,0 +1,156 @@
+"""Bodies of httpx and httpx2 with an eye on them: read once or again, begun already, or longer than they may be.
+
+Both libraries ask for instances of their own classes; `Library` makes such classes of these.
+"""
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+from holdfast.errors import BodyTooLargeError
+
+__all__ = ["Again", "Capped", "Chained", "Once", "Tee", "can_be_read_again", "is_seekable", "too_large"]
+
+
+def too_large(limit: int) -> BodyTooLargeError:
+    """Return the error for an answer that is too long."""
+    return BodyTooLargeError(f"the answer is longer than {limit} bytes")
+
+
+def is_seekable(file: Any) -> bool:
+    """Tell whether a file can be read again from where it stands."""
+    try:
+        file.tell()
+        return bool(file.seekable())
+    except Exception:  # noqa: BLE001  # any object with a read()
+        return False
+
+
+def can_be_read_again(stream: Any) -> bool:
+    """Tell whether a request's body gives the same each time it is read, without our help."""
+    if type(stream).__name__ == "MultipartStream" and isinstance(fields := getattr(stream, "fields", None), list):
+        files = [getattr(field, "file", b"") for field in fields]
+        return all(isinstance(file, bytes | str) or is_seekable(file) for file in files)
+    return isinstance(getattr(stream, "_stream", None), list | tuple)
+
+
+class _Body:
+    """What all of them share: closing closes what was wrapped."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def close(self) -> None:
+        self._stream.close()
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+class Once(_Body):
+    """A request's body, and whether anybody has begun to read it."""
+
+    begun = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        self.begun = True
+        yield from self._stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        self.begun = True
+        async for chunk in self._stream:
+            yield chunk
+
+
+class Again(_Body):
+    """A request's body that is a file: read from where it stood, each time."""
+
+    def __init__(self, stream: Any, file: Any) -> None:
+        super().__init__(stream)
+        self._file, self._position = file, file.tell()
+
+    def __iter__(self) -> Iterator[bytes]:
+        self._file.seek(self._position)
+        yield from self._stream
+
+
+class Chained(_Body):
+    """An answer's body, the beginning of which was read already; where it broke off, it does so again."""
+
+    def __init__(self, stream: Any, begun: list[bytes], rest: Any, broken: Exception | None) -> None:
+        super().__init__(stream)
+        self._begun, self._rest, self._broken = begun, rest, broken
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield from self._begun
+        if self._broken is not None:
+            raise self._broken.with_traceback(None)
+        if self._rest is not None:
+            yield from self._rest
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for chunk in self._begun:
+            yield chunk
+        if self._broken is not None:
+            raise self._broken.with_traceback(None)
+        if self._rest is not None:
+            async for chunk in self._rest:
+                yield chunk
+
+
+class Tee(_Body):
+    """An answer's body on its way to who decodes it; each chunk is kept until it was counted."""
+
+    def __init__(self, stream: Any) -> None:
+        super().__init__(stream)
+        self._passed: list[bytes] = []
+
+    def __iter__(self) -> Iterator[bytes]:
+        for chunk in self._stream:
+            self._passed.append(chunk)
+            yield chunk
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for chunk in self._stream:
+            self._passed.append(chunk)
+            yield chunk
+
+    def taken(self) -> list[bytes]:
+        """Return what has passed since the last time."""
+        passed, self._passed = self._passed, []
+        return passed
+
+
+class Capped(_Body):
+    """An answer's body that ends in an error when it is longer than it may be.
+
+    One that is compressed is decoded a second time to be counted: a few bytes may stand for gigabytes.
+
+    Args:
+        tee: The body as it comes over the wire.
+        limit: Bytes.
+        decoded: An answer with the tee as its body, which decodes it; None for a body that is not compressed.
+    """
+
+    def __init__(self, tee: Tee, limit: int, decoded: Any = None) -> None:
+        super().__init__(tee)
+        self._tee, self._limit, self._decoded = tee, limit, decoded
+
+    def __iter__(self) -> Iterator[bytes]:
+        left = self._limit
+        for chunk in self._tee if self._decoded is None else self._decoded.iter_bytes():
+            left -= len(chunk)
+            if left < 0:
+                raise too_large(self._limit)
+            yield from self._tee.taken()
+        yield from self._tee.taken()
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        left = self._limit
+        async for chunk in self._tee if self._decoded is None else self._decoded.aiter_bytes():
+            left -= len(chunk)
+            if left < 0:
+                raise too_large(self._limit)
+            for passed in self._tee.taken():
+                yield passed
+        for passed in self._tee.taken():
+            yield passed

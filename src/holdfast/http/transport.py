@@ -1,0 +1,292 @@
+"""Transports for httpx and httpx2 that try again, wait as the server asks, and leave cooling hosts alone.
+
+They wrap whatever transport a client has, so no call site changes. A request that succeeds at once passes through with
+a look at its status; everything else is decided by the policy, as in every other loop of Holdfast.
+"""
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from holdfast import backends, clock
+from holdfast.http.course import FAILING, Course
+from holdfast.http.library import Library, library_of
+from holdfast.http.settings import IDEMPOTENT, Settings
+
+__all__ = ["AsyncRetryTransport", "RetryTransport"]
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+    from typing import Self
+
+    from holdfast.decide.policy import RetryPolicy
+    from holdfast.http.scopes import Scope
+
+    _Base: Any
+else:
+    _Base = object
+
+_NEARLY = 0.9  # of its time, after which a timeout is taken for ours
+
+
+class _Transport(_Base):  # type: ignore[misc]  # it stands in for the base class of either library
+    """What both transports share."""
+
+    _default = ""
+
+    def __init__(  # noqa: PLR0913  # its settings
+        self,
+        transport: Any = None,
+        *,
+        policy: "RetryPolicy | None" = None,
+        cooling: Any = None,
+        scope: "str | Scope" = "host",
+        patience: "float | timedelta | None" = None,
+        methods: Iterable[str] = IDEMPOTENT,
+        keys: bool = False,
+        max_body: int | None = None,
+        raises: bool = True,
+    ) -> None:
+        """Wrap a transport."""
+        self.wrapped = transport
+        self.settings = Settings(
+            policy,
+            cooling=cooling,
+            scope=scope,
+            patience=patience,
+            methods=methods,
+            keys=keys,
+            max_body=max_body,
+            raises=raises,
+        )
+        self._making = threading.Lock()
+
+    def _begun(self, request: Any) -> tuple[Library, Any, Course]:
+        """Make a request ready to be sent more than once."""
+        library, inner = library_of(request), self.wrapped
+        if inner is None:  # which library it is, the first request tells
+            with self._making:
+                if self.wrapped is None:
+                    self.wrapped = getattr(library.module, self._default)()
+                inner = self.wrapped
+        library.prepare(request, self.settings)
+        scope = self.settings.scope(str(request.url), request.headers)
+        return library, inner, Course(self.settings, library, request, scope)
+
+
+class RetryTransport(_Transport):
+    """A transport for ``httpx.Client`` or ``httpx2.Client``: ``Client(transport=RetryTransport(policy=…))``.
+
+    An answer that is given up after all is raised as the library's ``HTTPStatusError``, with its attempts as notes and
+    the beginning of its body to be read; one that no policy would retry, such as a 404, is returned. Redirects and the
+    steps of an authentication are requests of their own, each with the policy's attempts.
+
+    What a client says about connections (``verify``, ``http2``, ``limits``, proxies) is for its own transport; with
+    this one it is said to the wrapped: ``RetryTransport(httpx.HTTPTransport(http2=True))``.
+
+    Args:
+        transport: What sends; by default the library's own ``HTTPTransport()``.
+        policy: Attempts and waits; these and the others are described in `Settings`.
+        cooling: Where cooldowns are kept: an `App`, its `cooling`, or None for this transport alone.
+        scope: What cools down: ``host``, ``url``, ``credential``, or a function of URL and headers.
+        patience: Seconds that a request may wait for a cooldown or a server's hint.
+        methods: Methods that are sent again.
+        keys: Whether requests of other methods get an ``Idempotency-Key``.
+        max_body: Bytes that an answer may have.
+        raises: Whether an answer that is given up is raised; otherwise it is returned.
+    """
+
+    _default = "HTTPTransport"
+
+    def handle_request(self, request: Any) -> Any:
+        """Send a request, and send it again where the policy says so."""
+        library, inner, course = self._begun(request)
+        given = request.extensions
+        try:
+            while True:
+                course.wait()
+                library.limit(request, given, course.begin())
+                try:
+                    course.enter()
+                    response = inner.handle_request(request)
+                    judged = library.look(response) if response.status_code >= FAILING else None
+                except Exception as error:  # the policy decides
+                    delay = course.failed(error)
+                    if delay is None:
+                        raise
+                except BaseException:
+                    course.cancelled()
+                    raise
+                else:
+                    if judged is None:
+                        course.succeeded()
+                        return self._answer(library, request, response)
+                    delay = self._refused(course, response, judged)
+                    if delay is None:
+                        return self._answer(library, request, response)
+                if delay > 0:
+                    clock.sleep(delay)
+        finally:
+            request.extensions = given  # a redirect takes them over, and has its own time
+            course.ended()
+
+    def close(self) -> None:
+        """Close what was wrapped."""
+        if self.wrapped is not None:
+            self.wrapped.close()
+
+    def __enter__(self) -> "Self":
+        """Open what was wrapped; a default one is opened by its first request."""
+        if self.wrapped is not None:
+            self.wrapped.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Close what was wrapped."""
+        if self.wrapped is not None:
+            self.wrapped.__exit__(*error)
+
+    def _refused(self, course: Course, response: Any, judged: Any) -> float | None:
+        """Decide on an answer with an error's status: the wait before the next attempt, None to return the answer."""
+        try:
+            delay, error = course.refused(judged)
+            if course.cool is not None:
+                self.settings.cooling.cool(*course.cool)
+        except BaseException:
+            response.close()
+            raise
+        if error is None:
+            return None
+        with contextlib.suppress(Exception):  # it is thrown away; the connection knows whether it can be used again
+            response.close()
+        try:
+            if delay is None:
+                raise error
+        finally:
+            del error  # an error whose traceback holds this frame would refer to itself
+        return delay
+
+    def _answer(self, library: Library, request: Any, response: Any) -> Any:
+        if self.settings.max_body is not None:
+            try:
+                library.cap(request, response, self.settings.max_body)
+            except BaseException:
+                response.close()
+                raise
+        return response
+
+
+class AsyncRetryTransport(_Transport):
+    """The same for ``httpx.AsyncClient`` and ``httpx2.AsyncClient``, under asyncio and trio.
+
+    An attempt is cancelled when its time is over, which a sync one cannot be. The settings are those of
+    `RetryTransport`; by default it wraps the library's own ``AsyncHTTPTransport()``.
+    """
+
+    _default = "AsyncHTTPTransport"
+
+    async def handle_async_request(self, request: Any) -> Any:
+        """Send a request, and send it again where the policy says so."""
+        library, inner, course = self._begun(request)
+        given = request.extensions
+        try:
+            while True:
+                while (left := await self._admit(course.scope)) > 0:
+                    await clock.sleep_async(course.hold(left))
+                limit = course.begin()
+                library.limit(request, given, limit)
+                try:
+                    course.enter()
+                    response = await _sent(limit, library, inner, request)
+                    judged = await library.look_async(response) if response.status_code >= FAILING else None
+                except Exception as error:  # the policy decides
+                    delay = course.failed(error)
+                    if delay is None:
+                        raise
+                except BaseException:
+                    course.cancelled()
+                    raise
+                else:
+                    if judged is None:
+                        course.succeeded()
+                        return await self._answer(library, request, response)
+                    delay = await self._refused(course, response, judged)
+                    if delay is None:
+                        return await self._answer(library, request, response)
+                if delay > 0:
+                    await clock.sleep_async(delay)
+        finally:
+            request.extensions = given  # a redirect takes them over, and has its own time
+            course.ended()
+
+    async def aclose(self) -> None:
+        """Close what was wrapped."""
+        if self.wrapped is not None:
+            await self.wrapped.aclose()
+
+    async def __aenter__(self) -> "Self":
+        """Open what was wrapped; a default one is opened by its first request."""
+        if self.wrapped is not None:
+            await self.wrapped.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        """Close what was wrapped."""
+        if self.wrapped is not None:
+            await self.wrapped.__aexit__(*error)
+
+    async def _admit(self, scope: str) -> float:
+        cooling = self.settings.cooling
+        return cooling.admit(scope) if cooling.is_quick(scope) else await backends.in_thread(cooling.admit, scope)
+
+    async def _refused(self, course: Course, response: Any, judged: Any) -> float | None:
+        """Decide on an answer with an error's status: the wait before the next attempt, None to return the answer."""
+        cooling = self.settings.cooling
+        try:
+            delay, error = course.refused(judged)
+            if course.cool is not None:
+                if cooling.is_shared:
+                    await backends.in_thread(cooling.cool, *course.cool)
+                else:
+                    cooling.cool(*course.cool)
+        except BaseException:
+            await response.aclose()
+            raise
+        if error is None:
+            return None
+        with contextlib.suppress(Exception):  # it is thrown away; the connection knows whether it can be used again
+            await response.aclose()
+        try:
+            if delay is None:
+                raise error
+        finally:
+            del error  # an error whose traceback holds this frame would refer to itself
+        return delay
+
+    async def _answer(self, library: Library, request: Any, response: Any) -> Any:
+        if self.settings.max_body is not None:
+            try:
+                library.cap(request, response, self.settings.max_body)
+            except BaseException:
+                await response.aclose()
+                raise
+        return response
+
+
+async def _sent(limit: float | None, library: Library, inner: Any, request: Any) -> Any:
+    """Send a request for so long at most.
+
+    Raises:
+        Exception: The library's own timeout, if the time was over.
+    """
+    if limit is None:
+        return await inner.handle_async_request(request)
+    began = time.monotonic()
+    try:
+        return await backends.run_within(limit, inner.handle_async_request(request))
+    except TimeoutError:
+        if time.monotonic() - began < limit * _NEARLY:  # of the wrapped transport's own making
+            raise
+    raise library.late_error(request, limit)

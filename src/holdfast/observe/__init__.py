@@ -1,0 +1,1 @@
+"""What leaves the program: notifications, and later logs and metrics."""

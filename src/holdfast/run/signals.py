@@ -1,0 +1,50 @@
+"""SIGTERM and Ctrl-C for what runs until it is told to stop: the first one stops, a second one ends at once."""
+
+import asyncio
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+__all__ = ["stopped_by_signals"]
+
+_SAME_SIGNAL = 0.3  # seconds within which two signals are one
+
+
+@contextmanager
+def stopped_by_signals(
+    loop: asyncio.AbstractEventLoop, first: Callable[[], None], second: Callable[[], None]
+) -> Iterator[None]:
+    """Within the block, in the main thread, signals call these functions; after the second the process ends.
+
+    Args:
+        loop: The event loop that runs.
+        first: Has it stop.
+        second: Says that it ends at once.
+    """
+    signalled_at = 0.0
+
+    def signalled() -> None:
+        nonlocal signalled_at
+        now = time.monotonic()
+        if signalled_at and now - signalled_at < _SAME_SIGNAL:
+            return  # sent to the process and to its group, as some supervisors do
+        if signalled_at:
+            second()
+            os._exit(1)
+        signalled_at = now
+        first()
+
+    main = threading.current_thread() is threading.main_thread()
+    caught = [signal.SIGTERM, signal.SIGINT] if main else []
+    for each in caught:
+        with suppress(NotImplementedError):  # Windows has no such handlers; Ctrl-C raises there
+            loop.add_signal_handler(each, signalled)
+    try:
+        yield
+    finally:
+        for each in caught:
+            with suppress(NotImplementedError):
+                loop.remove_signal_handler(each)

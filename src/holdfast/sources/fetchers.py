@@ -1,0 +1,62 @@
+"""Who fetches: the ready-made ones by name, or a function of the user's in whatever form it has."""
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.errors import ConfigError
+from holdfast.ports.source_rows import Source
+from holdfast.run.retry import is_coroutine_function
+from holdfast.sources.fetched import Fetcher
+
+__all__ = ["fetcher"]
+
+_BY_PROFILE = {"blog": "page"}
+
+
+def fetcher(given: "str | Callable[..., Any] | None", profile: str) -> Fetcher:
+    """Return what fetches sources.
+
+    Args:
+        given: ``feed``, ``page``, or a function of a source, or of a source and the monitor's client; None for what
+            suits the profile.
+        profile: Its name.
+
+    Raises:
+        ConfigError: If it is none of them.
+    """
+    chosen = given if given is not None else _BY_PROFILE.get(profile, "feed")
+    if chosen == "feed":
+        from holdfast.sources.feed import fetch_feed  # noqa: PLC0415  # needs an extra
+
+        return fetch_feed
+    if chosen == "page":
+        from holdfast.sources.page import fetch_page  # noqa: PLC0415  # needs an extra
+
+        return fetch_page
+    if isinstance(chosen, str) or not callable(chosen):
+        message = f"fetch is {given!r}; choose feed or page, or give a function of a source"
+        raise ConfigError(message)
+    return _adapted(chosen)
+
+
+def _adapted(function: Callable[..., Any]) -> Fetcher:
+    try:
+        wanted = [
+            each
+            for each in inspect.signature(function).parameters.values()
+            if each.kind in {each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD} and each.default is each.empty
+        ]
+    except (TypeError, ValueError):  # a builtin that does not tell
+        wanted = []
+    alone = len(wanted) == 1
+
+    async def fetch(source: Source, client: Any) -> Any:
+        args = (source,) if alone else (source, client)
+        if is_coroutine_function(function):
+            return await function(*args)
+        return await asyncio.to_thread(function, *args)
+
+    fetch.needs_client = not alone  # type: ignore[attr-defined]  # the monitor opens none for nothing
+    return fetch

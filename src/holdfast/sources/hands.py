@@ -1,0 +1,82 @@
+"""The sources that a monitor has in its hands: polled side by side, their results written together."""
+
+import asyncio
+from collections.abc import Sequence
+
+from holdfast.classify import classify
+from holdfast.ports.source_rows import Source
+from holdfast.ports.sources import Change
+from holdfast.sources import outcomes
+from holdfast.sources.polling import Poller
+from holdfast.sources.telling import log, shown
+
+__all__ = ["Hands"]
+
+_TOGETHER = 0.02  # seconds for which results are gathered before they are written
+_AFTER_A_MISTAKE = 60.0  # seconds to put a source off when it was ours
+
+
+class Hands:
+    """What one monitor holds of a cycle.
+
+    Args:
+        poller: Polls.
+    """
+
+    def __init__(self, poller: Poller) -> None:
+        """Begin with empty hands."""
+        self._polls: set[asyncio.Task[None]] = set()
+        self._results: dict[int, tuple[int | None, Change]] = {}
+        self.poller = poller
+
+    @property
+    def busy(self) -> int:
+        """How many are being polled, without those that only wait for their host or their next attempt."""
+        return len(self._polls) - len(self.poller.resting)
+
+    @property
+    def are_empty(self) -> bool:
+        """Whether nothing is polled and nothing waits to be written."""
+        return not self._polls and not self._results
+
+    def take(self, sources: Sequence[Source]) -> None:
+        """Begin to poll sources."""
+        for source in sources:
+            poll = asyncio.create_task(self._poll(source))
+            self._polls.add(poll)
+            poll.add_done_callback(self._polls.discard)
+
+    async def wait(self, seconds: float) -> None:
+        """Wait until some are done, and a moment more for those that are about to be."""
+        if self._polls and not self._results:
+            await asyncio.wait(self._polls, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        if self._polls:
+            await asyncio.sleep(_TOGETHER)
+
+    def results(self) -> dict[int, tuple[int | None, Change]]:
+        """Hand out what is done, to be written in one transaction."""
+        results, self._results = self._results, {}
+        return results
+
+    def keep(self, results: dict[int, tuple[int | None, Change]]) -> None:
+        """Take back what could not be written."""
+        self._results = results | self._results
+
+    async def end(self, grace: float) -> None:
+        """Stop polling: who waits is let go, what runs may finish."""
+        for resting in tuple(self.poller.resting):
+            resting.cancel()
+        if self._polls:
+            await asyncio.wait(self._polls, timeout=grace)
+        for poll in tuple(self._polls):
+            poll.cancel()
+        if self._polls:
+            await asyncio.wait(self._polls)
+
+    async def _poll(self, source: Source) -> None:
+        try:
+            change = await self.poller.poll(source)
+        except Exception as error:  # noqa: BLE001  # a mistake of ours: no fault of the source, and none of the others
+            log.error("source %d (%s) could not be polled: %s", source.id, shown(source), classify(error))
+            change = outcomes.deferred(_AFTER_A_MISTAKE, classify(error), 0)
+        self._results[source.id] = (source.epoch, change)

@@ -1,0 +1,353 @@
+"""The monitor: polls the sources that are due, cycle by cycle, beside as many others as there are.
+
+A cycle belongs to all monitors of a profile. Each takes sources in its hands for a while, polls them, and writes down
+what came of it; whoever finds that nothing is left ends the cycle.
+"""
+
+import asyncio
+import contextlib
+import os
+import socket
+import threading
+import uuid
+from collections.abc import AsyncIterator, Callable
+from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
+
+from holdfast import clock
+from holdfast.classify import classify
+from holdfast.decide.profiles import Profile
+from holdfast.errors import HoldfastError
+from holdfast.ports.source_rows import Closed, Cycle, Source, SourceFilter
+from holdfast.ports.sources import Sources
+from holdfast.run.cooling import Cooling
+from holdfast.run.signals import stopped_by_signals
+from holdfast.sources import checking, outcomes
+from holdfast.sources.client import open_client
+from holdfast.sources.hands import Hands
+from holdfast.sources.polling import Poller, Settings
+from holdfast.sources.telling import log, tell, tell_of_cycle
+
+__all__ = ["CycleSummary", "Delivery", "Monitor"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_LOOK = 0.5  # seconds between two looks, for sources that are due or that others have left
+_BATCH = 200  # sources that are taken in one go
+_AHEAD = 2  # for each request that may run, so many sources are in our hands
+_PAUSE = 1.0  # seconds before a store that is down is tried again
+_QUIET = 60.0  # seconds between two lines about it
+_MOST_DELIVERIES = 20  # one brings hundreds of alerts
+
+
+class Delivery(Protocol):
+    """What brings alerts to people, beside the monitor."""
+
+    def start(self) -> None:
+        """Begin."""
+
+    def stop(self) -> None:
+        """End."""
+
+    def wake(self) -> None:
+        """Look at once."""
+
+    def deliver(self) -> int:
+        """Deliver what waits, here and now; return how many."""
+
+
+class CycleSummary(NamedTuple):
+    """How a cycle ended.
+
+    Attributes:
+        cycle: Its figures, of all monitors together.
+        transitions: States that changed when it ended.
+        broken_callbacks: How often `on_change` raised in this monitor.
+        seconds: How long it took.
+    """
+
+    cycle: Cycle
+    transitions: int
+    broken_callbacks: int
+    seconds: float
+
+    def __str__(self) -> str:
+        """Return one line for people."""
+        cycle = self.cycle
+        parts = [
+            f"{cycle.polled} of {cycle.sources} sources polled",
+            f"{cycle.changed} changed",
+            f"{cycle.failed} failed",
+            f"{cycle.deferred} put off",
+        ]
+        if self.transitions:
+            parts.append(f"{self.transitions} in another state")
+        if self.cycle.outage_since is not None:
+            parts.append("an outage, by the look of it")
+        if self.broken_callbacks:
+            parts.append(f"on_change failed {self.broken_callbacks} times")
+        return f"cycle {cycle.id} of {cycle.profile}: {', '.join(parts)}; {self.seconds:.1f} s"
+
+
+class Monitor:
+    """Polls the sources of one profile; `run` does so until told to stop, `cycle` once.
+
+    Args:
+        store: Where the sources are kept.
+        cooling: What is left alone at the moment.
+        settings: How sources are polled.
+        delivery: Brings alerts to people while the monitor runs.
+        client: Returns an async context manager that gives the fetchers' HTTP client; by default one of ours.
+        lease: Seconds after which others take over what a dead monitor had in its hands.
+        grace: Seconds that running fetches have to end when the monitor stops.
+        user_agent: How it introduces itself.
+        name: For people.
+
+    Attributes:
+        store: Where the sources are kept.
+        delivery: Brings alerts to people, where something does.
+        running: Whether `run` is at work.
+        last_beat: When its loop last came round, on the monotonic clock.
+    """
+
+    def __init__(  # noqa: PLR0913  # its parts
+        self,
+        store: Sources,
+        cooling: Cooling,
+        settings: Settings,
+        *,
+        delivery: Delivery | None = None,
+        client: Callable[[], Any] | None = None,
+        lease: float = 60.0,
+        grace: float = 10.0,
+        user_agent: str | None = None,
+        name: str | None = None,
+    ) -> None:
+        """Open nothing yet."""
+        self.settings = settings
+        self.name = name or f"{socket.gethostname()}-{os.getpid()}"
+        self._id = f"{self.name}-{uuid.uuid4().hex[:8]}"
+        self.store = store
+        self.delivery = delivery
+        self._cooling = cooling
+        self._client = client
+        self._lease = lease
+        self._grace = grace
+        self._user_agent = user_agent
+        self._stopping = threading.Event()
+        self._complained: float | None = None
+        self.running = False
+        self.last_beat = clock.monotonic()
+
+    @property
+    def profile(self) -> Profile:
+        """Whose sources it polls."""
+        return self.settings.profile
+
+    @property
+    def stopping(self) -> bool:
+        """Whether it was told to stop."""
+        return self._stopping.is_set()
+
+    def stop(self) -> None:
+        """Have `run` end: running fetches may finish, all else is given back. From any thread."""
+        self._stopping.set()
+
+    def run(self) -> None:
+        """Poll until `stop` is called, or SIGTERM or Ctrl-C comes."""
+        asyncio.run(self.run_async())
+
+    def cycle(self, *, everything: bool = True) -> CycleSummary | None:
+        """Take part in one cycle, to its end; for cron.
+
+        Args:
+            everything: Whether all active sources are polled; otherwise those that are due by their schedule.
+
+        Returns:
+            How it ended; None if no source was due.
+        """
+        return asyncio.run(self.cycle_async(everything=everything))
+
+    async def run_async(self) -> None:
+        """Poll until `stop` is called, or a signal comes."""
+        await self._asked(self.check)
+        self.running = True
+        if self.delivery is not None:
+            self.delivery.start()
+        try:
+            with self._signals():
+                async with self._opened() as client:
+                    while not self._stopping.is_set():
+                        self._beat()
+                        cycle = await self._asked(self.store.open_cycle, self.profile.name)
+                        if cycle is None:
+                            await asyncio.sleep(_LOOK)
+                        else:
+                            await self._take_part(cycle, client)
+        finally:
+            self.running = False
+            if self.delivery is not None:
+                await asyncio.to_thread(self.delivery.stop)
+
+    async def cycle_async(self, *, everything: bool = True) -> CycleSummary | None:
+        """Take part in one cycle, to its end."""
+        await asyncio.to_thread(self.check)
+        cycle = await asyncio.to_thread(self.store.open_cycle, self.profile.name, everything=everything)
+        summary = None
+        if cycle is not None:
+            with self._signals():
+                async with self._opened() as client:
+                    summary = await self._take_part(cycle, client)
+        if not self.stopping:
+            await self._deliver()
+        return summary
+
+    async def _deliver(self) -> None:
+        """Deliver alerts where no thread does; a failure of it changes nothing."""
+        if self.delivery is None:
+            return
+        try:
+            for _ in range(_MOST_DELIVERIES):
+                if not await asyncio.to_thread(self.delivery.deliver):
+                    return
+        except Exception as error:  # noqa: BLE001  # they wait in the outbox
+            log.error("alerts could not be delivered: %s", classify(error))
+
+    def check(self) -> None:
+        """See that every source can be polled.
+
+        Raises:
+            ConfigError: If some cannot; the message lists all of them. No request was made.
+        """
+        which = SourceFilter(profile=self.profile.name)
+        checking.check(source for source in self.store.sources(which) if source.is_active)
+
+    def _signals(self) -> contextlib.AbstractContextManager[None]:
+        def first() -> None:
+            log.warning("stopping: polls that run have %.0f s to end; a second signal ends at once", self._grace)
+            self.stop()
+
+        return stopped_by_signals(
+            asyncio.get_running_loop(), first, lambda: log.warning("second signal: ending at once")
+        )
+
+    @contextlib.asynccontextmanager
+    async def _opened(self) -> AsyncIterator[Any]:
+        settings = self.settings
+        if self._client is None and not getattr(settings.fetch, "needs_client", True):
+            yield None
+            return
+        opened = (
+            open_client(
+                self._cooling, concurrency=settings.concurrency, timeout=settings.timeout, user_agent=self._user_agent
+            )
+            if self._client is None
+            else self._client()
+        )
+        async with opened as client:
+            yield client
+
+    async def _take_part(self, cycle: Cycle, client: Any) -> CycleSummary | None:
+        """Poll sources of a cycle until none is left; None if the monitor is told to stop before that."""
+        began = clock.monotonic()
+        hands = Hands(Poller(self.settings, self._cooling, client))
+        renewing = asyncio.create_task(self._renew())
+        try:
+            while not self._stopping.is_set():
+                self._beat()
+                taken = await self._taken(cycle, hands)
+                if not hands.are_empty:
+                    await hands.wait(_LOOK)
+                    await self._write(hands)
+                elif not taken:
+                    closed = await self._closed(cycle)
+                    if closed is not None:
+                        return self._summary(closed, hands, clock.monotonic() - began)
+                    await asyncio.sleep(_LOOK)
+            return None
+        finally:
+            renewing.cancel()
+            await self._put_down(hands)
+            if hasattr(client, "cookies"):
+                client.cookies.clear()  # what a site wants remembered is none of the next cycle's business
+
+    async def _taken(self, cycle: Cycle, hands: Hands) -> list[Source]:
+        """Take as many sources as there is room for."""
+        room = min(self.settings.concurrency * _AHEAD - hands.busy, _BATCH)
+        if room <= 0:
+            return []
+        taken = await self._asked(self.store.claim_sources, cycle.id, self._id, room, self._lease)
+        hands.take(taken)
+        return taken
+
+    async def _write(self, hands: Hands) -> None:
+        """Write down what is done; what the store does not take stays in our hands."""
+        results = hands.results()
+        if not results:
+            return
+        try:
+            transitions = await self._asked(self.store.change_sources, results)
+        except BaseException:
+            hands.keep(results)
+            raise
+        tell(transitions)
+        if transitions and self.delivery is not None:
+            self.delivery.wake()
+
+    async def _closed(self, cycle: Cycle) -> Closed | None:
+        """End the cycle, or see that another monitor has; None while others have sources of it in their hands."""
+        close = outcomes.closing(self.profile.name, self.profile.rules)
+        closed = await self._asked(self.store.close_cycle, cycle.id, close)
+        if closed is not None:
+            tell_of_cycle(closed)
+            if self.delivery is not None:
+                self.delivery.wake()
+            return closed
+        newest = await self._asked(self.store.cycles, self.profile.name, 10)
+        return next((Closed(each, []) for each in newest if each.id == cycle.id and each.ended_at is not None), None)
+
+    def _summary(self, closed: Closed, hands: Hands, seconds: float) -> CycleSummary:
+        summary = CycleSummary(closed.cycle, len(closed.transitions), hands.poller.broken_callbacks, seconds)
+        log.info("%s", summary, extra={"cycle": closed.cycle.id, "profile": self.profile.name})
+        return summary
+
+    async def _put_down(self, hands: Hands) -> None:
+        """Let go of everything: what is done is written, what is not is given back."""
+        await hands.end(self._grace)
+        try:
+            tell(await asyncio.to_thread(self.store.change_sources, hands.results()))
+            await asyncio.to_thread(self.store.release_sources, self._id)
+        except Exception as error:  # noqa: BLE001  # others take over when the lease is over
+            log.warning("what was polled last could not be written, and is polled again: %s", classify(error))
+
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(self._lease / 3)
+            try:
+                await asyncio.to_thread(self.store.renew_sources, self._id, self._lease)
+            except Exception as error:  # noqa: BLE001  # whatever the database says: the next time may do
+                self._complain(error)
+
+    async def _asked(self, ask: "Callable[P, T]", *args: P.args, **kwargs: P.kwargs) -> T:
+        """Ask the store in a thread; when it is down, again and again while the monitor runs.
+
+        Raises:
+            Exception: What no repetition helps against; outside of `run`, anything.
+        """
+        while True:
+            try:
+                return await asyncio.to_thread(ask, *args, **kwargs)
+            except Exception as error:
+                if not self.running or self._stopping.is_set() or isinstance(error, HoldfastError):
+                    raise
+                self._complain(error)
+            self._beat()
+            await asyncio.sleep(_PAUSE)
+
+    def _complain(self, error: Exception) -> None:
+        now = clock.monotonic()
+        if self._complained is None or now - self._complained >= _QUIET:
+            self._complained = now
+            log.error("the store cannot be asked; trying again every %.0f s: %s", _PAUSE, classify(error))
+
+    def _beat(self) -> None:
+        self.last_beat = clock.monotonic()

@@ -1,0 +1,1 @@
+DELETE FROM holdfast.source_polls WHERE source_id = ANY (%(ids)s::bigint[])

@@ -1,0 +1,1 @@
+DELETE FROM holdfast.sources WHERE id = ANY (%(ids)s::bigint[])

@@ -1,0 +1,1 @@
+SELECT state, count(*) FROM sources WHERE :profile IS NULL OR profile = :profile GROUP BY state

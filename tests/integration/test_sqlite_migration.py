@@ -1,0 +1,63 @@
+"""A file of an older Holdfast is brought up to date when it is opened, with all that is in it."""
+
+import sqlite3
+
+import pytest
+
+from conformance.acting import claim, ids, register
+from conformance.polling import add_feeds
+from holdfast.errors import ConfigError
+from holdfast.stores.queries import migrations
+from holdfast.stores.sqlite.schema import LATEST
+from holdfast.stores.sqlite.store import SqliteStore
+
+LATER = 4_000_000_000_000
+
+
+@pytest.fixture
+def old_file(tmp_path):
+    """A file as version 1 left it: a task, and a cooldown that runs."""
+    path = tmp_path / "old.db"
+    connection = sqlite3.connect(path)
+    connection.executescript(migrations("holdfast.stores.sqlite")[1])
+    connection.execute("CREATE TABLE schema_version (version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL) STRICT")
+    connection.execute("INSERT INTO schema_version VALUES (1, 1)")
+    connection.execute("INSERT INTO task_queue (task_type) VALUES ('scrape')")
+    connection.execute("INSERT INTO cooldowns VALUES ('a', ?, 'busy')", (LATER,))
+    connection.commit()
+    connection.close()
+    return path
+
+
+def test_version_1_becomes_the_latest_by_itself(old_file):
+    store = SqliteStore(old_file)
+    store.check_schema()
+    assert store.create_schema() == LATEST >= 2
+    (cooldown,) = store.cooldowns()
+    assert (cooldown.resource, cooldown.reason, cooldown.capped) == ("a", "busy", 0)
+    assert store.cool("a", 1, "again", capped=True) == 1
+    assert not store.probe("a", 60)
+    register(store)
+    assert ids(claim(store)) == [1]
+    assert add_feeds(store, 2) == [1, 2]
+    assert store.open_cycle("feed").sources == 2
+    store.close()
+
+
+def test_a_step_that_fails_leaves_the_file_as_it_was(old_file):
+    connection = sqlite3.connect(old_file)
+    connection.execute("CREATE TABLE alerts (mine TEXT)")
+    connection.commit()
+    store = SqliteStore(old_file)
+    with pytest.raises(ConfigError, match="a table alerts that Holdfast did not make"):
+        store.counts()
+    tables = [
+        row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE name IN ('sources', 'alerts')")
+    ]
+    assert tables == ["alerts"]
+    assert connection.execute("SELECT version FROM schema_version").fetchall() == [(1,)]
+    connection.execute("DROP TABLE alerts")
+    connection.commit()
+    connection.close()
+    assert store.create_schema() == LATEST
+    store.close()

@@ -1,0 +1,126 @@
+"""`health_handler` by the seed's name, in the real aiohttp and in a stand-in for Starlette."""
+
+import asyncio
+import json
+import subprocess
+import sys
+import types
+import warnings
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from holdfast.errors import ConfigError
+from holdfast.health import HealthChecker, health_handler
+
+
+def checker(well=True):
+    return HealthChecker(checks={"database": lambda: well})
+
+
+async def served(app, path="/health", method="GET"):
+    runner = web.AppRunner(app)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        port = runner.addresses[0][1]
+        async with (
+            aiohttp.ClientSession() as session,
+            session.request(method, f"http://127.0.0.1:{port}{path}") as response,
+        ):
+            return response.status, response.headers, await response.read()
+    finally:
+        await runner.cleanup()
+
+
+def aiohttp_app(**keys):
+    app = web.Application()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # aiohttp prefers keys of its own kind; the seed's is a text
+        for key, value in keys.items():
+            app[key] = value
+    app.router.add_get("/health", health_handler)
+    return app
+
+
+@pytest.mark.parametrize(("well", "status", "word"), [(True, 200, "healthy"), (False, 503, "unhealthy")])
+def test_in_aiohttp(well, status, word):
+    got, headers, body = asyncio.run(served(aiohttp_app(health_checker=checker(well))))
+    assert got == status
+    assert json.loads(body) == {"status": word, "checks": {"database": well}}
+    assert headers["Cache-Control"] == "no-store"
+    assert headers["Content-Type"].startswith("application/json")
+
+
+def test_head_in_aiohttp():
+    status, _, body = asyncio.run(served(aiohttp_app(health_checker=checker()), method="HEAD"))
+    assert (status, body) == (200, b"")
+
+
+def test_the_checker_of_an_app_around_it_in_aiohttp():
+    outer = aiohttp_app(health_checker=checker())
+    outer.add_subapp("/inner", aiohttp_app())
+    assert asyncio.run(served(outer, "/inner/health"))[0] == 200
+
+
+def test_an_app_of_aiohttp_without_a_checker(caplog):
+    status, _, body = asyncio.run(served(aiohttp_app()))
+    assert status == 500
+    assert b"health_checker" not in body
+    assert 'set app["health_checker"] = HealthChecker' in caplog.text
+
+
+@pytest.fixture
+def starlette(monkeypatch):
+    """A package of the name and shape of Starlette, which is not installed here."""
+    package, requests, responses = (types.ModuleType(f"starlette{name}") for name in ("", ".requests", ".responses"))
+
+    class Request:
+        def __init__(self, **state):
+            self.app = types.SimpleNamespace(state=types.SimpleNamespace(**state))
+
+    class JSONResponse:
+        def __init__(self, content, status_code=200, headers=None):
+            self.body, self.status_code, self.headers = json.dumps(content).encode(), status_code, headers
+
+    Request.__module__, JSONResponse.__module__ = "starlette.requests", "starlette.responses"
+    requests.Request, responses.JSONResponse = Request, JSONResponse
+    for module in (package, requests, responses):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    return package, Request, JSONResponse
+
+
+@pytest.mark.parametrize(("well", "status"), [(True, 200), (False, 503)])
+def test_in_starlette(starlette, well, status):
+    _, request, response = starlette
+    got = asyncio.run(health_handler(request(health_checker=checker(well))))
+    assert type(got) is response
+    assert (got.status_code, got.headers) == (status, {"Cache-Control": "no-store"})
+    assert json.loads(got.body)["checks"] == {"database": well}
+
+
+def test_a_class_of_ones_own_above_starlettes(starlette):
+    class Mine(starlette[1]):
+        pass
+
+    assert asyncio.run(health_handler(Mine(health_checker=checker()))).status_code == 200
+
+
+def test_an_app_of_starlette_without_a_checker(starlette):
+    with pytest.raises(ConfigError, match=r"set app\.state\.health_checker"):
+        asyncio.run(health_handler(starlette[1]()))
+
+
+def test_a_request_of_another_library():
+    with pytest.raises(ConfigError, match=r"aiohttp or Starlette, not types\.SimpleNamespace"):
+        asyncio.run(health_handler(types.SimpleNamespace()))
+
+
+def test_importing_holdfast_health_imports_no_web_framework():
+    program = (
+        "import sys, holdfast.health; print(sorted({'aiohttp', 'starlette', 'trio', 'asyncio'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

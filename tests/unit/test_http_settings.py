@@ -1,0 +1,218 @@
+"""What a transport is told: settings that cannot be used are refused, scopes and keys say what they promise."""
+
+from datetime import timedelta
+
+import httpx
+import pytest
+
+import holdfast as hf
+from holdfast import RETRYABLE, RetryPolicy
+from holdfast.errors import ConfigError
+from holdfast.http import AsyncRetryTransport, HTTPAdapter, RetryTransport, Settings, idempotency_key
+from holdfast.http import keys as module
+from holdfast.http.keys import key_for
+from holdfast.http.scopes import SCOPES, host_of, shown
+from holdfast.run.cooling import Cooling
+from holdfast.run.current import CURRENT
+
+MAKERS = [Settings, RetryTransport, AsyncRetryTransport, HTTPAdapter]
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"policy": "etl"},
+        {"cooling": "app"},
+        {"scope": "planet"},
+        {"scope": 7},
+        {"patience": -1},
+        {"patience": "soon"},
+        {"patience": float("nan")},
+        {"methods": "GET"},
+        {"methods": {1, 2}},
+        {"keys": 1},
+        {"max_body": -1},
+        {"max_body": 1.5},
+        {"max_body": True},
+        {"raises": None},
+    ],
+    ids=str,
+)
+def test_what_cannot_be_used_is_refused(maker, given):
+    with pytest.raises(ConfigError) as caught:
+        maker(**given)
+    assert next(iter(given)) in str(caught.value)
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+def test_an_unknown_setting_is_refused(maker):
+    with pytest.raises(TypeError):
+        maker(polciy=None)
+
+
+def test_falsy_settings_are_honoured():
+    settings = Settings(patience=0, methods=(), max_body=0, raises=False)
+    assert (settings.patience, settings.methods, settings.max_body, settings.raises) == (0, frozenset(), 0, False)
+
+
+def test_the_default_is_that_of_a_bare_retry():
+    settings = Settings()
+    assert settings.policy is hf.DEFAULT_POLICY
+    assert settings.methods == {"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"}
+    assert Settings(patience=timedelta(minutes=1)).patience == 60
+
+
+def test_what_a_policy_says_it_retries_stays():
+    assert Settings(RetryPolicy()).policy.retry_on is RETRYABLE
+    assert Settings(RetryPolicy(retry_on=())).policy.retry_on == ()
+
+
+def test_cooldowns_may_be_shared():
+    cooling = Cooling()
+
+    class App:
+        pass
+
+    app = App()
+    app.cooling = cooling
+    assert Settings(cooling=cooling).cooling is cooling
+    assert Settings(cooling=app).cooling is cooling
+    assert Settings().cooling is not Settings().cooling
+
+
+class Task:
+    """A task as a worker holds it."""
+
+    def __init__(self, number=7, epoch=1):
+        self.id, self.epoch, self.task_type = number, epoch, "charge"
+
+
+@pytest.fixture
+def within():
+    tokens = []
+
+    def enter(task):
+        tokens.append(CURRENT.set(task))
+
+    yield enter
+    for token in reversed(tokens):
+        CURRENT.reset(token)
+
+
+def test_within_a_task_nothing_is_waited_for(within):
+    settings = Settings()
+    assert settings.most_patience is None
+    within(Task())
+    assert settings.most_patience == 0
+    assert Settings(patience=5).most_patience == 5
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("https://example.com/a", "example.com"),
+        ("https://EXAMPLE.com:443/a", "example.com"),
+        ("http://example.com:80/", "example.com"),
+        ("http://example.com:443/", "example.com:443"),
+        ("https://me:secret@example.com./", "example.com"),
+        ("http://[::1]:8080/", "::1:8080"),
+        ("http://example.com:port/", "example.com"),
+        ("", ""),
+    ],
+)
+def test_a_host_is_what_it_is_however_it_is_written(url, host):
+    assert host_of(url) == host
+
+
+@pytest.mark.parametrize(
+    ("url", "text"),
+    [
+        ("https://me:secret@example.com/a?key=secret#b", "https://example.com/a"),
+        ("/a?key=secret", "/a"),
+        ("http://[::1", "an address that cannot be read"),
+        (None, ""),
+    ],
+)
+def test_an_address_is_shown_without_secrets(url, text):
+    assert shown(url) == text
+
+
+def test_scopes_are_as_wide_as_they_say():
+    by_host, by_url, by_credential = SCOPES["host"], SCOPES["url"], SCOPES["credential"]
+    headers = httpx.Headers({})
+    assert by_host("http://a.test/x?y", headers) == "a.test"
+    assert by_url("http://a.test/x?y", headers) == "a.test/x"
+    assert by_credential("http://a.test/x?page=1", headers) == "a.test"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (("http://a.test/", {"Authorization": "one"}), ("http://a.test/", {"Authorization": "other"})),
+        (("http://a.test/", {"X-Auth-Token": "one"}), ("http://a.test/", {"X-Auth-Token": "other"})),
+        (("http://one:x@a.test/", {}), ("http://other:x@a.test/", {})),
+        (("http://a.test/?api_key=one", {}), ("http://a.test/?api_key=other", {})),
+    ],
+)
+def test_a_credential_has_its_own_scope_and_is_not_shown(one, other):
+    scope = SCOPES["credential"]
+    first, second = (scope(url, httpx.Headers(headers)) for url, headers in (one, other))
+    assert first != second
+    assert first.startswith("a.test#")
+    assert "one" not in first
+
+
+def test_a_credential_is_the_same_whatever_else_is_asked():
+    scope = SCOPES["credential"]
+    assert scope("http://a.test/x?page=1&api_key=k", {}) == scope("http://a.test/y?api_key=k&page=2", {})
+
+
+def test_a_key_without_parts_is_another_each_time():
+    assert idempotency_key() != idempotency_key()
+    assert idempotency_key("charge", 1) == idempotency_key("charge", 1)
+    assert idempotency_key("charge", 1) != idempotency_key("charge", 2)
+
+
+def test_pitfall_28_a_key_of_a_task_is_the_same_in_every_attempt_and_replay(within):
+    within(Task(epoch=1))
+    first = [idempotency_key("charge"), key_for("POST", "http://a.test/", b"x")]
+    within(Task(epoch=2))
+    assert [idempotency_key("charge"), key_for("POST", "http://a.test/", b"x")] == first
+    within(Task(number=8))
+    assert idempotency_key("charge") != first[0]
+
+
+def test_two_equal_requests_of_one_attempt_are_two(within):
+    within(Task(number=100, epoch=1))
+    keys = [key_for("POST", "http://a.test/", b"x") for _ in range(3)]
+    assert len(set(keys)) == 3
+    within(Task(number=100, epoch=2))
+    assert [key_for("POST", "http://a.test/", b"x") for _ in range(3)] == keys
+
+
+def test_another_request_has_another_key(within):
+    within(Task(number=101))
+    told = [("POST", "http://a.test/", b"x"), ("PATCH", "http://a.test/", b"x"), ("POST", "http://a.test/", b"y")]
+    assert len({key_for(*each) for each in told}) == 3
+
+
+def test_a_body_that_is_not_known_gets_a_new_key(within):
+    within(Task(number=102))
+    assert key_for("POST", "http://a.test/", None) != key_for("POST", "http://a.test/", None)
+
+
+def test_what_is_counted_for_keys_has_an_end(within, monkeypatch):
+    monkeypatch.setattr(module, "_MOST", 10)
+    within(Task(number=103))
+    for number in range(50):
+        key_for("POST", f"http://a.test/{number}", b"")
+    assert len(module._counts) == 10
+
+
+def test_the_public_names_are_there():
+    assert set(hf.http.__all__) <= set(dir(hf.http))
+    for name in hf.http.__all__:
+        assert getattr(hf.http, name) is not None
+    with pytest.raises(AttributeError):
+        _ = hf.http.nothing
