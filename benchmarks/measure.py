@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 T = TypeVar("T")
 
@@ -59,7 +59,7 @@ def per_call(function: Callable[[], object], number: int) -> Callable[[], float]
     return run
 
 
-def interleaved(contenders: dict[str, Callable[[], T]], rounds: int) -> dict[str, list[T]]:
+def interleaved(contenders: Mapping[str, Callable[[], T]], rounds: int) -> dict[str, list[T]]:
     """Run every contender once per round; return the times by name, one per round."""
     times: dict[str, list[T]] = {name: [] for name in contenders}
     for run in contenders.values():

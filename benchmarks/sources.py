@@ -42,21 +42,23 @@ def run() -> list[Result]:
     with Server() as server, ExitStack() as stack, _quiet():
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-bench-")))
         urls = [f"{server.url}/source/{number}" for number in range(SOURCES)]
-        contenders = {GATHER: partial(_timed, partial(_gathered, urls))}
-        for name, place in (("memory", "memory://"), ("SQLite", f"sqlite:///{folder / 'sources.db'}")):
+        name, contenders = "", {GATHER: partial(_timed, partial(_gathered, urls))}
+        for store, place in (("memory", "memory://"), ("SQLite", f"sqlite:///{folder / 'sources.db'}")):
             app = stack.enter_context(closing(hf.App(place)))
             app.sources.add_many([NewSource(url, "feed") for url in urls])
             monitor = app.monitor("feed", fetch=_fetch, concurrency=TOGETHER, per_host=TOGETHER)
-            contenders[f"monitor, {name}"] = partial(_timed, partial(_cycle, monitor))
+            name = f"monitor, {store}"
+            contenders[name] = partial(_timed, partial(_cycle, monitor))
         times = interleaved(contenders, ROUNDS)
-        seen = server.seen()
-    expected = SOURCES * len(contenders) * (ROUNDS + 1)
-    if seen.requests != expected:
-        raise RuntimeError(f"{seen.requests} requests were made, {expected} were expected")
+        before = server.seen()
+        last = contenders[name]()
+        after = server.seen()
+    if after.requests - before.requests != SOURCES:
+        raise RuntimeError(f"{after.requests - before.requests} requests were made, {SOURCES} were expected")
     what = f"{SOURCES:,} sources, {TOGETHER} at a time"
     return [
         *(rate(times, f"{what}: {name}", (name, GATHER), None) for name in times),
-        Result(f"{what}: open at once", seen.most, "at most", TOGETHER, max(map(max, times.values())), unit="open"),
+        Result(f"{what}: {name}, connections", after.most, "at once", TOGETHER, last, unit="open"),
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import threading
+import time
 import urllib.error
 import urllib.request
 from contextlib import contextmanager
@@ -15,7 +16,10 @@ import holdfast as hf
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from email.message import Message
 
+LIMIT = 60.0
+"""Seconds after which an example ends, whatever the machine is like."""
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0}
 
 
@@ -27,7 +31,7 @@ class Request(NamedTuple):
     """
 
     number: int
-    headers: Mapping[str, str]
+    headers: Message
     body: bytes
 
 
@@ -44,11 +48,15 @@ class Site:
 
     Args:
         answer: Gets each request and says what is answered.
+
+    Attributes:
+        hits: Requests that came.
+        shown: Body of the last answer that was a success.
     """
 
     def __init__(self, answer: Callable[[Request], Answer]) -> None:
         """Listen; `serving` answers."""
-        self.hits = 0
+        self.hits, self.shown = 0, ""
         self._answer = answer
         self._lock = threading.Lock()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -66,10 +74,12 @@ class Site:
             self._server.shutdown()
             self._server.server_close()
 
-    def _answered(self, headers: Mapping[str, str], body: bytes) -> Answer:
+    def _answered(self, headers: Message, body: bytes) -> Answer:
         with self._lock:
             self.hits += 1
-            return self._answer(Request(self.hits, headers, body))
+            answer = self._answer(Request(self.hits, headers, body))
+            self.shown = answer.body if answer.status == 200 else self.shown
+            return answer
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         site = self
@@ -87,7 +97,7 @@ class Site:
                 self.end_headers()
                 self.wfile.write(body)
 
-            do_POST = do_GET
+            do_POST = do_GET  # noqa: N815  # the base class looks for it
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the base class calls it so
                 """Say nothing; the example does the talking."""
@@ -119,17 +129,21 @@ def ask(url: str) -> str:
 
 
 @contextmanager
-def stopping(monitor: hf.Monitor, when: Callable[[], bool], before: Callable[[], object]) -> Iterator[None]:
+def stopping(
+    monitor: hf.Monitor, told: Callable[[], bool], end: float | None, before: Callable[[], object] = lambda: None
+) -> Iterator[None]:
     """Stop a monitor between two cycles, so that all that was asked is also written down.
 
     Args:
         monitor: What is stopped.
-        when: Asked after each cycle.
+        told: Asked after each cycle: whether there is nothing more to see.
+        end: On the monotonic clock, when to stop whatever there is to see; None for when all is told.
         before: Called first. It holds the monitor up, which does not matter any more.
     """
+    latest = time.monotonic() + LIMIT if end is None else end
 
     def look(_: hf.events.CycleEnded) -> None:
-        if when():
+        if time.monotonic() >= latest or (end is None and told()):
             before()
             monitor.stop()
 

@@ -19,12 +19,20 @@ NOTICE = "<!-- Made by tools/reference.py from the code; `make docs` writes it a
 MODULES = (
     "holdfast",
     "holdfast.errors",
+    "holdfast.http",
+    "holdfast.health",
     "holdfast.worker",
     "holdfast.redact",
     "holdfast.config",
     "holdfast.ports.rows",
+    "holdfast.ports.source_rows",
     "holdfast.queue.dead_letters",
     "holdfast.queue.overview",
+    "holdfast.sources.book",
+    "holdfast.sources.feed",
+    "holdfast.observe.channels",
+    "holdfast.observe.courier",
+    "holdfast.observe.messages",
 )
 
 
@@ -43,7 +51,11 @@ def attribute_doc(name: str, module: ModuleType | None = None) -> str:
     """Return the text under the assignment of a constant, in a module or wherever in the package it stands."""
     files = [Path(module.__file__)] if module else sorted(Path(holdfast.__file__).parent.rglob("*.py"))
     for file in files:
-        for node, below in pairwise(ast.parse(file.read_text("utf-8")).body):
+        body = ast.parse(file.read_text("utf-8")).body
+        body += [
+            each for node in body if isinstance(node, ast.If) for each in node.body
+        ]  # what type checkers alone see
+        for node, below in pairwise(body):
             target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
             said = isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
             if isinstance(target, ast.Name) and target.id == name and said:
@@ -138,7 +150,8 @@ def entry(owner: ModuleType, name: str) -> str:
         return f"### `{name}`\n\n{first(thing)}\n\n{item(f'Members: {members}')}"
     if not (isinstance(thing, type) or inspect.isfunction(thing)):
         value = f" = {thing!r}" if isinstance(thing, int | str) else ""
-        return f"### `{name}{value}`\n\n{attribute_doc(name) or f'A `{type(thing).__name__}`.'}"
+        said = attribute_doc(name, owner) or attribute_doc(name)  # two modules may use one name
+        return f"### `{name}{value}`\n\n{said or f'A `{type(thing).__name__}`.'}"
     parts = [f"### `{name}`", f"```python\n{_unfolded(name + signature(thing))}\n```", first(thing)]
     if isinstance(thing, type) and not issubclass(thing, BaseException):
         parts.append("\n".join(methods(thing)))

@@ -16,16 +16,18 @@ class Blog(NamedTuple):
     """A blog to watch.
 
     Attributes:
+        story: What is the matter with it.
         selector: Part of the page that is watched; None for all its text.
     """
 
     name: str
+    story: str
     site: Site
-    selector: str | None = None
+    selector: str | None
 
 
-def _page(title: str, extra: str = "") -> Answer:
-    return Answer(body=f"<html><body><h1>{title}</h1><footer>{extra}</footer></body></html>")
+def _page(title: str, below: str = "") -> Answer:
+    return Answer(body=f"<html><body><h1>{title}</h1><footer>{below}</footer></body></html>")
 
 
 def _daily(request: Request) -> Answer:
@@ -33,20 +35,25 @@ def _daily(request: Request) -> Answer:
 
 
 def _clock(request: Request) -> Answer:
-    return _page("The tower stands", extra=f"you are visitor {request.number}")
+    return _page("The tower stands", below=f"you are visitor {request.number}")
 
 
+_QUIET = unless_known(_page("Nothing grows in winter"))
 _DOWN, _MISSING = Answer(503, "back in a moment"), Answer(404, "no such page")
 _BUSY = Answer(429, "not so fast", {"Retry-After": "2"})
-_SCRIPTS: dict[str, tuple[Callable[[Request], Answer], str | None]] = {
-    "Daily News": (_daily, None),
-    "Quiet Garden": (unless_known(_page("Nothing grows in winter")), None),
-    "Clock Tower": (_clock, "h1"),
-    "Flaky Diary": (in_turn(_DOWN, _DOWN, _page("Dear diary")), None),
-    "Busy Shop": (in_turn(_BUSY, _page("Everything must go")), None),
-    "Moving House": (in_turn(_MISSING, _MISSING, _MISSING, _MISSING, _page("We have moved in")), None),
-    "Gone Fishing": (in_turn(_MISSING), None),
-}
+_FLAKY = in_turn(_DOWN, _DOWN, _page("Dear diary"))
+_SHOP = in_turn(_BUSY, _page("Everything must go"))
+_HOUSE = in_turn(_MISSING, _MISSING, _MISSING, _MISSING, _page("We have moved in"))
+
+_BLOGS: list[tuple[str, str, Callable[[Request], Answer], str | None]] = [
+    ("Daily News", "has something new for every third visitor", _daily, None),
+    ("Quiet Garden", "never changes, and says so: 304 Not Modified", _QUIET, None),
+    ("Clock Tower", "counts its visitors; only its h1 is watched", _clock, "h1"),
+    ("Flaky Diary", "answers 503 twice, then it is fine", _FLAKY, None),
+    ("Busy Shop", "answers 429 with Retry-After: 2, then it is fine", _SHOP, None),
+    ("Moving House", "answers 404 four times while it is being moved", _HOUSE, None),
+    ("Gone Fishing", "answers 404 for ever", in_turn(_MISSING), None),
+]
 
 
 @contextmanager
@@ -54,8 +61,8 @@ def blogs() -> Iterator[list[Blog]]:
     """Serve the blogs for as long as the block runs."""
     with ExitStack() as stack:
         yield [
-            Blog(name, stack.enter_context(Site(script).serving()), selector)
-            for name, (script, selector) in _SCRIPTS.items()
+            Blog(name, story, stack.enter_context(Site(answer).serving()), selector)
+            for name, story, answer, selector in _BLOGS
         ]
 
 
@@ -65,7 +72,7 @@ def slack() -> Iterator[str]:
 
     def arrived(request: Request) -> Answer:
         first, *more = json.loads(request.body)["text"].splitlines()
-        print("\n".join([f"    SLACK    {first}", *(f"             {line}" for line in more)]))
+        print("\n".join([f"    SLACK       {first}", *(f"                {line}" for line in more)]))
         return Answer(body="ok")
 
     with Site(arrived).serving() as site:

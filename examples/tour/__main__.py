@@ -5,35 +5,25 @@ from __future__ import annotations
 import argparse
 import logging
 import random
-import re
 import sys
 import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
 import holdfast as hf
+from examples.scenery import seconds
 from examples.tour.faults import faults
 from examples.tour.flaky import flaky_server
+from examples.tour.monitor import monitored
 from examples.tour.queue import worked
 from examples.tour.retries import guarded, retried
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_UNITS = {"": 1.0, "s": 1.0, "m": 60.0}
-
-
-def seconds(text: str) -> float:
-    """Read a length of time such as 20, 20s or 2m."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([sm]?)", text)
-    if match is None:
-        message = f"{text!r} is no length of time; write 20s or 2m"
-        raise argparse.ArgumentTypeError(message)
-    return float(match[1]) * _UNITS[match[2]]
-
 
 def main() -> int:
-    """Show each failure once, then retries, a breaker and a worker; then, for as long as asked, let failures come at random."""
+    """Show each failure once, then retries, a breaker, a worker and a monitor; then, if asked, failures at random."""
     parser = argparse.ArgumentParser(prog="make run", description="Real failures, and what Holdfast makes of them.")
     parser.add_argument(
         "--for",
@@ -53,6 +43,7 @@ def main() -> int:
             retried(server)
             guarded(server)
             worked(server)
+            monitored()
             if options.length:
                 endless(things, time.monotonic() + options.length, random.Random(options.seed))
     except KeyboardInterrupt:

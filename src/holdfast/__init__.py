@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from holdfast.decide.budget import Budget as Budget
     from holdfast.decide.explain import Explanation as Explanation
     from holdfast.decide.explain import explain as explain
+    from holdfast.decide.gate import Gate as Gate
     from holdfast.decide.health import SourceRules as SourceRules
     from holdfast.decide.health import SourceState as SourceState
     from holdfast.decide.policy import RetryPolicy as RetryPolicy
@@ -38,7 +39,12 @@ if TYPE_CHECKING:
     from holdfast.failure import Evidence as Evidence
     from holdfast.failure import Failure as Failure
     from holdfast.failure import Origin as Origin
+    from holdfast.jobs.context import JobContext as JobContext
+    from holdfast.jobs.job import Job as Job
+    from holdfast.jobs.summary import Summary as Summary
+    from holdfast.observe.messages import Message as Message
     from holdfast.ports.rows import Enqueued as Enqueued
+    from holdfast.ports.source_rows import NewSource as NewSource
     from holdfast.ports.source_rows import Source as Source
     from holdfast.ports.source_rows import Transition as Transition
     from holdfast.queue.current import current_task as current_task
@@ -86,8 +92,13 @@ _HOMES = {
     "Explanation": "holdfast.decide.explain",
     "Failure": "holdfast.failure",
     "Fetched": "holdfast.sources.fetched",
+    "Gate": "holdfast.decide.gate",
+    "Job": "holdfast.jobs.job",
+    "JobContext": "holdfast.jobs.context",
     "MAX_RETRY_AFTER_SECONDS": "holdfast.classify",
+    "Message": "holdfast.observe.messages",
     "Monitor": "holdfast.sources.monitor",
+    "NewSource": "holdfast.ports.source_rows",
     "Origin": "holdfast.failure",
     "Profile": "holdfast.decide.profiles",
     "RETRYABLE": "holdfast.failure",
@@ -103,6 +114,7 @@ _HOMES = {
     "SourceRules": "holdfast.decide.health",
     "SourceState": "holdfast.decide.health",
     "Strength": "holdfast.classify",
+    "Summary": "holdfast.jobs.summary",
     "TaskDefinition": "holdfast.queue.definition",
     "Trace": "holdfast.run.pipelines",
     "Transition": "holdfast.ports.source_rows",
@@ -153,7 +165,12 @@ __all__ = [
     "Explanation",
     "Failure",
     "Fetched",
+    "Gate",
+    "Job",
+    "JobContext",
+    "Message",
     "Monitor",
+    "NewSource",
     "Origin",
     "Profile",
     "Reading",
@@ -168,6 +185,7 @@ __all__ = [
     "SourceRules",
     "SourceState",
     "Strength",
+    "Summary",
     "TaskDefinition",
     "Trace",
     "Transition",

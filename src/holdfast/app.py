@@ -1,21 +1,22 @@
 """The app: where a program's tasks, its store and its settings come together."""
 
-import hashlib
 from collections.abc import Callable, Sequence
 from datetime import UTC, timedelta, tzinfo
 from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
-from urllib.parse import urlsplit
 
+from holdfast.decide.budget import Budget
+from holdfast.decide.gate import Gate
 from holdfast.decide.policy import RetryPolicy
 from holdfast.decide.presets import preset
 from holdfast.decide.profiles import Profile
 from holdfast.decide.profiles import profile as preset_profile
 from holdfast.errors import ConfigError
+from holdfast.jobs.feeding import key_of
+from holdfast.jobs.job import Job
 from holdfast.observe.channels import Channel, channel
 from holdfast.observe.courier import Courier
-from holdfast.ports.store import Store
 from holdfast.queue.dead_letters import DeadLetterBox
 from holdfast.queue.definition import TaskDefinition, seconds
 from holdfast.queue.overview import TaskBook
@@ -27,9 +28,14 @@ from holdfast.sources.cooldowns import SharedCooling
 from holdfast.sources.fetchers import fetcher
 from holdfast.sources.monitor import Monitor
 from holdfast.sources.polling import Settings as MonitorSettings
+from holdfast.stores.opening import open_store, spool_for
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from holdfast.jobs.context import JobContext
     from holdfast.observe.messages import Message
+    from holdfast.ports.store import Store
     from holdfast.sources.fetched import Changed
 
 __all__ = ["App"]
@@ -75,7 +81,7 @@ class App:
         notify_private: bool = False,
     ) -> None:
         """Check the settings; nothing is opened yet."""
-        self.store, where = _store(url) if isinstance(url, str) else (url, None)
+        self.store, where = open_store(url) if isinstance(url, str) else (url, None)
         lease = _required("lease", lease, 0.1)
         beat = _required("heartbeat", lease / 4 if heartbeat is None else heartbeat, 0.01)
         if beat * 2 > lease:
@@ -88,9 +94,10 @@ class App:
         self.policy = policy or preset("worker")
         self.payload_limit = payload_limit
         self.tasks_by_name: dict[str, TaskDefinition[Any, Any]] = {}
+        self.jobs_by_name: dict[str, Job] = {}
         self.schedule = Schedule()
         self.settings = WorkerSettings(
-            spool=Path(spool) if spool is not None else _spool(url, where),
+            spool=Path(spool) if spool is not None else spool_for(url, where),
             lease=lease,
             heartbeat=beat,
             crash_limit=crash_limit,
@@ -249,6 +256,75 @@ class App:
             name=name,
         )
 
+    def job(  # noqa: PLR0913  # its settings
+        self,
+        name: str,
+        *,
+        entity: str | None = None,
+        max_failure_rate: float | None = None,
+        min_sample: int = 0,
+        max_failures: int | None = None,
+        defer_ok: bool = False,
+        policy: RetryPolicy | None = None,
+        targets: "Callable[[], Iterable[Any]] | None" = None,
+        key: "Callable[[Any], str]" = key_of,
+        breakers: "Mapping[str, int] | None" = None,
+        early_stop: bool = False,
+        budget: Budget | None = None,
+        hand_over: "TaskDefinition[Any, Any] | None" = None,
+        ledger: bool = True,
+        env: str | None = None,
+    ) -> "Callable[[Callable[[JobContext, Any], Any]], Job]":
+        """Make a function of a context and a target a batch job: ``@app.job("items", entity="item")``.
+
+        Args:
+            name: By which its runs are kept, and locked.
+            entity: What the targets are; for ranking, genre, tag and item the failure rate is known.
+            max_failure_rate: Share of the targets that may fail; more fails the run.
+            min_sample: With fewer targets the rate does not count.
+            max_failures: Number of targets that may fail, whatever their share.
+            defer_ok: Whether targets that were put off do not count as failed.
+            policy: Attempts and waits for one target; by default the preset ``etl``.
+            targets: Returns the targets, for who runs the job by its name.
+            key: Tells one target from another; by default the target itself, or its id.
+            breakers: By origin, such as ``{"s3": 10}``: so many failed targets in a row end the run.
+            early_stop: Whether a run ends as soon as its verdict cannot change any more.
+            budget: Retries that a whole run may make.
+            hand_over: A task to which failed targets are given, instead of waiting for another run.
+            ledger: Whether runs are written down, which resuming needs.
+            env: Where it runs; by default what HOLDFAST_ENV says, else ``local``.
+
+        Raises:
+            ConfigError: If a setting cannot be used, or another job has the name.
+        """
+        gate = Gate.for_entity(
+            entity, max_failure_rate, min_sample=min_sample, max_failures=max_failures, defer_ok=defer_ok
+        )
+
+        def decorate(handler: "Callable[[JobContext, Any], Any]") -> Job:
+            if name in self.jobs_by_name:
+                message = f"there is a job {name!r} already; give one of them another name"
+                raise ConfigError(message)
+            self.jobs_by_name[name] = made = Job(
+                self.store,
+                handler,
+                name=name,
+                entity=entity,
+                gate=gate,
+                policy=policy or preset("etl"),
+                targets=targets,
+                key=key,
+                breakers=breakers,
+                early_stop=early_stop,
+                budget=budget,
+                hand_over=hand_over,
+                ledger=ledger,
+                env=env,
+            )
+            return made
+
+        return decorate
+
     def courier(self) -> Courier:
         """Return what delivers alerts to the app's channels; a monitor brings its own."""
         return Courier(self.store, self.channels)
@@ -301,35 +377,3 @@ def _required(name: str, value: object, least: float) -> float:
         message = f"{name} is None; give seconds, {least:g} or more"
         raise ConfigError(message)
     return checked
-
-
-def _store(url: str) -> tuple[Store, Path | None]:
-    """Return the store of a URL, and its file if it is one."""
-    parts = urlsplit(url)
-    if parts.scheme == "sqlite":
-        from holdfast.stores.sqlite.store import SqliteStore  # noqa: PLC0415  # the store that is asked for
-
-        name = parts.path.removeprefix("/")
-        if parts.netloc or not name:
-            message = f"{url!r} names no file; give sqlite:///relative.db or sqlite:////absolute.db"
-            raise ConfigError(message)
-        path = Path(name).absolute()
-        return SqliteStore(path), path
-    if parts.scheme in {"postgresql", "postgres"}:
-        from holdfast.stores.postgres.store import PostgresStore  # noqa: PLC0415  # the store that is asked for
-
-        return PostgresStore(url), None
-    if parts.scheme == "memory":
-        from holdfast.stores.memory.store import MemoryStore  # noqa: PLC0415  # the store that is asked for
-
-        return MemoryStore(), None
-    message = f"the URL's scheme is {parts.scheme!r}; choose sqlite:///file.db, postgresql://… or memory://"
-    raise ConfigError(message)
-
-
-def _spool(url: object, file: Path | None) -> Path:
-    """Return the folder for outcomes that could not be stored: beside a file, else in the user's home."""
-    if file is not None:
-        return file.with_name(f"{file.name}-spool")
-    digest = hashlib.sha256(str(url).encode()).hexdigest()[:16]
-    return Path.home() / ".holdfast" / "spool" / digest

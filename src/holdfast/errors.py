@@ -4,11 +4,14 @@ Raise one of the leaves where you know better than any rule what went wrong; the
 All of them survive pickling, so they may cross a process boundary.
 
     HoldfastError                    something is wrong with how Holdfast is used
+    ├── JobLockedError               somebody else runs that job at the moment
     ├── ConfigError                  a setting or rule that cannot be used (also a ValueError)
     ├── LeaseLostError               a worker was taken for dead; what it held is no longer its own
     └── SchemaError                  the tables are missing, older or newer than this version works with
 
     WorkerError                      what user code raises to say what happened
+    ├── SkipTarget                   this target of a job is left out; no failure
+    ├── AbortJob                     the whole job ends here
     ├── RetryableError               may succeed later; carries ``retry_after``
     │   ├── NetworkError             the other side could not be reached
     │   ├── RateLimitError           asked too often
@@ -30,6 +33,7 @@ All of them survive pickling, so they may cross a process boundary.
 """
 
 __all__ = [
+    "AbortJob",
     "AuthenticationError",
     "BodyTooLargeError",
     "BreakerOpenError",
@@ -41,6 +45,7 @@ __all__ = [
     "DatabaseBusyError",
     "HoldfastError",
     "InvalidParametersError",
+    "JobLockedError",
     "LeaseLostError",
     "NetworkError",
     "PayloadError",
@@ -51,6 +56,7 @@ __all__ = [
     "ResourceUnavailableError",
     "RetryableError",
     "SchemaError",
+    "SkipTarget",
     "TemporaryAPIError",
     "WorkerError",
 ]
@@ -62,6 +68,25 @@ class HoldfastError(Exception):
 
 class ConfigError(HoldfastError, ValueError):
     """A setting, rule or policy that cannot be used; the message names the place and the valid choices."""
+
+
+class JobLockedError(HoldfastError):
+    """Somebody else runs that job at the moment.
+
+    Args:
+        job: Its name.
+        holder: Who, as far as it is known.
+    """
+
+    def __init__(self, job: str, holder: str | None = None) -> None:
+        """Keep both."""
+        super().__init__(job, holder)
+        self.job, self.holder = job, holder
+
+    def __str__(self) -> str:
+        """Say what to do."""
+        who = f" ({self.holder})" if self.holder else ""
+        return f"job {self.job} is being run by somebody else{who}; wait for it to end, or end it"
 
 
 class LeaseLostError(HoldfastError):
@@ -108,6 +133,14 @@ class SchemaError(HoldfastError):
 
 class WorkerError(Exception):
     """Base of the errors that user code raises to tell Holdfast what happened."""
+
+
+class SkipTarget(WorkerError):  # noqa: N818  # it says what to do, as StopIteration does
+    """Raised by the handler of a job: this target is left out, for a reason, and that is no failure."""
+
+
+class AbortJob(WorkerError):  # noqa: N818  # the same
+    """Raised by the handler of a job: the whole job ends here, for a reason."""
 
 
 class RetryableError(WorkerError):

@@ -343,16 +343,6 @@ def test_a_hint_of_one_answer_does_not_cool_after_the_next(way, server):
     assert cooling._known == {}
 
 
-def test_the_time_waited_for_a_cooldown_is_taken_from_the_deadline(way, server):
-    cooling = hf.http.Settings().cooling
-    host = server.script("/", Answer(fault="stall")).split("/")[2]
-    cooling.cool(host, 0.3, "busy")
-    with pytest.raises(way.library.TimeoutException) as caught:
-        way.ask(server.url("/"), policy=AT_ONCE.replace(deadline=0.5), cooling=cooling, client={"timeout": None})
-    assert caught.value.__holdfast__.reason == "deadline"
-    assert caught.value.__holdfast__.elapsed < 5
-
-
 def test_pitfall_11_retries_around_retries_do_not_multiply(way, server):
     url = server.script("/", 503)
 

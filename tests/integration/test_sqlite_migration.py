@@ -7,6 +7,8 @@ import pytest
 from conformance.acting import claim, ids, register
 from conformance.polling import add_feeds
 from holdfast.errors import ConfigError
+from holdfast.ports.job_rows import TargetDone, TargetStatus
+from holdfast.ports.source_rows import SourceFilter
 from holdfast.stores.queries import migrations
 from holdfast.stores.sqlite.schema import LATEST
 from holdfast.stores.sqlite.store import SqliteStore
@@ -41,6 +43,23 @@ def test_version_1_becomes_the_latest_by_itself(old_file):
     assert ids(claim(store)) == [1]
     assert add_feeds(store, 2) == [1, 2]
     assert store.open_cycle("feed").sources == 2
+    store.close()
+
+
+def test_version_2_gets_the_tables_of_jobs_and_keeps_its_sources(old_file):
+    with sqlite3.connect(old_file) as connection:
+        connection.executescript(migrations("holdfast.stores.sqlite")[2])
+        connection.execute("INSERT INTO schema_version VALUES (2, 1)")
+        connection.execute(
+            "INSERT INTO sources (url, profile, next_poll_at, created_at) VALUES ('https://a.test/', 'feed', 1, 1)"
+        )
+    connection.close()
+    store = SqliteStore(old_file)
+    store.add_run("r1", "items", None, "test", None)
+    assert store.add_targets("r1", [TargetDone("a", TargetStatus.SUCCESS)]) == 1
+    assert store.create_schema() == LATEST >= 3
+    assert [source.url for source in store.sources(SourceFilter())] == ["https://a.test/"]
+    assert store.counts()["QUEUED"] == 1
     store.close()
 
 

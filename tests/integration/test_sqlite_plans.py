@@ -8,6 +8,7 @@ import pytest
 from conformance.acting import claim, ids, register, task, turn
 from conformance.polling import FAILURE, add_feeds, fail, record
 from holdfast.decide.health import SourceRules
+from holdfast.ports.job_rows import RunState, TargetDone, TargetStatus
 from holdfast.ports.rows import Claim
 from holdfast.ports.source_rows import AlertResult, Closing, NewAlert
 from holdfast.stores.queries import queries
@@ -46,6 +47,13 @@ FILL_ALERTS = """
 INSERT INTO alerts (key, kind, state, title, text, due_at, delivered_at, created_at)
 SELECT 'full:' || id % 1000, 'first', 'error', '', '', 1, 1, 1 FROM sources
 """
+FILL_RUNS = "INSERT INTO job_runs (id, job, env, started_at, ended_at) SELECT 'old ' || id, 'other', '', id, :later FROM sources"
+# One target in a thousand is left to do.
+FILL_TARGETS = """
+INSERT INTO job_targets (run_id, source_id, status, attempts, fingerprint, finished_at)
+SELECT run.value, 'item:' || sources.id, CASE sources.id % 1000 WHEN 7 THEN 'failed' WHEN 8 THEN 'skipped' ELSE 'success' END, 1, sources.id % 3, 1
+FROM sources, json_each('["full", "other"]') AS run
+"""
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +70,8 @@ def stores(tmp_path_factory):
             store.db.write(lambda own, rows=rows: own.execute(FILL_SOURCES, {"rows": rows // 2, "later": LATER}))
             for sql in (FILL_POLLS, FILL_CYCLES, FILL_ALERTS):
                 store.db.write(lambda own, sql=sql: own.execute(sql))
+            store.db.write(lambda own: own.execute(FILL_RUNS, {"later": LATER}))
+            store.db.write(lambda own: own.execute(FILL_TARGETS))
             store.db.write(lambda own: own.execute("ANALYZE"))
         register(store, lease=3600)
         made.append(store)
@@ -117,7 +127,29 @@ def poll_and_tell(store):
     store.remove_sources(numbers)
 
 
+def run_a_job(store):
+    """A run of twenty targets, written twice, read, compared and deleted."""
+    run_id, other = "run 1", "run 2"
+    for name in (run_id, other):
+        store.add_run(name, "items", None, "test", None)
+        given = [TargetDone(f"t{n}", list(TargetStatus)[n % 4], fingerprint=str(n % 3)) for n in range(20)]
+        assert (store.add_targets(name, given), store.add_targets(name, given)) == (20, 0)
+    assert len(store.done_targets(run_id, [f"t{n}" for n in range(30)])) == 10
+    assert sum(store.target_counts(run_id).values()) == 20
+    assert len(store.targets(run_id, statuses=[TargetStatus.FAILED, TargetStatus.DEFERRED])) == 10
+    assert len(store.targets(run_id, after="t1", limit=5)) == 5
+    assert len(store.failure_groups(run_id)) == 3
+    assert store.compare_runs(run_id, other) == {"fixed": 0, "broken": 0, "still": 10}
+    assert len(store.runs(limit=1)) == 1
+    for name in (run_id, other):
+        store.end_run(name, RunState.DONE, 0, {})
+        store.reopen_run(name)
+        store.end_run(name, RunState.DONE, 0, {})
+    assert store.prune_runs(-10) == 2
+
+
 ACTIONS = {
+    "a run of a job": run_a_job,
     "a round of polls": poll_and_tell,
     "an idle look for due sources": lambda store: store.open_cycle("feed"),
     "an idle claim of sources": lambda store: store.claim_sources(1, "m1", 100, 60),
@@ -213,6 +245,52 @@ def test_the_plan_for_sources(stores, query, steps_of_plan):
         assert re.search(rf"SEARCH {step}", text.replace(" COVERING", "")), text
     scans = re.findall(r"SCAN (?:sources|source_polls|cycles|alerts)\b.*", text)
     assert scans == (["SCAN alerts USING INDEX alerts_waiting"] if query == "alerts_to_claim" else []), text
+
+
+LEFT = r"USING INDEX job_targets_left \(run_id=\?"
+BY_ID = r"USING PRIMARY KEY \(run_id=\? AND source_id=\?\)"
+
+
+@pytest.mark.parametrize(
+    ("query", "steps_of_plan"),
+    [
+        ("done_targets", [rf"target {BY_ID}"]),
+        ("all_targets", [r"job_targets USING PRIMARY KEY \(run_id=\? AND source_id>\?\)"]),
+        ("some_targets", [r"job_targets USING PRIMARY KEY \(run_id=\? AND source_id>\?\)"]),
+        ("left_targets", [rf"job_targets {LEFT} AND source_id>\?\)"]),
+        ("target_counts", [r"job_targets USING PRIMARY KEY \(run_id=\?\)"]),
+        ("failure_groups", [rf"job_targets {LEFT}\)", rf"job_targets {BY_ID}"]),
+        ("compare_runs", [rf"first {LEFT}\)", rf"later {BY_ID}", rf"later {LEFT}\)", rf"first {BY_ID}"]),
+        ("old_runs", [r"job_runs USING INDEX job_runs_ended \(ended_at<\?\)"]),
+        ("prune_targets", [rf"job_targets {BY_ID}", r"job_targets USING PRIMARY KEY \(run_id=\?\)"]),
+        ("prune_run", [r"job_runs USING PRIMARY KEY \(id=\?\)", r"job_targets USING PRIMARY KEY \(run_id=\?\)"]),
+        ("reopen_run", [r"job_runs USING PRIMARY KEY \(id=\?\)"]),
+        ("end_run", [r"job_runs USING PRIMARY KEY \(id=\?\)"]),
+    ],
+)
+def test_the_plan_for_jobs(stores, query, steps_of_plan):
+    """By an index: what is left to do by one that has no success in it, and one target by its key."""
+    for store in stores:
+        text = "\n".join(plan(store, query, **dict.fromkeys(_names(SQL[query]), 1)))
+        for step in steps_of_plan:
+            assert re.search(rf"SEARCH {step}", text.replace(" COVERING", "")), text
+        assert not re.search(r"SCAN (job_targets|job_runs|first|later|target)\b", text), text
+        if query.endswith("_targets"):
+            assert "TEMP B-TREE" not in text, "the index has the order already"
+
+
+def test_what_is_left_to_do_is_found_without_its_successes(stores):
+    """And what is left of a run of a hundred thousand costs what a hundred targets do."""
+    full = stores[1]
+    left = [TargetStatus.FAILED, TargetStatus.DEFERRED]
+    everything = steps(full, lambda store: store.target_counts("full"))
+    assert len(full.targets("full", statuses=left)) == ROWS // 2 // 1000
+    for ask in (
+        lambda store: store.targets("full", statuses=left),
+        lambda store: store.failure_groups("full"),
+        lambda store: store.compare_runs("full", "other"),
+    ):
+        assert steps(full, ask) < everything / 20
 
 
 def _names(sql):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 
 class Got(NamedTuple):
@@ -77,7 +77,7 @@ class ScriptedServer:
         self._server.answers, self._server.got, self._server.lock = list(answers), [], threading.Lock()
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/"
 
-    def __enter__(self) -> ScriptedServer:
+    def __enter__(self) -> Self:
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
         self._thread.start()
         return self

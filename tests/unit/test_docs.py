@@ -8,9 +8,13 @@ import logging
 import re
 import tomllib
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
+import httpx2
 import pytest
+import requests
+import urllib3
 
 import holdfast as hf
 from holdfast.classify import default_classifier, use_classifier
@@ -25,10 +29,15 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("tutorial/*.md")), *sorted(DOCS.glob("how-to/*.md"))]
 POLICY = (DOCS / "reference" / "policy.md").read_text("utf-8")
+SOURCES = (DOCS / "reference" / "sources.md").read_text("utf-8")
 INDEX = (DOCS / "README.md").read_text("utf-8")
 
 _FENCE = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)#\s]+)(#[^)\s]*)?\)")
+
+
+_PAGE = '<h1>Tea</h1> <p class="price">{}</p> <footer>You are visitor {}</footer>'
+_FEED = '<rss version="2.0"><channel><title>News</title><item><guid>1</guid><title>Tea</title></item></channel></rss>'
 
 
 def name_of(page):
@@ -50,7 +59,11 @@ def world(monkeypatch, tmp_path):
 
 @pytest.fixture
 def example_server(monkeypatch):
-    """What api.example.com answers, to httpx and without a network; each path goes through its answers in turn."""
+    """What servers answer, to httpx, httpx2 and requests and without a network.
+
+    Each path of api.example.com goes through its answers in turn. The server on port 8000 of this machine has the files
+    of the folder site, as ``python -m http.server 8000 --directory site`` would.
+    """
     fine, down = (200, {}, "fine"), (503, {}, "")
     answers = {
         "/items": [down, down, (200, {}, json.dumps([1, 2, 3]))],
@@ -59,19 +72,39 @@ def example_server(monkeypatch):
         "/busy": [(429, {"Retry-After": "120"}, "")],
         "/down": [down],
         "/gone": [(404, {}, "")],
+        "/private": [(403, {}, ""), (403, {}, ""), fine],
+        "/well": [fine],
+        "/prices": [(200, {}, _PAGE.format(*each)) for each in [("4.20", 1), ("4.20", 2), ("3.90", 3)]],
+        "/feed.xml": [(200, {}, _FEED)],
     }
     turns = {path: itertools.cycle(each) for path, each in answers.items()}
 
-    def answer(request):
-        assert request.url.host == "api.example.com"
-        status, headers, text = next(turns[request.url.path])
-        return httpx.Response(status, headers=headers, text=text, request=request)
+    def answer(url):
+        parts = urlsplit(url)
+        if parts.netloc == "127.0.0.1:8000":
+            file = Path("site", parts.path.lstrip("/"))
+            return (200, {}, file.read_text("utf-8")) if file.is_file() else (404, {}, "")
+        assert parts.netloc == "api.example.com"
+        return next(turns[parts.path])
 
-    async def answer_async(request):
-        return answer(request)
+    for library in (httpx, httpx2):
 
-    monkeypatch.setattr(httpx.HTTPTransport, "handle_request", lambda self, request: answer(request))
-    monkeypatch.setattr(httpx.AsyncHTTPTransport, "handle_async_request", lambda self, request: answer_async(request))
+        def respond(self, request, library=library):
+            status, headers, text = answer(str(request.url))
+            return library.Response(status, headers=headers, text=text, request=request)
+
+        async def respond_async(self, request, respond=respond):
+            return respond(self, request)
+
+        monkeypatch.setattr(library.HTTPTransport, "handle_request", respond)
+        monkeypatch.setattr(library.AsyncHTTPTransport, "handle_async_request", respond_async)
+
+    def send(adapter, request, *_, **__):
+        status, headers, text = answer(request.url)
+        raw = urllib3.HTTPResponse(io.BytesIO(text.encode()), headers, status, preload_content=False)
+        return adapter.build_response(request, raw)
+
+    monkeypatch.setattr(requests.adapters.HTTPAdapter, "send", send)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -121,7 +154,8 @@ def test_every_page_stands_in_the_index(page):
 
 def test_every_public_name_stands_on_a_page_that_people_wrote():
     """Not only in the reference that is made from the code."""
-    pages = [*PAGES, *DOCS.glob("explanation/*.md"), DOCS / "reference" / "policy.md", DOCS / "reference" / "queue.md"]
+    written = [DOCS / "reference" / f"{name}.md" for name in ("policy", "queue", "sources")]
+    pages = [*PAGES, *DOCS.glob("explanation/*.md"), *written]
     text = "\n".join(page.read_text("utf-8") for page in pages)
 
     assert [name for name in hf.__all__ if not re.search(rf"\bhf\.{name}\b", text)] == []
@@ -201,9 +235,11 @@ class TestThePolicyPage:
 
     def test_every_public_name_of_retrying(self):
         homes = ("holdfast.run.", "holdfast.decide.", "holdfast.record.", "holdfast.config")
+        of_sources = ("holdfast.decide.health", "holdfast.decide.profiles")  # have a page of their own
+        pages = {name: SOURCES if home in of_sources else POLICY for name, home in hf._HOMES.items()}
         names = [name for name, home in hf._HOMES.items() if home.startswith(homes)]
 
-        assert [name for name in names if not re.search(rf"\bhf\.{name}\b", POLICY)] == []
+        assert [name for name in names if not re.search(rf"\bhf\.{name}\b", pages[name])] == []
 
     def test_log_keys(self, caplog):
         """Whatever a record carries beyond the standard library's own."""

@@ -23,8 +23,10 @@ from holdfast.stores.queries import migrations
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGE = (DOCS / "reference" / "queue.md").read_text("utf-8")
+SOURCES = (DOCS / "reference" / "sources.md").read_text("utf-8")
 PAGES = [
     DOCS / "reference" / "queue.md",
+    DOCS / "reference" / "sources.md",
     *sorted(DOCS.glob("explanation/*.md")),
     *sorted(DOCS.glob("decisions/*.md")),
     ROOT / "README.ja.md",
@@ -147,9 +149,10 @@ class TestWords:
 
     def test_public_names(self):
         homes = ("holdfast.app", "holdfast.queue.", "holdfast.ports.")
+        pages = {name: SOURCES if home == "holdfast.ports.source_rows" else PAGE for name, home in hf._HOMES.items()}
         names = [name for name, home in hf._HOMES.items() if home.startswith(homes)]
 
-        assert [name for name in names if not re.search(rf"\bhf\.{name}\b", PAGE)] == []
+        assert [name for name in names if not re.search(rf"\bhf\.{name}\b", pages[name])] == []
 
 
 class TestTables:
@@ -172,6 +175,8 @@ class TestTables:
         script = "".join(migrations("holdfast.stores.postgres").values())
         tables = re.findall(r"^CREATE TABLE holdfast\.(\w+) \((.*?)^\)", script, re.MULTILINE | re.DOTALL)
         found = {name: set(re.findall(r"^    ([a-z_]+) ", body, re.MULTILINE)) for name, body in tables}
+        for name, body in re.findall(r"^ALTER TABLE holdfast\.(\w+)(.*?);", script, re.MULTILINE | re.DOTALL):
+            found[name] |= set(re.findall(r"ADD COLUMN (\w+) ", body))
         named = {name: set(columns) for name, columns in _columns().items()}
 
         assert {name: columns for name, columns in named.items() if name != "schema_version"} == found
@@ -205,7 +210,7 @@ def test_the_python_of_an_explanation_runs(page, tmp_path, monkeypatch):
 
 
 def test_every_page_stands_in_the_index():
-    pages = [*DOCS.glob("explanation/*.md"), DOCS / "reference" / "queue.md"]
+    pages = [*DOCS.glob("explanation/*.md"), *DOCS.glob("reference/*.md")]
 
     assert [page.name for page in pages if f"({page.relative_to(DOCS)})" not in INDEX] == []
 
@@ -240,8 +245,8 @@ def _shown(value):
     return f"{value:g} s" if isinstance(value, float) else str(value)
 
 
-def _section(title, depth=2):
-    rest = PAGE.partition(f"\n{'#' * depth} {title}\n")[2]
+def _section(title, depth=2, page=PAGE):
+    rest = page.partition(f"\n{'#' * depth} {title}\n")[2]
     return re.split(r"^##", rest, maxsplit=1, flags=re.MULTILINE)[0]
 
 
@@ -260,7 +265,9 @@ def _rows(title):
 
 
 def _columns():
-    rows = re.findall(r"^\| `(\w+)` \| (.+) \|$", _section("Tables"), re.MULTILINE)
+    """The columns of all tables, those of sources from their own page."""
+    tables = _section("Tables") + _section("Tables", page=SOURCES)
+    rows = re.findall(r"^\| `(\w+)` \| (.+) \|$", tables, re.MULTILINE)
     return {name: re.findall(r"`(\w+)`", cell) for name, cell in rows}
 
 

@@ -7,6 +7,7 @@ import pytest
 
 import holdfast as hf
 from holdfast import RETRYABLE, RetryPolicy
+from holdfast.decide.policy import DEFAULT_POLICY
 from holdfast.errors import ConfigError
 from holdfast.http import AsyncRetryTransport, HTTPAdapter, RetryTransport, Settings, idempotency_key
 from holdfast.http import keys as module
@@ -58,7 +59,7 @@ def test_falsy_settings_are_honoured():
 
 def test_the_default_is_that_of_a_bare_retry():
     settings = Settings()
-    assert settings.policy is hf.DEFAULT_POLICY
+    assert settings.policy is DEFAULT_POLICY
     assert settings.methods == {"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"}
     assert Settings(patience=timedelta(minutes=1)).patience == 60
 

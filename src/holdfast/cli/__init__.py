@@ -11,6 +11,7 @@ _COMMANDS = {
     "init": ("holdfast.cli.init:init", "Write a holdfast.toml with every setting explained."),
     "worker": ("holdfast.cli.worker:worker", "Run the tasks of an app until told to stop."),
     "monitor": ("holdfast.cli.monitor:monitor", "Poll the sources of an app until told to stop."),
+    "job": ("holdfast.cli.job:job", "Run batch jobs, and look at their runs."),
     "enqueue": ("holdfast.cli.enqueue:enqueue", "Add a task."),
     "status": ("holdfast.cli.status:status", "Show what waits, runs and fails, and who works."),
     "tasks": ("holdfast.cli.tasks:tasks", "Look at tasks, cancel them, make them due now."),
@@ -32,6 +33,7 @@ def cli() -> None:
     Examples:
       holdfast worker jobs:app
       holdfast monitor feeds:app
+      holdfast job run etl:items
       holdfast status --watch
       holdfast dlq groups
       holdfast explain 429

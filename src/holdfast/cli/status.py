@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from holdfast.app import App
+    from holdfast.cli.job_runs import Known
     from holdfast.ports.rows import Cooldown, Worker
     from holdfast.ports.source_rows import Alert
 
@@ -22,6 +23,7 @@ __all__ = ["status"]
 
 _EVERY = 1.0  # seconds
 _MOST_WAITING = 1000  # alerts that are counted
+_MOST_RUNS = 50  # the last ones that are looked at
 
 
 @click.command()
@@ -74,6 +76,7 @@ def _watch(app: "App", top: int) -> None:
 
 
 def _data(app: "App", top: int) -> dict[str, Any]:
+    from holdfast.cli.job_runs import run_data  # noqa: PLC0415  # not for --help
     from holdfast.cli.showing import as_data  # noqa: PLC0415  # not for --help
 
     return {
@@ -85,6 +88,7 @@ def _data(app: "App", top: int) -> dict[str, Any]:
         "groups": [as_data(row) for row in app.dead_letters.groups(top)] if top else [],
         "sources": {str(state): count for state, count in app.sources.health().items()},
         "alerts_waiting": len(_waiting(app)),
+        "jobs": [run_data(each) for each in _open_runs(app)],
     }
 
 
@@ -100,7 +104,7 @@ def _overview(app: "App", top: int) -> "RenderableType":
     parts: list[RenderableType] = [line(store_shown(app), "dim"), line(counts_told(counts), "bold")]
     queues, workers, cooldowns = app.tasks.queues(), app.tasks.workers(), app.tasks.cooldowns()
     groups = app.dead_letters.groups(top) if top else []
-    parts += _of_sources(app)
+    parts += [*_of_sources(app), *_of_jobs(app)]
     if queues:
         parts += [line(""), queues_table(queues)]
     parts += [line(""), _workers_table(workers) if workers else line("no worker is known", "yellow")]
@@ -125,6 +129,27 @@ def _of_sources(app: "App") -> "list[RenderableType]":
         oldest = relative(waiting[-1].created_at)
         parts.append(line(f"{counted(len(waiting), 'alert')}{more} not delivered yet, the oldest {oldest}", "yellow"))
     return parts
+
+
+def _of_jobs(app: "App") -> "list[RenderableType]":
+    """Return a line about every job that runs, or whose last run died."""
+    from holdfast.cli.job_runs import DIED  # noqa: PLC0415  # not for --help
+    from holdfast.cli.showing import line, masked  # noqa: PLC0415  # not for --help
+
+    return [
+        line(f"job {masked(each.run.job)} died in run {each.run.id}: holdfast job show {each.run.id}", "red")
+        if each.state == DIED
+        else line(f"job {masked(each.run.job)} runs since {relative(each.run.started_at)}, failed {each.told}", "cyan")
+        for each in _open_runs(app)
+    ]
+
+
+def _open_runs(app: "App") -> "Sequence[Known]":
+    """Return the last run of each job if it has not ended; one that died and was followed by another is past."""
+    from holdfast.cli.job_runs import known_runs  # noqa: PLC0415  # not for --help
+
+    newest = {each.run.job: each for each in reversed(known_runs(app.store, None, _MOST_RUNS))}
+    return [each for each in newest.values() if each.run.ended_at is None]
 
 
 def _waiting(app: "App") -> "Sequence[Alert]":

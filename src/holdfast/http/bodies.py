@@ -82,19 +82,35 @@ class Chained(_Body):
 
     def __iter__(self) -> Iterator[bytes]:
         yield from self._begun
-        if self._broken is not None:
-            raise self._broken.with_traceback(None)
+        self._break_off()
         if self._rest is not None:
             yield from self._rest
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         for chunk in self._begun:
             yield chunk
-        if self._broken is not None:
-            raise self._broken.with_traceback(None)
+        self._break_off()
         if self._rest is not None:
             async for chunk in self._rest:
                 yield chunk
+
+    def _break_off(self) -> None:
+        broken, self._broken = self._broken, None
+        try:
+            if broken is not None:
+                raise broken.with_traceback(None)
+        finally:
+            del broken  # its traceback holds this frame
+
+    def close(self) -> None:
+        """Close what was wrapped."""
+        self._broken = None  # the frames behind it hold the answer
+        super().close()
+
+    async def aclose(self) -> None:
+        """Close what was wrapped."""
+        self._broken = None
+        await super().aclose()
 
 
 class Tee(_Body):

@@ -6,10 +6,10 @@ A transport asks before each attempt whether to wait, tells how it went, and doe
 from typing import Any, NamedTuple, Protocol
 
 from holdfast import clock
-from holdfast.classify import classify
+from holdfast.classify import classify, default_classifier
 from holdfast.decide.retry_on import wants
 from holdfast.errors import CoolingDownError, ResourceUnavailableError
-from holdfast.failure import Category, Failure
+from holdfast.failure import RETRYABLE, Category, Failure
 from holdfast.http.settings import Settings
 from holdfast.run.attempting import Attempting, left_for_attempt
 from holdfast.run.report import MARKS
@@ -25,8 +25,8 @@ LOOK_SECONDS = 5.0
 _SERVER_ERRORS = 500
 _HOLD = 1.0  # seconds after which a request that waits for a cooldown looks whether it is over early
 _UNHINTED = 60.0  # seconds, where a backoff of the user's cannot be asked
-_ONCE = "holdfast: not sent again: its body can be read only once"
-_UNMARKED = "holdfast: not sent again: a {} may not be sent twice; an Idempotency-Key would say that it may"
+_ONCE = "not sent again by holdfast: its body can be read only once"
+_UNMARKED = "not sent again by holdfast: a {} may not be sent twice; an Idempotency-Key would say that it may"
 _REASON = 200  # characters
 
 
@@ -207,11 +207,11 @@ class Course:
         """
         error = self._kit.status_error(self._request, response)
         self._tell_guard(error)
-        failure, delay = classify(error), None
-        given_up = self._is_given_up(error) and self._may_repeat(error)
+        failure, delay = default_classifier().weigh(error), None  # its texts are made where somebody reads them
+        given_up = self._is_given_up(error, failure) and self._may_repeat(error)
         if given_up:
             delay = self._after(error)
-        self._note_cooling(failure, delay)
+        self._note_cooling(error, failure, delay)
         return delay, error if given_up and (delay is not None or self._settings.raises) else None
 
     def ended(self) -> None:
@@ -225,10 +225,13 @@ class Course:
             self._permit = None
             guard.failed(error, permit)
 
-    def _is_given_up(self, error: Exception) -> bool:
+    def _is_given_up(self, error: Exception, failure: Failure) -> bool:
         """Tell whether the policy retries such an answer; any other is handed to the caller."""
+        retry_on = self._settings.policy.retry_on
+        if isinstance(retry_on, frozenset):  # categories, and the answer has been weighed
+            return failure.retryable if retry_on == RETRYABLE else failure.category in retry_on
         try:
-            return wants(self._settings.policy.retry_on, error)
+            return wants(retry_on, error)
         except Exception:  # noqa: BLE001  # a predicate of the user's; the loop logs it
             return True
 
@@ -254,7 +257,7 @@ class Course:
             state.patience = settings.most_patience
         return state.failed(error)
 
-    def _note_cooling(self, failure: Failure, delay: float | None) -> None:
+    def _note_cooling(self, error: Exception, failure: Failure, delay: float | None) -> None:
         """Note that the scope is to cool down, where an answer asks for it."""
         self.cool = None
         if not _asks(failure):
@@ -265,8 +268,7 @@ class Course:
         if seconds is None:
             seconds = self._own_wait(failure) if delay is None else delay
         if seconds > 0:
-            reason = f"HTTP {failure.http_status}: {failure.message}"[:_REASON]
-            self.cool = Cool(self.scope, seconds, reason, failure.capped)
+            self.cool = Cool(self.scope, seconds, classify(error).message[:_REASON], failure.capped)
 
     def _own_wait(self, failure: Failure) -> float:
         try:

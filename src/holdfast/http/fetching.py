@@ -86,7 +86,7 @@ def __getattr__(name: str) -> object:
     return globals()[name]
 
 
-async def fetch_with_retry(client: Any, url: str, *, policy: RetryPolicy | None = None) -> Any:
+async def fetch_with_retry(client: Any, url: str, *, policy: RetryPolicy | None = None, **request: Any) -> Any:
     """Fetch a URL, and again while that may help.
 
     Timeouts, failed connections, answers of 500 and above, 408, 425 and rate limits (429, or another status with the
@@ -101,6 +101,7 @@ async def fetch_with_retry(client: Any, url: str, *, policy: RetryPolicy | None 
         client: An ``AsyncClient`` of httpx or httpx2.
         url: What to get.
         policy: Other attempts, waits or limits than `FETCH_POLICY`.
+        request: What else ``client.get`` takes, such as ``headers``.
 
     Returns:
         The answer, read to its end.
@@ -114,7 +115,7 @@ async def fetch_with_retry(client: Any, url: str, *, policy: RetryPolicy | None 
         chosen = chosen.replace(retry_on=_is_transient)
 
     async def attempt() -> Any:
-        response = await client.get(url)
+        response = await client.get(url, **request)
         if response.status_code < _FAILING:
             return response
         error = library_of(response).status_error(response.request, response)

@@ -90,12 +90,14 @@ class HTTPAdapter(_HTTPAdapter):
         )
         super().__init__(pool_connections, pool_maxsize, 0, pool_block)
 
-    def send(  # type: ignore[override]  # what is passed on is requests' own business
+    def send(
         self,
         request: Any,
         stream: bool = False,  # noqa: FBT001, FBT002  # as requests has it
         timeout: Any = None,
-        **more: Any,
+        verify: Any = True,  # noqa: FBT002  # the same
+        cert: Any = None,
+        proxies: Any = None,
     ) -> Any:
         """Send a request, and send it again where the policy says so."""
         settings = self.settings
@@ -111,7 +113,7 @@ class HTTPAdapter(_HTTPAdapter):
                     if sent:
                         _rewind(request)
                     sent = True
-                    response = super().send(request, stream, _shortened(timeout, limit), **more)
+                    response = super().send(request, stream, _shortened(timeout, limit), verify, cert, proxies)
                     judged = _look(response) if response.status_code >= FAILING else None
                 except Exception as error:  # the policy decides
                     delay = course.failed(error)
@@ -255,11 +257,19 @@ def _look(response: Any) -> Any:
     if ended:
         response._content, response._content_consumed = begun, True  # noqa: SLF001  # as if the caller had read it
         return response
-    response.raw = _Raw(raw, begun, broken=broken)
+    try:
+        response.raw = _Raw(raw, begun, broken=broken)
+    finally:
+        del broken  # the frames behind it hold this one
+    return _beginning(response, begun[:LOOK_LIMIT])
+
+
+def _beginning(response: Any, begun: bytes) -> Any:
+    """Return a copy of an answer whose body is the beginning of it."""
     copy = requests.Response()
     for name in ("status_code", "headers", "encoding", "reason", "url", "request", "cookies"):
         setattr(copy, name, getattr(response, name))
-    copy._content, copy._content_consumed = begun[:LOOK_LIMIT], True  # noqa: SLF001  # it has no more
+    copy._content, copy._content_consumed = begun, True  # noqa: SLF001  # it has no more
     return copy
 
 
@@ -279,7 +289,7 @@ class _Raw:
         """Read so many bytes, or all."""
         begun, self._begun = (self._begun, b"") if amt is None else (self._begun[:amt], self._begun[amt:])
         if self._broken is not None and not begun:
-            raise self._broken
+            self._break_off()
         wanted = None if amt is None else amt - len(begun)
         rest = b"" if wanted == 0 or self._broken is not None else self._raw.read(wanted, decode_content, **more)
         data: bytes = begun + rest
@@ -289,6 +299,19 @@ class _Raw:
                 self._raw.close()
                 raise too_large(self._limit or 0)
         return data
+
+    def _break_off(self) -> None:
+        broken, self._broken = self._broken, None
+        try:
+            if broken is not None:
+                raise broken
+        finally:
+            del broken  # its traceback holds this frame
+
+    def close(self) -> None:
+        """Close what was wrapped."""
+        self._broken = None  # the frames behind it hold the answer
+        self._raw.close()
 
     def stream(self, amt: int | None = _CHUNK, decode_content: Any = None) -> Iterator[bytes]:
         """Read in pieces to the end."""

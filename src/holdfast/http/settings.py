@@ -7,7 +7,7 @@ from holdfast.decide.backoff import check_seconds
 from holdfast.decide.policy import DEFAULT_POLICY, RetryPolicy
 from holdfast.errors import ConfigError
 from holdfast.failure import RETRYABLE
-from holdfast.http.scopes import Scope, scope_named
+from holdfast.http.scopes import SCOPES, Scope, scope_named
 from holdfast.run.cooling import Cooling
 from holdfast.run.current import CURRENT
 from holdfast.run.resources import resource
@@ -60,6 +60,7 @@ class Settings:
         self.policy = chosen.replace(retry_on=RETRYABLE) if chosen.retry_on is None else chosen
         self.cooling = _cooling(cooling)
         self.scope = scope_named(scope)
+        self.by_host = self.scope is SCOPES["host"]  # which a library can tell more quickly
         self.patience = None if patience is None else check_seconds("patience", patience)
         self.methods = _methods(methods)
         self.keys = _flag("keys", keys)

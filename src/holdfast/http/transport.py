@@ -6,8 +6,8 @@ a look at its status; everything else is decided by the policy, as in every othe
 
 import contextlib
 import threading
-import time
 from collections.abc import Iterable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from holdfast import backends, clock
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     _Base: Any
 else:
     _Base = object
-
-_NEARLY = 0.9  # of its time, after which a timeout is taken for ours
 
 
 class _Transport(_Base):  # type: ignore[misc]  # it stands in for the base class of either library
@@ -72,8 +70,10 @@ class _Transport(_Base):  # type: ignore[misc]  # it stands in for the base clas
                     self.wrapped = getattr(library.module, self._default)()
                 inner = self.wrapped
         library.prepare(request, self.settings)
-        scope = self.settings.scope(str(request.url), request.headers)
-        return library, inner, Course(self.settings, library, request, scope)
+        settings = self.settings
+        by_host = settings.by_host
+        scope = library.host(request) if by_host else settings.scope(str(request.url), request.headers)
+        return library, inner, Course(settings, library, request, scope)
 
 
 class RetryTransport(_Transport):
@@ -187,6 +187,12 @@ class AsyncRetryTransport(_Transport):
 
     _default = "AsyncHTTPTransport"
 
+    @cached_property
+    def _sending(self) -> Any:
+        from holdfast.http.sending import Sending  # noqa: PLC0415  # brings asyncio along, which only this one needs
+
+        return Sending(self.settings.first_limit)
+
     async def handle_async_request(self, request: Any) -> Any:
         """Send a request, and send it again where the policy says so."""
         library, inner, course = self._begun(request)
@@ -199,7 +205,7 @@ class AsyncRetryTransport(_Transport):
                 library.limit(request, given, limit)
                 try:
                     course.enter()
-                    response = await _sent(limit, library, inner, request)
+                    response = await self._sending.send(limit, library, inner, request)
                     judged = await library.look_async(response) if response.status_code >= FAILING else None
                 except Exception as error:  # the policy decides
                     delay = course.failed(error)
@@ -273,20 +279,3 @@ class AsyncRetryTransport(_Transport):
                 await response.aclose()
                 raise
         return response
-
-
-async def _sent(limit: float | None, library: Library, inner: Any, request: Any) -> Any:
-    """Send a request for so long at most.
-
-    Raises:
-        Exception: The library's own timeout, if the time was over.
-    """
-    if limit is None:
-        return await inner.handle_async_request(request)
-    began = time.monotonic()
-    try:
-        return await backends.run_within(limit, inner.handle_async_request(request))
-    except TimeoutError:
-        if time.monotonic() - began < limit * _NEARLY:  # of the wrapped transport's own making
-            raise
-    raise library.late_error(request, limit)

@@ -113,8 +113,9 @@ class Poll(NamedTuple):
     """One line of a source's history.
 
     Attributes:
-        outcome: ``changed``, ``unchanged``, ``failed``, ``deferred``, ``withdrawn`` (failed in an outage), or what
-            somebody did by hand: ``enabled``, ``disabled``.
+        outcome: Of a poll: ``changed``, ``unchanged``, ``failed`` or ``deferred``. Of the end of a cycle: ``withdrawn``
+            (a poll that failed does not count, for there was an outage), or the state that its failures led to. Of
+            somebody's hand: ``enabled``, ``disabled``.
         attempts: Requests that were made.
         http_status: Of the last answer.
         category: Of the failure.

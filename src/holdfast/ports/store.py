@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
+from holdfast.ports.jobs import Jobs
 from holdfast.ports.rows import (
     Attempt,
     Cooldown,
@@ -263,5 +264,5 @@ class Wakes(Protocol):
         """
 
 
-class Store(Tasks, Workers, DeadLetters, Queues, Cooldowns, Periodic, Sources, Alerts, Wakes, Schema, Protocol):
+class Store(Tasks, Workers, DeadLetters, Queues, Cooldowns, Periodic, Sources, Alerts, Jobs, Wakes, Schema, Protocol):
     """All of it, as the stores implement it."""

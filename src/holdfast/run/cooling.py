@@ -5,6 +5,7 @@ that is slow or down is not waited for: what this process has learnt itself hold
 """
 
 import logging
+import math
 import threading
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -78,6 +79,7 @@ class Cooling:
         """Begin without a thread; the first question starts it."""
         self._store = store
         self._known: dict[str, _Known] = {}
+        self._warmed: dict[str, float] = {}
         self._many = _MANY
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -136,6 +138,7 @@ class Cooling:
         with self._lock:
             known = self._known.get(scope)
             own = _Known(now + seconds, _in_a_row(known, now) if capped else 0, reason, since=now)
+            self._warmed.pop(scope, None)
             if known is None or own.until > known.until or known.probing:
                 self._known[scope] = own
             self._forget_many(now)
@@ -158,11 +161,14 @@ class Cooling:
             return
         with self._lock:
             self._known.pop(scope, None)
+            self._warmed[scope] = math.inf  # whatever a look that is under way has seen of it
         if self._store is not None and not self._down:
             try:
                 self._store.warm(scope)
             except Exception as error:  # noqa: BLE001  # the cooldown ends by itself
                 self._warn(error)
+        with self._lock:
+            self._warmed[scope] = clock.monotonic()
 
     def answered(self, scope: str) -> None:
         """Tell that a scope answered as it should: if that was the probe, nobody waits for it any more."""
@@ -271,11 +277,14 @@ class Cooling:
         with self._lock:
             for scope, known in theirs.items():
                 own = self._known.get(scope)
+                if self._warmed.get(scope, -math.inf) >= began:
+                    continue  # it was there when we began to look
                 if own is None or known.until > own.until:
                     self._known[scope] = known._replace(probing=own is not None and own.probing)
             for scope, own in list(self._known.items()):
                 if own.shared and scope not in theirs and own.since < began and own.until > here:
                     del self._known[scope]  # ended by hand
+            self._warmed = {scope: when for scope, when in self._warmed.items() if when >= began}
             was_down, self._down = self._down, False
             missed = [each for each in self._known.items() if not each[1].shared and not each[1].probing]
         if was_down:  # what was learnt in the meantime

@@ -3,6 +3,8 @@
 No argument of a call is ever logged. The traceback stands at debug level while attempts remain.
 """
 
+from contextvars import ContextVar
+
 from holdfast.classify import default_classifier
 from holdfast.classify.peek import text_of
 from holdfast.failure import Category
@@ -18,10 +20,12 @@ if TYPE_CHECKING:
 
     Told = tuple[str, str, str, dict[str, Any]]
 
-__all__ = ["broken", "gave_up", "retrying", "wants_failures", "wants_retries"]
+__all__ = ["KEYS", "broken", "gave_up", "retrying", "wants_failures", "wants_retries"]
 
 _NAME_LIMIT = 200
 _LONGEST_KEPT = 512
+KEYS: "ContextVar[dict[str, Any] | None]" = ContextVar("holdfast_log_keys", default=None)
+"""Further keys for every record of the attempts that are made in this context, such as those of a job."""
 _logger: "logging.Logger | None" = None
 _plain_logger: "type[logging.Logger] | None" = None
 
@@ -96,6 +100,9 @@ def _told_of(failure: "Failure | None", error: Exception) -> "Told":
 
 def _warn(log: "logging.Logger", text: str, args: "tuple[Any, ...]", keys: "dict[str, Any]") -> None:
     """Write a warning that somebody reads; where it comes from is known, so nobody needs to search the stack for it."""
+    further = KEYS.get()
+    if further:
+        keys = {**further, **keys}
     if type(log) is not _plain_logger:
         log.warning(text, *args, extra=keys)
         return

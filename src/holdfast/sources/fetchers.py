@@ -1,7 +1,10 @@
 """Who fetches: the ready-made ones by name, or a function of the user's in whatever form it has."""
 
 import asyncio
+import contextlib
+import contextvars
 import inspect
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +13,7 @@ from holdfast.ports.source_rows import Source
 from holdfast.run.retry import is_coroutine_function
 from holdfast.sources.fetched import Fetcher
 
-__all__ = ["fetcher"]
+__all__ = ["fetcher", "in_own_thread"]
 
 _BY_PROFILE = {"blog": "page"}
 
@@ -56,7 +59,43 @@ def _adapted(function: Callable[..., Any]) -> Fetcher:
         args = (source,) if alone else (source, client)
         if is_coroutine_function(function):
             return await function(*args)
-        return await asyncio.to_thread(function, *args)
+        return await in_own_thread(function, *args)
 
     fetch.needs_client = not alone  # type: ignore[attr-defined]  # the monitor opens none for nothing
     return fetch
+
+
+async def in_own_thread(function: Callable[..., Any], *args: Any) -> Any:
+    """Call a function of the user's in a thread of its own.
+
+    One that hangs takes no thread that others wait for, and does not keep the program from ending.
+
+    Raises:
+        Exception: What the function raises; RuntimeError for what would end the event loop, such as SystemExit.
+    """
+    loop, context = asyncio.get_running_loop(), contextvars.copy_context()
+    done: asyncio.Future[Any] = loop.create_future()
+
+    def settle(result: Any, error: Exception | None) -> None:
+        if done.done():  # nobody waits any more
+            return
+        if error is None:
+            done.set_result(result)
+        else:
+            done.set_exception(error)
+
+    def work() -> None:
+        result: Any = None
+        error: Exception | None = None
+        try:
+            result = context.run(function, *args)
+        except BaseException as raised:  # noqa: BLE001  # raised where it is awaited
+            error = raised if isinstance(raised, Exception) else None
+            if error is None or isinstance(raised, StopIteration):  # a future takes no StopIteration
+                error = RuntimeError(f"{type(raised).__name__} was raised")
+                error.__cause__ = raised
+        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+            loop.call_soon_threadsafe(settle, result, error)
+
+    threading.Thread(target=work, name="holdfast-fetch", daemon=True).start()
+    return await done

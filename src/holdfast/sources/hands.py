@@ -78,5 +78,5 @@ class Hands:
             change = await self.poller.poll(source)
         except Exception as error:  # noqa: BLE001  # a mistake of ours: no fault of the source, and none of the others
             log.error("source %d (%s) could not be polled: %s", source.id, shown(source), classify(error))
-            change = outcomes.deferred(_AFTER_A_MISTAKE, classify(error), 0)
+            change = outcomes.deferred(self.poller.rules, _AFTER_A_MISTAKE, classify(error), 0)
         self._results[source.id] = (source.epoch, change)

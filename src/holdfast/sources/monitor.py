@@ -10,7 +10,9 @@ import os
 import socket
 import threading
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from holdfast import clock
@@ -36,6 +38,7 @@ _BATCH = 200  # sources that are taken in one go
 _AHEAD = 2  # for each request that may run, so many sources are in our hands
 _PAUSE = 1.0  # seconds before a store that is down is tried again
 _QUIET = 60.0  # seconds between two lines about it
+_STORE_THREADS = 3  # that ask the store, and do nothing else: names that resolve slowly must not cost us our leases
 _MOST_DELIVERIES = 20  # one brings hundreds of alerts
 
 
@@ -135,6 +138,7 @@ class Monitor:
         self._user_agent = user_agent
         self._stopping = threading.Event()
         self._complained: float | None = None
+        self._threads = ThreadPoolExecutor(_STORE_THREADS, "holdfast-monitor")
         self.running = False
         self.last_beat = clock.monotonic()
 
@@ -154,7 +158,7 @@ class Monitor:
 
     def run(self) -> None:
         """Poll until `stop` is called, or SIGTERM or Ctrl-C comes."""
-        asyncio.run(self.run_async())
+        asyncio.run(self._with_threads(self.run_async()))
 
     def cycle(self, *, everything: bool = True) -> CycleSummary | None:
         """Take part in one cycle, to its end; for cron.
@@ -165,7 +169,12 @@ class Monitor:
         Returns:
             How it ended; None if no source was due.
         """
-        return asyncio.run(self.cycle_async(everything=everything))
+        return asyncio.run(self._with_threads(self.cycle_async(everything=everything)))
+
+    async def _with_threads(self, work: "Coroutine[Any, Any, T]") -> T:
+        """Do something on a loop of ours, with a thread for each fetch: names are looked up in threads, feeds read."""
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(self.settings.concurrency + _STORE_THREADS))
+        return await work
 
     async def run_async(self) -> None:
         """Poll until `stop` is called, or a signal comes."""
@@ -183,6 +192,10 @@ class Monitor:
                             await asyncio.sleep(_LOOK)
                         else:
                             await self._take_part(cycle, client)
+        except Exception as error:
+            if not self.stopping or isinstance(error, HoldfastError):
+                raise
+            log.warning("stopped while the store could not be asked: %s", classify(error))
         finally:
             self.running = False
             if self.delivery is not None:
@@ -190,8 +203,8 @@ class Monitor:
 
     async def cycle_async(self, *, everything: bool = True) -> CycleSummary | None:
         """Take part in one cycle, to its end."""
-        await asyncio.to_thread(self.check)
-        cycle = await asyncio.to_thread(self.store.open_cycle, self.profile.name, everything=everything)
+        await self._in_thread(self.check)
+        cycle = await self._in_thread(self.store.open_cycle, self.profile.name, everything=everything)
         summary = None
         if cycle is not None:
             with self._signals():
@@ -249,7 +262,7 @@ class Monitor:
     async def _take_part(self, cycle: Cycle, client: Any) -> CycleSummary | None:
         """Poll sources of a cycle until none is left; None if the monitor is told to stop before that."""
         began = clock.monotonic()
-        hands = Hands(Poller(self.settings, self._cooling, client))
+        hands = Hands(Poller(self.settings, self._cooling, client, self._stopping.is_set))
         renewing = asyncio.create_task(self._renew())
         try:
             while not self._stopping.is_set():
@@ -265,8 +278,10 @@ class Monitor:
                     await asyncio.sleep(_LOOK)
             return None
         finally:
-            renewing.cancel()
-            await self._put_down(hands)
+            try:
+                await self._put_down(hands)
+            finally:
+                renewing.cancel()
             if hasattr(client, "cookies"):
                 client.cookies.clear()  # what a site wants remembered is none of the next cycle's business
 
@@ -302,8 +317,11 @@ class Monitor:
             if self.delivery is not None:
                 self.delivery.wake()
             return closed
-        newest = await self._asked(self.store.cycles, self.profile.name, 10)
-        return next((Closed(each, []) for each in newest if each.id == cycle.id and each.ended_at is not None), None)
+        newest = {each.id: each for each in await self._asked(self.store.cycles, self.profile.name, 10)}
+        known = newest.get(cycle.id)
+        if known is None:  # others have had so many since that it is no news any more
+            return Closed(cycle, [])
+        return None if known.ended_at is None else Closed(known, [])
 
     def _summary(self, closed: Closed, hands: Hands, seconds: float) -> CycleSummary:
         summary = CycleSummary(closed.cycle, len(closed.transitions), hands.poller.broken_callbacks, seconds)
@@ -314,16 +332,19 @@ class Monitor:
         """Let go of everything: what is done is written, what is not is given back."""
         await hands.end(self._grace)
         try:
-            tell(await asyncio.to_thread(self.store.change_sources, hands.results()))
-            await asyncio.to_thread(self.store.release_sources, self._id)
-        except Exception as error:  # noqa: BLE001  # others take over when the lease is over
+            tell(await self._in_thread(self.store.change_sources, hands.results()))
+        except Exception as error:  # noqa: BLE001  # others poll it again
             log.warning("what was polled last could not be written, and is polled again: %s", classify(error))
+        try:
+            await self._in_thread(self.store.release_sources, self._id)
+        except Exception as error:  # noqa: BLE001  # others take over when the lease is over
+            log.warning("sources could not be given back before their lease is over: %s", classify(error))
 
     async def _renew(self) -> None:
         while True:
             await asyncio.sleep(self._lease / 3)
             try:
-                await asyncio.to_thread(self.store.renew_sources, self._id, self._lease)
+                await self._in_thread(self.store.renew_sources, self._id, self._lease)
             except Exception as error:  # noqa: BLE001  # whatever the database says: the next time may do
                 self._complain(error)
 
@@ -335,13 +356,16 @@ class Monitor:
         """
         while True:
             try:
-                return await asyncio.to_thread(ask, *args, **kwargs)
+                return await self._in_thread(ask, *args, **kwargs)
             except Exception as error:
                 if not self.running or self._stopping.is_set() or isinstance(error, HoldfastError):
                     raise
                 self._complain(error)
             self._beat()
             await asyncio.sleep(_PAUSE)
+
+    async def _in_thread(self, ask: "Callable[P, T]", *args: P.args, **kwargs: P.kwargs) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, partial(ask, *args, **kwargs))
 
     def _complain(self, error: Exception) -> None:
         now = clock.monotonic()

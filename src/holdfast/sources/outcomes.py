@@ -21,6 +21,7 @@ from holdfast.failure import Category, Failure
 from holdfast.ports.source_rows import Closing, Cycle, NewAlert, Poll, Source, SourceChange, Transition
 from holdfast.ports.sources import Change, Close
 from holdfast.ports.texts import storable
+from holdfast.record.tracebacks import one_line
 from holdfast.sources.fetched import Fetched
 
 __all__ = ["closing", "deferred", "disabled", "enabled", "failed", "failed_at_once", "next_slot", "probed", "succeeded"]
@@ -101,15 +102,22 @@ def failed_at_once(rules: SourceRules, failure: Failure) -> Change:
     return change
 
 
-def deferred(wait: float, failure: Failure | None, attempts: int) -> Change:
-    """Say what is written for a source that is put off, for its host asked to be left alone: nothing is counted."""
+def deferred(rules: SourceRules, wait: float, failure: Failure | None, attempts: int) -> Change:
+    """Say what is written for a source that is put off, for its host asked to be left alone: nothing is counted.
+
+    That it never succeeds is noticed all the same, after the rules' `stale_after`.
+    """
 
     def change(source: Source, now: datetime) -> SourceChange:
         until = now + timedelta(seconds=wait)
         after = source._replace(
             next_poll_at=until, not_before=until, outcome="deferred", pending=None, leased_until=None
         )
-        return SourceChange(after, _line(after, now, "deferred", attempts, failure))
+        if attempts and failure is not None and source.is_active:  # it answered, and not with what is wanted
+            after = after._replace(health=after_failure(source.health, Category.RATE_LIMIT, rules, now))
+        reason = "" if failure is None else _text(failure)
+        changed = _changed(source, after, now, reason, outcome="deferred", attempts=attempts)
+        return changed._replace(poll=_line(after, now, "deferred", attempts, failure, changed.transition))
 
     return change
 
@@ -126,7 +134,9 @@ def disabled(reason: str) -> Change:
 
     def change(source: Source, now: datetime) -> SourceChange:
         health = source.health._replace(state=SourceState.DISABLED, disabled_at=now, disabled_by="hand")
-        after = source._replace(health=health, not_before=None, pending=None)
+        unpolled = source.cycle and source.outcome is None  # in a cycle that runs: it is not to be polled there either
+        outcome = "deferred" if unpolled else source.outcome
+        after = source._replace(health=health, not_before=None, pending=None, outcome=outcome)
         told = _changed(source, after, now, reason or "disabled by hand", outcome="disabled", attempts=0)
         well = (NewAlert(_key(source), None, f"{_title(source)}: disabled by hand", reason),)
         return told._replace(alerts=well)  # who did it knows; what was told before is settled by it
@@ -154,8 +164,8 @@ def closing(profile: str, rules: SourceRules) -> Close:
         outage, wide = is_outage(polls, rules, lasts), is_outage(polls, rules)
         if wide:
             since = since or now
-        elif len(polled) >= rules.outage_sources:
-            since = None
+        elif len(polled) >= rules.outage_sources and len(polled) > len(known):
+            since = None  # most of those that were well before are well now
         counts = Counter(source.outcome for source in sources)
         ended = cycle._replace(
             ended_at=now,
@@ -200,7 +210,7 @@ def _stands(source: Source, pending: dict[str, Any], rules: SourceRules, now: da
     after = source._replace(
         health=health,
         last_failure=pending,
-        last_error=f"{pending.get('exception_name', '')}: {pending.get('message', '')}"[:_TEXT],
+        last_error=one_line(f"{pending.get('exception_name', '')}: {pending.get('message', '')}")[:_TEXT],
         not_before=now + timedelta(seconds=probe_delay(health, rules)) if waits else source.not_before,
         pending=None,
     )
@@ -261,10 +271,14 @@ def _line(
         attempts,
         http_status=None if failure is None else failure.http_status,
         category=None if failure is None else str(failure.category),
-        error=None if failure is None else storable(f"{failure.exception_name}: {failure.message}", _TEXT),
+        error=None if failure is None else _text(failure),
         before=None if transition is None else transition.before,
         after=None if transition is None else transition.after,
     )
+
+
+def _text(failure: Failure) -> str:
+    return storable(one_line(f"{failure.exception_name}: {failure.message}"), _TEXT)
 
 
 def _kept(failure: Failure) -> dict[str, Any]:

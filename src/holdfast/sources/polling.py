@@ -3,17 +3,19 @@
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, NamedTuple
 
 from holdfast import backends, clock
 from holdfast.classify import classify
+from holdfast.decide.health import SourceRules
 from holdfast.decide.profiles import Profile
 from holdfast.errors import ConfigError
-from holdfast.failure import Category, Failure
+from holdfast.failure import Category
 from holdfast.http.scopes import host_of
 from holdfast.ports.source_rows import Source
 from holdfast.ports.sources import Change
+from holdfast.ports.texts import storable
 from holdfast.record.tracebacks import traceback_of
 from holdfast.run.attempting import Attempting
 from holdfast.run.cooling import Cooling
@@ -21,11 +23,14 @@ from holdfast.run.report import MARKS
 from holdfast.run.retry import is_coroutine_function
 from holdfast.sources import outcomes
 from holdfast.sources.fetched import Changed, Fetched
+from holdfast.sources.fetchers import in_own_thread
 from holdfast.sources.telling import log, shown
 
 __all__ = ["Poller", "Settings"]
 
 _HELD_BACK = "CoolingDownError"
+_CALLBACKS = 16  # calls of `on_change` at once, each in a thread
+_STATUSES = range(1000)
 
 
 class Settings(NamedTuple):
@@ -57,56 +62,77 @@ class Poller:
         settings: How.
         cooling: What is left alone.
         client: For the fetchers.
+        is_leaving: Tells whether no fetch is to begin any more.
 
     Attributes:
         resting: Polls that wait for their host or for their next attempt; they take no slot.
         broken_callbacks: How often `on_change` raised.
     """
 
-    def __init__(self, settings: Settings, cooling: Cooling, client: Any) -> None:
+    def __init__(
+        self, settings: Settings, cooling: Cooling, client: Any, is_leaving: Callable[[], bool] = lambda: False
+    ) -> None:
         """Begin with all slots free."""
         self._settings = settings
         self._cooling = cooling
         self._client = client
+        self._is_leaving = is_leaving
         self._slots = asyncio.Semaphore(settings.concurrency)
         self._hosts: dict[str, tuple[asyncio.Semaphore, list[int]]] = {}
         self._awaits = settings.on_change is not None and is_coroutine_function(settings.on_change)
+        self._alone = not getattr(settings.fetch, "needs_client", True)  # without our client, who asks and tells
+        self._callbacks = asyncio.Semaphore(_CALLBACKS)
         self.resting: set[asyncio.Task[Any]] = set()
         self.broken_callbacks = 0
+
+    @property
+    def rules(self) -> SourceRules:
+        """By which sources are judged."""
+        return self._settings.profile.rules
 
     async def poll(self, source: Source) -> Change:
         """Poll a source; return what is to be written. Nothing that its fetcher raises comes out of here."""
         profile, every = self._settings.profile, self._settings.every
         host, serial = host_of(source.url), MARKS.last
+        began = clock.monotonic() if profile.policy.deadline is not None else None
         state: Attempting | None = None
         attempts = 0
         while True:
-            left = await self._left(host)
-            if left > 0:
-                return outcomes.deferred(left, None, attempts)
-            attempts += 1
             try:
                 async with self._slot(host):
-                    fetched = await self._fetched(source)
+                    if self._is_leaving():
+                        raise asyncio.CancelledError  # it is given back with all that has not begun
+                    left = await self._left(
+                        host, admit=self._alone
+                    )  # asked here: who was before us in the queue may have been sent away
+                    if left > 0:
+                        return outcomes.deferred(profile.rules, left, None, attempts)
+                    attempts += 1
+                    try:
+                        fetched = await self._fetched(source)
+                    except Exception as error:
+                        put_off = await self._put_off(error, host, attempts)  # before it is the next one's turn
+                        if put_off is not None:
+                            return put_off
+                        raise
+                if self._alone:
+                    self._cooling.answered(host)
                 return await self._seen(source, fetched, attempts)
             except Exception as error:  # noqa: BLE001  # whatever a fetcher raises is that source's alone
-                failure = classify(error)
-                wait = await self._put_off(failure, error, host)
-                if wait is not None:
-                    return outcomes.deferred(wait, failure, attempts - (failure.exception_name == _HELD_BACK))
                 if state is None:
-                    began = clock.monotonic() if profile.policy.deadline is not None else None
                     state = Attempting(profile.policy, f"source {source.id} ({shown(source)})", serial, began)
                 delay = state.failed(error)
+                failure = classify(error)
             if delay is None:
                 return outcomes.failed(profile.rules, every, failure, attempts)
-            with self._at_rest():
+            with _among(self.resting):
                 await clock.sleep_async(delay)
 
     async def _fetched(self, source: Source) -> Fetched:
-        given = await backends.run_within(self._settings.timeout, self._settings.fetch(source, self._client))
+        fetching = _contained(self._settings.fetch(source, self._client))
+        given = await backends.run_within(self._settings.timeout, fetching)
         if isinstance(given, Fetched):
-            return given
+            return _checked(given)
         if isinstance(given, str | bytes):
             return Fetched(given)
         message = f"the fetcher returned {type(given).__name__}; it has to return Fetched, text or bytes"
@@ -130,9 +156,10 @@ class Poller:
             return True
         try:
             if self._awaits:
-                await on_change(changed)
+                await _contained(on_change(changed))
             else:
-                await asyncio.to_thread(on_change, changed)
+                async with self._callbacks:
+                    await in_own_thread(on_change, changed)
         except Exception as error:  # noqa: BLE001  # a mistake of the user's never counts against a source
             self.broken_callbacks += 1
             log.error(
@@ -145,15 +172,16 @@ class Poller:
             return False
         return True
 
-    async def _left(self, host: str) -> float:
-        cooling = self._cooling
-        return cooling.left(host) if cooling.is_quick(host) else await asyncio.to_thread(cooling.left, host)
+    async def _left(self, host: str, *, admit: bool = False) -> float:
+        ask = self._cooling.admit if admit else self._cooling.left
+        return ask(host) if self._cooling.is_quick(host) else await asyncio.to_thread(ask, host)
 
-    async def _put_off(self, failure: Failure, error: Exception, host: str) -> float | None:
-        """Return the seconds to put a source off, and leave the host alone for as long; None where neither is asked."""
+    async def _put_off(self, error: Exception, host: str, attempts: int) -> Change | None:
+        """Put a source off and leave its host alone, where an error asks for it; None where it does not."""
+        failure = classify(error)
         wait = failure.retry_after
         if failure.exception_name == _HELD_BACK:
-            return wait or 1.0
+            return outcomes.deferred(self.rules, wait or 1.0, failure, attempts - 1)
         if failure.category is Category.RATE_LIMIT:
             wait = wait or self._settings.profile.policy.delay_after(failure, 1, chance=clock.chance)
         elif failure.http_status is None and failure.category is not Category.QUOTA_EXHAUSTED:
@@ -161,10 +189,11 @@ class Poller:
         if not wait:
             return None
         answered = _host_that_answered(error) or host
-        if await self._left(answered) <= 0:  # else the transport has told it already
+        left = await self._left(answered)  # what the transport has told already
+        if left <= 0 or (failure.retry_after is None and left < wait):  # without a hint it knows less than the profile
             reason = f"{failure.exception_name}: {failure.message}"[:200]
             await asyncio.to_thread(self._cooling.cool, answered, wait, reason, failure.capped)
-        return wait
+        return outcomes.deferred(self.rules, wait, failure, attempts)
 
     @contextlib.asynccontextmanager
     async def _slot(self, host: str) -> AsyncIterator[None]:
@@ -172,7 +201,7 @@ class Poller:
         known, users = self._hosts.setdefault(host, (asyncio.Semaphore(self._settings.per_host), [0]))
         users[0] += 1
         try:
-            with self._at_rest():
+            with _among(self.resting):
                 await known.acquire()
             try:
                 async with self._slots:
@@ -184,17 +213,54 @@ class Poller:
             if not users[0]:
                 self._hosts.pop(host, None)
 
-    @contextlib.contextmanager
-    def _at_rest(self) -> Iterator[None]:
+
+@contextlib.contextmanager
+def _among(polls: "set[asyncio.Task[Any]]") -> Iterator[None]:
+    """Have the poll that runs be one of these."""
+    poll = asyncio.current_task()
+    if poll is None:  # not within a task: there is no such thing under asyncio.run
+        yield
+        return
+    polls.add(poll)
+    try:
+        yield
+    finally:
+        polls.discard(poll)
+
+
+async def _contained(awaitable: "Awaitable[Any]") -> Any:
+    """Await what the user has written; what would end the event loop, or this poll unseen, becomes an error."""
+    try:
+        return await awaitable
+    except (Exception, KeyboardInterrupt):
+        raise
+    except BaseException as error:
         poll = asyncio.current_task()
-        if poll is None:  # not within a task: there is no such thing under asyncio.run
-            yield
-            return
-        self.resting.add(poll)
-        try:
-            yield
-        finally:
-            self.resting.discard(poll)
+        if poll is None or poll.cancelling():  # we are told to stop
+            raise
+        message = f"{type(error).__name__} was raised"
+        raise RuntimeError(message) from error
+
+
+def _checked(fetched: Fetched) -> Fetched:
+    """Return what a fetcher gave, if it can be stored; with it a store would refuse the results of other sources.
+
+    Raises:
+        ConfigError: If it cannot.
+    """
+    for name in ("hash", "etag", "last_modified", "memory"):
+        text: object = getattr(fetched, name)
+        if text is not None and not isinstance(text, str):
+            message = f"the fetcher returned a {name} that is {type(text).__name__}; it has to be text"
+            raise ConfigError(message)
+    status: object = fetched.http_status
+    if status is not None and (not isinstance(status, int) or status not in _STATUSES):
+        message = "the fetcher returned a status that no answer has"
+        raise ConfigError(message)
+    if fetched.memory is not None and storable(fetched.memory) != fetched.memory:
+        message = "the fetcher returned a memory with characters that cannot be stored"
+        raise ConfigError(message)
+    return fetched._replace(hash=storable(fetched.hash) if fetched.hash else None)
 
 
 def _host_that_answered(error: Exception) -> str | None:

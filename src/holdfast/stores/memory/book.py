@@ -5,10 +5,15 @@ import threading
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count
+from typing import TYPE_CHECKING
 
 from holdfast.ports.rows import Attempt, DeadLetter, Note, Reason, Status, Task, Worker
 from holdfast.ports.source_rows import Alert, Cycle, Poll, Source
 from holdfast.stores.cooled import Cooled
+
+if TYPE_CHECKING:
+    from holdfast.ports.job_rows import Run, TargetRow
+    from holdfast.ports.jobs import JobLock
 
 __all__ = ["LIVE", "Book", "Lease", "Outgoing", "Row", "moment", "moment_or_none"]
 
@@ -112,6 +117,9 @@ class Book:
         self.cycles: dict[int, Cycle] = {}
         self.alerts: dict[int, Outgoing] = {}
         self.told: dict[str, str | None] = {}
+        self.runs: dict[str, Run] = {}
+        self.targets: dict[str, dict[str, TargetRow]] = {}
+        self.job_locks: dict[str, tuple[str, JobLock]] = {}
 
     def live_by_key(self, task_type: str, unique_key: str | None) -> Row | None:
         """Return the live task that has a unique key."""

@@ -8,6 +8,7 @@ from holdfast.stores.memory.alerts import MemoryAlerts
 from holdfast.stores.memory.book import Book
 from holdfast.stores.memory.cycles import MemoryCycles
 from holdfast.stores.memory.dead_letters import MemoryDeadLetters
+from holdfast.stores.memory.jobs import MemoryJobs
 from holdfast.stores.memory.pauses import MemoryCooldowns, MemoryPeriodic, MemoryQueues
 from holdfast.stores.memory.sources import MemorySources
 from holdfast.stores.memory.tasks import MemoryTasks
@@ -15,7 +16,7 @@ from holdfast.stores.memory.workers import MemoryWorkers
 
 __all__ = ["MemoryStore"]
 
-_VERSION = 2
+_VERSION = 3
 
 
 class MemoryStore(
@@ -28,6 +29,7 @@ class MemoryStore(
     MemorySources,
     MemoryCycles,
     MemoryAlerts,
+    MemoryJobs,
 ):
     """All duties in this process: what it holds is gone with it.
 

@@ -7,6 +7,7 @@ from holdfast.stores.postgres.bell import Bell
 from holdfast.stores.postgres.connection import Database
 from holdfast.stores.postgres.cycles import PostgresCycles
 from holdfast.stores.postgres.dead_letters import PostgresDeadLetters
+from holdfast.stores.postgres.jobs import PostgresJobs
 from holdfast.stores.postgres.listening import Listener
 from holdfast.stores.postgres.pauses import PostgresCooldowns, PostgresPeriodic, PostgresQueues
 from holdfast.stores.postgres.schema import PostgresSchema
@@ -27,6 +28,7 @@ class PostgresStore(
     PostgresSources,
     PostgresCycles,
     PostgresAlerts,
+    PostgresJobs,
     PostgresSchema,
 ):
     """All duties in one database, which may be shared by many machines; its clock is the one that counts.
@@ -35,7 +37,7 @@ class PostgresStore(
         url: ``postgresql://user:password@host:5432/database``; nothing is opened before it is needed.
         schema: Where the tables are; None for the first that the search path finds.
         min_size: Connections that are kept open.
-        max_size: Connections at most; one more listens.
+        max_size: Connections at most; one more listens, and one holds the lock of each job that runs.
         prepare_threshold: After so many runs a statement is prepared. None for never: behind PgBouncer in transaction
             mode, unless it is 1.21 or later and set up for prepared statements.
     """
@@ -59,7 +61,14 @@ class PostgresStore(
             url, schema=schema, min_size=min_size, max_size=max_size, prepare_threshold=prepare_threshold
         )
         self.bell = Bell(lambda: self.db.fetch("notify"))
+        self.job_locks = []
 
     def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
         """Have a function called when somebody has enqueued something, on whatever machine."""
         return Listener(self.db, wake).end
+
+    def close(self) -> None:
+        """Give the connections back, those that hold the locks of jobs too."""
+        super().close()
+        while self.job_locks:
+            self.job_locks.pop().release()

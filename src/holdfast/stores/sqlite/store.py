@@ -9,6 +9,7 @@ from holdfast.stores.sqlite.alerts import SqliteAlerts
 from holdfast.stores.sqlite.connection import Database
 from holdfast.stores.sqlite.cycles import SqliteCycles
 from holdfast.stores.sqlite.dead_letters import SqliteDeadLetters
+from holdfast.stores.sqlite.jobs import SqliteJobs
 from holdfast.stores.sqlite.pauses import SqliteCooldowns, SqlitePeriodic, SqliteQueues
 from holdfast.stores.sqlite.schema import SqliteSchema, prepare
 from holdfast.stores.sqlite.sources import SqliteSources
@@ -28,6 +29,7 @@ class SqliteStore(
     SqliteSources,
     SqliteCycles,
     SqliteAlerts,
+    SqliteJobs,
     SqliteSchema,
 ):
     """All duties in one file, which may be shared by the processes of a machine.
@@ -46,6 +48,7 @@ class SqliteStore(
         """Open nothing yet."""
         self.db = Database(path, prepare, synchronous)
         self.held_locks: dict[str, IO[bytes]] = {}
+        self.job_locks = []
         self._wakes: tuple[Callable[[], None], ...] = ()
 
     def enqueue(self, tasks: Sequence[NewTask], connection: Any = None) -> list[Enqueued]:
@@ -56,8 +59,10 @@ class SqliteStore(
         return added
 
     def close(self) -> None:
-        """Close the file, and let go of the locks of workers that did not leave: they are dead to others then."""
+        """Close the file, and let go of all locks: workers that did not leave are dead to others then."""
         super().close()
+        while self.job_locks:
+            self.job_locks.pop().release()
         while self.held_locks:
             self.held_locks.popitem()[1].close()
 

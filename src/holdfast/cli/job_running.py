@@ -1,0 +1,230 @@
+"""``holdfast job run``: run a job over its targets, and say how it went."""
+
+import logging
+import shlex
+import sys
+import traceback
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from holdfast.cli.failing import FAILED, OneLineError
+from holdfast.cli.logs import LEVELS, quiet_clients, set_up_logs
+from holdfast.cli.numbers import LIMIT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from contextlib import AbstractContextManager
+
+    from holdfast.cli.job_loading import Chosen
+    from holdfast.jobs.job import Job
+    from holdfast.jobs.tally import Tally
+
+__all__ = ["run"]
+
+_LOGGER = "holdfast.jobs"
+_LONGEST = 32_768  # characters of a traceback
+
+
+class _How(NamedTuple):
+    """What the options say of a run, and of how it is shown."""
+
+    resume: str | None
+    only_failed: str | None
+    limit: int | None
+    concurrency: int
+    dry_run: bool
+    as_json: bool
+    json_logs: bool
+    no_progress: bool
+
+
+@click.command("run")
+@click.argument("reference", metavar="MODULE:JOB")
+@click.option("--name", metavar="NAME", help="Which job, where an app is named that has several.")
+@click.option("--only-failed", metavar="RUN", help="Do again what failed or was put off in a run, in a run of its own.")
+@click.option("--resume", metavar="RUN", help="Go on with a run that ended too soon: what it has done is skipped.")
+@click.option("--limit", type=LIMIT, metavar="N", help="How many targets at most.")
+@click.option(
+    "--concurrency", type=click.IntRange(min=1), metavar="N", default=8, show_default=True, help="Targets at once."
+)
+@click.option("--dry-run", is_flag=True, help="Tell handlers to write nothing, and keep no ledger of it.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as a JSON object, and show no progress.")
+@click.option("--no-progress", is_flag=True, help="Show no bar, and log no line every ten seconds.")
+@click.option(
+    "--log-level", type=click.Choice(LEVELS, case_sensitive=False), default="info", show_default=True,
+    help="What is logged at least.",
+)  # fmt: skip
+@click.option("--json-logs", is_flag=True, help="Log one JSON object per line.")
+def run(reference: str, *, name: str | None, log_level: str, **options: Any) -> None:
+    """Run a job over the targets that it names itself.
+
+    MODULE:JOB is where the job is: etl:items for the function items in etl.py that @app.job(…, targets=…) made a job.
+    The current folder is looked in too. An app may be named instead, with --name if it has several jobs.
+
+    The exit code is 0 if the gate of the job lets it pass, 1 if not, if it was stopped, or if somebody else runs the
+    job; 2 if there is no such job, or it has no targets. At the end stands the command that does the rest.
+
+    SIGTERM or Ctrl-C stops it: targets that run may finish, and the run can be resumed. A second one ends it at once.
+
+    \b
+    Examples:
+      holdfast job run etl:items
+      holdfast job run etl:items --limit 20 --dry-run
+      holdfast job run etl:items --only-failed 20261115T100000-3f2a1b
+      holdfast job run etl:app --name items --json | jq .failure_rate
+    """  # noqa: D301  # click reads the control character, not a backslash
+    how = _How(**options)
+    if how.resume is not None and how.only_failed is not None:
+        message = "--resume goes on with a run, --only-failed begins another; give one of them"
+        raise click.UsageError(message)
+    from holdfast.cli.job_loading import load_job  # noqa: PLC0415  # not for --help
+    from holdfast.config import configure  # noqa: PLC0415  # not for --help
+
+    set_up_logs(log_level, as_json=how.json_logs)
+    quiet_clients(log_level)
+    configure()
+    chosen = load_job(reference, name)
+    try:
+        if chosen.job.ledger and (not how.dry_run or how.resume or how.only_failed):
+            chosen.check_tables()
+        data = _run(chosen, how)
+    finally:
+        chosen.close()
+    if data["exit_code"]:
+        click.get_current_context().exit(FAILED)
+
+
+def _run(chosen: "Chosen", how: _How) -> dict[str, Any]:
+    from holdfast.cli.job_summary import summary_data  # noqa: PLC0415  # not for --help
+
+    job = chosen.job
+    _check_resumed(chosen, how)
+    with _last_words(hidden=not how.as_json and not how.json_logs and sys.stderr.isatty()) as words:
+        try:
+            with _targets_told(job), _progress(job, how) as progress:
+                summary = job.run(
+                    concurrency=how.concurrency,
+                    resume=how.resume,
+                    only_failed=how.only_failed,
+                    limit=how.limit,
+                    dry_run=how.dry_run,
+                    progress=progress,
+                )
+        except BaseException:  # a second Ctrl-C, or a ledger that cannot be written
+            if words:
+                _show(summary_data(words[-1]), chosen, how)
+            raise
+    data = _judged(summary_data(summary.to_dict()))
+    _show(data, chosen, how)
+    return data
+
+
+def _judged(data: dict[str, Any]) -> dict[str, Any]:
+    """Have a run fail that was stopped while its targets were still being read: nobody knows how many are left."""
+    from holdfast.cli.job_summary import is_left  # noqa: PLC0415  # not for --help
+
+    if data["state"] == "stopped" and is_left(data) and not data["exit_code"]:
+        data["exit_code"] = FAILED
+        data["reasons"] = [*data["reasons"], "stopped before all targets were read"]
+    return data
+
+
+def _check_resumed(chosen: "Chosen", how: _How) -> None:
+    """Refuse to go on with a run that did the rest of another: its targets are known by that one alone."""
+    from holdfast.errors import ConfigError  # noqa: PLC0415  # not for --help
+
+    if how.resume is None or not chosen.job.ledger:
+        return
+    found = chosen.job.kept.run(how.resume)
+    if found is not None and found.parent is not None:
+        command = shlex.join(["holdfast", "job", "run", *chosen.words, "--only-failed", found.parent])
+        message = f"run {found.id} does the rest of run {found.parent} and has no targets of its own; run: {command}"
+        raise ConfigError(message)
+
+
+@contextmanager
+def _targets_told(job: "Job") -> "Iterator[None]":
+    """Within the block, targets that cannot be had end the command with a line; above it stands where that fails."""
+    theirs = job.targets
+    if theirs is None:
+        yield
+        return
+
+    def targets() -> "Iterable[Any]":
+        try:
+            return theirs()
+        except HoldfastError:
+            raise
+        except Exception as error:
+            trace = error.__traceback__.tb_next if error.__traceback__ is not None else None  # without this frame
+            frames = traceback.format_exception(type(error), error, trace)
+            click.echo(safe_text(masked_text("".join(frames)), _LONGEST), err=True)
+            message = f"the targets of {job.name} cannot be had: {classify(error)}"
+            raise OneLineError(message) from error
+
+    from holdfast.classify import classify  # noqa: PLC0415  # not for --help
+    from holdfast.errors import HoldfastError  # noqa: PLC0415  # not for --help
+    from holdfast.queue.masking import masked_text  # noqa: PLC0415  # not for --help
+    from holdfast.redact import safe_text  # noqa: PLC0415  # not for --help
+
+    job.targets = targets
+    try:
+        yield
+    finally:
+        job.targets = theirs
+
+
+def _progress(job: "Job", how: _How) -> "AbstractContextManager[Callable[[Tally], None] | None]":
+    from holdfast.cli.job_progress import progress_of  # noqa: PLC0415  # not for --help
+
+    if how.as_json or how.no_progress:
+        return nullcontext()
+    return progress_of(job.name, plain=how.json_logs)
+
+
+@contextmanager
+def _last_words(*, hidden: bool) -> "Iterator[list[dict[str, Any]]]":
+    """Within the block, collect the summaries that are logged: a run that raises has one too.
+
+    Args:
+        hidden: Whether they are not to be seen in the log, for the same stands beneath it in a table.
+    """
+    found: list[dict[str, Any]] = []
+
+    class Listener(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            summary = getattr(record, "summary", None)
+            if isinstance(summary, dict):
+                found.append(summary)
+
+    def has_none(record: logging.LogRecord) -> bool:
+        return not hasattr(record, "summary")
+
+    logger, listener, handlers = logging.getLogger(_LOGGER), Listener(), logging.getLogger().handlers[:]
+    logger.addHandler(listener)
+    for handler in handlers if hidden else ():
+        handler.addFilter(has_none)
+    try:
+        yield found
+    finally:
+        logger.removeHandler(listener)
+        for handler in handlers:
+            handler.removeFilter(has_none)
+
+
+def _show(data: dict[str, Any], chosen: "Chosen", how: _How) -> None:
+    from holdfast.cli.job_summary import print_summary, rest_of  # noqa: PLC0415  # not for --help
+    from holdfast.cli.showing import print_json, say  # noqa: PLC0415  # not for --help
+
+    if how.as_json:
+        print_json(data)
+        return
+    print_summary(data, dry_run=how.dry_run, before=how.only_failed)
+    job = chosen.job
+    command = rest_of(data, chosen.words, parent=how.only_failed, limit=how.limit)
+    if job.hand_over is not None and data["failed_targets"] and job.ledger and not how.dry_run:
+        say(f"what failed was given to the task {job.hand_over.name}; holdfast tasks list shows it")
+    if command is not None and job.ledger and not how.dry_run:
+        say(f"the rest: {command}", "bold")

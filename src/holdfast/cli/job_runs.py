@@ -1,0 +1,130 @@
+"""Runs as they are shown: where one stands, also if its process died, and what is known of it while it runs."""
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from holdfast import clock
+from holdfast.cli.failing import OneLineError
+from holdfast.cli.job_summary import summary_data
+from holdfast.cli.showing import as_data, masked
+from holdfast.ports.job_rows import RunState, TargetStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from holdfast.ports.job_rows import Run
+    from holdfast.ports.jobs import Jobs
+
+__all__ = ["DIED", "Known", "found_run", "known_runs", "run_data"]
+
+DIED = "died"
+_NAMES = {
+    TargetStatus.SUCCESS: "success_targets",
+    TargetStatus.FAILED: "failed_targets",
+    TargetStatus.DEFERRED: "deferred_targets",
+    TargetStatus.SKIPPED: "skipped_targets",
+}
+_LOOKED_BACK = 1000  # runs of a job among which a later one is looked for
+
+
+class Known(NamedTuple):
+    """A run, and what its row does not say.
+
+    Attributes:
+        run: The row.
+        state: Where it stands; ``died`` if it is said to run, and nobody does.
+        counts: Targets of each kind, by the names that a summary has for them.
+        holder: Who runs it.
+    """
+
+    run: "Run"
+    state: str
+    counts: "Mapping[str, int]"
+    holder: str | None
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it took, or has taken so far; None if nobody knows."""
+        if self.run.summary is not None and "duration" in self.run.summary:
+            return float(self.run.summary["duration"])
+        if self.run.ended_at is not None:
+            return (self.run.ended_at - self.run.started_at).total_seconds()
+        if self.state == DIED:
+            return None
+        return max(0.0, (datetime.fromtimestamp(clock.now(), UTC) - self.run.started_at).total_seconds())
+
+    @property
+    def failure_rate(self) -> float | None:
+        """Share of the targets that failed, once it is over."""
+        rate = (self.run.summary or {}).get("failure_rate")
+        return None if rate is None else float(rate)
+
+    @property
+    def told(self) -> str:
+        """How much failed, in a few words."""
+        failed, deferred, rate = self.counts["failed_targets"], self.counts["deferred_targets"], self.failure_rate
+        if self.run.ended_at is None:
+            told = [f"{failed} of {sum(self.counts.values())} so far"]
+        else:
+            told = [*([f"{rate:.1%}"] if rate is not None else []), f"{failed} of {self.run.total}"]
+        return ", ".join([*told, *([f"{deferred} put off"] if deferred else [])])
+
+
+def known_runs(store: "Jobs", job: str | None, limit: int) -> list[Known]:
+    """Return runs, newest first."""
+    holders: dict[str, str | None] = {}
+    found = []
+    for run in store.runs(job, limit):
+        if run.state is RunState.RUNNING and run.job not in holders:
+            holders[run.job] = store.job_holder(run.job)
+            found.append(_known(store, run, holders[run.job]))
+        else:
+            found.append(_known(store, run, None))  # one lock, one run: an older one that seems to run has died
+    return found
+
+
+def found_run(store: "Jobs", run_id: str) -> Known:
+    """Return one.
+
+    Raises:
+        OneLineError: If there is none.
+    """
+    run = store.run(run_id)
+    if run is None:
+        message = f"there is no run {run_id}; holdfast job list shows what there is"
+        raise OneLineError(message)
+    if run.state is not RunState.RUNNING:
+        return _known(store, run, None)
+    running = [each.id for each in store.runs(run.job, _LOOKED_BACK) if each.state is RunState.RUNNING]
+    return _known(store, run, store.job_holder(run.job) if running[:1] == [run.id] else None)
+
+
+def _known(store: "Jobs", run: "Run", holder: str | None) -> Known:
+    state = DIED if run.state is RunState.RUNNING and holder is None else str(run.state)
+    if run.summary is not None:
+        counts = {name: int(run.summary.get(name, 0)) for name in (*_NAMES.values(), "not_attempted")}
+    else:
+        counts = {_NAMES[status]: count for status, count in store.target_counts(run.id).items()}
+    return Known(run, state, counts, holder)
+
+
+def run_data(known: Known, *, whole: bool = False) -> dict[str, Any]:
+    """Return a run as JSON has it.
+
+    Args:
+        known: The run.
+        whole: With all of its summary.
+    """
+    data = as_data(known.run)
+    summary = data.pop("summary")
+    data.update({name: masked(data[name]) for name in ("job", "entity", "env")})
+    data.update(
+        state=known.state,
+        holder=masked(known.holder),
+        duration=known.seconds,
+        **known.counts,
+        failure_rate=known.failure_rate,
+    )
+    if whole:
+        data["summary"] = None if summary is None else summary_data(summary)
+    return data

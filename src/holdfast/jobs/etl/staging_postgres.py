@@ -1,0 +1,171 @@
+"""The ledger of an ETL in a PostgreSQL database."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from datetime import UTC, datetime
+from typing import Any
+
+from holdfast.decide.policy import RetryPolicy
+from holdfast.decide.presets import preset
+from holdfast.errors import ConfigError
+from holdfast.jobs.etl.connections import Connections
+from holdfast.jobs.etl.staging import PAGE, StagingRow, key_of, now, statements
+from holdfast.run.retry import wrap
+
+try:
+    import psycopg
+    from psycopg.pq import TransactionStatus
+    from psycopg.rows import tuple_row
+except ImportError as error:
+    _message = "PostgreSQL needs psycopg; run: pip install 'holdfast[postgres]'"
+    raise ConfigError(_message) from error
+
+__all__ = ["PostgresStaging"]
+
+Connection = psycopg.Connection[Any]
+_ENDED = "the transaction was ended from inside, by COMMIT, ROLLBACK or psycopg.Rollback"
+
+
+class PostgresTransaction:
+    """A transaction with the ledger and the user's own tables in it; see `StagingTransaction`."""
+
+    def __init__(self, connection: Connection, sql: dict[str, bytes]) -> None:
+        """Have begun."""
+        self.connection = connection
+        self._cursor = connection.cursor(row_factory=tuple_row)
+        self._sql = sql
+
+    def upsert(self, row: StagingRow) -> bool:
+        """Write what was fetched; False if a later fetch is known already."""
+        return self._cursor.execute(self._sql["upsert"], row._asdict()).rowcount > 0
+
+    def get(self, source: str, entity: str, source_id: str) -> StagingRow | None:
+        """Return a row that nobody else changes until the end of the transaction."""
+        return _row(self._cursor.execute(self._sql["get_locked"], key_of(source, entity, source_id)).fetchone())
+
+    def mark_applied(self, row: StagingRow, apply_version: int) -> None:
+        """Note that this version of a record was applied."""
+        if self.connection.info.transaction_status == TransactionStatus.IDLE:  # else the rest may be lost, and this not
+            raise ConfigError(_ENDED)
+        values = {**row._asdict(), "applied_at": now(), "apply_version": apply_version}
+        self._cursor.execute(self._sql["mark_applied"], values)
+
+
+class PostgresStaging:
+    """The ledger of an ETL in a PostgreSQL database; see `StagingRepo`.
+
+    Args:
+        database: URL of the database, which holds the user's tables too; or a psycopg connection, which is then used by
+            one thread at a time; or a function that opens one.
+        table: Name of the table, if need be with a schema before it.
+        policy: Retries what `batch_upsert` does; the transactions of an `Etl` have its own policy.
+    """
+
+    def __init__(
+        self,
+        database: "str | Connection | Callable[[], Connection]",
+        *,
+        table: str = "staging",
+        policy: RetryPolicy | None = None,
+    ) -> None:
+        """Open nothing yet."""
+        self._table = table
+        self._sql = {name: text.encode() for name, text in statements("postgres", table).items()}
+        given, opens = None, self._open
+        if isinstance(database, psycopg.Connection):
+            given = database
+        elif isinstance(database, str):
+            self._url = database
+        else:
+            opens = database
+        self._connections = Connections(given, opens, _is_idle)
+        self._write = wrap(self._upsert_all, policy or preset("etl"), None)
+
+    def create(self) -> None:
+        """Make the table where there is none."""
+        with self.transaction() as transaction:
+            transaction.connection.execute(self._sql["create_lock"], {"table": self._table})
+            transaction.connection.execute(self._sql["create"])
+
+    def exists_hash(
+        self,
+        source: str,
+        entity: str,
+        source_id: str,
+        hash: str,  # noqa: A002  # as the column is named
+        *,
+        apply_version: int | None = None,
+    ) -> bool:
+        """Tell whether this version of a record is stored and was applied."""
+        values = {**key_of(source, entity, source_id), "hash": hash, "apply_version": apply_version}
+        return bool(self._read("exists_hash", values))
+
+    def get(self, source: str, entity: str, source_id: str) -> StagingRow | None:
+        """Return a row."""
+        return _row(next(iter(self._read("get", key_of(source, entity, source_id))), None))
+
+    def batch_upsert(self, rows: Iterable[StagingRow]) -> int:
+        """Write what was fetched, all rows or none; return how many were written."""
+        ordered = sorted(rows, key=lambda row: row[:3])  # two batches in one order cannot deadlock
+        written: int = self._write(ordered)
+        return written
+
+    def outdated(self, source: str, entity: str, apply_version: int) -> Iterator[str]:
+        """Yield the ids of records whose stored version is still to be applied."""
+        after = ""
+        while True:
+            values = {"source": source, "entity": entity, "apply_version": apply_version, "after": after, "limit": PAGE}
+            found = [each[0] for each in self._read("outdated", values)]
+            yield from found
+            if len(found) < PAGE:
+                return
+            after = found[-1]
+
+    @contextmanager
+    def transaction(self) -> Iterator[PostgresTransaction]:
+        """Begin a transaction; the end of the block commits it, an error rolls all of it back.
+
+        Raises:
+            ConfigError: If the connection is in a transaction already, or the block ended ours.
+        """
+        with self._connections.one() as connection:
+            if connection.info.transaction_status in {TransactionStatus.INTRANS, TransactionStatus.INERROR}:
+                message = (
+                    "the connection is in a transaction already, whose end is not ours to decide; commit it before, "
+                    "or give a connection with autocommit=True"
+                )
+                raise ConfigError(message)
+            with connection.transaction():
+                try:
+                    yield PostgresTransaction(connection, self._sql)
+                except psycopg.Rollback as error:  # psycopg would roll back and say nothing
+                    raise ConfigError(_ENDED) from error
+
+    def close(self) -> None:
+        """Close the connections that were opened here."""
+        self._connections.close()
+
+    def _read(self, name: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
+        """Run a query; no transaction is left open by it."""
+        with self._connections.one() as connection:
+            own = not connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE
+            with connection.transaction() if own else nullcontext():  # psycopg would begin one, and leave it open
+                return connection.cursor(row_factory=tuple_row).execute(self._sql[name], values).fetchall()
+
+    def _upsert_all(self, rows: list[StagingRow]) -> int:
+        with self.transaction() as transaction:
+            return sum(transaction.upsert(row) for row in rows)
+
+    def _open(self) -> Connection:
+        return psycopg.connect(self._url, autocommit=True)
+
+
+def _is_idle(connection: Connection) -> bool:
+    return not connection.closed and connection.info.transaction_status == TransactionStatus.IDLE
+
+
+def _row(found: tuple[Any, ...] | None) -> StagingRow | None:
+    if found is None:
+        return None
+    values: list[Any] = [each.astimezone(UTC) if isinstance(each, datetime) else each for each in found]
+    return StagingRow(*values)

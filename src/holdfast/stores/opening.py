@@ -1,0 +1,42 @@
+"""From a URL to the store that it names; the store's driver is imported only then."""
+
+import hashlib
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from holdfast.errors import ConfigError
+from holdfast.ports.store import Store
+
+__all__ = ["open_store", "spool_for"]
+
+
+def open_store(url: str) -> tuple[Store, Path | None]:
+    """Return the store of a URL, and its file if it is one."""
+    parts = urlsplit(url)
+    if parts.scheme == "sqlite":
+        from holdfast.stores.sqlite.store import SqliteStore  # noqa: PLC0415  # the store that is asked for
+
+        name = parts.path.removeprefix("/")
+        if parts.netloc or not name:
+            message = f"{url!r} names no file; give sqlite:///relative.db or sqlite:////absolute.db"
+            raise ConfigError(message)
+        path = Path(name).absolute()
+        return SqliteStore(path), path
+    if parts.scheme in {"postgresql", "postgres"}:
+        from holdfast.stores.postgres.store import PostgresStore  # noqa: PLC0415  # the store that is asked for
+
+        return PostgresStore(url), None
+    if parts.scheme == "memory":
+        from holdfast.stores.memory.store import MemoryStore  # noqa: PLC0415  # the store that is asked for
+
+        return MemoryStore(), None
+    message = f"the URL's scheme is {parts.scheme!r}; choose sqlite:///file.db, postgresql://… or memory://"
+    raise ConfigError(message)
+
+
+def spool_for(url: object, file: Path | None) -> Path:
+    """Return the folder for outcomes that could not be stored: beside a file, else in the user's home."""
+    if file is not None:
+        return file.with_name(f"{file.name}-spool")
+    digest = hashlib.sha256(str(url).encode()).hexdigest()[:16]
+    return Path.home() / ".holdfast" / "spool" / digest

@@ -1,0 +1,94 @@
+"""Locks on jobs in PostgreSQL: an advisory lock of a session that does nothing else, and ends with its process."""
+
+import os
+import weakref
+from contextlib import suppress
+
+from holdfast.stores.postgres.connection import Connection, Database
+from holdfast.stores.postgres.driver import psycopg
+
+__all__ = ["SessionLock", "lock_session"]
+
+_NAME = 63  # bytes of a session's name, in ASCII
+_HAS_IDLE_TIMEOUT = 140000
+_locks: "weakref.WeakSet[SessionLock]" = weakref.WeakSet()
+_abandoned: list[Connection] = []  # sessions of a parent process: closing them here would end them
+
+
+class SessionLock:
+    """A job that nobody else runs; see `JobLock`.
+
+    The server lets go of it when the session ends: with its process, or by an administrator, or with the server. Behind
+    PgBouncer in transaction mode a session is another one each time, and such a lock keeps nobody out: connect jobs to
+    the server itself, or to a pool in session mode. `held` tells.
+
+    Args:
+        connection: Of its own; it has the lock.
+        key: Number of the lock.
+        holds: The query that tells whether it has.
+    """
+
+    def __init__(self, connection: Connection, key: int, holds: bytes) -> None:
+        """Take the connection over."""
+        self._connection: Connection | None = connection
+        self._key, self._holds = key, holds
+        _locks.add(self)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it was not released yet."""
+        return self._connection is not None
+
+    def held(self) -> bool:
+        """Ask the server whether the session is there and has the lock; never in a child process."""
+        connection = self._connection
+        if connection is None:
+            return False
+        try:
+            return bool(connection.execute(self._holds, {"key": self._key}).fetchall()[0][0])
+        except psycopg.Error:
+            return False
+
+    def release(self) -> None:
+        """Let others run it."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(psycopg.Error):  # the end of a session is not waited for, so the lock goes first
+                connection.execute("SELECT pg_advisory_unlock(%s)", (self._key,))
+            connection.close()
+
+    def drop(self) -> None:
+        """Leave the session to the parent of this process: a copy of its socket would keep it open without it."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            _abandoned.append(connection)
+            with suppress(OSError, psycopg.Error):
+                nothing = os.open(os.devnull, os.O_RDWR)
+                os.dup2(nothing, connection.fileno(), inheritable=False)
+                os.close(nothing)
+
+
+def lock_session(db: Database, key: int, holder: str) -> SessionLock | None:
+    """Keep a job to oneself; None if somebody else has it."""
+    connection = db.connect()
+    try:
+        if connection.info.server_version >= _HAS_IDLE_TIMEOUT:
+            connection.execute("SET idle_session_timeout = 0")  # it is idle, and it is meant to be
+        name = holder.encode("ascii", "replace").decode()[:_NAME]
+        connection.execute("SELECT set_config('application_name', %s, false)", (name,))
+        if connection.execute("SELECT pg_try_advisory_lock(%s)", (key,)).fetchall()[0][0]:
+            return SessionLock(connection, key, db.sql["holds_job"])
+    except BaseException:
+        connection.close()
+        raise
+    connection.close()
+    return None
+
+
+def _after_fork_in_child() -> None:
+    for lock in list(_locks):
+        lock.drop()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,0 +1,4 @@
+SELECT id, job, entity, env, parent, state, total, exit_code, summary, started_at, ended_at
+FROM holdfast.job_runs
+WHERE %(job)s::text IS NULL OR job = %(job)s::text
+ORDER BY started_at DESC, id DESC LIMIT %(limit)s

@@ -1,0 +1,167 @@
+"""What is asked of a run costs what it is about: a target its key, what is left to do its own number, whatever succeeded."""
+
+from __future__ import annotations
+
+import json
+
+import psycopg
+import pytest
+
+from holdfast.ports.job_rows import TargetStatus
+from holdfast.stores.postgres.store import PostgresStore
+
+MANY = 100_000
+LEFT = MANY // 1000
+MODES = ["force_custom_plan", "force_generic_plan"]
+RUNS = """
+INSERT INTO job_plans.job_runs (id, job, env, started_at, ended_at, state)
+SELECT 'old ' || n, 'job ' || n %% 100, '', now() - n * interval '1 minute', now(), 'done' FROM generate_series(1, %(count)s) AS n
+"""
+TARGETS = """
+INSERT INTO job_plans.job_targets (run_id, source_id, status, attempts, fingerprint)
+SELECT %(run)s, 'item:' || n, CASE n %% 1000 WHEN 7 THEN 'failed' ELSE 'success' END, 1, n %% 3
+FROM generate_series(1, %(count)s) AS n
+"""
+PKEY, INDEX = "job_targets_pkey", "job_targets_left"
+GIVEN = json.dumps([{"source_id": f"item:{n}", "status": "failed", "attempts": 1} for n in range(500)])
+IDS = [f"item:{n}" for n in range(1, 2001)]
+QUERIES = {
+    "done_targets": {"run_id": "r1", "ids": IDS},
+    "left_targets": {"run_id": "r1", "statuses": ["failed"], "after": None, "limit": None},
+    "find_targets": {"run_id": "r1", "statuses": ["success", "failed"], "after": "item:5", "limit": 100},
+    "failure_groups": {"run_id": "r1", "limit": 5},
+    "compare_runs": {"before": "r1", "after": "r2"},
+    "prune_targets": {"id": "old 1", "seconds": -10.0, "after": None, "batch": 2000},
+}
+
+
+@pytest.fixture(scope="module")
+def store(postgres_server):
+    postgres_server.execute("DROP SCHEMA IF EXISTS job_plans CASCADE")
+    store = PostgresStore(postgres_server.url, schema="job_plans")
+    store.create_schema()
+    yield store
+    store.close()
+    postgres_server.execute("DROP SCHEMA job_plans CASCADE")
+
+
+@pytest.fixture(scope="module")
+def empty_plans(store, postgres_server):
+    """The plans that a run keeps that began on empty tables."""
+    return {
+        name: _explain(postgres_server, store, name, QUERIES[name], "force_generic_plan")
+        for name in ("done_targets", "prune_targets")
+    }
+
+
+@pytest.fixture(scope="module")
+def full(store, empty_plans, postgres_server):
+    with postgres_server.connect() as connection:
+        connection.execute(RUNS, {"count": 10_000})
+        for run in ("r1", "r2", "r3"):
+            connection.execute(TARGETS, {"run": run, "count": MANY})
+    with postgres_server.connect(autocommit=True) as connection:
+        for table in ("job_runs", "job_targets"):
+            connection.execute(f"VACUUM ANALYZE job_plans.{table}")
+    return store
+
+
+def _explain(server, store, name, values, mode):
+    with server.connect(autocommit=True) as connection, connection.transaction(force_rollback=True):
+        connection.execute(f"SET LOCAL plan_cache_mode = {mode}")
+        sql = b"EXPLAIN (ANALYZE, FORMAT JSON) " + store.db.sql[name]
+        found = psycopg.ClientCursor(connection) if mode == "force_custom_plan" else connection.cursor()
+        (plan,) = found.execute(sql, values).fetchone()
+        return list(_nodes((json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"]))
+
+
+def _nodes(plan):
+    yield plan
+    for child in plan.get("Plans", []):
+        yield from _nodes(child)
+
+
+def _used(nodes):
+    """Return how tables are read: the index, or the kind of scan where there is none."""
+    heaps = {"ModifyTable", "Bitmap Heap Scan"}
+    return {
+        node.get("Index Name", node["Node Type"])
+        for node in nodes
+        if ("Relation Name" in node or "Index Name" in node) and node["Node Type"] not in heaps
+    }
+
+
+def _read(nodes, *indexes):
+    return sum(node["Actual Rows"] * node["Actual Loops"] for node in nodes if node.get("Index Name") in indexes)
+
+
+def _passed_over(nodes):
+    return sum(node.get("Rows Removed by Filter", 0) * node["Actual Loops"] for node in nodes)
+
+
+@pytest.mark.parametrize("name", ["done_targets", "prune_targets"])
+def test_a_plan_made_on_empty_tables_uses_the_indexes_already(empty_plans, name):
+    assert _used(empty_plans[name]) <= {PKEY, "job_runs_pkey", "job_runs_ended"}
+    assert PKEY in _used(empty_plans[name])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_targets_are_found_by_their_ids(full, postgres_server, mode):
+    nodes = _explain(postgres_server, full, "done_targets", QUERIES["done_targets"], mode)
+    assert _used(nodes) == {PKEY}
+    assert _read(nodes, PKEY) <= len(IDS)
+    assert _passed_over(nodes) <= len(IDS) // 1000 + 1
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_is_left_to_do_is_found_without_its_successes(full, postgres_server, mode):
+    nodes = _explain(postgres_server, full, "left_targets", QUERIES["left_targets"], mode)
+    assert _used(nodes) == {INDEX}
+    assert _read(nodes, INDEX) == LEFT
+    assert _passed_over(nodes) == 0
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_page_costs_a_page(full, postgres_server, mode):
+    nodes = _explain(postgres_server, full, "find_targets", QUERIES["find_targets"], mode)
+    assert _used(nodes) == {PKEY}
+    assert _read(nodes, PKEY) <= 101
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_groups_are_made_of_failures_alone(full, postgres_server, mode):
+    nodes = _explain(postgres_server, full, "failure_groups", QUERIES["failure_groups"], mode)
+    assert _used(nodes) == {INDEX, PKEY}
+    assert _read(nodes, INDEX) == LEFT
+    assert _read(nodes, PKEY) == 3
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_runs_are_compared_by_what_is_left_of_each(full, postgres_server, mode):
+    nodes = _explain(postgres_server, full, "compare_runs", QUERIES["compare_runs"], mode)
+    assert _used(nodes) == {INDEX, PKEY}
+    assert _read(nodes, INDEX, PKEY) <= 4 * LEFT
+    assert _passed_over(nodes) == 0
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_batch_touches_its_own_targets(full, postgres_server, mode):
+    nodes = _explain(postgres_server, full, "add_targets", {"run_id": "r1", "targets": GIVEN}, mode)
+    assert _used(nodes) <= {"ModifyTable"}
+    (insert,) = [node for node in nodes if node["Node Type"] == "ModifyTable"]
+    assert insert["Conflict Arbiter Indexes"] == [PKEY]
+    assert insert["Tuples Inserted"] + insert["Conflicting Tuples"] == 500
+
+
+def test_the_newest_runs_are_read_and_no_others(full, postgres_server):
+    for job, index in (("job 7", "job_runs_job"), (None, "job_runs_started")):
+        nodes = _explain(postgres_server, full, "find_runs", {"job": job, "limit": 20}, "force_custom_plan")
+        assert _used(nodes) == {index}
+        assert _read(nodes, index) == 20
+
+
+def test_the_counts_are_right_in_a_full_store(full):
+    assert full.target_counts("r1") == {
+        TargetStatus.SUCCESS: MANY - LEFT, TargetStatus.FAILED: LEFT, TargetStatus.DEFERRED: 0, TargetStatus.SKIPPED: 0,
+    }  # fmt: skip
+    assert full.compare_runs("r1", "r2") == {"fixed": 0, "broken": 0, "still": LEFT}

@@ -1,0 +1,421 @@
+"""holdfast job run: targets of the job, a gate, a summary, and the command that does the rest."""
+
+import json
+import os
+import pty
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from cli_world import make_world  # noqa: F401  # a fixture
+from holdfast.cli import job_progress
+from holdfast.decide.gate import Gate
+from holdfast.jobs.tally import Tally
+from holdfast.jobs.target import Done
+from holdfast.ports.job_rows import TargetDone, TargetStatus
+
+LIMIT = 30.0
+SECRET = "hunter2hunter2"
+ETL = """
+import os
+import time
+from pathlib import Path
+
+import holdfast as hf
+from holdfast.errors import QuotaExhaustedError, SkipTarget
+
+app = hf.App("sqlite:///holdfast.db")
+once = hf.RetryPolicy(max_attempts=1)
+a_number = 4
+
+
+@app.job("items", entity="item", policy=once, targets=lambda: [f"i{number:03}" for number in range(40)])
+def items(context, target):
+    with open("seen", "a") as file:
+        file.write(f"{target} {context.dry_run}\\n")
+    if Path("well").exists():
+        return
+    if target in {"i003", "i004"}:
+        raise ConnectionError("down, token=hunter2hunter2")
+    if target == "i005":
+        raise QuotaExhaustedError("used up", retry_after=4000)
+    if target == "i006":
+        raise SkipTarget("not wanted")
+    context.count("diff_new_hash")
+
+
+@app.job("tags", entity="tag", policy=once, targets=lambda: range(3))
+def tags(context, target):
+    pass
+
+
+@app.job("bare", entity="tag", policy=once)
+def bare(context, target):
+    pass
+
+
+@app.job("unkept", max_failure_rate=0.1, policy=once, ledger=False, targets=lambda: ["a"])
+def unkept(context, target):
+    raise ValueError("no good")
+
+
+def unreadable():
+    raise ConnectionError("postgresql://me:hunter2hunter2@db/x is down")
+
+
+@app.job("blind", entity="tag", targets=unreadable)
+def blind(context, target):
+    pass
+
+
+def gated(context, target):
+    Path(f"begun-{target}").touch()
+    while not Path("go").exists():
+        time.sleep(0.01)
+
+
+listed = app.job("listed", entity="tag", policy=once, targets=lambda: list(range(20)))(gated)
+streamed = app.job("streamed", entity="tag", policy=once, targets=lambda: iter(range(20)))(gated)
+"""
+E10 = [
+    "total_targets", "success_targets", "failed_targets", "diff_new_hash", "s3_put_success", "s3_put_fail",
+    "db_upsert_success", "db_upsert_fail", "failure_rate", "exit_code",
+]  # fmt: skip
+
+
+@pytest.fixture
+def etl(world):
+    """A folder with ``etl.py``; what it says can be changed before the first command."""
+    (world.folder / "etl.py").write_text(ETL)
+    sys.modules.pop("etl", None)
+    yield world
+    if (module := sys.modules.pop("etl", None)) is not None:
+        module.app.close()
+
+
+@pytest.fixture
+def start(etl):
+    begun = []
+
+    def start(*words, **streams):
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+        process = subprocess.Popen(
+            [sys.executable, "-m", "holdfast", "job", "run", *map(str, words)], cwd=etl.folder, env=environment,
+            **(streams or {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}),
+        )  # fmt: skip
+        begun.append(process)
+        return process
+
+    yield start
+    for process in begun:
+        process.kill()
+        process.communicate()
+
+
+def wait_for(condition):
+    end = time.monotonic() + LIMIT
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)
+
+
+def figures(text):
+    return dict(
+        re.split(r"  +", line.strip(), maxsplit=1) for line in text.splitlines() if re.match(r"[a-z ]+   ", line)
+    )
+
+
+def command_in(text):
+    (line,) = [line for line in text.splitlines() if line.startswith("the rest: holdfast ")]
+    return shlex.split(line.removeprefix("the rest: holdfast "))
+
+
+def seen(world):
+    return (world.folder / "seen").read_text().split()[::2]
+
+
+class TestTheSummary:
+    def test_it_says_how_the_run_went_and_what_to_do(self, etl):
+        result = etl.run("job", "run", "etl:items", code=1)
+        told = figures(result.stdout)
+
+        assert result.stdout.splitlines()[0].endswith(": failed")
+        assert [name for name in map(str.strip, told) if name.replace(" ", "_") in E10] == [
+            name.replace("_", " ") for name in E10
+        ]
+        assert (told["total targets"], told["success targets"], told["failed targets"]) == ("40", "36", "2")
+        assert (told["deferred targets"], told["skipped targets"], told["not attempted"]) == ("1", "1", "0")
+        assert (told["failure rate"], told["exit code"], told["diff new hash"]) == ("7.50%", "1", "36")
+        assert told["by category"] == "network 2, quota_exhausted 1"
+        assert "by origin" in told
+        assert re.search(r"^ +2  network .*ConnectionError: down, token=\*\*\*$", result.stdout, re.MULTILINE)
+        assert "exit code 1: 3 of 40 targets failed, and 0.05 of them may" in result.stdout
+        assert SECRET not in result.output
+
+    def test_the_rest_is_done_by_the_command_that_it_prints(self, etl):
+        first = etl.run("job", "run", "etl:items", code=1)
+        (etl.folder / "well").touch()
+        (etl.folder / "seen").unlink()
+        second = etl.run(*command_in(first.stdout))
+
+        assert sorted(seen(etl)) == ["i003", "i004", "i005"]
+        assert ": passed" in second.stdout.splitlines()[0]
+        assert "3 fixed, 0 broken, 0 still failing" in second.stdout
+        assert "the rest:" not in second.stdout
+
+    def test_as_json_it_stands_alone_on_standard_output(self, etl):
+        data = etl.json("job", "run", "etl:items", code=1)
+
+        assert [name for name in data if name in E10] == E10
+        assert (data["total_targets"], data["failed_targets"], data["exit_code"]) == (40, 2, 1)
+        assert data["groups"][0]["error"] == "ConnectionError: down, token=***"
+        assert etl.json("job", "run", "etl:tags")["exit_code"] == 0
+
+    def test_a_run_that_passes(self, etl):
+        result = etl.run("job", "run", "etl:tags")
+
+        assert result.stdout.splitlines()[0].endswith(": passed")
+        assert "exit code 1" not in result.stdout
+
+    def test_a_dry_run_is_not_written_down(self, etl):
+        result = etl.run("job", "run", "etl:items", "--dry-run", "--limit", 5, code=1)
+
+        assert "dry run" in result.stdout.splitlines()[0]
+        assert "the rest:" not in result.stdout
+        assert (etl.folder / "seen").read_text().split()[1::2] == ["True"] * 5
+        assert not (etl.folder / "holdfast.db").exists()
+
+    def test_without_a_ledger_there_is_no_rest_to_be_done(self, etl):
+        assert "the rest:" not in etl.run("job", "run", "etl:unkept", code=1).stdout
+        assert "keeps no ledger" in etl.run("job", "run", "etl:unkept", "--resume", "x", code=2).stderr
+
+
+class TestWhichJob:
+    def test_of_an_app_by_its_name(self, etl):
+        assert etl.json("job", "run", "etl:app", "--name", "tags")["job_id"] == "tags"
+        first = etl.run("job", "run", "etl:app", "--name", "items", code=1)
+        assert command_in(first.stdout)[:5] == ["job", "run", "etl:app", "--name", "items"]
+
+    def test_of_an_app_that_has_but_one(self, etl):
+        (etl.folder / "etl.py").write_text(ETL.partition('@app.job("tags"')[0])
+
+        assert etl.json("job", "run", "etl:app", code=1)["job_id"] == "items"
+
+    @pytest.mark.parametrize(
+        ("words", "said"),
+        [
+            (["etl:app"], "etl:app has several jobs; say which: --name items, --name tags, "),
+            (["etl:app", "--name", "nosuch"], "etl:app has no job 'nosuch'; it has: items, tags, "),
+            (["etl:items", "--name", "tags"], "etl:items is the job items, not tags"),
+            (["jobs:app"], "jobs:app has no jobs; @app.job(…) makes one"),
+            (["etl:nosuch"], "module etl has no 'nosuch'; it has etl:app, etl:items"),
+            (["etl:a_number"], "etl:a_number is no App or Job"),
+            (["nosuch:items"], "there is no module 'nosuch'"),
+            (["etl:bare"], "bare has no targets"),
+            (["etl:items", "--resume", "a", "--only-failed", "b"], "give one of them"),
+            (["etl:items", "--resume", "nosuch"], "items has no run nosuch"),
+            (["etl:items", "--only-failed", "nosuch"], "items has no run nosuch"),
+            (["etl:items", "--limit", "0"], "--limit"),
+            (["etl:items", "--concurrency", "0"], "--concurrency"),
+        ],
+    )
+    def test_what_makes_no_sense(self, etl, words, said):
+        result = etl.run("job", "run", *words, code=2)
+
+        assert said in result.stderr
+        assert result.stdout == ""
+
+    def test_targets_that_cannot_be_had(self, etl):
+        result = etl.run("job", "run", "etl:blind", code=1)
+
+        assert "in unreadable" in result.stderr
+        assert result.stderr.splitlines()[-1].startswith("Error: the targets of blind cannot be had: ")
+        assert SECRET not in result.output
+
+    def test_a_job_whose_app_is_hidden(self, etl):
+        (etl.folder / "etl.py").write_text(ETL + "\nhidden = [app]\ndel app\nclass app:\n    close = hidden[0].close\n")
+
+        assert etl.json("job", "run", "etl:tags")["total_targets"] == 3
+
+
+class TestStopping:
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    @pytest.mark.parametrize("job", ["listed", "streamed"])
+    def test_one_signal_stops_it_cleanly_and_the_run_can_be_resumed(self, etl, start, job, number):
+        process = start(f"etl:{job}", "--concurrency", 2, "--limit", 19)
+        wait_for((etl.folder / "begun-1").exists)
+        process.send_signal(number)
+        time.sleep(0.2)
+        (etl.folder / "go").touch()
+        out, err = process.communicate(timeout=LIMIT)
+        told, command = figures(out), command_in(out)
+
+        assert process.returncode == 1, err
+        assert ": failed, stopped" in out.splitlines()[0]
+        assert (told["success targets"], told["exit code"]) == ("2", "1")
+        assert command == ["job", "run", f"etl:{job}", "--resume", out.split()[1][:-1], "--limit", "19"]
+        resumed = etl.json(*command)
+        assert (resumed["success_targets"], resumed["skipped_targets"], resumed["total_targets"]) == (17, 2, 19)
+
+    def test_a_second_signal_ends_it_at_once_and_it_says_how_to_go_on(self, etl, start):
+        process = start("etl:listed", "--concurrency", 2)
+        wait_for((etl.folder / "begun-1").exists)
+        process.send_signal(signal.SIGINT)
+        assert "stopping" in _read_until(process.stderr, "stopping")
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=LIMIT)
+
+        assert process.returncode == 130
+        assert "exit code 1: aborted: ended by KeyboardInterrupt" in out
+        assert command_in(out)[:4] == ["job", "run", "etl:listed", "--resume"]
+
+    def test_while_it_runs_nobody_else_runs_it_and_if_it_is_killed_it_has_died(self, etl, start):
+        process = start("etl:listed", "--concurrency", 1)
+        wait_for((etl.folder / "begun-0").exists)
+        locked = etl.run("job", "run", "etl:listed", code=1)
+        (running,) = etl.json("job", "list")
+        status = etl.run("status").stdout
+        assert f"job listed is being run by somebody else ({running['holder']})" in locked.stderr
+        assert f"process {process.pid}" in running["holder"]
+        assert (running["state"], running["exit_code"]) == ("running", None)
+        assert f"by {running['holder']}" in etl.run("job", "show", running["id"]).stdout
+        assert "job listed runs since" in status
+
+        process.kill()
+        process.wait()
+        (died,) = etl.json("job", "list")
+        shown = etl.run("job", "show", died["id"]).stdout
+        assert (died["state"], died["holder"]) == ("died", None)
+        assert f"job listed died in run {died['id']}" in etl.run("status").stdout
+        assert f"the rest: holdfast job run MODULE:JOB --resume {died['id']}" in shown
+        (etl.folder / "go").touch()
+        assert etl.json("job", "run", "etl:listed", "--resume", died["id"])["exit_code"] == 0
+        assert etl.json("status")["jobs"] == []
+
+    def test_a_stopped_run_that_did_the_rest_of_another_goes_on_by_that_one(self, etl):
+        etl.run("job", "run", "etl:items", code=1)
+        (parent,) = etl.json("job", "list")
+        child = etl.json("job", "run", "etl:items", "--only-failed", parent["id"], code=1)["run_id"]
+        result = etl.run("job", "run", "etl:items", "--resume", child, code=2)
+
+        assert result.stderr.endswith(f"run: holdfast job run etl:items --only-failed {parent['id']}\n")
+
+
+def _read_until(stream, word):
+    text = ""
+    while word not in text:
+        line = stream.readline()
+        assert line, text
+        text += line
+    return text
+
+
+class TestProgress:
+    @pytest.fixture
+    def _at_once(self, monkeypatch):
+        monkeypatch.setattr(job_progress, "_LINE_EVERY", 0.0)
+
+    @pytest.mark.usefixtures("_at_once")
+    def test_without_a_terminal_it_is_lines_in_the_log(self, etl):
+        result = etl.run("job", "run", "etl:items", "--concurrency", 1, code=1)
+        lines = [line for line in result.stderr.splitlines() if " INFO holdfast.jobs: items: " in line]
+
+        assert re.search(r"items: 40/40  \S+/s  failed 2  put off 1", lines[-1])
+        assert result.stdout.startswith("items ")
+
+    @pytest.mark.usefixtures("_at_once")
+    def test_in_json_a_line_has_its_figures_as_keys(self, etl):
+        result = etl.run("job", "run", "etl:items", "--concurrency", 1, "--json-logs", code=1)
+        last = [line for line in map(json.loads, result.stderr.splitlines()) if "seconds_left" in line][-1]
+
+        assert {name: last[name] for name in ("job_id", "done", "total", "failed", "deferred")} == {
+            "job_id": "items", "done": 40, "total": 40, "failed": 2, "deferred": 1,
+        }  # fmt: skip
+
+    @pytest.mark.usefixtures("_at_once")
+    @pytest.mark.parametrize("word", ["--json", "--no-progress"])
+    def test_there_is_none_where_nobody_wants_it(self, etl, word):
+        assert "put off 0" not in etl.run("job", "run", "etl:tags", word, "--log-level", "warning").stderr
+        assert "tags: " not in etl.run("job", "run", "etl:tags", word).stderr
+
+    def test_a_run_of_a_moment_needs_no_line(self, etl):
+        assert "/s" not in etl.run("job", "run", "etl:tags").stderr
+
+    def test_at_a_terminal_it_is_a_bar_above_which_logs_stand(self, etl, start):
+        (etl.folder / "go").touch()
+        ours, theirs = pty.openpty()
+        process = start("etl:streamed", stdin=theirs, stdout=theirs, stderr=theirs)
+        os.close(theirs)
+        text = _all_of(ours)
+
+        assert process.wait(LIMIT) == 0
+        assert "━" in text
+        assert re.search(r"\d+ done  \S+/s  failed 0  put off 0", text)
+        assert "0 put off" not in text  # the summary is logged where no table shows it
+        assert figures(re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", text.replace("\r", "")))["total targets"] == "20"
+
+
+def _all_of(terminal):
+    found = []
+
+    def read():
+        while True:
+            try:
+                found.append(os.read(terminal, 65536))
+            except OSError:  # as Linux has it, where nobody is on the other side any more
+                return
+            if not found[-1]:
+                return
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    thread.join(LIMIT)
+    os.close(terminal)
+    assert not thread.is_alive()
+    return b"".join(found).decode()
+
+
+class TestPace:
+    @pytest.fixture
+    def tally(self):
+        return Tally(Gate(0.5), {}, early_stop=False)
+
+    def add(self, tally, number):
+        tally.add([Done(TargetDone("x", TargetStatus.SUCCESS))] * number)
+
+    def test_rate_and_time_left(self, tally, monkeypatch):
+        now = [100.0]
+        monkeypatch.setattr("holdfast.clock.monotonic", lambda: now[0])
+        pace = job_progress.Pace()
+        tally.total = 1000
+        assert str(pace.figures(tally)) == "0/1000  0.0/s  failed 0  put off 0"
+        self.add(tally, 100)
+        now[0] += 10
+        assert str(pace.figures(tally)) == "100/1000  10.0/s  failed 0  put off 0  1:30 left"
+        assert pace.figures(tally).seconds_left == 90
+
+    def test_it_is_the_pace_of_late_that_counts(self, tally, monkeypatch):
+        now = [0.0]
+        monkeypatch.setattr("holdfast.clock.monotonic", lambda: now[0])
+        pace = job_progress.Pace()
+        for _ in range(100):
+            now[0] += 1
+            self.add(tally, 1000)
+            pace.figures(tally)
+        for _ in range(40):
+            now[0] += 1
+            self.add(tally, 2)
+            figures = pace.figures(tally)
+
+        assert figures.rate == 2
+        assert str(figures) == "100080 done  2.0/s  failed 0  put off 0"
+
+    @pytest.mark.parametrize(("seconds", "told"), [(0, "0:00"), (59.6, "1:00"), (3725, "1:02:05"), (1e12, "99:59:59")])
+    def test_time_left(self, seconds, told):
+        assert str(job_progress.Figures(1, 2, 0, 0, 250.0, seconds)) == f"1/2  250/s  failed 0  put off 0  {told} left"
