@@ -23,6 +23,7 @@ SECTIONS = {
     "http": "HTTP",
     "sources": "Sources",
     "queues": "Queues",
+    "jobs": "Jobs",
 }
 LONG = {"queues_growth": "Queues that have grown"}
 PEERS = (

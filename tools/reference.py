@@ -46,7 +46,7 @@ MEANINGS = {
     Category.QUOTA_EXHAUSTED: (
         "The allowance is used up.",
         "raised; deferred where the reset is known",
-        "**job stops**",
+        "**job stops**; target is put off where the reset is known",
         "not counted",
     ),
     Category.CONFIGURATION: ("A key, URL, table or setting is missing or wrong.", "raised", "**job stops**", "-"),

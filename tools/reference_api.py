@@ -30,6 +30,8 @@ MODULES = (
     "holdfast.queue.overview",
     "holdfast.sources.book",
     "holdfast.sources.feed",
+    "holdfast.jobs.etl",
+    "holdfast.ports.job_rows",
     "holdfast.observe.channels",
     "holdfast.observe.courier",
     "holdfast.observe.messages",

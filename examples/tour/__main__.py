@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import holdfast as hf
 from examples.scenery import seconds
+from examples.tour.batch import batched
 from examples.tour.faults import faults
 from examples.tour.flaky import flaky_server
 from examples.tour.monitor import monitored
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def main() -> int:
-    """Show each failure once, then retries, a breaker, a worker and a monitor; then, if asked, failures at random."""
+    """Show each failure once, then retries, a breaker, a worker, a job and a monitor; then, if asked, chaos."""
     parser = argparse.ArgumentParser(prog="make run", description="Real failures, and what Holdfast makes of them.")
     parser.add_argument(
         "--for",
@@ -43,6 +44,7 @@ def main() -> int:
             retried(server)
             guarded(server)
             worked(server)
+            batched(server)
             monitored()
             if options.length:
                 endless(things, time.monotonic() + options.length, random.Random(options.seed))

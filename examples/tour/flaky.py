@@ -33,6 +33,8 @@ _UNWELL: Answer = (503, {}, b"not well")
 TURNS: dict[str, tuple[Answer, ...]] = {
     "/flaky": (_UNWELL, _UNWELL, _FINE),
     "/crowded": ((429, {"Retry-After": "1"}, b"one second, please"), _FINE),
+    "/harbour": (_UNWELL, _FINE),
+    "/depot": (_UNWELL, _UNWELL, _UNWELL, _UNWELL, _FINE),
     "/shop": (_UNWELL, _UNWELL, _UNWELL, _FINE),
 }
 """Answers by path that are given in turn, over and over."""
@@ -62,6 +64,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
+    request_queue_size = 128  # a connection that finds no room comes again after a second
 
     def __init__(self, address: tuple[str, int]) -> None:
         """Begin each path at its first answer."""

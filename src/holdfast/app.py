@@ -43,6 +43,7 @@ __all__ = ["App"]
 P = ParamSpec("P")
 R = TypeVar("R")
 DEFAULT_QUEUE = "default"
+_SHORTEST_INTERVAL = 0.1  # seconds between two polls; 0 would ask a host without end
 
 
 class App:
@@ -58,6 +59,7 @@ class App:
         payload_limit: Bytes that the arguments of a task may take.
         keep_done: Seconds for which finished tasks are kept; None for ever.
         keep_dead: Seconds for which dead letters are kept; None, the default, for ever.
+        keep_runs: Seconds for which runs of jobs that are over are kept; None for ever.
         spool: Folder for outcomes that could not be stored when a worker had to end.
         notify: Where alerts go: addresses of Slack webhooks, Apprise URLs (extra ``notify``), functions of a message.
             Without any they are logged.
@@ -76,6 +78,7 @@ class App:
         payload_limit: int = PAYLOAD_LIMIT,
         keep_done: float | timedelta | None = timedelta(days=7),
         keep_dead: float | timedelta | None = None,
+        keep_runs: float | timedelta | None = timedelta(days=90),
         spool: str | Path | None = None,
         notify: "str | Callable[[Message], object] | Channel | Sequence[Any]" = (),
         notify_private: bool = False,
@@ -95,6 +98,7 @@ class App:
         self.payload_limit = payload_limit
         self.tasks_by_name: dict[str, TaskDefinition[Any, Any]] = {}
         self.jobs_by_name: dict[str, Job] = {}
+        self.keep_runs = seconds("keep_runs", keep_runs)
         self.schedule = Schedule()
         self.settings = WorkerSettings(
             spool=Path(spool) if spool is not None else spool_for(url, where),
@@ -201,6 +205,7 @@ class App:
         concurrency: int = 100,
         per_host: int = 2,
         timeout: float | timedelta = 30.0,
+        on_change_timeout: float | timedelta = 300.0,
         lease: float | timedelta = 60.0,
         grace: float | timedelta = 10.0,
         client: "Callable[[], Any] | None" = None,
@@ -219,6 +224,8 @@ class App:
             concurrency: Fetches at once.
             per_host: Fetches of one host at once.
             timeout: Seconds for one fetch.
+            on_change_timeout: Seconds for one call of `on_change`. One that takes longer counts as one that raised; a
+                plain function cannot be stopped, its thread is left alone.
             lease: Seconds after which other monitors take over what a dead one had in its hands.
             grace: Seconds that running fetches have to end when it stops.
             client: Returns the HTTP client to use in place of ours: an AsyncClient of httpx or httpx2.
@@ -237,12 +244,13 @@ class App:
                 raise ConfigError(message)
         settings = MonitorSettings(
             chosen,
-            fetcher(fetch, chosen.name),
+            fetcher(fetch, chosen.fetch),
             on_change,
-            _required("every", every, 0.0),
+            _required("every", every, _SHORTEST_INTERVAL),
             _required("timeout", timeout, 0.001),
             concurrency,
             per_host,
+            _required("on_change_timeout", on_change_timeout, 0.001),
         )
         return Monitor(
             self.store,
@@ -274,6 +282,7 @@ class App:
         hand_over: "TaskDefinition[Any, Any] | None" = None,
         ledger: bool = True,
         env: str | None = None,
+        etl: Any = None,
     ) -> "Callable[[Callable[[JobContext, Any], Any]], Job]":
         """Make a function of a context and a target a batch job: ``@app.job("items", entity="item")``.
 
@@ -293,6 +302,7 @@ class App:
             hand_over: A task to which failed targets are given, instead of waiting for another run.
             ledger: Whether runs are written down, which resuming needs.
             env: Where it runs; by default what HOLDFAST_ENV says, else ``local``.
+            etl: The `Etl` that the function uses, so that the job can be run from raw objects too.
 
         Raises:
             ConfigError: If a setting cannot be used, or another job has the name.
@@ -320,6 +330,8 @@ class App:
                 hand_over=hand_over,
                 ledger=ledger,
                 env=env,
+                etl=etl,
+                keep=self.keep_runs,
             )
             return made
 

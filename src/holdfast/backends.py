@@ -31,11 +31,14 @@ async def sleep(seconds: float) -> None:
 
 
 async def in_thread(function: "Callable[..., T]", *args: "Any") -> "T":
-    """Call a function that blocks in a thread, with the context variables of the caller."""
+    """Call a function that blocks in a thread, with the context variables of the caller.
+
+    Who is cancelled does not wait for it: it goes on by itself.
+    """
     if in_trio():
         import trio  # noqa: PLC0415  # loaded already
 
-        result: T = await trio.to_thread.run_sync(function, *args)
+        result: T = await trio.to_thread.run_sync(function, *args, abandon_on_cancel=True)
         return result
     import asyncio  # noqa: PLC0415  # loaded already
 

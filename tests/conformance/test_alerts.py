@@ -221,6 +221,21 @@ def test_many_who_remind_at_once_remind_once(store, place):
     assert sorted(kinds(store.alerts())) == ["first", "first", "reminder", "reminder"]
 
 
+def test_what_is_well_again_stays_the_last_word(store):
+    """An older one is delivered later, for a channel was down: it is not what is known of the matter then."""
+    store.raise_alerts([news("a")])
+    (first,) = store.claim_alerts(10, 60)
+    store.settle_alerts([AlertResult(first.id, first.epoch, ("slack",), 0.0, "mail is down")])
+    store.raise_alerts([news(None)])
+    first, well = store.claim_alerts(10, 60)
+    store.settle_alerts([AlertResult(well.id, well.epoch, ("slack", "mail"), None)])
+    assert store.prune_alerts(-1) == 0
+    store.settle_alerts([AlertResult(first.id, first.epoch, ("slack", "mail"), None)])
+    assert store.remind_alerts(-1) == []
+    assert store.raise_alerts([news(None)]) == []
+    assert store.prune_alerts(-1) == 2
+
+
 def test_old_alerts_are_deleted_but_not_what_is_open(store):
     store.raise_alerts([news("a", key="well"), news(None, key="well"), news("a"), news("b"), news("c", key="waiting")])
     for _ in range(2):

@@ -296,6 +296,36 @@ def test_failures_stand(store):
     assert sorted(told) == [("outage:feed", "first"), (f"source:{failed}", "first")]
 
 
+def test_what_a_source_has_seen_is_neither_shown_to_the_end_nor_lost_by_it(store):
+    numbers = add_feeds(store, 2)
+    seen = {"etag": '"1"', "last_modified": "Thu", "content_hash": "abc", "memory": '{"ids": ["ä"]}'}
+    cycle = store.open_cycle("feed")
+    record(store, *store.claim_sources(cycle.id, "m1", 10, 60), outcome="failed", pending=FAILURE, **seen)
+    before = [store.source(number) for number in numbers]
+    shown = []
+
+    def close(cycle, last, sources, now):
+        shown[:] = sources
+        changed = fail(SourceRules(threshold=1))(sources[0], now)
+        other = changed.source._replace(
+            not_before=now + timedelta(hours=1), name="x", selector="p", outcome="changed", next_poll_at=now, epoch=99
+        )
+        return Closing(cycle._replace(ended_at=now), False, [changed._replace(source=other)])
+
+    closed = store.close_cycle(cycle.id, close)
+    assert shown == [source._replace(**dict.fromkeys(seen)) for source in before]
+    first, second = (store.source(number) for number in numbers)
+    assert second == before[1]
+    assert first.state is SourceState.DISABLED
+    assert first == before[0]._replace(
+        health=first.health,
+        last_error="403 Forbidden",
+        last_failure=FAILURE,
+        not_before=closed.cycle.ended_at + timedelta(hours=1),
+        pending=None,
+    ), "what an end may change, and nothing else"
+
+
 def test_failures_are_withdrawn(store):
     """Pitfall 60."""
     numbers = add_feeds(store, 3)

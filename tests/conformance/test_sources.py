@@ -10,6 +10,7 @@ from conformance.acting import NAMES, ids
 from conformance.polling import EVERYTHING, FAILURE, add_feeds, at_once, change, fail, later, opened, poll, record
 from holdfast.decide.health import Health, SourceRules, SourceState
 from holdfast.ports.source_rows import NewAlert, NewSource, Poll, SourceAdded, SourceChange, SourceFilter, Transition
+from holdfast.sources.book import SourceBook
 
 URL = "https://feeds.test/1"
 
@@ -82,6 +83,45 @@ def test_removed_with_its_history(store):
     assert store.remove_sources([]) == 0
 
 
+def test_a_removal_is_told_of_what_was_removed(store):
+    first, second, stays = add_feeds(store, 3)
+    gone = stays + 1000
+    keys = {number: f"source:{number}" for number in (first, second, stays, gone)}
+    store.raise_alerts([NewAlert(key, "disabled", "Title") for key in keys.values()])
+    settled = {number: NewAlert(key, None, "removed") for number, key in keys.items()}
+    assert store.remove_sources([second, gone, first], settled) == 2
+    told = [(alert.key, alert.kind, alert.title) for alert in store.alerts()[:2]]
+    assert told == [(keys[number], "recovered", "removed") for number in (second, first)]
+    assert len(store.alerts()) == 6, "nothing of one that is not asked for, or was gone before"
+    assert store.remove_sources([first], settled) == 0
+    assert len(store.alerts()) == 6
+
+
+def test_a_removal_that_cannot_be_told_is_none(database, store):
+    (number,) = add_feeds(store)
+    store.change_sources({number: (None, poll())})
+    with pytest.raises((sqlite3.IntegrityError, psycopg.IntegrityError)):
+        store.remove_sources([number], {number: NewAlert("source:1", "removed", None)})
+    assert store.source(number) is not None
+    assert len(store.polls(number, 10)) == 1
+
+
+def test_the_book_tells_of_a_removal_in_the_same_transaction(store, monkeypatch):
+    (number,) = add_feeds(store)
+    store.change_sources({number: (None, fail(SourceRules(threshold=1)))})
+    book = SourceBook(store)
+
+    def lost(*_):
+        raise ConnectionError
+
+    with monkeypatch.context() as patched, pytest.raises(ConnectionError):
+        patched.setattr(store, "remove_sources", lost)
+        book.remove(number)
+    assert [alert.kind for alert in store.alerts()] == ["first"], "it is there, and in trouble"
+    book.remove(number)
+    assert [alert.kind for alert in store.alerts()] == ["recovered", "first"]
+
+
 def test_sources_by_what_is_asked_for(store):
     one, two, three = ids(
         store.add_sources(
@@ -147,7 +187,7 @@ def test_all_that_is_changed_is_kept(store):
     assert store.change_sources({number: (None, lambda source, now: SourceChange(changed))}) == []
     assert store.source(number) == changed
     assert store.sources(EVERYTHING) == [changed]
-    assert store.change_sources({number: (9, lambda source, now: SourceChange(before))}) == []
+    assert store.change_sources({number: (None, lambda source, now: SourceChange(before))}) == []
     assert store.source(number) == before, "what was set can be unset"
 
 
@@ -181,6 +221,25 @@ def test_the_epoch_fences(store):
     record(store, second)
     assert (store.source(number).outcome, store.source(number).leased_until) == ("unchanged", None)
     assert [line.outcome for line in store.polls(number, 10)] == ["unchanged"]
+
+
+def test_a_write_whose_answer_was_lost_is_applied_once(store):
+    (number,) = add_feeds(store)
+    cycle = store.open_cycle("feed")
+    (claimed,) = store.claim_sources(cycle.id, "m1", 10, 60)
+
+    def judged(source, now):
+        counted = fail(SourceRules(threshold=1))(source, now)
+        return counted._replace(source=counted.source._replace(outcome="failed", leased_until=None))
+
+    assert len(store.change_sources({number: (claimed.epoch, judged)})) == 1
+    before = store.source(number)
+    assert store.change_sources({number: (claimed.epoch, judged)}) == []
+    assert store.source(number) == before
+    assert len(store.polls(number, 10)) == 1
+    assert before.consecutive_failures == 1
+    change(store, number, name="by hand")
+    assert store.source(number) == before._replace(name="by hand"), "without an epoch it is changed in any case"
 
 
 def test_history_is_told_newest_first(store):

@@ -1,33 +1,34 @@
-"""The courier: alerts reach every channel, once where all goes well, and trouble on the way disturbs nothing."""
+"""The courier: alerts reach every channel, once where all goes well, and what does not arrive is tried again."""
 
 import logging
-import signal
-import subprocess
-import sys
-import threading
 
 import pytest
 
-from holdfast import RetryPolicy, clock
-from holdfast.decide.alerting import AlertKind
+from holdfast import RetryPolicy
 from holdfast.errors import ConfigError, NetworkError, PermanentError, ResourceNotFoundError
-from holdfast.observe import courier as couriers
 from holdfast.observe.channels import channel
-from holdfast.observe.courier import Courier
-from holdfast.ports.source_rows import NewAlert
-from holdfast.stores.memory.store import MemoryStore
-from holdfast.stores.sqlite.store import SqliteStore
+from holdfast.observe.courier import GIVE_UP_DELIVERIES, Courier
 from holdfast.testing import fake_clock
+from integration.couriering import (
+    DAY,
+    HOUR,
+    MINUTE,
+    SECRET,
+    STORES,
+    Dead,
+    Noting,
+    done,
+    errors_in,
+    new_store,
+    news,
+    waiting,
+)
 from servers.webhooks import Reply, WebhookServer
 
-SECRET = "/services/T0/B0/uVxYz12345secret"
-MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 
-
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=STORES)
 def store(request, tmp_path):
-    made = MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "holdfast.db", synchronous="NORMAL")
-    made.create_schema()
+    made = new_store(request.param, tmp_path)
     yield made
     made.close()
 
@@ -47,50 +48,6 @@ def time():
 @pytest.fixture
 def slack(server):
     return channel(f"slack+{server.url(SECRET)}", allow_private=True)
-
-
-class Noting:
-    """A channel that notes what it gets, and when; it fails as it is told."""
-
-    def __init__(self, name="noting", *errors):
-        self.name, self.errors = name, list(errors)
-        self.tried, self.got = [], []
-
-    def send(self, message):
-        self.tried.append(clock.monotonic() - 1000.0)  # where a fake clock begins
-        error = self.errors.pop(0) if self.errors else None
-        if error is not None:
-            raise error
-        self.got.append(message.title)
-
-
-class Dead(Noting):
-    """A channel that never works."""
-
-    def __init__(self, name="dead", error=None):
-        super().__init__(name)
-        self.error = error or NetworkError("gone")
-
-    def send(self, message):
-        super().send(message)
-        self.got.clear()
-        raise self.error
-
-
-def news(key="source:1", state="disabled", title=None):
-    return NewAlert(key, state, title or f"{key} is {state or 'well'}", "403 Forbidden")
-
-
-def waiting(store):
-    return store.alerts(waiting=True, limit=1000)
-
-
-def done(store):
-    return store.alerts(waiting=False, limit=1000)
-
-
-def errors_in(caplog):
-    return [record for record in caplog.records if record.name == "holdfast.notify" and record.levelno == logging.ERROR]
 
 
 def test_an_alert_reaches_every_channel_once(store, time):
@@ -209,6 +166,7 @@ def test_waits_between_deliveries_double_up_to_an_hour_and_end_after_a_day(store
     gaps = [round((later - earlier) / 60) for earlier, later in zip(dead.tried, dead.tried[1:], strict=False)]
     assert gaps[:8] == [1, 2, 4, 8, 16, 32, 60, 60]
     assert set(gaps[6:]) == {60}
+    assert len(dead.tried) == GIVE_UP_DELIVERIES
     assert DAY <= dead.tried[-1] < DAY + HOUR + MINUTE
     (alert,) = done(store)
     assert (alert.id, alert.delivered_to) == (raised.id, ())
@@ -223,6 +181,62 @@ def test_an_old_alert_is_tried_before_it_is_given_up(store, time):
     noting = Noting()
     Courier(store, [noting]).deliver()
     assert noting.got == ["source:1 is disabled"]
+
+
+def test_an_old_alert_is_tried_as_often_as_a_new_one(store, time):
+    """What was raised before a weekend without the program is not given up because DNS is late on Monday."""
+    store.raise_alerts([news()])
+    time.advance(3 * DAY)
+    slow = Noting("slow", *[NetworkError("no DNS yet")] * 3)
+    courier = Courier(store, [slow])
+    courier.deliver()
+    assert [alert.deliveries for alert in waiting(store)] == [1]
+    time.advance(MINUTE + 1)
+    courier.deliver()
+    assert slow.got == ["source:1 is disabled"]
+
+
+def test_a_clock_that_jumps_gives_up_no_alert(store, time):
+    store.raise_alerts([news()])
+    time.jump(400 * DAY)
+    Courier(store, [Dead()]).deliver()
+    assert len(waiting(store)) == 1
+
+
+def test_couriers_that_die_use_up_no_alert(store, time):
+    """A program that crashes every two minutes has not tried for a day, however often it has begun."""
+    store.raise_alerts([news()])
+    for _ in range(2 * GIVE_UP_DELIVERIES):
+        store.claim_alerts(10, 120.0)
+        time.advance(121)
+    Courier(store, [Dead()]).deliver()
+    (alert,) = waiting(store)
+    assert alert.deliveries > GIVE_UP_DELIVERIES
+
+
+def test_the_first_delivery_reminds_and_tidies_up(store, time):
+    """As cron makes it: a courier that lives for one delivery. Pitfall 64."""
+    store.raise_alerts([news("gone"), news("ill")])
+    Courier(store, [Noting()]).deliver()
+    store.raise_alerts([news("gone", None)])
+    Courier(store, [Noting()]).deliver()
+    time.advance(31 * DAY)
+    cron = Noting()
+    assert Courier(store, [cron]).deliver() == 1
+    assert cron.got == ["still: ill is disabled"]
+    assert {alert.key for alert in store.alerts(limit=100)} == {"ill"}
+
+
+def test_later_deliveries_remind_once_a_minute(store, time):
+    noting = Noting()
+    courier = Courier(store, [noting], remind_after=10)
+    store.raise_alerts([news()])
+    courier.deliver()
+    time.advance(59)
+    assert courier.deliver() == 0
+    time.advance(1)
+    assert courier.deliver() == 1
+    assert noting.got == ["source:1 is disabled", "still: source:1 is disabled"]
 
 
 def test_a_channel_that_has_it_does_not_get_it_again(store, time):
@@ -283,48 +297,6 @@ def test_first_comes_before_recovered(store, time):
     assert waiting(store) == []
 
 
-def test_an_outage_of_a_channel_costs_three_tries_however_many_messages_wait(store, time):
-    dead = Dead()
-    store.raise_alerts([news("a"), news("b"), news("c")])
-    Courier(store, [dead]).deliver()
-    assert len(dead.tried) == 3
-    assert len(waiting(store)) == 3
-
-
-def test_a_message_that_is_refused_holds_up_no_other(store, time):
-    picky = Noting("picky", ValueError("not this one"))
-    store.raise_alerts([news("a"), news("b")])
-    Courier(store, [picky]).deliver()
-    assert picky.got == ["b is disabled"]
-    assert [alert.key for alert in waiting(store)] == ["a"]
-
-
-@pytest.mark.parametrize("error", [RuntimeError("boom"), SystemExit(3), MemoryError(), NetworkError("no")])
-def test_nothing_is_raised_when_everything_fails(error, store, time, caplog):
-    """B5, pitfall 64."""
-    caplog.set_level(logging.DEBUG)
-    courier = Courier(store, [Dead("one", error), Dead("two", error)])
-    store.raise_alerts([news()])
-    assert courier.deliver() == 1
-    assert {record.channel for record in errors_in(caplog)} == {"one", "two"}
-    assert len(waiting(store)) == 1
-
-
-def test_a_log_handler_that_raises_disturbs_nothing(store, time):
-    class Broken(logging.Handler):
-        def handle(self, record):
-            raise RuntimeError("no log")
-
-    log, handler = logging.getLogger("holdfast.notify"), Broken()
-    log.addHandler(handler)
-    try:
-        store.raise_alerts([news()])
-        Courier(store, [Dead()]).deliver()
-    finally:
-        log.removeHandler(handler)
-    assert "gone" in waiting(store)[0].last_error
-
-
 def test_without_channels_alerts_are_logged_and_done_with(store, time, caplog):
     store.raise_alerts([news(f"source:{number}") for number in range(6)])
     assert Courier(store, []).deliver() == 6
@@ -359,241 +331,3 @@ def test_two_channels_of_one_name_are_refused(store):
 def test_times_are_checked(setting, store):
     with pytest.raises(ConfigError, match=setting):
         Courier(store, [], **{setting: -1})
-
-
-class Failing:
-    """A store whose methods fail as told."""
-
-    def __init__(self, store, **errors):
-        self.store, self.errors = store, errors
-
-    def __getattr__(self, name):
-        if self.errors.get(name):
-            raise self.errors[name].pop(0)
-        return getattr(self.store, name)
-
-
-def test_what_the_store_could_not_note_is_noted_by_the_next_delivery(store, time):
-    """A short outage of the store leads to no second message."""
-    noting = Noting()
-    failing = Failing(store, settle_alerts=[ConnectionError("down")])
-    courier = Courier(failing, [noting])
-    store.raise_alerts([news()])
-    with pytest.raises(ConnectionError):
-        courier.deliver()
-    time.advance(10)
-    assert courier.deliver() == 0
-    assert (noting.got, waiting(store)) == (["source:1 is disabled"], [])
-
-
-def test_a_process_that_dies_before_it_could_note_leads_to_a_second_message(store, time):
-    noting = Noting()
-    store.raise_alerts([news()])
-    with pytest.raises(ConnectionError):
-        Courier(Failing(store, settle_alerts=[ConnectionError("killed")]), [noting]).deliver()
-    heir = Courier(store, [noting])
-    assert heir.deliver() == 0, "the lease of the dead one runs"
-    time.advance(121)
-    assert heir.deliver() == 1
-    assert noting.got == ["source:1 is disabled"] * 2
-
-
-def test_what_the_store_never_notes_stops_nothing(store, time):
-    """When the lease is over the alert is due again, so the courier goes on instead of insisting."""
-    noting = Noting()
-    courier = Courier(Failing(store, settle_alerts=[ValueError("refused")] * 3), [noting])
-    store.raise_alerts([news()])
-    for _ in range(3):
-        with pytest.raises(ValueError, match="refused"):
-            courier.deliver()
-        time.advance(100)
-    assert courier.deliver() == 1
-    assert (len(noting.got), waiting(store)) == (2, [])
-
-
-_KILLED = """
-import os, signal, sys
-from holdfast.observe.channels import channel
-from holdfast.observe.courier import Courier
-from holdfast.stores.sqlite.store import SqliteStore
-
-path, url, when = sys.argv[1:]
-slack = channel(url, allow_private=True)
-
-class Killed:
-    name = slack.name
-    def send(self, message):
-        if when == "after":
-            slack.send(message)
-        os.kill(os.getpid(), signal.SIGKILL)
-
-Courier(SqliteStore(path), [Killed()]).deliver()
-"""
-
-
-@pytest.mark.parametrize(("when", "messages"), [("before", 1), ("after", 2)])
-def test_a_courier_that_is_killed_leads_to_a_second_message_never_to_none(when, messages, tmp_path, server, slack):
-    """SIGKILL before or after sending: at least once."""
-    store = SqliteStore(tmp_path / "holdfast.db")
-    store.create_schema()
-    store.raise_alerts([news()])
-    arguments = [str(tmp_path / "holdfast.db"), f"slack+{server.url(SECRET)}", when]
-    killed = subprocess.run([sys.executable, "-c", _KILLED, *arguments], check=False, timeout=60)
-    assert killed.returncode == -signal.SIGKILL
-    with fake_clock() as moving:
-        heir = Courier(store, [slack])
-        assert heir.deliver() == 0, "the lease of the killed one runs"
-        moving.advance(121)
-        assert heir.deliver() == 1
-        assert heir.deliver() == 0
-    assert len(server.requests) == messages
-    assert [alert.delivered_to for alert in done(store)] == [(slack.name,)]
-    store.close()
-
-
-def test_two_couriers_share_the_outbox(store):
-    noting = Noting()
-    store.raise_alerts([news(f"source:{number}") for number in range(3)])
-    one, two = Courier(store, [noting]), Courier(store, [noting])
-    threads = [threading.Thread(target=each.deliver) for each in (one, two)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(noting.got) == [f"source:{number} is disabled" for number in range(3)]
-
-
-class Waiting(Noting):
-    """A channel that tells another thread that it got something."""
-
-    def __init__(self, *errors):
-        super().__init__("waiting", *errors)
-        self.arrived = threading.Semaphore(0)
-
-    def send(self, message):
-        super().send(message)
-        self.arrived.release()
-
-
-def started(courier):
-    courier.start()
-    courier.start()  # changes nothing
-    assert courier.running
-    return courier
-
-
-def test_the_thread_delivers_what_is_raised_and_follows_up_at_once(store):
-    there = Waiting()
-    courier = started(Courier(store, [there], every=600))
-    try:
-        store.raise_alerts([news()])
-        store.raise_alerts([news(state=None)])
-        courier.wake()
-        assert there.arrived.acquire(timeout=30)
-        assert there.arrived.acquire(timeout=30), "the next alert of the same matter does not wait for the next look"
-    finally:
-        courier.stop()
-    assert not courier.running
-    assert there.got == ["source:1 is disabled", "recovered: source:1 is well"]
-
-
-def test_the_thread_looks_by_itself(store):
-    there = Waiting()
-    courier = started(Courier(store, [there], every=0.01))
-    try:
-        store.raise_alerts([news()])
-        assert there.arrived.acquire(timeout=30)
-    finally:
-        courier.stop()
-
-
-def test_a_store_that_is_down_is_told_of_once_and_asked_again(store, caplog):
-    there = Waiting()
-    store.raise_alerts([news()])
-    broken = Failing(store, claim_alerts=[ConnectionError("down: password=hunter2")] * 20)
-    courier = started(Courier(broken, [there], every=0.001))
-    try:
-        assert there.arrived.acquire(timeout=30)
-    finally:
-        courier.stop()
-    (line,) = errors_in(caplog)
-    assert "the store cannot be asked" in line.getMessage()
-    assert "hunter2" not in caplog.text
-
-
-def test_the_thread_reminds_and_tidies_up(store):
-    """Pitfall 64: what is still not well is told again; what is old and well is forgotten."""
-    with fake_clock() as moving:
-        courier = Courier(store, [Noting()])
-        store.raise_alerts([news("gone"), news("ill")])
-        courier.deliver()
-        store.raise_alerts([news("gone", None)])
-        courier.deliver()
-        moving.advance(31 * DAY)
-        there = Waiting()
-        running = started(Courier(store, [there], every=0.001))
-        try:
-            assert there.arrived.acquire(timeout=30)
-        finally:
-            running.stop()
-    assert there.got == ["still: ill is disabled"]
-    assert {alert.key for alert in store.alerts(limit=100)} == {"ill"}
-    assert AlertKind.REMINDER in {alert.kind for alert in done(store)}
-
-
-def test_stopping_finishes_what_is_being_sent(store):
-    sending, go_on = threading.Event(), threading.Event()
-    got = []
-
-    def slow(message):
-        sending.set()
-        assert go_on.wait(30)
-        got.append(message.title)
-
-    late = Noting("late")
-    courier = started(Courier(store, [channel(slow), late], every=0.01))
-    store.raise_alerts([news()])
-    assert sending.wait(30)
-    threading.Timer(0.1, go_on.set).start()
-    courier.stop()
-    assert (got, late.got) == (["source:1 is disabled"], [])
-    (alert,) = waiting(store)
-    assert (len(alert.delivered_to), alert.last_error) == (1, None)
-    assert Courier(store, [late]).deliver() == 1, "what had no turn is due at once"
-
-
-def test_stopping_waits_for_no_retry(store):
-    ill = Waiting(*[NetworkError("later", retry_after=29)] * 3)
-    tried = threading.Event()
-    ill.send = lambda message, send=ill.send: (tried.set(), send(message))
-    courier = started(Courier(store, [ill], every=0.01))
-    store.raise_alerts([news()])
-    assert tried.wait(30)
-    courier.stop()
-    (alert,) = waiting(store)
-    assert (len(ill.tried), alert.last_error is None) == (1, False), "tried once, noted, and kept"
-
-
-def test_a_channel_that_hangs_does_not_hold_up_the_end(store, monkeypatch, caplog):
-    monkeypatch.setattr(couriers, "_STOP", 0.1)
-    sending, go_on = threading.Event(), threading.Event()
-    courier = started(Courier(store, [channel(lambda _: (sending.set(), go_on.wait(30)))], every=0.01))
-    store.raise_alerts([news()])
-    assert sending.wait(30)
-    thread = courier._thread
-    courier.stop()
-    assert "still being sent" in caplog.text
-    go_on.set()
-    thread.join(30)
-    assert not thread.is_alive()
-
-
-def test_it_can_be_started_again(store):
-    there = Waiting()
-    courier = Courier(store, [there], every=0.01)
-    for number in range(2):
-        started(courier)
-        store.raise_alerts([news(f"source:{number}")])
-        assert there.arrived.acquire(timeout=30)
-        courier.stop()
-    assert len(there.got) == 2

@@ -1,26 +1,20 @@
 """The order of an ETL on real databases and raw stores: E4, E6, E7, E8, E12, and what a failure in each step leaves."""
 
 import logging
-import sqlite3
-import threading
-from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-import psycopg
 import pytest
 
 import holdfast as hf
-from holdfast import RetryPolicy, classify
+from holdfast import RetryPolicy
 from holdfast.errors import (
     ConfigError,
-    DatabaseBusyError,
     NetworkError,
     PayloadError,
-    ResourceNotFoundError,
     TemporaryAPIError,
 )
-from holdfast.failure import RETRYABLE, Category
+from holdfast.failure import RETRYABLE
 from holdfast.jobs.etl import FileRawStore, Loaded, StagingRow, content_hash, raw_key
 from holdfast.testing import failing, fake_clock
 from integration.etl_world import ENTITY, SOURCE, Api, Context, Counting, document, make_etl, new_shop, normalize
@@ -240,296 +234,12 @@ def test_a_row_that_was_stored_and_not_applied_is_applied_although_its_hash_is_t
     assert etl.load(ONE).outcome == "unchanged"
 
 
-def test_a_constraint_that_is_broken_is_not_tried_again(shop, raw, api, clock):
-    """E2, E11: the classifier calls it integrity, which ends a job."""
-    api.documents[ONE] = document(1, price=-1)
-    with pytest.raises((sqlite3.IntegrityError, psycopg.errors.CheckViolation)) as caught:
-        make_etl(shop, raw, api).load(ONE)
-    assert classify(caught.value).category is Category.INTEGRITY
-    assert caught.value.__holdfast_step__ == "db"
-    assert clock.waits == []
-    assert shop.contents() == NOTHING
-
-
-def test_a_constraint_that_is_looked_at_by_commit_fails_the_load(shop, raw, api):
-    """A deferred one: the error comes out of COMMIT itself."""
-    shop.run("CREATE TABLE makers (id TEXT PRIMARY KEY)")
-    shop.run("CREATE TABLE made (maker TEXT REFERENCES makers (id) DEFERRABLE INITIALLY DEFERRED)")
-
-    def apply(connection, record):
-        shop.apply(connection, record)
-        connection.execute("INSERT INTO made (maker) VALUES ('nobody')")
-
-    def connect():
-        connection = sqlite3.connect(shop.address, isolation_level=None)
-        connection.execute("PRAGMA foreign_keys = ON")
-        return connection
-
-    staging = shop.staging(connect) if shop.kind == "sqlite" else shop.staging()
-    with pytest.raises((sqlite3.IntegrityError, psycopg.errors.ForeignKeyViolation)) as caught:
-        make_etl(shop, raw, api, apply=apply, staging=staging).load(ONE)
-    assert caught.value.__holdfast_step__ == "db"
-    assert shop.contents() == NOTHING
-
-
-def test_a_real_deadlock_repeats_the_whole_transaction(postgres_server, tmp_path, raw, api):
-    """E2."""
-    shop = new_shop("postgres", tmp_path, postgres_server)
-    shop.run("INSERT INTO items (id, name, price) VALUES ('a', 'a', 1), ('b', 'b', 1)")
-    meet, calls = threading.Barrier(2), {"a": 0, "b": 0}
-
-    def loader(first, second):
-        def apply(connection, record):
-            calls[first] += 1
-            connection.execute("UPDATE items SET price = price + 1 WHERE id = %s", (first,))
-            if calls[first] == 1:
-                meet.wait(20)
-            connection.execute("UPDATE items SET price = price + 1 WHERE id = %s", (second,))
-
-        return make_etl(shop, raw, api, apply=apply)
-
-    jobs = [(loader("a", "b"), "shop:1"), (loader("b", "a"), "shop:2")]
-    results = []
-    threads = [threading.Thread(target=lambda etl, name: results.append(etl.load(name)), args=job) for job in jobs]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert [each.outcome for each in results] == ["new", "new"]
-    assert sorted(calls.values()) == [1, 2]
-    assert shop.rows("SELECT price FROM items ORDER BY id") == [(3,), (3,)]
-    assert len(raw.puts) == 2
-    shop.close()
-
-
-def test_a_real_serialization_failure_repeats_the_whole_transaction(postgres_server, tmp_path, raw, api):
-    """E2."""
-    shop = new_shop("postgres", tmp_path, postgres_server)
-    shop.run("INSERT INTO items (id, name, price) VALUES ('a', 'a', 1)")
-    calls = []
-
-    def apply(connection, record):
-        calls.append(connection.execute("SELECT price FROM items WHERE id = 'a'").fetchone()[0])
-        if len(calls) == 1:
-            shop.run("UPDATE items SET price = 10 WHERE id = 'a'")
-        connection.execute("UPDATE items SET price = price + 1 WHERE id = 'a'")
-
-    def connect():
-        return psycopg.connect(shop.address, options="-c default_transaction_isolation=serializable")
-
-    etl = make_etl(shop, raw, api, apply=apply, staging=shop.staging(connect))
-    assert etl.load(ONE).outcome == "new"
-    assert calls == [1, 10]
-    assert shop.rows("SELECT price FROM items") == [(11,)]
-    shop.close()
-
-
-def test_a_busy_file_fails_the_target_when_the_attempts_are_over(tmp_path, raw, api, clock):
-    shop = new_shop("sqlite", tmp_path)
-    etl, context = make_etl(shop, raw, api, staging=shop.staging(timeout=0.0)), Context()
-    with closing(sqlite3.connect(shop.address, isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(sqlite3.OperationalError, match="locked") as caught:
-            etl.load(ONE, context)
-    assert classify(caught.value).category is Category.DATABASE_BUSY
-    assert clock.waits == [1.0, 2.0, 4.0, 8.0]
-    assert context.counts == {"diff_new_hash": 1, "s3_put_success": 1, "db_upsert_fail": 1}
-    assert etl.load(ONE).outcome == "new"
-    assert list(raw.keys()) == [raw.puts[0]]  # E8: the second put has changed nothing
-    shop.close()
-
-
-def test_a_look_into_the_ledger_is_tried_again(shop, raw, api, clock):
-    etl = make_etl(shop, raw, api)
-    etl.staging.get = failing(etl.staging.get, [DatabaseBusyError("busy")])
-    assert etl.load(ONE).outcome == "new"
-    assert clock.waits == [1.0]
-
-
-def test_an_older_fetch_that_comes_late_changes_nothing(shop, raw):
-    """Defect of the seed: it overwrote the newer row."""
-    asked, go_on = threading.Event(), threading.Event()
-
-    def slow(source_id):
-        asked.set()
-        assert go_on.wait(20)
-        return document(1, 1)
-
-    real = threading.Thread(target=lambda: results.append(late.load(ONE, context)))
-    results, context = [], Context()
-    with fake_clock() as clock:
-        late, quick = make_etl(shop, raw, slow), make_etl(shop, raw, lambda source_id: document(1, 2))
-        real.start()
-        assert asked.wait(20)
-        clock.advance(0.001)
-        newer = quick.load(ONE)
-        before = shop.contents()
-        go_on.set()
-        real.join()
-    [older] = results
-    assert (older.outcome, older.put, older.upserted) == ("superseded", True, False)
-    assert newer.outcome == "new"
-    assert "db_upsert_success" not in context.counts
-    assert shop.contents() == before
-    assert before["items"] == [(ONE, "Item 1", 200)]
-
-
-def test_many_threads_on_one_record_leave_the_newest(shop, raw):
-    """Staging and the user's tables always agree, whoever comes last."""
-    versions = iter(range(1, 31))
-    lock = threading.Lock()
-
-    def fetch(source_id):
-        return document(1, price=next(versions))
-
-    def work():
-        for _ in range(5):
-            with lock:
-                clock_now.advance(1.0)
-            etl.load(ONE)
-
-    with fake_clock() as clock_now:
-        etl = make_etl(shop, raw, fetch)
-        threads = [threading.Thread(target=work) for _ in range(6)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    [(_, found, key, applied_hash, _)] = shop.contents()["staging"]
-    [(_, name, price)] = shop.contents()["items"]
-    record = normalize(document(1, price=price))
-    assert name == "Item 1"
-    assert content_hash(record) == found == applied_hash
-    assert raw.exists(key)
-
-
-def test_a_dry_run_tells_and_writes_nothing_anywhere(shop, raw, api, tmp_path):
-    etl, context = make_etl(shop, raw, api), Context(dry_run=True)
-    told = etl.load(ONE, context)
-    assert told == Loaded("new", content_hash(normalize(document(1))), key_of(document(1)), True, True, True)
-    assert context.counts == {"diff_new_hash": 1}
-    assert (shop.contents(), raw.puts, (tmp_path / "raw").exists()) == (NOTHING, [], False)
-    etl.load(ONE)
-    before = shop.contents()
-    assert etl.load(ONE, dry_run=True).outcome == "unchanged"
-    assert make_etl(shop, raw, api, apply_version=2).load(ONE, dry_run=True)[3:] == (False, True, True)
-    assert make_etl(shop, raw, api, apply_version=2).load_from_raw(ONE, dry_run=True).outcome == "reapplied"
-    assert shop.contents() == before
-
-
-def test_what_a_dry_run_asks_for_can_be_overruled(shop, raw, api):
-    assert make_etl(shop, raw, api).load(ONE, Context(dry_run=True), dry_run=False).upserted
-    assert len(shop.contents()["items"]) == 1
-
-
-def test_a_newer_apply_is_applied_to_what_is_known_from_raw_without_fetching(shop, raw, api):
-    etl = make_etl(shop, raw, api)
-    for name in api.documents:
-        etl.load(name)
-    asked, puts = list(api.asked), list(raw.puts)
-
-    def shout(connection, record):
-        shop.apply(connection, {**record, "name": record["name"].upper()})
-
-    newer = make_etl(shop, raw, api, apply=shout, apply_version=2)
-    assert list(newer.outdated()) == ["shop:1", "shop:2", "shop:3"]
-    context = Context()
-    assert [newer.load_from_raw(name, context).outcome for name in ["shop:1", "shop:2"]] == ["reapplied"] * 2
-    assert context.counts == {"db_upsert_success": 2}
-    assert newer.load_from_raw(ONE).outcome == "unchanged"
-    assert list(newer.outdated()) == ["shop:3"]
-    assert [name for _, name, _ in shop.contents()["items"]] == ["ITEM 1", "ITEM 2", "Item 3"]
-    assert (api.asked, raw.puts) == (asked, puts)
-    assert newer.load(ONE).outcome == "unchanged"
-    again = newer.load("shop:3")
-    assert (again.outcome, again.put, again.upserted) == ("reapplied", False, True)
-    assert list(newer.outdated()) == []
-
-
-def test_an_older_apply_leaves_what_a_newer_one_has_applied(shop, raw, api):
-    """While two versions of a program run, they do not undo each other's work for ever."""
-    make_etl(shop, raw, api, apply_version=2).load(ONE)
-    older = make_etl(shop, raw, api)
-    assert older.load(ONE).outcome == "unchanged"
-    assert older.load_from_raw(ONE).outcome == "unchanged"
-    assert list(older.outdated()) == []
-
-
-def test_normalize_gets_the_same_from_the_fetch_and_from_raw(shop, raw):
-    seen = []
-
-    def watched(answer):
-        seen.append(answer)
-        return normalize(answer)
-
-    def fetch(source_id):
-        return {**document(1), "at": datetime(2026, 3, 1, tzinfo=UTC), "pair": (1, 2)}
-
-    make_etl(shop, raw, fetch, normalize=watched).load(ONE)
-    make_etl(shop, raw, fetch, normalize=watched, apply_version=2).load_from_raw(ONE)
-    assert seen[0] == seen[1]
-    assert seen[0]["pair"] == [1, 2]
-
-
-def test_a_raw_object_that_is_gone_fails_the_reapply_alone(shop, raw, api):
-    loaded = make_etl(shop, raw, api).load(ONE)
-    before = shop.contents()
-    (raw.folder / loaded.raw_key).unlink()
-    with pytest.raises(FileNotFoundError) as caught:
-        make_etl(shop, raw, api, apply_version=2).load_from_raw(ONE)
-    assert caught.value.__holdfast_step__ == "get"
-    assert shop.contents() == before
-
-
-def test_a_record_that_was_never_loaded_cannot_come_from_raw(shop, raw, api):
-    with pytest.raises(ResourceNotFoundError, match="never loaded"):
-        make_etl(shop, raw, api).load_from_raw("shop:9")
-
-
-def test_a_reapply_gives_way_to_a_load_in_between(shop, raw, api):
-    make_etl(shop, raw, api).load(ONE)
-    newer = make_etl(shop, raw, api, apply_version=2)
-
-    def meanwhile(answer):
-        api.documents[ONE] = document(1, 5)
-        newer.load(ONE)
-        return normalize(answer)
-
-    slow = make_etl(shop, raw, api, apply_version=2, normalize=meanwhile)
-    assert slow.load_from_raw(ONE).outcome == "superseded"
-    assert shop.contents()["items"] == [(ONE, "Item 1", 500)]
-
-
-def test_documents_that_are_no_json_are_kept_as_they_came(shop, raw):
-    def read(page):
-        name, price = page.decode().split(";")
-        return {"id": ONE, "name": name, "price": int(price), "tags": []}
-
-    etl = make_etl(shop, raw, lambda source_id: b"Item 1;5", normalize=read, encode=bytes, decode=bytes)
-    loaded = etl.load(ONE)
-    assert raw.get(loaded.raw_key) == b"Item 1;5"
-    assert shop.contents()["items"] == [(ONE, "Item 1", 5)]
-
-
 @pytest.mark.parametrize("answer", [b"bytes", {"price": float("nan")}, {1: 2}])
 def test_what_cannot_be_kept_fails_before_anything_is_written(shop, raw, answer):
     with pytest.raises(PayloadError) as caught:
         make_etl(shop, raw, lambda source_id: answer).load(ONE)
     assert caught.value.__holdfast_step__ == "normalize"
     assert (shop.contents(), raw.puts) == (NOTHING, [])
-
-
-def test_an_apply_that_commits_is_told_so_and_applied_again(tmp_path, raw, api):
-    shop = new_shop("sqlite", tmp_path)
-
-    def apply(connection, record):
-        with connection:  # which commits at its end
-            shop.apply(connection, record)
-
-    with pytest.raises(ConfigError, match="ended from inside"):
-        make_etl(shop, raw, api, apply=apply).load(ONE)
-    assert make_etl(shop, raw, api).load(ONE).outcome == "reapplied"
-    shop.close()
 
 
 def test_retries_of_a_step_carry_the_keys_of_the_target(shop, raw, api, caplog):

@@ -95,6 +95,11 @@ def test_a_missing_object_is_not_found(raw):
     assert classify(caught.value).category is Category.NOT_FOUND
 
 
+def test_a_look_that_is_refused_is_an_error(raw):
+    with answering(403) as address, pytest.raises(ClientError, match="403"):
+        S3RawStore(s3_client(address), "raw").exists("a/1")
+
+
 def test_a_record_goes_through_s3_to_the_database_and_back(shop, raw, api):
     loaded = make_etl(shop, raw, api).load(ONE)
     assert list(raw.keys()) == [loaded.raw_key]

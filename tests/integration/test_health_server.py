@@ -2,19 +2,13 @@
 
 import json
 import logging
-import os
-import re
 import socket
 import sqlite3
-import subprocess
-import sys
 import threading
 import time
 import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
-from pathlib import Path
 
 import pytest
 
@@ -24,7 +18,6 @@ from holdfast.health import HealthChecker, HealthServer, Heartbeat
 from holdfast.health import server as module
 from holdfast.testing import fake_clock
 
-CONTAINER = Path(__file__).resolve().parents[2] / "examples" / "container"
 TOKEN = "s3cret-of-the-house"
 
 
@@ -187,18 +180,55 @@ def test_line_ends_as_people_type_them(serve):
 
 
 def test_slow_clients_are_sent_away_and_the_next_are_served(serve, monkeypatch):
-    monkeypatch.setattr(module, "CLIENT_TIMEOUT", 0.2)
+    assert module.HEAD_TIMEOUT == 1.0
+    monkeypatch.setattr(module, "HEAD_TIMEOUT", 0.2)
+    monkeypatch.setattr(module, "CLIENT_TIMEOUT", 600)
     server = serve()
     slow = [connect(server) for _ in range(module.CONNECTIONS)]
     slow[0].sendall(b"GET /hea")
-    assert ask(server)[0] == 200  # it waited until one of them was sent away
+    assert ask(server)[0] == 200
     for client in slow:
         with client:
             assert client.recv(4096).startswith(b"HTTP/1.1 408 ")
 
 
+def test_silent_clients_make_room_for_those_who_ask(serve, monkeypatch):
+    """However many there are, and however long they may be silent where nobody else comes."""
+    monkeypatch.setattr(module, "HEAD_TIMEOUT", 600)
+    server = serve()
+    silent = [connect(server) for _ in range(3 * module.CONNECTIONS)]
+    for _ in range(3):
+        assert ask(server)[0] == 200
+    assert silent[0].recv(4096).startswith(b"HTTP/1.1 408 "), "the oldest goes first"
+    silent[-1].setblocking(False)
+    with pytest.raises(BlockingIOError):  # there is room for the youngest
+        silent[-1].recv(4096)
+    [client.close() for client in silent]
+
+
+def test_who_has_asked_is_not_sent_away_for_others(serve, monkeypatch):
+    monkeypatch.setattr(module, "_GRACE", 600)
+    release, asked = threading.Event(), threading.Semaphore(0)
+
+    class Checker(HealthChecker):
+        def report(self):
+            asked.release()
+            release.wait(30)
+            return super().report()
+
+    server = serve(Checker())
+    with ThreadPoolExecutor(2 * module.CONNECTIONS) as pool:
+        answers = [pool.submit(ask, server) for _ in range(2 * module.CONNECTIONS)]
+        assert all(asked.acquire(timeout=30) for _ in range(module.CONNECTIONS))
+        monkeypatch.setattr(module, "_GRACE", 0.0)
+        time.sleep(10 * module._ROUND)  # for some looks for room
+        monkeypatch.setattr(module, "_GRACE", 600)
+        release.set()
+        assert [answer.result()[0] for answer in answers] == [200] * len(answers)
+
+
 def test_a_client_that_sends_a_byte_now_and_then_gains_no_time(serve, monkeypatch):
-    monkeypatch.setattr(module, "CLIENT_TIMEOUT", 0.3)
+    monkeypatch.setattr(module, "HEAD_TIMEOUT", 0.3)
     server = serve()
     with connect(server) as client:
         client.settimeout(0.05)
@@ -367,86 +397,3 @@ def test_it_stops_starts_again_and_leaves_nothing_open(serve):
     with server:
         assert (ask(server)[0], server.port) == (200, port)
     assert not [thread for thread in threading.enumerate() if thread.name == "holdfast-health-server"]
-
-
-def run(*arguments, **variables):
-    command = [sys.executable, "-m", "holdfast.health", *arguments]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=60, env={**os.environ, **variables}, check=False
-    )
-    return done.returncode, (done.stdout + done.stderr).strip()
-
-
-def test_the_command_for_a_healthcheck(serve):
-    well, ill = serve(), serve(HealthChecker(checks={"database": lambda: False, "disk": lambda: True}))
-    assert run(f"http://127.0.0.1:{well.port}/health") == (0, "")
-    assert run(f"http://127.0.0.1:{ill.port}/health") == (1, "answered 503: not well: database")
-    assert run(f"http://127.0.0.1:{well.port}/elsewhere") == (1, "answered 404")
-
-
-def test_the_command_goes_through_no_proxy(serve):
-    url = f"http://127.0.0.1:{serve().port}/health"
-    assert run(url, http_proxy="http://127.0.0.1:9", HTTP_PROXY="http://127.0.0.1:9") == (0, "")
-
-
-def test_the_command_says_in_one_line_that_nobody_answers():
-    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
-        port = taken.getsockname()[1]
-    code, said = run(f"http://127.0.0.1:{port}/health")
-    assert (code, said.count("\n")) == (1, 0)
-    assert said.startswith("no answer: ")
-
-
-@pytest.mark.parametrize(
-    "arguments", [["file:///etc/passwd"], ["http://u:hunter2@127.0.0.1/"], ["a", "b"], ["http://["]]
-)
-def test_the_command_takes_an_address_alone(arguments):
-    code, said = run(*arguments)
-    assert code == 1
-    assert said.startswith("give one address")
-    assert "hunter2" not in said
-
-
-def test_the_command_waits_for_three_seconds_and_follows_nobody(monkeypatch):
-    from holdfast.health import __main__ as command
-
-    assert (command.TIMEOUT, command.DEFAULT_URL) == (3.0, "http://127.0.0.1:8787/health")
-    monkeypatch.setattr(command, "TIMEOUT", 0.1)
-    with closing(socket.create_server(("127.0.0.1", 0))) as silent:
-        assert command.main([f"http://127.0.0.1:{silent.getsockname()[1]}/"]) == "no answer: timed out"
-    with closing(socket.create_server(("127.0.0.1", 0))) as redirecting:
-        monkeypatch.setattr(command, "TIMEOUT", 10)
-
-        def redirect():
-            client, _ = redirecting.accept()
-            client.recv(4096)
-            client.sendall(b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:9/\r\nContent-Length: 0\r\n\r\n")
-            client.close()
-
-        thread = threading.Thread(target=redirect)
-        thread.start()
-        assert command.main([f"http://127.0.0.1:{redirecting.getsockname()[1]}/"]) == "answered 302"
-        thread.join()
-
-
-def test_the_healthcheck_of_the_image_asks_the_port_of_its_worker(serve):
-    """What stands in the Dockerfile is what is run here, on a port that is free."""
-    text = (CONTAINER / "Dockerfile").read_text("utf-8").replace("\\\n", " ")
-    command = json.loads(re.search(r"^HEALTHCHECK .*CMD (\[.*\])$", text, re.MULTILINE)[1])
-    worker = json.loads(re.search(r"^CMD (\[.*\])$", text, re.MULTILINE)[1])
-    port = worker[worker.index("--health-port") + 1]
-    assert command == ["python", "-m", "holdfast.health", f"http://127.0.0.1:{port}/health"]
-    assert run(command[-1].replace(port, str(serve().port))) == (0, "")
-
-
-@pytest.mark.parametrize("unit", ["holdfast-worker.service", "holdfast-monitor.service"])
-@pytest.mark.needs("systemd-analyze")
-def test_the_units_are_what_systemd_understands(unit, tmp_path):
-    text = (CONTAINER / unit).read_text("utf-8")
-    program = re.search(r"^ExecStart=(\S+)", text, re.MULTILINE)[1]
-    here = tmp_path / unit
-    here.write_text(text.replace(program, sys.executable), "utf-8")  # the path of an installation, which is not here
-    done = subprocess.run(
-        ["systemd-analyze", "verify", "--man=no", str(here)], capture_output=True, text=True, check=False
-    )
-    assert unit not in done.stderr, done.stderr

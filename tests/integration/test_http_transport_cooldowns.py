@@ -1,6 +1,7 @@
 """Pitfall 25: one 429 cools the host for every process that shares a store, through real transports and a real store."""
 
 import threading
+import time
 
 import anyio
 import pytest
@@ -37,6 +38,13 @@ def two(tmp_path):
         store.close()
 
 
+def soon(condition):
+    limit = time.monotonic() + 10
+    while not condition() and time.monotonic() < limit:
+        time.sleep(0.01)
+    return condition()
+
+
 def host(url):
     return url.split("/")[2]
 
@@ -49,6 +57,7 @@ def test_pitfall_25_one_429_cools_the_host_for_every_process(way, server, two):
     server.script("/other", 200)
     with pytest.raises(way.library.HTTPStatusError):
         way.ask(url, policy=ONCE, cooling=here)
+    assert soon(here._store.cooldowns)
     with pytest.raises(CoolingDownError) as caught:
         way.ask(url, policy=ONCE, cooling=there, patience=0)
     assert 90 < caught.value.retry_after <= 100

@@ -343,6 +343,20 @@ class TestSessions:
         store.close()
         assert not any(lock.held() for lock in locks)
 
+    def test_tables_of_version_2_are_brought_up_to_date(self, stores, server):
+        store = stores[0]
+        server.execute(
+            "DROP TABLE job_locks.job_targets, job_locks.job_runs",
+            "DELETE FROM job_locks.schema_version WHERE version = 3",
+        )
+        for ask in (lambda: store.lock_job("items", "me"), store.runs, lambda: store.targets("r1")):
+            with pytest.raises(SchemaError, match="holdfast db migrate") as caught:
+                ask()
+            assert caught.value.found == 2
+        assert store.create_schema() >= 3
+        assert store.lock_job("items", "me").held()
+        assert store.runs() == []
+
     def test_without_tables_one_is_told_what_to_do(self, server):
         store = PostgresStore(server.url, schema="nowhere")
         for ask in (lambda: store.lock_job("items", "me"), lambda: store.job_holder("items")):

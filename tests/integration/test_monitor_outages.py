@@ -100,7 +100,10 @@ def test_monitors_that_share_a_cycle_see_one_outage(url):
         network.trouble = Answer(404, gate=gate)
         numbers = add(one, network.urls)
         summaries, monitors = [], [app.monitor(QUICK.replace(threshold=1), concurrency=10, per_host=100) for app in (one, two)]  # fmt: skip
-        running = [threading.Thread(target=lambda each=each: summaries.append(each.cycle())) for each in monitors]
+        running = [
+            threading.Thread(target=lambda each=each: summaries.append(each.cycle(everything=False)))
+            for each in monitors
+        ]
         for each in running:
             each.start()
         while server.count() < 20:  # both have their hands full
@@ -122,10 +125,11 @@ def test_a_book_half_of_which_is_dead_has_no_outage_for_ever(app):
     """Its failures are withdrawn for as long as an outage may last; then they stand, and are no sign of one again."""
     with FeedServer() as server:
         for each in range(40):
-            server.script(f"/{each}", 404 if each % 2 else feed())
+            server.script(f"/{each}", [feed(), Answer(404)] if each % 2 else [feed()])
         numbers = add(app, [server.url(f"/{each}") for each in range(40)])
         monitor = app.monitor(QUICK, per_host=100)
         brief = app.monitor(QUICK.replace(outage_limit=0.001), per_host=100)
+        monitor.cycle()  # all of them are well, once
         withdrawn = [monitor.cycle() for _ in range(2)]
         assert counted(app, numbers) == [0] * 40
         stood = brief.cycle()
@@ -138,6 +142,17 @@ def test_a_book_half_of_which_is_dead_has_no_outage_for_ever(app):
     assert app.sources.health()["disabled"] == 20
     assert alerts(app, "outage:feed") == [("outage:feed", each) for each in ("first", "changed", "recovered")]
     assert len(alerts(app)) == 3 + 20
+
+
+def test_a_new_list_with_many_wrong_addresses_is_no_outage(app):
+    with FeedServer() as server:
+        for each in range(12):
+            server.script(f"/{each}", 404 if each % 2 else feed())
+        numbers = add(app, [server.url(f"/{each}") for each in range(12)])
+        summary = app.monitor(QUICK, per_host=100).cycle()
+
+    assert summary.cycle.outage_since is None
+    assert counted(app, numbers) == [0, 1] * 6
 
 
 def test_an_outage_that_lasts_too_long_is_counted_from_then_on(app):
@@ -256,7 +271,7 @@ def test_what_somebody_disables_in_the_middle_of_a_cycle_is_not_polled_in_it(app
         kept, off = add(app, [server.url("/0"), server.url("/1")])
         running = app.store.open_cycle("feed", everything=True)
         app.sources.disable(off)
-        cycle = app.monitor(QUICK).cycle().cycle
+        cycle = app.monitor(QUICK).cycle(everything=False).cycle
         assert (server.count("/0"), server.count("/1")) == (1, 0)
     assert (cycle.id, cycle.sources, cycle.polled, cycle.deferred) == (running.id, 2, 1, 1)
     assert [str(app.sources.get(each).state) for each in (kept, off)] == ["healthy", "disabled"]

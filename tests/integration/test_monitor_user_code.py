@@ -144,6 +144,7 @@ NONSENSE = [
     Fetched("x", memory="with \ud800 in it"),
     Fetched("x", http_status=10**12),
     Fetched("x", http_status="200"),
+    Fetched("x", http_status=True),
 ]
 
 
@@ -269,7 +270,9 @@ def test_a_slot_is_the_next_whole_multiple_of_the_interval():
     assert next_slot(at, 0) == at
 
 
-@pytest.mark.parametrize("settings", [{"concurrency": 0}, {"per_host": True}, {"every": -1}, {"fetch": "tweets"}])
+@pytest.mark.parametrize(
+    "settings", [{"concurrency": 0}, {"per_host": True}, {"every": -1}, {"on_change_timeout": 0}, {"fetch": "tweets"}]
+)
 def test_settings_that_cannot_be_used_are_refused(settings):
     with opened("memory://") as app, pytest.raises(ConfigError):
         app.monitor(**settings)

@@ -40,6 +40,7 @@ ON_EMPTY_TABLES = {
     "claim_sources": ({"cycle": 4, "owner": "m2", "limit": 100, "lease": 60.0}, {"sources_waiting", "sources_pkey"}),
     "renew_sources": ({"owner": "m1", "lease": 60.0}, {"sources_held", "sources_pkey"}),
     "write_sources": ({"sources": json.dumps([ONE])}, {"sources_pkey"}),
+    "close_sources": ({"sources": json.dumps([ONE])}, {"sources_pkey"}),
     "add_polls": ({"polls": json.dumps([LINE]), "kept": 200}, {"source_polls_pkey"}),
 }
 
@@ -182,8 +183,9 @@ def test_who_comes_too_early_to_end_a_cycle_reads_an_entry(full, postgres_server
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_change_of_one_source_touches_its_rows(full, postgres_server, mode):
-    written = _explain(postgres_server, full, "write_sources", *ON_EMPTY_TABLES["write_sources"][:1], mode)
-    assert _used(written) == {"sources_pkey"}
+    for name in ("write_sources", "close_sources"):
+        written = _explain(postgres_server, full, name, *ON_EMPTY_TABLES[name][:1], mode)
+        assert _used(written) == {"sources_pkey"}
     added = _explain(postgres_server, full, "add_polls", *ON_EMPTY_TABLES["add_polls"][:1], mode)
     assert _used(added) == {"source_polls_pkey"}
     assert _read(added, "source_polls_pkey") == 2, "the last line, and the one that it pushes out"

@@ -229,7 +229,14 @@ def test_the_plan(stores, query, index, condition):
         ("claim_alerts", ["alerts USING INTEGER PRIMARY KEY"]),
         ("last_alert", [r"alerts USING INDEX alerts_key \(key=\?\)"]),
         ("alerts_to_remind", [r"newer USING INDEX alerts_key \(key=\? AND id>\?\)"]),
-        ("prune_alerts", [r"alerts USING INDEX alerts_done \(delivered_at<\?\)"]),
+        (
+            "prune_alerts",
+            [
+                r"alerts USING INDEX alerts_done \(delivered_at<\?\)",
+                r"older USING INDEX alerts_key \(key=\? AND id<\?\)",
+            ],
+        ),
+        ("close_source", ["sources USING INTEGER PRIMARY KEY"]),
     ],
 )
 def test_the_plan_for_sources(stores, query, steps_of_plan):

@@ -144,6 +144,7 @@ def test_private_addresses_are_refused(host, server):
         send(f"https://{host}:{server.port}{SECRET}")
     failure = failure_of(caught.value)
     assert (failure.category, failure.retryable) == (Category.CONFIGURATION, False)
+    assert "App(notify_private=True) or channel(…, allow_private=True)" in str(caught.value)
     assert server.connections == 0
 
 
@@ -206,7 +207,7 @@ def test_redirects_are_not_followed(status, server):
 @pytest.mark.parametrize(
     ("url", "says"),
     [
-        ("http://hooks.slack.com/services/secret", "use https"),
+        ("http://hooks.slack.com/services/secret", r"use https, or .*notify_private=True.* or .*allow_private=True"),
         ("https://user:secret@hooks.slack.com/", "user or password"),
         ("https://secret@hooks.slack.com/", "user or password"),
         ("https://example.com\\@127.0.0.1/secret", "user or password"),

@@ -33,6 +33,7 @@ class Plain:
     state: str = "healthy"
     count: int = 0
     since: float | None = None
+    was_well: bool = False
     by: str | None = None
     probes: int = 0
     passed: int = 0
@@ -83,6 +84,7 @@ class SourceMachine(RuleBasedStateMachine):
         self.model: dict[int, Plain] = {}
         self.cycle, self.claims = None, {}
         self.outage_since, self.outage_open, self.outage_kinds = None, None, []
+        self.polled_before, self.ended_at = None, None
         for _ in range(count):
             self.a_source_is_added()
 
@@ -139,6 +141,8 @@ class SourceMachine(RuleBasedStateMachine):
         }[result]()
         self.store.change_sources({number: (self.claims.pop(number), change)})
         plain = self.model[number]
+        if plain.outcome is not None:  # a hand was quicker, and the poll comes too late
+            return
         if result in {"changed", "unchanged"}:
             self.succeed(plain, result)
         elif result in {"deferred", "limited"}:
@@ -152,10 +156,11 @@ class SourceMachine(RuleBasedStateMachine):
             plain.until = self.now + self.wait(plain) if plain.state == "disabled" else None
 
     def succeed(self, plain, outcome):
-        plain.outcome, plain.pending, plain.until = outcome, None, None
+        """A success; one that somebody reports beside the cycle is no outcome of it."""
+        plain.outcome, plain.pending, plain.until = outcome or plain.outcome, None, None
         if plain.by == "hand":
             return
-        plain.count, plain.since = 0, None
+        plain.count, plain.since, plain.was_well = 0, None, True
         if plain.state == "disabled" and self.rules.probation:
             plain.by, plain.passed = None, 0
             plain.become("probation")
@@ -200,14 +205,20 @@ class SourceMachine(RuleBasedStateMachine):
         closed = self.store.close_cycle(self.cycle.id, close)
         polled = [each for each in self.model.values() if each.in_cycle and each.outcome != "deferred"]
         bad = [each for each in polled if each.pending is not None]
-        fresh = [each for each in polled if each.since is None]
+        if self.ended_at is not None and self.now - self.ended_at >= max(LIMIT, 86400.0):
+            self.outage_since = None  # nobody knows what was in between
+        some_well = len(bad) < len(polled)
+        fresh = [each for each in polled if each.since is None and (each.was_well or not some_well)]
         fresh_bad = [each for each in fresh if each.pending is not None]
         wide = len(polled) >= 4 and 2 * len(bad) >= len(polled) and fresh_bad and 2 * len(fresh_bad) >= len(fresh)
         lasted = 0.0 if self.outage_since is None else self.now - self.outage_since
+        most = self.polled_before is not None and 2 * len(polled) >= self.polled_before
+        enough = len(polled) >= 4 or (most and not bad)
         if wide:
             self.outage_since = self.now if self.outage_since is None else self.outage_since
-        elif len(polled) >= 4:
+        elif some_well and enough:
             self.outage_since = None
+        self.polled_before, self.ended_at = len(polled), self.now
         self.tell_outage("outage" if wide and lasted < LIMIT else "lasting" if wide else None)
         for plain in bad:
             if wide and lasted < LIMIT:
@@ -268,7 +279,7 @@ class SourceMachine(RuleBasedStateMachine):
     def a_success_is_reported(self, data):
         number = data.draw(st.sampled_from(sorted(self.model)))
         self.book.record_success(number)
-        self.succeed(self.model[number], "unchanged")
+        self.succeed(self.model[number], None)
 
     @invariant()
     def sources_are_what_they_should_be(self):

@@ -172,7 +172,7 @@ def test_a_run_that_nobody_holds_has_died(etl):
     assert (died["state"], died["summary"], died["failed_targets"], died["duration"]) == ("died", None, 1, None)
     assert "its process died" in text
     assert text.splitlines()[-1] == "the rest: holdfast job run MODULE:JOB --resume 20200101T000000-a"
-    assert "job items died in run 20200101T000000-a: holdfast job show 20200101T000000-a" in etl.run("status").stdout
+    assert "job items died: holdfast job show 20200101T000000-a" in etl.run("status").stdout
     assert [row["id"] for row in etl.json("status")["jobs"]] == ["20200101T000000-a"]
 
 
@@ -191,7 +191,7 @@ def test_only_the_newest_run_of_a_held_job_is_running(etl):
         assert "running, by here, process 7" in shown
         assert "the rest:" not in shown
         assert "0 of 0 so far" in etl.run("job", "list").stdout
-        assert "job items runs since" in etl.run("status").stdout
+        assert "job items is running, begun now: run b" in etl.run("status").stdout
     finally:
         lock.release()
 

@@ -117,6 +117,15 @@ class TestOnce:
         assert feeds.json("monitor", "feeds:app", "--once", code=1)["outage"] is True
         assert {source["consecutive_failures"] for source in feeds.json("sources", "list")} == {0}
 
+    def test_what_a_killed_run_has_left_is_ended_and_then_everything_polled(self, feeds, server):
+        feeds.run("sources", "add", server.script("/a", Answer(body=rss(3))))
+        left = feeds.app().store.open_cycle("feed", everything=True)
+        feeds.run("sources", "add", server.script("/b", Answer(body=rss(3))))
+        told = feeds.json("monitor", "feeds:app", "--once")
+
+        assert (told["cycle"], told["polled"]) == (left.id + 1, 2)
+        assert (server.count("/a"), server.count("/b")) == (2, 1)
+
     def test_nothing_to_poll(self, feeds):
         result = feeds.run("monitor", "feeds:app", "--once")
 

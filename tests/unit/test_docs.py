@@ -30,6 +30,7 @@ DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("tutorial/*.md")), *sorted(DOCS.glob("how-to/*.md"))]
 POLICY = (DOCS / "reference" / "policy.md").read_text("utf-8")
 SOURCES = (DOCS / "reference" / "sources.md").read_text("utf-8")
+JOBS = (DOCS / "reference" / "jobs.md").read_text("utf-8")
 INDEX = (DOCS / "README.md").read_text("utf-8")
 
 _FENCE = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -154,7 +155,7 @@ def test_every_page_stands_in_the_index(page):
 
 def test_every_public_name_stands_on_a_page_that_people_wrote():
     """Not only in the reference that is made from the code."""
-    written = [DOCS / "reference" / f"{name}.md" for name in ("policy", "queue", "sources")]
+    written = [DOCS / "reference" / f"{name}.md" for name in ("policy", "queue", "sources", "jobs")]
     pages = [*PAGES, *DOCS.glob("explanation/*.md"), *written]
     text = "\n".join(page.read_text("utf-8") for page in pages)
 
@@ -235,8 +236,12 @@ class TestThePolicyPage:
 
     def test_every_public_name_of_retrying(self):
         homes = ("holdfast.run.", "holdfast.decide.", "holdfast.record.", "holdfast.config")
-        of_sources = ("holdfast.decide.health", "holdfast.decide.profiles")  # have a page of their own
-        pages = {name: SOURCES if home in of_sources else POLICY for name, home in hf._HOMES.items()}
+        elsewhere = {  # have a page of their own
+            "holdfast.decide.health": SOURCES,
+            "holdfast.decide.profiles": SOURCES,
+            "holdfast.decide.gate": JOBS,
+        }
+        pages = {name: elsewhere.get(home, POLICY) for name, home in hf._HOMES.items()}
         names = [name for name, home in hf._HOMES.items() if home.startswith(homes)]
 
         assert [name for name in names if not re.search(rf"\bhf\.{name}\b", pages[name])] == []

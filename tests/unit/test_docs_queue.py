@@ -24,9 +24,11 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGE = (DOCS / "reference" / "queue.md").read_text("utf-8")
 SOURCES = (DOCS / "reference" / "sources.md").read_text("utf-8")
+JOBS = (DOCS / "reference" / "jobs.md").read_text("utf-8")
 PAGES = [
     DOCS / "reference" / "queue.md",
     DOCS / "reference" / "sources.md",
+    DOCS / "reference" / "jobs.md",
     *sorted(DOCS.glob("explanation/*.md")),
     *sorted(DOCS.glob("decisions/*.md")),
     ROOT / "README.ja.md",
@@ -265,8 +267,8 @@ def _rows(title):
 
 
 def _columns():
-    """The columns of all tables, those of sources from their own page."""
-    tables = _section("Tables") + _section("Tables", page=SOURCES)
+    """The columns of all tables, those of sources and of jobs from their own pages."""
+    tables = _section("Tables") + _section("Tables", page=SOURCES) + _section("Tables", page=JOBS)
     rows = re.findall(r"^\| `(\w+)` \| (.+) \|$", tables, re.MULTILINE)
     return {name: re.findall(r"`(\w+)`", cell) for name, cell in rows}
 

@@ -217,3 +217,22 @@ def test_the_public_names_are_there():
         assert getattr(hf.http, name) is not None
     with pytest.raises(AttributeError):
         _ = hf.http.nothing
+
+
+SLACK = "https://hooks.slack.com/services/T00000000/B00000000/abcdefghijklmnopqrstuvwx"
+
+
+def test_a_secret_in_a_path_is_neither_shown_nor_part_of_a_scope():
+    assert shown(SLACK) == "https://hooks.slack.com/services/***"
+    scope, other = SCOPES["url"](SLACK, {}), SCOPES["url"](f"{SLACK}y", {})
+    assert scope.startswith("hooks.slack.com/services/***#")
+    assert scope == SCOPES["url"](SLACK, {}) != other
+    assert SCOPES["url"]("https://example.com/a/b?c", {}) == "example.com/a/b"
+
+
+def test_a_credential_cannot_be_tried_quickly_against_its_scope():
+    import hashlib
+
+    scope = SCOPES["credential"]("https://bob:secret1@example.com/", {})
+    digest = hashlib.pbkdf2_hmac("sha256", b"bob\nsecret1", b"holdfast scope", 100_000).hex()
+    assert scope == f"example.com#{digest[:12]}"

@@ -140,15 +140,16 @@ def test_a_probe_is_for_whatever_was_not_switched_off_by_hand():
     assert outcomes.probed(source(health=off()), NOW) is None
 
 
-def close(sources, rules=RULES, since=None, now=NOW):
-    previous = Cycle(6, "feed", EARLIER, EARLIER, 1, outage_since=since)
+def close(sources, rules=RULES, since=None, now=NOW, before=40, ended=EARLIER):
+    previous = Cycle(6, "feed", EARLIER, ended, before, polled=before, outage_since=since)
     return outcomes.closing("feed", rules)(Cycle(7, "feed", EARLIER, None, 99), previous, sources, now)
 
 
 def polled(good, bad, failure=GONE):
     well = [source(number, outcome="unchanged") for number in range(good)]
     change = outcomes.failed(RULES, 900, failure, 1)
-    return [*well, *(change(source(number), NOW).source for number in range(good, good + bad))]
+    was_well = Health(last_success_at=EARLIER)
+    return [*well, *(change(source(number, health=was_well), NOW).source for number in range(good, good + bad))]
 
 
 def test_a_cycle_ends_with_its_figures():
@@ -170,6 +171,13 @@ def test_half_of_them_failing_is_an_outage():
     (told,) = closing.alerts
     assert (told.key, told.state, told.text) == ("outage:feed", "outage", "not_found 5")
     assert "5 of 10" in told.title
+
+
+def test_sources_that_never_were_well_tell_of_no_outage_while_others_are_well():
+    new = [each._replace(health=Health()) for each in polled(0, 9)]
+
+    assert close([*polled(1, 0), *new]).withdraw is False, "their addresses are more likely wrong"
+    assert close([*new, new[0]]).withdraw is True, "nothing answers at all"
 
 
 def test_an_outage_goes_on_counting_when_it_lasts():
@@ -207,6 +215,19 @@ def test_a_few_sources_tell_neither_that_an_outage_began_nor_that_it_is_over():
     closing = close(polled(9, 0), since=EARLIER)
 
     assert (closing.cycle.outage_since, closing.alerts) == (EARLIER, ())
+
+
+def test_an_outage_of_a_book_that_became_small_ends_too():
+    assert close(polled(9, 0), since=EARLIER, before=12).cycle.outage_since is None
+    assert close(polled(8, 1), since=EARLIER, before=12).cycle.outage_since == EARLIER
+
+
+def test_an_outage_of_long_ago_says_nothing_of_today():
+    """The program was switched off in between: nobody knows whether it lasted."""
+    long_ago = NOW - timedelta(days=7)
+    closing = close(polled(1, 11), since=long_ago, ended=long_ago)
+
+    assert (closing.withdraw, closing.cycle.outage_since) == (True, NOW)
 
 
 def test_a_change_without_a_transition_leaves_no_second_line():

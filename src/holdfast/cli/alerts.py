@@ -155,8 +155,6 @@ def deliver(app: "App", *, as_json: bool) -> None:
 
     set_up_logs("warning", as_json=False)
     courier = app.courier()
-    app.store.remind_alerts(courier.remind_after)
-    app.store.prune_alerts(courier.keep)
     taken = 0
     for _ in range(_MOST_DELIVERIES):
         now = courier.deliver()

@@ -107,4 +107,7 @@ def print_summary(profile: str, summary: "CycleSummary | None", *, stopped: bool
         )
     )
     if cycle.outage_since is not None:
-        say("so many failed together that it is an outage, not their fault; is the network there?", "red")
+        say(
+            "so many failed together that it is an outage, not their fault; what each said: holdfast sources show ID",
+            "red",
+        )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Figures", "Pace", "progress_of"]
 
 _LINE_EVERY = 10.0  # seconds
-_BAR_EVERY = 0.1
+_BAR_EVERY = 0.05
 _SAMPLES = 30  # a second apart, at the least
 _BAR_WIDTH = 20
 log = logging.getLogger("holdfast.jobs")

@@ -1,7 +1,6 @@
 """``holdfast job run``: run a job over its targets, and say how it went."""
 
 import logging
-import shlex
 import sys
 import traceback
 from contextlib import contextmanager, nullcontext
@@ -35,6 +34,7 @@ class _How(NamedTuple):
     limit: int | None
     concurrency: int
     dry_run: bool
+    from_raw: bool
     as_json: bool
     json_logs: bool
     no_progress: bool
@@ -49,6 +49,7 @@ class _How(NamedTuple):
 @click.option(
     "--concurrency", type=click.IntRange(min=1), metavar="N", default=8, show_default=True, help="Targets at once."
 )
+@click.option("--from-raw", is_flag=True, help="Apply again from raw objects, without fetching; the job needs etl=….")
 @click.option("--dry-run", is_flag=True, help="Tell handlers to write nothing, and keep no ledger of it.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as a JSON object, and show no progress.")
 @click.option("--no-progress", is_flag=True, help="Show no bar, and log no line every ten seconds.")
@@ -73,6 +74,7 @@ def run(reference: str, *, name: str | None, log_level: str, **options: Any) -> 
       holdfast job run etl:items
       holdfast job run etl:items --limit 20 --dry-run
       holdfast job run etl:items --only-failed 20261115T100000-3f2a1b
+      holdfast job run etl:items --from-raw
       holdfast job run etl:app --name items --json | jq .failure_rate
     """  # noqa: D301  # click reads the control character, not a backslash
     how = _How(**options)
@@ -99,9 +101,9 @@ def run(reference: str, *, name: str | None, log_level: str, **options: Any) -> 
 def _run(chosen: "Chosen", how: _How) -> dict[str, Any]:
     from holdfast.cli.job_summary import summary_data  # noqa: PLC0415  # not for --help
 
-    job = chosen.job
-    _check_resumed(chosen, how)
-    with _last_words(hidden=not how.as_json and not how.json_logs and sys.stderr.isatty()) as words:
+    job = chosen.job.from_raw() if how.from_raw else chosen.job
+    seen_here = not how.json_logs and sys.stderr.isatty() and sys.stdout.isatty()
+    with _last_words(hidden=seen_here and not how.as_json) as words:
         try:
             with _targets_told(job), _progress(job, how) as progress:
                 summary = job.run(
@@ -116,32 +118,9 @@ def _run(chosen: "Chosen", how: _How) -> dict[str, Any]:
             if words:
                 _show(summary_data(words[-1]), chosen, how)
             raise
-    data = _judged(summary_data(summary.to_dict()))
+    data = summary_data(summary.to_dict())
     _show(data, chosen, how)
     return data
-
-
-def _judged(data: dict[str, Any]) -> dict[str, Any]:
-    """Have a run fail that was stopped while its targets were still being read: nobody knows how many are left."""
-    from holdfast.cli.job_summary import is_left  # noqa: PLC0415  # not for --help
-
-    if data["state"] == "stopped" and is_left(data) and not data["exit_code"]:
-        data["exit_code"] = FAILED
-        data["reasons"] = [*data["reasons"], "stopped before all targets were read"]
-    return data
-
-
-def _check_resumed(chosen: "Chosen", how: _How) -> None:
-    """Refuse to go on with a run that did the rest of another: its targets are known by that one alone."""
-    from holdfast.errors import ConfigError  # noqa: PLC0415  # not for --help
-
-    if how.resume is None or not chosen.job.ledger:
-        return
-    found = chosen.job.kept.run(how.resume)
-    if found is not None and found.parent is not None:
-        command = shlex.join(["holdfast", "job", "run", *chosen.words, "--only-failed", found.parent])
-        message = f"run {found.id} does the rest of run {found.parent} and has no targets of its own; run: {command}"
-        raise ConfigError(message)
 
 
 @contextmanager
@@ -195,23 +174,23 @@ def _last_words(*, hidden: bool) -> "Iterator[list[dict[str, Any]]]":
 
     class Listener(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            summary = getattr(record, "summary", None)
-            if isinstance(summary, dict):
-                found.append(summary)
+            if not is_other(record):
+                found.append(vars(record)["summary"])
 
-    def has_none(record: logging.LogRecord) -> bool:
-        return not hasattr(record, "summary")
+    def is_other(record: logging.LogRecord) -> bool:
+        summary = getattr(record, "summary", None)
+        return record.name != _LOGGER or not isinstance(summary, dict) or "exit_code" not in summary
 
     logger, listener, handlers = logging.getLogger(_LOGGER), Listener(), logging.getLogger().handlers[:]
     logger.addHandler(listener)
     for handler in handlers if hidden else ():
-        handler.addFilter(has_none)
+        handler.addFilter(is_other)
     try:
         yield found
     finally:
         logger.removeHandler(listener)
         for handler in handlers:
-            handler.removeFilter(has_none)
+            handler.removeFilter(is_other)
 
 
 def _show(data: dict[str, Any], chosen: "Chosen", how: _How) -> None:
@@ -223,7 +202,7 @@ def _show(data: dict[str, Any], chosen: "Chosen", how: _How) -> None:
         return
     print_summary(data, dry_run=how.dry_run, before=how.only_failed)
     job = chosen.job
-    command = rest_of(data, chosen.words, parent=how.only_failed, limit=how.limit)
+    command = rest_of(data, chosen.words, limit=how.limit)
     if job.hand_over is not None and data["failed_targets"] and job.ledger and not how.dry_run:
         say(f"what failed was given to the task {job.hand_over.name}; holdfast tasks list shows it")
     if command is not None and job.ledger and not how.dry_run:

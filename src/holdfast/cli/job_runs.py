@@ -1,7 +1,8 @@
 """Runs as they are shown: where one stands, also if its process died, and what is known of it while it runs."""
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from holdfast import clock
 from holdfast.cli.failing import OneLineError
@@ -27,20 +28,31 @@ _NAMES = {
 _LOOKED_BACK = 1000  # runs of a job among which a later one is looked for
 
 
-class Known(NamedTuple):
+class Known:
     """A run, and what its row does not say.
 
-    Attributes:
+    Args:
+        store: Where it is kept.
         run: The row.
+        holder: Who runs it; None if nobody does.
+
+    Attributes:
         state: Where it stands; ``died`` if it is said to run, and nobody does.
-        counts: Targets of each kind, by the names that a summary has for them.
-        holder: Who runs it.
     """
 
-    run: "Run"
-    state: str
-    counts: "Mapping[str, int]"
-    holder: str | None
+    def __init__(self, store: "Jobs", run: "Run", holder: str | None) -> None:
+        """Ask for nothing yet."""
+        self._store = store
+        self.run, self.holder = run, holder
+        self.state = DIED if run.state is RunState.RUNNING and holder is None else str(run.state)
+
+    @cached_property
+    def counts(self) -> "Mapping[str, int]":
+        """Targets of each kind, by the names that a summary has for them; where there is none, they are counted."""
+        summary = self.run.summary
+        if summary is not None:
+            return {name: int(summary.get(name, 0)) for name in (*_NAMES.values(), "not_attempted")}
+        return {_NAMES[status]: count for status, count in self._store.target_counts(self.run.id).items()}
 
     @property
     def seconds(self) -> float | None:
@@ -77,9 +89,9 @@ def known_runs(store: "Jobs", job: str | None, limit: int) -> list[Known]:
     for run in store.runs(job, limit):
         if run.state is RunState.RUNNING and run.job not in holders:
             holders[run.job] = store.job_holder(run.job)
-            found.append(_known(store, run, holders[run.job]))
+            found.append(Known(store, run, holders[run.job]))
         else:
-            found.append(_known(store, run, None))  # one lock, one run: an older one that seems to run has died
+            found.append(Known(store, run, None))  # one lock, one run: an older one that seems to run has died
     return found
 
 
@@ -94,18 +106,9 @@ def found_run(store: "Jobs", run_id: str) -> Known:
         message = f"there is no run {run_id}; holdfast job list shows what there is"
         raise OneLineError(message)
     if run.state is not RunState.RUNNING:
-        return _known(store, run, None)
+        return Known(store, run, None)
     running = [each.id for each in store.runs(run.job, _LOOKED_BACK) if each.state is RunState.RUNNING]
-    return _known(store, run, store.job_holder(run.job) if running[:1] == [run.id] else None)
-
-
-def _known(store: "Jobs", run: "Run", holder: str | None) -> Known:
-    state = DIED if run.state is RunState.RUNNING and holder is None else str(run.state)
-    if run.summary is not None:
-        counts = {name: int(run.summary.get(name, 0)) for name in (*_NAMES.values(), "not_attempted")}
-    else:
-        counts = {_NAMES[status]: count for status, count in store.target_counts(run.id).items()}
-    return Known(run, state, counts, holder)
+    return Known(store, run, store.job_holder(run.job) if running[:1] == [run.id] else None)
 
 
 def run_data(known: Known, *, whole: bool = False) -> dict[str, Any]:

@@ -92,7 +92,7 @@ def _show(known: "Known", compared: dict[str, Any] | None) -> None:
     if known.state == DIED:
         say("its process died; what it has done is kept, and the job can be run again", "yellow")
     left = run.summary or {"run_id": run.id, "total_is_known": known.state != DIED}
-    command = rest_of(left, [_JOB], parent=run.parent)
+    command = rest_of(left, [_JOB])
     if command is not None:
         say(f"the rest: {command}", "bold")
 

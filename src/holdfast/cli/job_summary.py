@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-__all__ = ["compared_told", "groups_table", "is_left", "print_summary", "rest_of", "summary_data", "took"]
+__all__ = ["compared_told", "groups_table", "print_summary", "rest_of", "summary_data", "took"]
 
 _FIGURES = (
     "total_targets", "success_targets", "failed_targets", "deferred_targets", "skipped_targets", "not_attempted",
@@ -90,29 +90,19 @@ def compared_told(compared: "Mapping[str, Any] | None") -> str | None:
     return f"{compared.get('fixed')} fixed, {compared.get('broken')} broken, {compared.get('still')} still failing"
 
 
-def is_left(data: "Mapping[str, Any]") -> bool:
-    """Tell whether a run ended before all its targets were begun."""
-    return bool(data.get("not_attempted")) or not data.get("total_is_known", True)
-
-
-def rest_of(
-    data: "Mapping[str, Any]", words: "Sequence[str]", *, parent: str | None, limit: int | None = None
-) -> str | None:
+def rest_of(data: "Mapping[str, Any]", words: "Sequence[str]", *, limit: int | None = None) -> str | None:
     """Return the command that does what a run has left to do; None if that is nothing.
 
     Args:
         data: The summary.
         words: What names the job on the command line.
-        parent: The run whose rest this run did, if it did.
         limit: How many targets it had at most.
     """
-    command = ["holdfast", "job", "run", *words]
-    if is_left(data):
-        if parent is not None:  # the targets of such a run are known by its parent alone
-            return shlex.join([*command, "--only-failed", parent])
-        return shlex.join([*command, "--resume", str(data["run_id"]), *(["--limit", str(limit)] if limit else [])])
+    command, run_id = ["holdfast", "job", "run", *words], str(data["run_id"])
+    if data.get("not_attempted") or not data.get("total_is_known", True):
+        return shlex.join([*command, "--resume", run_id, *(["--limit", str(limit)] if limit else [])])
     if data.get("failed_targets") or data.get("deferred_targets"):
-        return shlex.join([*command, "--only-failed", str(data["run_id"])])
+        return shlex.join([*command, "--only-failed", run_id])
     return None
 
 

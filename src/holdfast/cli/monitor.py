@@ -56,7 +56,8 @@ def monitor(  # noqa: PLR0913  # its options
 
     SIGTERM or Ctrl-C stops it: requests that run may finish, all else is given back. A second one ends it at once.
 
-    With --once the exit code is 1 if so many sources failed together that it is an outage, or if it was stopped.
+    With --once the exit code is 1 if so many sources failed together that it is an outage, if on_change failed, or if
+    it was stopped.
 
     \b
     Examples:
@@ -177,7 +178,7 @@ def _once(chosen: "Chosen", *, as_json: bool) -> None:
         print_json(summary_data(made.profile.name, summary, stopped=stopped))
     else:
         print_summary(made.profile.name, summary, stopped=stopped)
-    if stopped or _is_outage(summary):
+    if stopped or _is_outage(summary) or (summary is not None and summary.broken_callbacks):
         click.get_current_context().exit(FAILED)
 
 

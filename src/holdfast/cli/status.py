@@ -136,12 +136,16 @@ def _of_jobs(app: "App") -> "list[RenderableType]":
     from holdfast.cli.job_runs import DIED  # noqa: PLC0415  # not for --help
     from holdfast.cli.showing import line, masked  # noqa: PLC0415  # not for --help
 
-    return [
-        line(f"job {masked(each.run.job)} died in run {each.run.id}: holdfast job show {each.run.id}", "red")
-        if each.state == DIED
-        else line(f"job {masked(each.run.job)} runs since {relative(each.run.started_at)}, failed {each.told}", "cyan")
-        for each in _open_runs(app)
-    ]
+    parts: list[RenderableType] = []
+    for each in _open_runs(app):
+        job, run_id, died = masked(each.run.job), each.run.id, each.state == DIED
+        how = (
+            f"died: holdfast job show {run_id}"
+            if died
+            else f"is running, begun {relative(each.run.started_at)}: run {run_id}"
+        )
+        parts.append(line(f"job {job} {how}", "red" if died else "cyan"))
+    return parts
 
 
 def _open_runs(app: "App") -> "Sequence[Known]":

@@ -28,11 +28,17 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 def main(arguments: list[str]) -> str | None:
     """Ask once; return what is wrong in one line, or None if all is well."""
-    url = arguments[0] if arguments else DEFAULT_URL
+    url = _completed(arguments[0]) if arguments else DEFAULT_URL
     if len(arguments) > 1 or not _is_address(url):
         return f"give one address without a password, or none for {DEFAULT_URL}: python -m holdfast.health [URL]"
     trouble = _ask(url)
     return None if trouble is None else safe_text(" ".join(redact(trouble).split()), _LINE_LIMIT)
+
+
+def _completed(url: str) -> str:
+    """Return an address with what people leave out: ``127.0.0.1:8788`` stands for ``http://127.0.0.1:8788/health``."""
+    whole = url if "://" in url else f"http://{url}"
+    return whole if "/" in whole.partition("://")[2] else f"{whole}/health"
 
 
 def _is_address(url: str) -> bool:

@@ -1,8 +1,10 @@
 """The health checker: asks all checks at once, keeps the answer for a moment, and never raises."""
 
 import inspect
+import os
 import threading
 import time
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -21,6 +23,9 @@ __all__ = ["AppProtocol", "HealthChecker", "SchedulerProtocol"]
 
 READY_CHECKS = ("database", "scheduler", "loop")
 """What has to be well for taking work; what is missing among a checker's checks is not asked."""
+TIMEOUT = 2.0
+"""Seconds that checks have. Whoever asks waits longer (a HEALTHCHECK 3 s), and is told which check hangs."""
+_checkers: "weakref.WeakSet[HealthChecker]" = weakref.WeakSet()
 
 
 class SchedulerProtocol(Protocol):
@@ -63,7 +68,7 @@ class HealthChecker:
         scheduler: SchedulerProtocol | None = None,
         checks: Mapping[str, Ask] | None = None,
         cache: float = 1.0,
-        timeout: float = 5.0,
+        timeout: float = TIMEOUT,
     ) -> None:
         """Check what was given; nothing is asked yet."""
         self._cache = _seconds("cache", cache, least=0.0)
@@ -81,6 +86,7 @@ class HealthChecker:
         self._lock = threading.Lock()
         self._latest: Future[HealthReport] | None = None
         self._seen_at = 0.0
+        _checkers.add(self)
 
     @classmethod
     def for_app(
@@ -91,7 +97,7 @@ class HealthChecker:
         queues: Sequence[str] | None = None,
         checks: Mapping[str, Ask] | None = None,
         cache: float = 1.0,
-        timeout: float = 5.0,
+        timeout: float = TIMEOUT,
     ) -> "HealthChecker":
         """Return a checker for a worker or monitor of an app.
 
@@ -167,6 +173,12 @@ class HealthChecker:
             self._keep(future, self._nothing_known())
         return future
 
+    def _begin_anew(self) -> None:
+        """Forget what is under way; after a fork, its threads and who held the lock are in the parent alone."""
+        self._lock, self._latest = threading.Lock(), None
+        for probe in self._probes:
+            probe.forget()
+
     def _look(self, future: "Future[HealthReport]") -> None:
         try:
             until = time.monotonic() + self._timeout
@@ -221,3 +233,12 @@ def _seconds(name: str, value: object, *, least: float) -> float:
         message = f"{name} is {value!r}; give seconds, {least:g} or more"
         raise ConfigError(message)
     return float(value)
+
+
+def _after_fork_in_child() -> None:
+    for checker in list(_checkers):
+        checker._begin_anew()  # noqa: SLF001  # of this module
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

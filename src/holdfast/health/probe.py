@@ -64,6 +64,10 @@ class Probe:
             self._failed(turn, error)
             turn.done.set()
 
+    def forget(self) -> None:
+        """Wait no longer for a question that is under way, as its thread is in another process."""
+        self._turn = None
+
     def found(self, until: float) -> Finding:
         """Return the answer, waiting for it until then on the real monotonic clock."""
         turn = self._turn

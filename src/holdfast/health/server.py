@@ -19,12 +19,16 @@ from holdfast.health.checker import HealthChecker
 __all__ = ["HealthServer"]
 
 CONNECTIONS = 8
-"""Clients that are served at once; others wait until one is done."""
+"""Clients that are served at once; others wait until one is done, or one that is silent is sent away for them."""
+HEAD_TIMEOUT = 1.0
+"""Seconds in which a client has to send its question."""
 CLIENT_TIMEOUT = 5.0
-"""Seconds in which a client has to send its question, and again in which it has to take the answer."""
+"""Seconds in which a client has to take the answer."""
 HEAD_LIMIT = 8192
 """Bytes of request line and headers."""
 _BACKLOG = 64
+_GRACE = 0.1  # seconds after which who has not asked yet makes room for others; whoever means well asks at once
+_ROUND = 0.01  # seconds between two looks for room
 _MOST_PORT = 65535
 _LINGER = 0.5  # seconds for which what a client sends on is read away, so that it sees the answer and no reset
 _END = re.compile(rb"\r?\n\r?\n")
@@ -64,6 +68,8 @@ class HealthServer:
         self.host, self.port = host.removeprefix("[").removesuffix("]"), port
         self._checker, self._token = checker, checked_token(token)
         self._slots = threading.BoundedSemaphore(CONNECTIONS)
+        self._silent: dict[socket.socket, float] = {}  # who has not asked yet, oldest first, and since when
+        self._silent_lock = threading.Lock()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._waker: socket.socket | None = None
@@ -127,17 +133,24 @@ class HealthServer:
             listener.settimeout(0)
             selector.register(listener, selectors.EVENT_READ)
             selector.register(sleeper, selectors.EVENT_READ)
-            while not self._stop.is_set():
-                if not self._slots.acquire(timeout=0.2):
-                    continue  # all are busy; who comes now waits in the backlog
-                if not self._accept(listener, selector):
+            while selector.select() and not self._stop.is_set():
+                if not self._slots.acquire(timeout=_ROUND):
+                    self._make_room()  # all are busy; who came waits in the backlog
+                elif not self._accept(listener):
                     self._slots.release()
 
-    def _accept(self, listener: socket.socket, selector: selectors.BaseSelector) -> bool:
-        """Wait for a client and have it served; tell whether a thread has taken it on."""
-        selector.select()
-        if self._stop.is_set():
-            return False
+    def _make_room(self) -> None:
+        """Send away the client that has been silent for the longest time."""
+        with self._silent_lock:
+            client, since = next(iter(self._silent.items()), (None, 0.0))
+            if client is None or time.monotonic() - since < _GRACE:
+                return
+            del self._silent[client]
+        with suppress(OSError):
+            client.shutdown(socket.SHUT_RD)  # wakes its thread, which closes it
+
+    def _accept(self, listener: socket.socket) -> bool:
+        """Have a client served; tell whether a thread has taken it on."""
         try:
             client, _ = listener.accept()
         except OSError as error:
@@ -165,9 +178,15 @@ class HealthServer:
             self._slots.release()
 
     def _answer(self, client: socket.socket) -> Answer:
-        asked = _read(client)
+        with self._silent_lock:
+            self._silent[client] = time.monotonic()
+        try:
+            asked = _read(client)
+        finally:
+            with self._silent_lock:
+                sent_away = self._silent.pop(client, None) is None
         if isinstance(asked, Answer):
-            return asked
+            return plain(408, "request timed out") if sent_away else asked
         refused = refusal(asked.method, asked.path)
         if refused is not None:
             return refused
@@ -178,7 +197,7 @@ class HealthServer:
 
 def _read(client: socket.socket) -> _Request | Answer:
     """Read a request's head within its time and size, or return what is to be said about it."""
-    until, head = time.monotonic() + CLIENT_TIMEOUT, b""
+    until, head = time.monotonic() + HEAD_TIMEOUT, b""
     while (end := _END.search(head)) is None:
         if len(head) > HEAD_LIMIT:
             return plain(431, "request too large")

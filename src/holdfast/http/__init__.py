@@ -1,4 +1,4 @@
-"""HTTP with Holdfast's judgement: transports for httpx and httpx2, an adapter for requests, and the seeds' names.
+"""HTTP with Holdfast's judgement: transports for httpx and httpx2, an adapter for requests, names collectors know.
 
 Names are loaded when they are first used; none of the client libraries is needed before.
 """

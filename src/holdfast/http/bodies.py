@@ -6,14 +6,9 @@ Both libraries ask for instances of their own classes; `Library` makes such clas
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-from holdfast.errors import BodyTooLargeError
+from holdfast.http.unpacking import Counter
 
-__all__ = ["Again", "Capped", "Chained", "Once", "Tee", "can_be_read_again", "is_seekable", "too_large"]
-
-
-def too_large(limit: int) -> BodyTooLargeError:
-    """Return the error for an answer that is too long."""
-    return BodyTooLargeError(f"the answer is longer than {limit} bytes")
+__all__ = ["Again", "Capped", "Chained", "Once", "can_be_read_again", "is_seekable"]
 
 
 def is_seekable(file: Any) -> bool:
@@ -113,60 +108,24 @@ class Chained(_Body):
         await super().aclose()
 
 
-class Tee(_Body):
-    """An answer's body on its way to who decodes it; each chunk is kept until it was counted."""
+class Capped(_Body):
+    """An answer's body that ends in an error when it is longer than it may be, before anybody unpacks so much.
 
-    def __init__(self, stream: Any) -> None:
+    Args:
+        stream: The body as it comes over the wire.
+        counter: Counts it.
+    """
+
+    def __init__(self, stream: Any, counter: Counter) -> None:
         super().__init__(stream)
-        self._passed: list[bytes] = []
+        self._counter = counter
 
     def __iter__(self) -> Iterator[bytes]:
         for chunk in self._stream:
-            self._passed.append(chunk)
+            self._counter.count(chunk)
             yield chunk
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for chunk in self._stream:
-            self._passed.append(chunk)
+            self._counter.count(chunk)
             yield chunk
-
-    def taken(self) -> list[bytes]:
-        """Return what has passed since the last time."""
-        passed, self._passed = self._passed, []
-        return passed
-
-
-class Capped(_Body):
-    """An answer's body that ends in an error when it is longer than it may be.
-
-    One that is compressed is decoded a second time to be counted: a few bytes may stand for gigabytes.
-
-    Args:
-        tee: The body as it comes over the wire.
-        limit: Bytes.
-        decoded: An answer with the tee as its body, which decodes it; None for a body that is not compressed.
-    """
-
-    def __init__(self, tee: Tee, limit: int, decoded: Any = None) -> None:
-        super().__init__(tee)
-        self._tee, self._limit, self._decoded = tee, limit, decoded
-
-    def __iter__(self) -> Iterator[bytes]:
-        left = self._limit
-        for chunk in self._tee if self._decoded is None else self._decoded.iter_bytes():
-            left -= len(chunk)
-            if left < 0:
-                raise too_large(self._limit)
-            yield from self._tee.taken()
-        yield from self._tee.taken()
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        left = self._limit
-        async for chunk in self._tee if self._decoded is None else self._decoded.aiter_bytes():
-            left -= len(chunk)
-            if left < 0:
-                raise too_large(self._limit)
-            for passed in self._tee.taken():
-                yield passed
-        for passed in self._tee.taken():
-            yield passed

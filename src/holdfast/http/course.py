@@ -3,6 +3,7 @@
 A transport asks before each attempt whether to wait, tells how it went, and does the waiting and sending itself.
 """
 
+import math
 from typing import Any, NamedTuple, Protocol
 
 from holdfast import clock
@@ -21,7 +22,7 @@ FAILING = 400
 LOOK_LIMIT = 65536
 """Bytes of such an answer's body that are read to judge it, and kept with the error."""
 LOOK_SECONDS = 5.0
-"""Seconds that are spent on reading them."""
+"""Seconds for which such a body may stall; one that goes on after half of them is judged by what there is."""
 _SERVER_ERRORS = 500
 _HOLD = 1.0  # seconds after which a request that waits for a cooldown looks whether it is over early
 _UNHINTED = 60.0  # seconds, where a backoff of the user's cannot be asked
@@ -45,8 +46,8 @@ class Kit(Protocol):
     def whole(self, request: Any) -> bool:
         """Tell whether the body can be sent once more as it was."""
 
-    def unsent(self, error: Exception) -> bool:
-        """Tell whether an error means that nothing of the request has left."""
+    def unsent(self, request: Any, error: Exception) -> bool:
+        """Tell whether an error means that nothing of the request has left, and its body was not begun."""
 
     def status_error(self, request: Any, response: Any) -> Exception:
         """Return the library's own error for an answer."""
@@ -100,7 +101,8 @@ class Course:
     """
 
     __slots__ = (
-        "_began", "_held", "_kit", "_permit", "_request", "_serial", "_settings", "_started", "_state", "cool", "scope",
+        "_began", "_ends", "_held", "_kit", "_permit", "_probes", "_request", "_serial", "_settings", "_started",
+        "_state", "cool", "scope",
     )  # fmt: skip
 
     def __init__(self, settings: Settings, kit: Kit, request: Any, scope: str) -> None:
@@ -113,6 +115,8 @@ class Course:
         self._state: _Trying | None = None
         self._permit: int | None = None
         self._began = self._held = 0.0
+        self._ends: float | None = None
+        self._probes = False
         self.scope = scope
         self.cool: Cool | None = None
 
@@ -124,6 +128,11 @@ class Course:
         """
         while (left := self._settings.cooling.admit(self.scope)) > 0:
             clock.sleep(self.hold(left))
+        self.admitted()
+
+    def admitted(self) -> None:
+        """Note that the scope may be called; where that is its probe, it is given back unless something comes of it."""
+        self._probes = self._settings.cooling.is_probing(self.scope)
 
     def hold(self, left: float) -> float:
         """Return the seconds to wait before asking again after a cooldown that has so long to go.
@@ -136,7 +145,9 @@ class Course:
         if deadline is not None and self._started is not None:
             over = over or left >= self._started + deadline - clock.monotonic()
         if over:
-            error = CoolingDownError(f"{self.scope}: not called, it asked to be left alone", retry_after=left)
+            error = CoolingDownError(
+                f"{self.scope}: not called, it asked to be left alone for another {math.ceil(left)} s", retry_after=left
+            )
             if self._state is not None:
                 self._state.held_back(error)
             raise error
@@ -156,10 +167,15 @@ class Course:
         if state is not None:
             if not state.begin():
                 raise state.overslept()
-            return state.attempt_left()
-        if self._held:  # some of the time is gone
-            return left_for_attempt(self._settings.policy, self._started, clock.monotonic())
+            limit = state.attempt_left()
+        elif self._held:  # some of the time is gone
+            limit = left_for_attempt(self._settings.policy, self._started, clock.monotonic())
+        self._ends = None if limit is None else clock.monotonic() + limit
         return limit
+
+    def looking(self) -> float:
+        """Return the seconds for which the body of an answer may stall while it is looked at."""
+        return LOOK_SECONDS if self._ends is None else max(0.0, min(LOOK_SECONDS, self._ends - clock.monotonic()))
 
     def enter(self) -> None:
         """Ask the policy's resource for a call; part of the attempt, so that the policy decides on its refusal.
@@ -180,6 +196,7 @@ class Course:
             guard.succeeded(permit, clock.monotonic() - self._began)
         if self._state is not None:
             self._state.succeeded()
+        self._probes = False
         self._settings.cooling.answered(self.scope)
 
     def cancelled(self) -> None:
@@ -196,6 +213,9 @@ class Course:
             Seconds to wait before the next attempt; None if the error is to be raised.
         """
         self._tell_guard(error)
+        if isinstance(error, ResourceUnavailableError):  # nobody was called
+            self._give_back()
+        self._probes = False
         return self._after(error) if self._may_repeat(error) else None
 
     def refused(self, response: Any) -> tuple[float | None, Exception | None]:
@@ -207,6 +227,7 @@ class Course:
         """
         error = self._kit.status_error(self._request, response)
         self._tell_guard(error)
+        self._probes = False
         failure, delay = default_classifier().weigh(error), None  # its texts are made where somebody reads them
         given_up = self._is_given_up(error, failure) and self._may_repeat(error)
         if given_up:
@@ -215,9 +236,15 @@ class Course:
         return delay, error if given_up and (delay is not None or self._settings.raises) else None
 
     def ended(self) -> None:
-        """Let go of the last error: its traceback holds the frame that holds this course."""
+        """Give back what nothing came of, and let go of the last error: its traceback holds this course."""
+        self._give_back()
         if self._state is not None:
             self._state.last = None
+
+    def _give_back(self) -> None:
+        if self._probes:
+            self._probes = False
+            self._settings.cooling.withdrawn(self.scope)
 
     def _tell_guard(self, error: Exception) -> None:
         guard, permit = self._settings.guard, self._permit
@@ -238,7 +265,7 @@ class Course:
     def _may_repeat(self, error: Exception) -> bool:
         """Tell whether the request may be sent again, and say on the error why not."""
         kit, request = self._kit, self._request
-        if isinstance(error, ResourceUnavailableError) or kit.unsent(error):
+        if isinstance(error, ResourceUnavailableError) or kit.unsent(request, error):
             return True
         method = kit.method(request)
         if method not in self._settings.methods and not kit.marked(request):

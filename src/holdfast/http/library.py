@@ -2,15 +2,18 @@
 
 import contextlib
 import importlib
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from holdfast import clock
-from holdfast.http.bodies import Again, Capped, Chained, Once, Tee, can_be_read_again, is_seekable, too_large
-from holdfast.http.course import LOOK_LIMIT, LOOK_SECONDS
+from holdfast import backends, clock
+from holdfast.classify import default_classifier
+from holdfast.http.bodies import Again, Capped, Chained, Once, can_be_read_again, is_seekable
+from holdfast.http.course import LOOK_LIMIT
 from holdfast.http.keys import KEY_HEADER, key_for
 from holdfast.http.scopes import host_of
 from holdfast.http.settings import Settings
+from holdfast.http.unpacking import counter_for, narrowed, too_large, unpacked
 
 __all__ = ["LIBRARIES", "MARK", "Library", "library_of"]
 
@@ -24,6 +27,7 @@ _MOST_DIGITS = 18
 _MOST_HOSTS = 4096  # names that are kept
 _KEPT = ("http_version", "reason_phrase")  # the other extensions hold the connection
 _WITHOUT_BODY = frozenset({204, 304})
+_OF_THE_BODY = frozenset({"content-encoding", "content-length"})  # not true of one that was unpacked
 
 
 class Library:
@@ -34,9 +38,7 @@ class Library:
         self.module: Any = importlib.import_module(name)
         self._unsent: tuple[type[Exception], ...] = tuple(getattr(self.module, each) for each in _UNSENT)
         self._bytes: Any = self.module.ByteStream
-        self._once, self._again, self._chained, self._tee, self._capped = map(
-            self._body, (Once, Again, Chained, Tee, Capped)
-        )
+        self._once, self._again, self._chained, self._capped = map(self._body, (Once, Again, Chained, Capped))
         self._hosts: dict[bytes, str] = {}
         self._known = (self._bytes, self._once, self._again)
 
@@ -48,7 +50,8 @@ class Library:
         """Return method and address for logs: no query, no credentials."""
         url = request.url  # put together here: `copy_with` reads the whole address again
         path = url.raw_path.partition(b"?")[0]
-        return f"{request.method} {url.scheme}://{(url.netloc + path).decode('ascii', 'replace')}"
+        name = f"{request.method} {url.scheme}://{(url.netloc + path).decode('ascii', 'replace')}"
+        return default_classifier().redact(name)  # the path of a webhook is its secret
 
     def host(self, request: Any) -> str:
         """Return the host of a request as `host_of` does; to look it up is much quicker than to read the address."""
@@ -72,9 +75,9 @@ class Library:
         """Tell whether the body can be sent once more as it was."""
         return not getattr(request.stream, "begun", False)
 
-    def unsent(self, error: Exception) -> bool:
-        """Tell whether an error means that nothing of the request has left."""
-        return isinstance(error, self._unsent)
+    def unsent(self, request: Any, error: Exception) -> bool:
+        """Tell whether an error means that nothing of the request has left; what a transport has read may be gone."""
+        return isinstance(error, self._unsent) and self.whole(request)
 
     def status_error(self, request: Any, response: Any) -> Exception:
         """Return the library's own error for an answer."""
@@ -93,6 +96,8 @@ class Library:
         """Make a request ready to be sent more than once: a key where it needs one, an eye on a body read only once."""
         if settings.keys and request.method not in settings.methods and KEY_HEADER not in request.headers:
             request.headers[KEY_HEADER] = key_for(request.method, request.url, getattr(request, "_content", None))
+        if settings.max_body is not None and "accept-encoding" in request.headers:
+            request.headers["accept-encoding"] = narrowed(request.headers["accept-encoding"])
         stream = request.stream
         if not isinstance(stream, self._known) and not can_be_read_again(stream):
             file = getattr(stream, "_stream", None)
@@ -121,18 +126,23 @@ class Library:
 
         Raises:
             BodyTooLargeError: If it says so itself.
+            ContentError: If it is packed so that this could not be seen in time.
         """
         if request.method == "HEAD" or response.status_code in _WITHOUT_BODY:
             return
         length = response.headers.get("content-length", "")
         if length.isascii() and length.isdigit() and int(length[:_MOST_DIGITS]) > limit:
             raise too_large(limit)
-        tee, coding = self._tee(response.stream), response.headers.get("content-encoding")
-        decoded = self.module.Response(200, headers={"content-encoding": coding}, stream=tee) if coding else None
-        response.stream = self._capped(tee, limit, decoded)
+        counter = counter_for(response.headers.get("content-encoding"), limit)
+        response.stream = self._capped(response.stream, counter)
 
-    def look(self, response: Any) -> Any:
-        """Read the beginning of an answer's body; all of it can still be read.
+    def look(self, request: Any, response: Any, seconds: float) -> Any:
+        """Read the beginning of an answer's body; all of it can still be read, unless it stalls.
+
+        Args:
+            request: What was answered.
+            response: The answer.
+            seconds: How long its body may stall.
 
         Returns:
             A copy whose body is what was read, to be judged.
@@ -140,12 +150,14 @@ class Library:
         begun: list[bytes] = []
         rest = broken = None
         try:
-            chunks, until = iter(response.stream), clock.monotonic() + LOOK_SECONDS
-            for chunk in chunks:
-                begun.append(chunk)
-                if _is_enough(begun, until):
-                    rest = chunks
-                    break
+            until = clock.monotonic() + seconds / 2  # if more comes then, the rest is left to who wants it
+            with _reading_within(request.extensions, seconds):
+                chunks = iter(response.stream)
+                for chunk in chunks:
+                    begun.append(chunk)
+                    if _is_enough(begun, until):
+                        rest = chunks
+                        break
         except Exception as error:  # noqa: BLE001  # the body breaks off; the status stands
             broken = error
             with contextlib.suppress(Exception):
@@ -158,17 +170,26 @@ class Library:
         finally:
             del broken  # its traceback holds this frame
 
-    async def look_async(self, response: Any) -> Any:
+    async def look_async(self, request: Any, response: Any, seconds: float) -> Any:
         """Read the beginning of an answer's body; the same as `look`."""
         begun: list[bytes] = []
         rest = broken = None
         try:
-            chunks, until = aiter(response.stream), clock.monotonic() + LOOK_SECONDS
-            async for chunk in chunks:
-                begun.append(chunk)
-                if _is_enough(begun, until):
-                    rest = chunks
-                    break
+            until = clock.monotonic() + seconds / 2
+
+            async def read() -> Any:
+                chunks = aiter(response.stream)
+                async for chunk in chunks:
+                    begun.append(chunk)
+                    if _is_enough(begun, until):
+                        return chunks
+                return None
+
+            rest = await backends.run_within(seconds, read())
+        except TimeoutError:
+            broken = self.late_error(request, seconds)
+            with contextlib.suppress(Exception):
+                await response.stream.aclose()
         except Exception as error:  # noqa: BLE001  # the body breaks off; the status stands
             broken = error
             with contextlib.suppress(Exception):
@@ -183,16 +204,15 @@ class Library:
 
     def _looked_at(self, response: Any, begun: list[bytes], rest: Any, broken: Exception | None) -> Any:
         response.stream = self._chained(response.stream, begun, rest, broken)
-        body = b"".join(begun)[:LOOK_LIMIT]
+        body, headers = b"".join(begun), response.headers
         kept = {name: value for name, value in response.extensions.items() if name in _KEPT}
-        headers, status = response.headers, response.status_code
-        copy = self.module.Response(status, headers=headers, stream=self._bytes(body), extensions=kept)
-        try:
-            copy.read()
-        except Exception:  # noqa: BLE001  # compressed, and cut off: it is kept as it is
-            plain = [(key, value) for key, value in headers.multi_items() if key != "content-encoding"]
-            copy = self.module.Response(status, headers=plain, stream=self._bytes(body), extensions=kept)
-            copy.read()
+        if "content-encoding" in headers:
+            plain = unpacked(headers["content-encoding"], body, LOOK_LIMIT)
+            body = body if plain is None else plain
+            headers = [(key, value) for key, value in headers.multi_items() if key.lower() not in _OF_THE_BODY]
+        stream = self._bytes(body[:LOOK_LIMIT])
+        copy = self.module.Response(response.status_code, headers=headers, stream=stream, extensions=kept)
+        copy.read()
         return copy
 
 
@@ -223,6 +243,22 @@ def library_of(thing: Any) -> Library:
 
 def _least(value: float | None, left: float) -> float:
     return left if value is None else min(value, left)
+
+
+@contextlib.contextmanager
+def _reading_within(extensions: dict[str, Any], seconds: float) -> Iterator[None]:
+    """Have a body that is read from now on time out earlier: who reads it has been handed these extensions."""
+    given = extensions.get("timeout")
+    timeouts = given if isinstance(given, dict) else {}
+    read = timeouts.get("read")
+    extensions["timeout"] = {**timeouts, "read": _least(read, max(seconds, _SHORTEST))}
+    try:
+        yield
+    finally:
+        if given is None:
+            del extensions["timeout"]
+        else:
+            extensions["timeout"] = given
 
 
 def _is_enough(begun: list[bytes], until: float) -> bool:

@@ -16,11 +16,12 @@ from requests.utils import rewind_body
 from holdfast import clock
 from holdfast.decide.policy import RetryPolicy
 from holdfast.errors import ConfigError
-from holdfast.http.bodies import is_seekable, too_large
-from holdfast.http.course import FAILING, LOOK_LIMIT, LOOK_SECONDS, Course
+from holdfast.http.bodies import is_seekable
+from holdfast.http.course import FAILING, LOOK_LIMIT, Course
 from holdfast.http.keys import KEY_HEADER, key_for
 from holdfast.http.scopes import Scope, shown
 from holdfast.http.settings import IDEMPOTENT, Settings
+from holdfast.http.unpacking import codings_of, counter_for, narrowed, too_large
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -114,7 +115,7 @@ class HTTPAdapter(_HTTPAdapter):
                         _rewind(request)
                     sent = True
                     response = super().send(request, stream, _shortened(timeout, limit), verify, cert, proxies)
-                    judged = _look(response) if response.status_code >= FAILING else None
+                    judged = _look(response, course.looking()) if response.status_code >= FAILING else None
                 except Exception as error:  # the policy decides
                     delay = course.failed(error)
                     if delay is None:
@@ -164,6 +165,11 @@ class HTTPAdapter(_HTTPAdapter):
             response.close()
             raise too_large(limit)
         if not response._content_consumed:  # noqa: SLF001  # the same
+            try:
+                counter_for(response.headers.get("content-encoding"), limit)  # refuses what cannot be counted
+            except BaseException:
+                response.close()
+                raise
             response.raw = _Raw(response.raw, limit=limit)
         return response
 
@@ -190,7 +196,7 @@ class _Kit:
             return True
         return isinstance(getattr(request, "_body_position", None), int) and is_seekable(body)
 
-    def unsent(self, error: Exception) -> bool:
+    def unsent(self, request: Any, error: Exception) -> bool:  # noqa: ARG002  # urllib3 connects before it reads a body
         """Tell whether an error means that nothing of the request has left."""
         if isinstance(error, requests.ConnectTimeout | requests.exceptions.ProxyError):
             return True
@@ -214,6 +220,8 @@ def _prepare(request: Any, settings: Settings) -> None:
         body = request.body or b""
         known = isinstance(body, bytes | str) and "multipart/" not in str(request.headers.get("Content-Type", ""))
         request.headers[KEY_HEADER] = key_for(request.method, request.url, body if known else None)
+    if settings.max_body is not None and request.headers.get("Accept-Encoding"):
+        request.headers["Accept-Encoding"] = narrowed(request.headers["Accept-Encoding"])
 
 
 def _rewind(request: Any) -> None:
@@ -234,19 +242,26 @@ def _shortened(timeout: Any, limit: float | None) -> Any:
     return urllib3.Timeout(total=left, connect=connect, read=read)
 
 
-def _look(response: Any) -> Any:
-    """Read the beginning of an answer's body; all of it can still be read.
+def _look(response: Any, seconds: float) -> Any:
+    """Read the beginning of an answer's body; all of it can still be read, unless it stalls.
+
+    Args:
+        response: The answer.
+        seconds: How long its body may stall.
 
     Returns:
         An answer whose body is what was read, to be judged: the same one, if that was all.
     """
     raw, begun, ended, broken = response.raw, b"", False, None
+    if len(codings_of(response.headers.get("content-encoding"))) > 1:  # a few bytes of it may stand for gigabytes
+        return _beginning(response, b"")
     read = getattr(raw, "read1", raw.read)  # the first gives what is there, and does not wait for more
     try:
-        until = clock.monotonic() + LOOK_SECONDS
-        while not ended and len(begun) <= LOOK_LIMIT and clock.monotonic() < until:
-            chunk = read(_CHUNK, decode_content=True)
-            begun, ended = begun + chunk, not chunk
+        until = clock.monotonic() + seconds / 2  # if more comes then, the rest is left to who wants it
+        with _reading_within(raw, seconds):
+            while not ended and len(begun) <= LOOK_LIMIT and clock.monotonic() < until:
+                chunk = read(_CHUNK, decode_content=True)
+                begun, ended = begun + chunk, not chunk
     except Exception as error:  # noqa: BLE001  # the body breaks off; the status stands
         broken = error.with_traceback(None)
         with contextlib.suppress(Exception):
@@ -257,11 +272,29 @@ def _look(response: Any) -> Any:
     if ended:
         response._content, response._content_consumed = begun, True  # noqa: SLF001  # as if the caller had read it
         return response
+    raw.decode_content = True  # as its beginning was read
     try:
         response.raw = _Raw(raw, begun, broken=broken)
     finally:
         del broken  # the frames behind it hold this one
     return _beginning(response, begun[:LOOK_LIMIT])
+
+
+@contextlib.contextmanager
+def _reading_within(raw: Any, seconds: float) -> Iterator[None]:
+    """Have reads time out earlier, where the connection can be told so."""
+    try:
+        connection = raw._fp.fp.raw._sock  # noqa: SLF001  # nothing public leads there once the head is read
+        given = connection.gettimeout()
+        connection.settimeout(max(_SHORTEST, seconds if given is None else min(given, seconds)))
+    except AttributeError:  # it is read to its end, or of another make
+        yield
+        return
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):  # closed meanwhile
+            connection.settimeout(given)
 
 
 def _beginning(response: Any, begun: bytes) -> Any:
@@ -285,14 +318,44 @@ class _Raw:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._raw, name)
 
+    @property
+    def decode_content(self) -> Any:
+        """Whether reads unpack where they do not say so themselves; callers set it."""
+        return self._raw.decode_content
+
+    @decode_content.setter
+    def decode_content(self, value: Any) -> None:
+        self._raw.decode_content = value
+
     def read(self, amt: int | None = None, decode_content: Any = None, **more: Any) -> bytes:
         """Read so many bytes, or all."""
+        if amt is None and self._left is not None:  # in pieces: all of it may be too much
+            return b"".join(self.stream(_CHUNK, decode_content))
+        begun = self._taken(amt)
+        wanted = None if amt is None else amt - len(begun)
+        rest = b"" if wanted == 0 or self._broken is not None else self._raw.read(wanted, decode_content, **more)
+        return self._counted(begun + rest)
+
+    def read1(self, amt: int | None = None, decode_content: Any = None) -> bytes:
+        """Read what is there, so many bytes at most."""
+        most = _CHUNK if amt is None or amt < 0 else amt
+        begun = self._taken(most)
+        return self._counted(begun or getattr(self._raw, "read1", self._raw.read)(most, decode_content=decode_content))
+
+    def readinto(self, buffer: Any) -> int:
+        """Read into a buffer, as what reads in large pieces does."""
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def _taken(self, amt: int | None) -> bytes:
+        """Take of what was read already."""
         begun, self._begun = (self._begun, b"") if amt is None else (self._begun[:amt], self._begun[amt:])
         if self._broken is not None and not begun:
             self._break_off()
-        wanted = None if amt is None else amt - len(begun)
-        rest = b"" if wanted == 0 or self._broken is not None else self._raw.read(wanted, decode_content, **more)
-        data: bytes = begun + rest
+        return begun
+
+    def _counted(self, data: bytes) -> bytes:
         if self._left is not None:
             self._left -= len(data)
             if self._left < 0:
@@ -317,3 +380,13 @@ class _Raw:
         """Read in pieces to the end."""
         while chunk := self.read(amt or _CHUNK, decode_content):
             yield chunk
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Read line by line."""
+        line = b""
+        for chunk in self.stream(_CHUNK, decode_content=True):
+            *lines, line = (line + chunk).split(b"\n")
+            for each in lines:
+                yield each + b"\n"
+        if line:
+            yield line

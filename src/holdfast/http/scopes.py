@@ -2,8 +2,10 @@
 
 import hashlib
 from collections.abc import Callable
+from functools import lru_cache
 from urllib.parse import parse_qsl, urlsplit
 
+from holdfast.classify import default_classifier
 from holdfast.classify.credentials import credentials_in
 from holdfast.errors import ConfigError
 
@@ -12,6 +14,7 @@ __all__ = ["SCOPES", "Scope", "host_of", "scope_named", "shown"]
 Scope = Callable[[str, object], str]
 """Gets a URL and the headers that go with it; returns the name under which a cooldown is kept."""
 
+_ROUNDS = 100_000  # a password may be a weak one; so nobody finds it by trying them against the name
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -27,13 +30,14 @@ def host_of(url: str) -> str:
 
 
 def shown(url: object) -> str:
-    """Return an address for logs: no query, no credentials."""
+    """Return an address for logs: no query, no credentials, no secrets in its path."""
     text = "" if url is None else str(url)
     try:
         parts = urlsplit(text)
-        return f"{parts.scheme}://{host_of(text)}{parts.path}" if parts.netloc else parts.path
+        plain = f"{parts.scheme}://{host_of(text)}{parts.path}" if parts.netloc else parts.path
     except ValueError:  # brackets that do not match
         return "an address that cannot be read"
+    return default_classifier().redact(plain)
 
 
 def _by_host(url: str, _headers: object) -> str:
@@ -41,7 +45,10 @@ def _by_host(url: str, _headers: object) -> str:
 
 
 def _by_url(url: str, _headers: object) -> str:
-    return f"{host_of(url)}{urlsplit(url).path}"
+    """The host and the path; of one that holds a secret a digest, for scopes are stored and logged."""
+    plain = f"{host_of(url)}{urlsplit(url).path}"
+    masked = default_classifier().redact(plain)
+    return plain if masked == plain else f"{masked}#{_digest(plain)}"
 
 
 def _by_credential(url: str, headers: object) -> str:
@@ -52,11 +59,13 @@ def _by_credential(url: str, headers: object) -> str:
     found += [f"{name}: {value}" for name, value in _items(headers) if credentials_in((name,), "")]
     if not any(found):
         return host_of(url)
-    return f"{host_of(url)}#{hashlib.sha256(_joined(found)).hexdigest()[:12]}"
+    return f"{host_of(url)}#{_digest(*found)}"
 
 
-def _joined(parts: list[str]) -> bytes:
-    return "\n".join(parts).encode("utf-8", "replace")
+@lru_cache(1024)  # it takes its time
+def _digest(*parts: str) -> str:
+    told = "\n".join(parts).encode("utf-8", "replace")
+    return hashlib.pbkdf2_hmac("sha256", told, b"holdfast scope", _ROUNDS).hex()[:12]
 
 
 def _items(headers: object) -> list[tuple[str, object]]:

@@ -71,6 +71,15 @@ class Settings:
         self.first_limit = min(limits) if limits else None
         self.guard = None if self.policy.resource is None else resource(self.policy.resource)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy needs; the resource is known by its name."""
+        return {**self.__dict__, "guard": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take it, with the resource of that name in this process."""
+        self.__dict__.update(state)
+        self.guard = None if self.policy.resource is None else resource(self.policy.resource)
+
     @property
     def most_patience(self) -> float | None:
         """How long a request of the calling code may wait."""

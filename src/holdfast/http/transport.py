@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from holdfast import backends, clock
+from holdfast.errors import ConfigError
 from holdfast.http.course import FAILING, Course
 from holdfast.http.library import Library, library_of
 from holdfast.http.settings import IDEMPOTENT, Settings
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from holdfast.decide.policy import RetryPolicy
     from holdfast.http.scopes import Scope
+    from holdfast.run.cooling import Cooling
 
     _Base: Any
 else:
@@ -60,6 +62,7 @@ class _Transport(_Base):  # type: ignore[misc]  # it stands in for the base clas
             raises=raises,
         )
         self._making = threading.Lock()
+        self._made_of: Library | None = None
 
     def _begun(self, request: Any) -> tuple[Library, Any, Course]:
         """Make a request ready to be sent more than once."""
@@ -68,7 +71,12 @@ class _Transport(_Base):  # type: ignore[misc]  # it stands in for the base clas
             with self._making:
                 if self.wrapped is None:
                     self.wrapped = getattr(library.module, self._default)()
+                    self._made_of = library
                 inner = self.wrapped
+        if self._made_of is not None and self._made_of is not library:
+            names = self._made_of.module.__name__, library.module.__name__
+            message = f"this transport has sent requests of {names[0]}; make another one for {names[1]}"
+            raise ConfigError(message)
         library.prepare(request, self.settings)
         settings = self.settings
         by_host = settings.by_host
@@ -111,7 +119,9 @@ class RetryTransport(_Transport):
                 try:
                     course.enter()
                     response = inner.handle_request(request)
-                    judged = library.look(response) if response.status_code >= FAILING else None
+                    judged = None
+                    if response.status_code >= FAILING:
+                        judged = library.look(request, response, course.looking())
                 except Exception as error:  # the policy decides
                     delay = course.failed(error)
                     if delay is None:
@@ -178,6 +188,30 @@ class RetryTransport(_Transport):
         return response
 
 
+class _Asking:
+    """A question to the cooldowns in a thread, which goes on if nobody waits for its answer any more."""
+
+    def __init__(self, cooling: "Cooling", scope: str) -> None:
+        self._cooling, self._scope = cooling, scope
+        self._lock = threading.Lock()
+        self._left_alone = self._admitted = False
+
+    def ask(self) -> float:
+        left = self._cooling.admit(self._scope)
+        with self._lock:
+            self._admitted = left <= 0 and self._cooling.is_probing(self._scope)
+            if self._admitted and self._left_alone:
+                self._cooling.withdrawn(self._scope)
+        return left
+
+    def leave(self) -> None:
+        """Give a probe back that nobody makes."""
+        with self._lock:
+            self._left_alone = True
+            if self._admitted:
+                self._cooling.withdrawn(self._scope)
+
+
 class AsyncRetryTransport(_Transport):
     """The same for ``httpx.AsyncClient`` and ``httpx2.AsyncClient``, under asyncio and trio.
 
@@ -199,14 +233,15 @@ class AsyncRetryTransport(_Transport):
         given = request.extensions
         try:
             while True:
-                while (left := await self._admit(course.scope)) > 0:
-                    await clock.sleep_async(course.hold(left))
+                await self._wait(course)
                 limit = course.begin()
                 library.limit(request, given, limit)
                 try:
                     course.enter()
                     response = await self._sending.send(limit, library, inner, request)
-                    judged = await library.look_async(response) if response.status_code >= FAILING else None
+                    judged = None
+                    if response.status_code >= FAILING:
+                        judged = await library.look_async(request, response, course.looking())
                 except Exception as error:  # the policy decides
                     delay = course.failed(error)
                     if delay is None:
@@ -243,20 +278,27 @@ class AsyncRetryTransport(_Transport):
         if self.wrapped is not None:
             await self.wrapped.__aexit__(*error)
 
+    async def _wait(self, course: Course) -> None:
+        """Wait until the scope may be called."""
+        cooling, scope = self.settings.cooling, course.scope
+        while (left := cooling.admit(scope) if cooling.is_quick(scope) else await self._admit(scope)) > 0:
+            await clock.sleep_async(course.hold(left))
+        course.admitted()
+
     async def _admit(self, scope: str) -> float:
-        cooling = self.settings.cooling
-        return cooling.admit(scope) if cooling.is_quick(scope) else await backends.in_thread(cooling.admit, scope)
+        asking = _Asking(self.settings.cooling, scope)
+        try:
+            return await backends.in_thread(asking.ask)
+        except BaseException:
+            asking.leave()
+            raise
 
     async def _refused(self, course: Course, response: Any, judged: Any) -> float | None:
         """Decide on an answer with an error's status: the wait before the next attempt, None to return the answer."""
-        cooling = self.settings.cooling
         try:
             delay, error = course.refused(judged)
             if course.cool is not None:
-                if cooling.is_shared:
-                    await backends.in_thread(cooling.cool, *course.cool)
-                else:
-                    cooling.cool(*course.cool)
+                self.settings.cooling.cool(*course.cool)
         except BaseException:
             await response.aclose()
             raise

@@ -96,8 +96,18 @@ class Begun:
         if told.resume is not None:
             store.reopen_run(told.resume)
             return
+        if job.keep is not None:
+            store.prune_runs(job.keep)
         previous = [run.id for run in store.runs(job.name, 1)]
         self._previous = told.only_failed or (previous[0] if previous else None)
+        rest = store.run(told.only_failed) if told.only_failed is not None else None
+        if rest is not None and rest.summary is not None and rest.summary.get("not_attempted"):
+            log.warning(
+                "run %s left %d targets unattempted, which are no part of this one; to go on with it: resume=…",
+                rest.id,
+                rest.summary["not_attempted"],
+                extra=self.facts.keys(),
+            )
         store.add_run(self.facts.run_id, job.name, job.entity, job.env, told.only_failed)
 
     def finished(self) -> Summary:
@@ -118,6 +128,7 @@ class Begun:
     def interrupted(self, error: BaseException) -> None:
         """End the run where its work was interrupted: what was done counts, and the rest was not attempted."""
         self.running.abort(f"ended by {type(error).__name__}")
+        self._ledger.hurry()
         try:
             with suppress(Exception):  # the error at hand matters more
                 self._summed_up()

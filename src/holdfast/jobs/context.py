@@ -123,7 +123,7 @@ class JobContext:
         """Return what every log record of this target carries."""
         return {**self._facts.keys(), "source_id": self.source_id}
 
-    def begin(self, policy: "RetryPolicy", started: float | None, began: float | None) -> None:
+    def _begin(self, policy: "RetryPolicy", started: float | None, began: float | None) -> None:
         """Begin the next attempt, with the times from which its limits count."""
         self.attempt += 1
         if started is not None and began is not None:

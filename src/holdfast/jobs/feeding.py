@@ -9,9 +9,10 @@ from typing import Any
 
 from holdfast.errors import ConfigError, InvalidParametersError
 
-__all__ = ["Feed", "key_of"]
+__all__ = ["LOOK_AHEAD", "Feed", "Read", "key_of"]
 
-_LOOK_AHEAD = 500  # targets whose past is looked up together
+LOOK_AHEAD = 500
+"""Targets whose past is looked up together."""
 _LONGEST_KEY = 500
 _READ_TIME = 0.005  # seconds after which what was read is handed out, where targets come slowly
 _NAMES = ("source_id", "id", "key")
@@ -51,6 +52,7 @@ class Feed:
     Attributes:
         total: How many there are, where that can be known before the end.
         read: How many were read.
+        handed: How many of them were handed out.
         skipped: How many of them were done already.
         is_over: Whether all were read.
         reader: Number of the thread in which the user's iterable is at work at this moment; 0 if it is not.
@@ -74,7 +76,7 @@ class Feed:
             raise ConfigError(message)
         size = len(targets) if isinstance(targets, Sized) else None
         self.total = size if limit is None or size is None else min(size, limit)
-        self.read = self.skipped = 0
+        self.read = self.handed = self.skipped = 0
         self.is_over = False
         self.reader = 0
         self.asks = done is not None
@@ -93,37 +95,63 @@ class Feed:
         """Whether there are targets that were read and not handed out."""
         return bool(self._ready)
 
+    @property
+    def has_more(self) -> bool:
+        """Whether there may be targets that were not handed out."""
+        return bool(self._ready) or not self.is_over
+
     def take(self, number: int) -> list[Read]:
-        """Hand out targets with their keys; perhaps none, though there are more: `is_over` tells.
+        """Hand out targets with their keys; perhaps none, though there are more.
 
         Raises:
             Exception: Whatever the iterable of the user's raises.
         """
-        if not self._ready and not self.is_over:
-            self.sift(self.pull(number))
-        return self.ready(number)
+        found: list[Read] = []
+        self.pour(number, found.append)
+        return found
+
+    def pour(self, number: int, into: Callable[[Read], object]) -> None:
+        """Hand out targets with their keys, each as soon as it is read: the iterable may let the next one wait.
+
+        Args:
+            number: How many at most.
+            into: Takes each; what it returns tells whether it wants no more.
+        """
+        if self._done is None:
+            self.pull(number, into)
+            return
+        if not self._ready:
+            read: list[Read] = []
+            self.pull(LOOK_AHEAD, read.append)
+            self.sift(read)
+        for each in self.ready(number):
+            if into(each):
+                return
 
     def ready(self, number: int) -> list[Read]:
-        """Hand out targets that were read already."""
+        """Hand out targets that were read before, and are not done already."""
         ready = self._ready
-        return [ready.popleft() for _ in range(min(number, len(ready)))]
+        found = [ready.popleft() for _ in range(min(number, len(ready)))]
+        self.handed += len(found)
+        return found
 
-    def pull(self, number: int) -> list[Read]:
+    def pull(self, number: int, into: Callable[[Read], object]) -> None:
         """Read targets: so many, or as many as come within a moment. In the thread that may read the iterable."""
-        most, until = (number if self._done is None else max(number, _LOOK_AHEAD)), time.perf_counter() + _READ_TIME
-        read: list[Read] = []
-        self.reader = threading.get_ident()
-        try:
-            for target in self._targets:
-                self.read += 1
-                read.append((self._checked(target), target))
-                if len(read) >= most or time.perf_counter() > until:
-                    break
-            else:
+        until, here, targets = time.perf_counter() + _READ_TIME, threading.get_ident(), self._targets
+        for _ in range(number):
+            self.reader = here
+            try:
+                target = next(targets)
+            except StopIteration:
                 self.is_over = True
-        finally:
-            self.reader = 0
-        return read
+                return
+            finally:
+                self.reader = 0
+            self.read += 1
+            key = self._checked(target)
+            self.handed += self._done is None
+            if into((key, target)) or time.perf_counter() > until:
+                return
 
     def sift(self, read: list[Read]) -> None:
         """Make ready what was read, without what is done already; that may ask a database."""

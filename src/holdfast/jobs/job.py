@@ -6,15 +6,14 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from importlib import import_module
-from inspect import isasyncgenfunction, isgeneratorfunction
 from typing import Any
 
 from holdfast.decide.budget import Budget
 from holdfast.decide.gate import Gate
 from holdfast.decide.policy import RetryPolicy
 from holdfast.errors import ConfigError
-from holdfast.failure import RETRYABLE, Origin
 from holdfast.jobs.begun import Begun, Told
+from holdfast.jobs.checks import check_handler, checked_breakers, checked_number, checked_policy, checked_text
 from holdfast.jobs.context import JobContext, RunFacts
 from holdfast.jobs.feeding import key_of
 from holdfast.jobs.looping import Looping
@@ -26,12 +25,11 @@ from holdfast.jobs.tally import Tally
 from holdfast.jobs.target import Done, Plan, attempts_of, keyed
 from holdfast.ports.job_rows import Run
 from holdfast.ports.jobs import Jobs
-from holdfast.run.retry import checked, is_coroutine_function
+from holdfast.run.retry import is_coroutine_function
 
 __all__ = ["Job"]
 
 _ENV = "HOLDFAST_ENV"
-_LONGEST_NAME = 200
 
 
 class Job:
@@ -59,6 +57,8 @@ class Job:
             form in JSON.
         ledger: Whether runs are written down.
         env: Where it runs; by default what HOLDFAST_ENV says, else ``local``.
+        etl: The `Etl` that its handler uses, where it does; `from_raw` needs it.
+        keep: Seconds for which runs that are over are kept; None for ever.
 
     Raises:
         ConfigError: If a setting cannot be used.
@@ -81,18 +81,21 @@ class Job:
         hand_over: Any = None,
         ledger: bool = True,
         env: str | None = None,
+        etl: Any = None,
+        keep: float | None = None,
     ) -> None:
         """Check and keep the settings."""
-        _check_handler(handler)
+        check_handler(handler)
         functools.update_wrapper(self, handler)
-        self.store, self.handler, self.name, self.entity = store, handler, _text("name", name), entity
-        self.gate, self.policy, self.targets, self.key = gate, _policy(policy), targets, key
-        self.breakers, self.early_stop, self.budget = _breakers(breakers or {}), early_stop, budget
+        self.store, self.handler, self.name, self.entity = store, handler, checked_text("name", name), entity
+        self.gate, self.policy, self.targets, self.key = gate, checked_policy(policy), targets, key
+        self.breakers, self.early_stop, self.budget = checked_breakers(breakers or {}), early_stop, budget
         self.hand_over, self.ledger = hand_over, ledger and store is not None
-        self.env = _text("env", env or os.environ.get(_ENV) or "local")
+        self.env = checked_text("env", env or os.environ.get(_ENV) or "local")
         self.is_async = is_coroutine_function(handler)
+        self.etl, self.keep = etl, keep
         if entity is not None:
-            _text("entity", entity)
+            checked_text("entity", entity)
         if hand_over is not None and not self.ledger:
             message = f"{name} hands targets over as it writes them down; it needs ledger=True"
             raise ConfigError(message)
@@ -100,6 +103,24 @@ class Job:
     def __call__(self, context: JobContext, target: Any) -> Any:
         """Handle one target, once, as the function itself would."""
         return self.handler(context, target)
+
+    def from_raw(self) -> "Job":
+        """Return the job that applies records again from their raw objects, without fetching.
+
+        Its targets are those that its `etl` has not applied yet, or by an older version.
+
+        Raises:
+            ConfigError: If the job has no etl.
+        """
+        etl = self.etl
+        if etl is None:
+            message = f"{self.name} cannot be run from raw objects: it has no etl=…"
+            raise ConfigError(message)
+        again = object.__new__(Job)
+        again.__dict__.update(self.__dict__)
+        again.handler, again.is_async = lambda context, target: etl.load_from_raw(target, context), False
+        again.targets, again.key = etl.outdated, str
+        return again
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel to another process by name.
@@ -181,7 +202,9 @@ class Job:
         read in one of them. Cancelled, the run ends as if interrupted.
         """
         told = self._told(targets, concurrency, resume, only_failed, limit, progress, dry_run=dry_run)
-        begun = await _kept(asyncio.to_thread(Begun, self, told), lambda begun: begun.interrupted(_cancelled))
+        begun = await _kept(
+            asyncio.to_thread(Begun, self, told), lambda begun: begun.interrupted(asyncio.CancelledError())
+        )
         running = begun.running
         with stopped_by_signals(running):
             try:
@@ -205,9 +228,9 @@ class Job:
         *,
         dry_run: bool,
     ) -> Told:
-        _number("concurrency", concurrency, 1)
+        checked_number("concurrency", concurrency, 1)
         if limit is not None:
-            _number("limit", limit, 0)
+            checked_number("limit", limit, 0)
         if resume is not None and only_failed is not None:
             message = "resume goes on with a run, only_failed begins another; give one of them"
             raise ConfigError(message)
@@ -316,9 +339,6 @@ async def _threaded(running: Running, concurrency: int) -> None:
         raise
 
 
-_cancelled = asyncio.CancelledError()
-
-
 async def _kept(work: Any, undo: Callable[[Any], object]) -> Any:
     """Await something that has to be undone if nobody is there any more when it is done."""
     task = asyncio.ensure_future(work)
@@ -338,43 +358,4 @@ def _check_no_loop(name: str, executor: Executor | None) -> None:
     except RuntimeError:
         return
     message = f"{name}: an event loop runs already; await run_async(…)"
-    raise ConfigError(message)
-
-
-def _check_handler(handler: object) -> None:
-    if not callable(handler) or isinstance(handler, type):
-        message = f"{handler!r} cannot be a job; decorate a function or a coroutine function"
-        raise ConfigError(message)
-    if isgeneratorfunction(handler) or isasyncgenfunction(handler):
-        message = f"{handler!r} is a generator, which nobody would run; a job handles one target and returns"
-        raise ConfigError(message)
-
-
-def _policy(policy: RetryPolicy) -> RetryPolicy:
-    chosen = checked(policy)
-    if chosen.resource is not None:
-        message = f"a job does not know the resource {chosen.resource!r} of its policy; name it where it is called"
-        raise ConfigError(message)
-    return chosen.replace(retry_on=RETRYABLE) if chosen.retry_on is None else chosen
-
-
-def _breakers(given: Mapping[str, int]) -> dict[str, int]:
-    for origin, number in given.items():
-        if origin not in set(Origin):
-            message = f"breakers names {origin!r}, which is no origin; choose from: {', '.join(Origin)}"
-            raise ConfigError(message)
-        _number(f"the breaker of {origin}", number, 1)
-    return {str(origin): number for origin, number in given.items()}
-
-
-def _number(name: str, value: object, least: int) -> None:
-    if type(value) is not int or value < least:
-        message = f"{name} is {value!r}; give a whole number, {least} or more"
-        raise ConfigError(message)
-
-
-def _text(name: str, value: object) -> str:
-    if isinstance(value, str) and 0 < len(value) <= _LONGEST_NAME and value.isprintable():
-        return value
-    message = f"{name} is {value!r:.100}; give text of 1 to {_LONGEST_NAME} characters"
     raise ConfigError(message)

@@ -44,6 +44,9 @@ class NoLedger:
     def flush(self) -> None:
         """Have nothing to write."""
 
+    def hurry(self) -> None:
+        """Have nothing to wait for."""
+
     def end(self, state: RunState, exit_code: int, summary: dict[str, Any]) -> None:
         """Have nothing to end."""
 
@@ -105,6 +108,10 @@ class Ledger(NoLedger):
         """
         with self._lock:
             self._write()
+
+    def hurry(self) -> None:
+        """Wait no more for a store that is down: somebody wants to leave."""
+        self._tries = 1
 
     def end(self, state: RunState, exit_code: int, summary: dict[str, Any]) -> None:
         """Write what is left, and end the run.

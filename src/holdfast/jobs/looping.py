@@ -4,7 +4,7 @@ import asyncio
 import time
 from typing import Any
 
-from holdfast.jobs.feeding import Read
+from holdfast.jobs.feeding import LOOK_AHEAD, Read
 from holdfast.jobs.running import LOOK, Running
 from holdfast.jobs.target import Done, attempts_async, keyed
 
@@ -12,7 +12,6 @@ __all__ = ["Looping"]
 
 _MOST_WAITING = 5000  # results that may wait to be written before handlers wait for it
 _TURN = 0.005  # seconds after which the loop gets a turn, where handlers never wait for anything
-_LOOK_AHEAD = 500
 
 
 class Looping:
@@ -72,7 +71,7 @@ class Looping:
         if time.perf_counter() - self._turned_at > _TURN:
             await asyncio.sleep(0)
             self._turned_at = time.perf_counter()
-        while len(self._results) > _MOST_WAITING:
+        while len(self._results) > _MOST_WAITING:  # noqa: ASYNC110  # seldom, and never for long
             await asyncio.sleep(LOOK / 10)
 
     async def _take(self) -> Read | None:
@@ -81,13 +80,13 @@ class Looping:
         while not running.is_ending:
             taken = feed.ready(1)
             if not taken and not feed.asks:
-                taken = running.take(1)
+                taken = running.take()
             if taken:
                 return taken[0]
             if feed.asks:
                 async with self._looking_up:
                     await self._look_up()
-            if feed.is_over and not feed.has_ready:
+            if not feed.has_more:
                 return None
         return None
 
@@ -96,6 +95,7 @@ class Looping:
         running, feed = self._running, self._running.feed
         if feed.has_ready or feed.is_over:
             return
-        read = running.reading(lambda: feed.pull(_LOOK_AHEAD))
+        read: list[Read] = []
+        running.reading(feed.pull, LOOK_AHEAD, read.append)
         if read:
-            await asyncio.to_thread(running.reading, lambda: feed.sift(read))
+            await asyncio.to_thread(running.reading, feed.sift, read)

@@ -9,8 +9,9 @@ import contextvars
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from contextlib import suppress
 from typing import Any
 
 from holdfast import clock
@@ -21,19 +22,17 @@ from holdfast.jobs.feeding import Feed, Read
 from holdfast.jobs.ledger import LockLostError, NoLedger
 from holdfast.jobs.tally import Tally
 from holdfast.jobs.target import Done, Plan, attempts_of, failed_for_good, keyed
-from holdfast.ports.job_rows import TargetStatus
 from holdfast.record.tracebacks import traceback_of
 
 __all__ = ["LOOK", "Running"]
 
 LOOK = 0.1
 """Seconds between two looks at what there is to write, and whether somebody said stop."""
-_LARGEST_CHUNK = 64
-_CHUNK_TIME = 0.005  # seconds of work that are handed out at once, where targets are quick
-_SUCCESS = TargetStatus.SUCCESS
-
-Message = tuple[list[Done], int, float | None]
-"""Results; how many targets are no longer in a thread's hands; and how long a whole chunk took."""
+_AHEAD = 2  # targets that are read for each thread, where they take their time
+_MOST_AHEAD = 128  # and where they are quick
+_BETWEEN = 0.02  # seconds for which what is read ahead lasts
+_AT_ONCE = 64  # quick targets of one thread that are counted together
+_NOT_HANDLED = Done(None)
 
 
 class Running:
@@ -62,8 +61,8 @@ class Running:
         self._progress = progress
         self._progress_at = 0.0
         self._ending = threading.Event()
-        self._tasks: queue.SimpleQueue[list[Read] | None] = queue.SimpleQueue()
-        self._results: queue.SimpleQueue[Message] = queue.SimpleQueue()
+        self._tasks: queue.SimpleQueue[Read | None] = queue.SimpleQueue()
+        self._results: queue.SimpleQueue[Done] = queue.SimpleQueue()
         self._was_told = False
         self.stopped = False
         self.broken: BaseException | None = None
@@ -81,7 +80,7 @@ class Running:
     @property
     def has_more(self) -> bool:
         """Whether there may be targets to begin."""
-        return not self.feed.is_over and not self.is_ending
+        return self.feed.has_more and not self.is_ending
 
     def abort(self, reason: str) -> None:
         """Have it end, for a reason."""
@@ -95,26 +94,25 @@ class Running:
 
     # What the running thread does in between
 
-    def take(self, number: int) -> list[Read]:
-        """Take targets; an iterable that raises ends the run."""
-        return self.reading(lambda: self.feed.take(number)) or []
+    def take(self) -> list[Read]:
+        """Take a target, or none; an iterable that raises ends the run."""
+        found: list[Read] = []
+        self.reading(self.feed.pour, 1, found.append)
+        return found
 
-    def reading(self, read: Callable[[], list[Read] | None]) -> list[Read] | None:
+    def reading(self, read: Callable[..., None], *args: Any) -> None:
         """Read targets; an iterable that raises ends the run."""
         try:
-            found = read()
+            read(*args)
         except ConfigError:  # targets that cannot be told from each other: a mistake in the program
             raise
         except Exception as error:  # noqa: BLE001  # the user's iterable, or the ledger of an earlier run
             self.abort(f"the targets could not be read: {classify(error)}")
-            return None
         except KeyboardInterrupt:
-            if not self.stopped:
+            if not self.stopped:  # else it was interrupted because it might have waited for ever
                 raise
-            return None  # it was interrupted because it might have waited for ever
         finally:
             self.tally.passed_over = self.feed.skipped
-        return found
 
     def count(self, done: Sequence[Done]) -> None:
         """Take in what became of targets."""
@@ -157,25 +155,28 @@ class Running:
     # One by one
 
     def one_by_one(self) -> None:
-        """Handle all targets in this very thread."""
-        size = 1
+        """Handle all targets in this very thread, each as soon as it is read."""
+        done: list[Done] = []
+
+        def settle() -> None:
+            self._arrived(done)
+            done.clear()
+
         with keyed(self.plan.facts) as keys:
-            while self.has_more:
-                chunk, done, began = self.take(size), [], time.perf_counter()
+
+            def handle(read: Read) -> bool:
                 try:
-                    for key, target in chunk:
-                        if self.is_ending:
-                            break
-                        result = attempts_of(self.plan, keys, key, target)
-                        done.append(result)
-                        if result.row is None or result.row.status is not _SUCCESS:
-                            self.count(done)
-                            self.keep(done)
-                            done = []
+                    done.append(attempts_of(self.plan, keys, *read))
                 except BaseException as error:  # noqa: BLE001  # raised where the run was started
                     self.break_off(error)
-                size = _next_size(size, time.perf_counter() - began)
-                self._arrived(done)
+                else:
+                    if done[-1].failure is not None:
+                        settle()
+                return self.is_ending
+
+            while self.has_more:
+                self.reading(self.feed.pour, _AT_ONCE, handle)
+                settle()
 
     # In threads
 
@@ -193,9 +194,8 @@ class Running:
             self._feed_threads(concurrency)
         except BaseException:
             self._ending.set()
-            for done, _, _ in self._messages(wait=False):
-                self.count(done)
-                self.keep(done)
+            self._ledger.hurry()
+            self._arrived(self._drained(wait=False))
             raise
         finally:
             for _ in threads:
@@ -204,63 +204,47 @@ class Running:
             thread.join()
 
     def _feed_threads(self, concurrency: int) -> None:
-        out, size = 0, 1
+        """Hand out targets, more of them ahead the quicker they are, and take in what became of them."""
+        least, most = _AHEAD * concurrency, _MOST_AHEAD * concurrency
+        back, room, since = 0, least, time.perf_counter()
         while True:
-            hungry = self.has_more and out < 2 * concurrency * size
+            ahead = self.feed.handed - back
+            hungry = self.has_more and ahead < room
             if hungry:
-                chunk = self.take(size)
-                if chunk:
-                    self._tasks.put(chunk)
-                    out += len(chunk)
-            elif not out:
+                self.reading(self.feed.pour, min(room - ahead, _AT_ONCE), self._tasks.put)
+            elif not ahead:
                 return
-            for done, gone, seconds in self._messages(wait=not hungry):
-                out -= gone
-                self.count(done)
-                self.keep(done)
-                if seconds is not None:
-                    size = _next_size(size, seconds)
-            self._arrived(())
+            done = self._drained(wait=not hungry)
+            back += len(done)
+            self._arrived(done)
+            if done and not hungry:
+                now = time.perf_counter()
+                room = max(least, min(int(len(done) / (now - since) * _BETWEEN), room * 2, most))
+                since = now
 
-    def _messages(self, *, wait: bool) -> Iterator[Message]:
-        """Yield what threads have found."""
-        try:
+    def _drained(self, *, wait: bool) -> list[Done]:
+        """Return what threads have found."""
+        found = []
+        with suppress(queue.Empty):
             if wait:
-                yield self._results.get(timeout=LOOK)
+                found.append(self._results.get(timeout=LOOK))
             while True:
-                yield self._results.get_nowait()
-        except queue.Empty:
-            return
+                found.append(self._results.get_nowait())
+        return found
 
     def _work(self) -> None:
-        with keyed(self.plan.facts) as keys:
-            while (chunk := self._tasks.get()) is not None:
-                self._handle(chunk, keys)
-
-    def _handle(self, chunk: list[Read], keys: dict[str, Any]) -> None:
-        """Handle targets; tell of one that is no success at once, and give back the rest if they take long."""
-        done: list[Done] = []
-        out, began = len(chunk), time.perf_counter()
-        try:
-            for index, (key, target) in enumerate(chunk):
-                if self.is_ending:
-                    break
-                if index and time.perf_counter() - began > _CHUNK_TIME * 2:
-                    for each in chunk[index:]:
-                        self._tasks.put([each])
-                    out -= len(chunk) - index
-                    break
-                result = attempts_of(self.plan, keys, key, target)
-                done.append(result)
-                if result.abort is not None:
-                    self._ending.set()
-                if result.row is None or result.row.status is not _SUCCESS:
-                    self._results.put((done, len(done), None))
-                    out -= len(done)
-                    done = []
-        except BaseException as error:  # noqa: BLE001  # raised where the run was started
-            self.break_off(error)
-        self._results.put((done, out, time.perf_counter() - began))
+        tasks, results, plan = self._tasks, self._results, self.plan
+        with keyed(plan.facts) as keys:
+            while (taken := tasks.get()) is not None:
+                done = _NOT_HANDLED
+                if not self.is_ending:
+                    try:
+                        done = attempts_of(plan, keys, *taken)
+                        if done.abort is not None:
+                            self._ending.set()
+                    except BaseException as error:  # noqa: BLE001  # raised where the run was started
+                        self.break_off(error)
+                results.put(done)
 
     # By an executor
 
@@ -277,7 +261,7 @@ class Running:
             while True:
                 hungry = self.has_more and len(out) < concurrency
                 if hungry:
-                    self._submit(executor, call, self.take(concurrency - len(out)), out)
+                    self._submit(executor, call, self.take(), out)
                 if self.is_ending:  # what waits for a worker is not begun
                     out = {future: read for future, read in out.items() if not future.cancel()}
                 if not out and not self.has_more:
@@ -337,10 +321,3 @@ class Running:
         while (left := end - time.monotonic()) > 0 and not self.is_ending:
             await clock.sleep_async(min(left, LOOK))
         return not self.is_ending
-
-
-def _next_size(size: int, seconds: float) -> int:
-    """Return how many targets to take next: more where they are quick, one where they are not."""
-    if seconds < _CHUNK_TIME / 2:
-        return min(size * 2, _LARGEST_CHUNK)
-    return max(1, size // 2) if seconds > _CHUNK_TIME * 2 else size

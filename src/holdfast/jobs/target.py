@@ -108,14 +108,14 @@ def keyed(facts: RunFacts) -> Iterator[dict[str, Any]]:
         KEYS.reset(token)
 
 
-def attempts_of(plan: Plan, keys: dict[str, Any], source_id: str, target: Any) -> Done:
+def attempts_of(plan: Plan, keys: dict[str, Any], source_id: str, target: Any) -> Done:  # noqa: C901  # see below
     """Call the handler until it succeeds, or the policy gives up; in the calling thread."""
     keys["source_id"] = source_id
     policy, serial, started = plan.policy, MARKS.last, plan.started()
     context = JobContext(plan.facts, source_id, policy.max_attempts)
     state: Attempting | None = None
     while True:
-        context.begin(policy, started, started if state is None else state.attempt_began)
+        context._begin(policy, started, started if state is None else state.attempt_began)  # noqa: SLF001  # ours
         try:
             result = plan.handler(context, target)
             if result is not None:
@@ -138,14 +138,16 @@ def attempts_of(plan: Plan, keys: dict[str, Any], source_id: str, target: Any) -
             return failed_for_good(plan, context, target, state.overslept())
 
 
-async def attempts_async(plan: Plan, keys: dict[str, Any], source_id: str, target: Any) -> Done:
+async def attempts_async(  # noqa: C901  # a loop in one piece: who decides looks at the frame that called
+    plan: Plan, keys: dict[str, Any], source_id: str, target: Any
+) -> Done:
     """Await the handler until it succeeds, or the policy gives up; what takes too long is cancelled."""
     keys["source_id"] = source_id
     policy, serial, started = plan.policy, MARKS.last, plan.started()
     context = JobContext(plan.facts, source_id, policy.max_attempts)
     state: Attempting | None = None
     while True:
-        context.begin(policy, started, started if state is None else state.attempt_began)
+        context._begin(policy, started, started if state is None else state.attempt_began)  # noqa: SLF001  # ours
         try:
             left, awaitable = context.time_left, plan.handler(context, target)
             await (awaitable if left is None else backends.run_within(left, awaitable))

@@ -112,6 +112,12 @@ def _by_url(url: str, *, allow_private: bool) -> Channel:
         return SlackChannel(url.partition("+")[2], allow_private=allow_private)
     if parts.scheme in {"https", "http"} and host in _SLACK_HOSTS:
         return SlackChannel(url, allow_private=allow_private)
+    if parts.scheme in {"", "https", "http"}:
+        message = (
+            "the address of a notification is neither a Slack webhook (https://hooks.slack.com/…) nor one that Apprise "
+            "knows by its scheme (mailto://…); a server that speaks Slack's language is written slack+https://…"
+        )
+        raise ConfigError(message)
     from holdfast.observe.apprise_channel import AppriseChannel  # noqa: PLC0415  # needed only where it is used
 
     return AppriseChannel(url)

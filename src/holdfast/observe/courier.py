@@ -1,8 +1,10 @@
 """The courier: takes alerts out of the outbox and brings them to people, whatever happens on the way."""
 
 import logging
+import math
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import timedelta
 
 from holdfast import clock
@@ -18,12 +20,14 @@ from holdfast.observe.messages import compose
 from holdfast.ports.source_rows import Alert, AlertResult
 from holdfast.ports.sources import Alerts
 
-__all__ = ["DELIVERY_POLICY", "GIVE_UP_AFTER", "Courier"]
+__all__ = ["DELIVERY_POLICY", "GIVE_UP_AFTER", "GIVE_UP_DELIVERIES", "Courier"]
 
 DELIVERY_POLICY = RetryPolicy(max_attempts=3, retry_on=RETRYABLE, backoff="exponential", base_delay=1.0, max_delay=30.0)
 """Within one delivery: three tries, after 1 s and 2 s."""
 GIVE_UP_AFTER = 86400.0
-"""Seconds after which an alert that could not be delivered is given up."""
+"""Seconds: an alert that is younger is never given up."""
+GIVE_UP_DELIVERIES = 30
+"""Deliveries: an alert that was tried less often is never given up. With the waits between them they take a day."""
 FIRST_WAIT, LONGEST_WAIT = 60.0, 3600.0
 """Seconds between two deliveries of an alert: the first wait, which doubles, and the longest."""
 _TAKEN = 500  # alerts of one delivery
@@ -42,8 +46,10 @@ class Courier:
     again because another channel failed.
 
     Within one delivery a message is tried three times, and what a channel asks to wait is honoured up to 30 s. After
-    that the alert waits, 1 minute at first and 1 hour at most, and is given up when it is a day old. A channel that
-    fails is logged under ``holdfast.notify``; nothing is raised.
+    that the alert waits, 1 minute at first and 1 hour at most. After 30 deliveries, which take a day, it is given up;
+    the age alone says nothing, as the program may have been down, and clocks jump. A digest that is refused for what
+    it says is sent again as single messages. A channel that fails is logged under ``holdfast.notify``; nothing is
+    raised.
 
     Args:
         store: Where the outbox is.
@@ -86,6 +92,7 @@ class Courier:
         self._awake, self._stopping = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
         self._complained_at: float | None = None
+        self._chores_at = -math.inf
 
     @property
     def running(self) -> bool:
@@ -117,20 +124,42 @@ class Courier:
     def deliver(self) -> int:
         """Make one delivery: take what is due, send it, and note what became of it.
 
+        Once a minute, and the first time, it also raises the reminders that are due and removes what is old.
+
         Returns:
             How many alerts were taken.
 
         Raises:
             Exception: What the store raises. What was sent by then is noted by the next delivery.
+            KeyboardInterrupt: In the main thread, on Ctrl-C; what was sent by then is noted.
+            SystemExit: As above, where a signal or a channel ends the program.
         """
         with self._one_at_a_time:
+            self._do_chores()
             self._settle()
             alerts = self.store.claim_alerts(_TAKEN, self.lease)
             if alerts:
                 self._unsettled_until = clock.monotonic() + self.lease
-                self._unsettled = self._send(alerts) if self.channels else _logged(alerts)
+                if self.channels:
+                    self._send(alerts)
+                else:
+                    self._unsettled = _logged(alerts)
                 self._settle()
             return len(alerts)
+
+    def _do_chores(self) -> None:
+        """Remind and tidy up; where that fails, alerts are delivered all the same, also by a cron that begins anew."""
+        if clock.monotonic() < self._chores_at:
+            return
+        self._chores_at = clock.monotonic() + _CHORES
+        try:
+            self.store.remind_alerts(self.remind_after)
+        except Exception as error:  # noqa: BLE001  # see above
+            self._complain("reminders could not be raised, tried again", error)
+        try:
+            self.store.prune_alerts(self.keep)
+        except Exception as error:  # noqa: BLE001  # see above
+            self._complain("old alerts could not be removed, tried again", error)
 
     def _settle(self) -> None:
         """Note what became of the last delivery, also where the store could not take it at once."""
@@ -144,14 +173,20 @@ class Courier:
             raise
         self._unsettled = []
 
-    def _send(self, alerts: Sequence[Alert]) -> list[AlertResult]:
+    def _send(self, alerts: Sequence[Alert]) -> None:
         until = clock.monotonic() + self.lease * _SENDING
         lanes = [
             Lane(each, [alert for alert in alerts if each.name not in alert.delivered_to], self.policy, until)
             for each in self.channels
         ]
-        send_all(lanes, self._stopping.is_set)
-        return [self._result(alert, lanes) for alert in alerts]
+        try:
+            send_all(lanes, self._stopping.is_set)
+        except BaseException:  # it is to end here: who has a message by now shall not get it again
+            self._unsettled = [self._result(alert, lanes) for alert in alerts]
+            with suppress(Exception):
+                self._settle()
+            raise
+        self._unsettled = [self._result(alert, lanes) for alert in alerts]
 
     def _result(self, alert: Alert, lanes: Sequence[Lane]) -> AlertResult:
         got = [lane.channel.name for lane in lanes if alert.id in lane.sent]
@@ -162,7 +197,7 @@ class Courier:
         if not failures:  # stopped before its turn came
             return AlertResult(alert.id, alert.epoch, having, 0.0)
         error = "; ".join(f"{name}: {failure}" for name, failure in failures.items())[:_ERROR_LIMIT]
-        if clock.now() - alert.created_at.timestamp() < GIVE_UP_AFTER:
+        if alert.deliveries < GIVE_UP_DELIVERIES or clock.now() - alert.created_at.timestamp() < GIVE_UP_AFTER:
             return AlertResult(alert.id, alert.epoch, having, _again(alert, failures.values()), error)
         for name, failure in failures.items():
             what = f"{name}: alert {alert.id} ({alert.key}) is given up after {alert.deliveries} deliveries"
@@ -170,27 +205,22 @@ class Courier:
         return AlertResult(alert.id, alert.epoch, having, None, error)
 
     def _run(self, stopping: threading.Event) -> None:
-        chores_at = clock.monotonic()
         while not stopping.is_set():
             self._awake.clear()
-            taken = self._safely(self.deliver)
-            if clock.monotonic() >= chores_at:
-                chores_at = clock.monotonic() + _CHORES
-                self._safely(lambda: len(self.store.remind_alerts(self.remind_after)))
-                self._safely(lambda: self.store.prune_alerts(self.keep))
+            taken = 0
+            try:
+                taken = self.deliver()
+            except BaseException as error:  # noqa: BLE001  # nothing ends the thread
+                self._complain("the store cannot be asked for alerts, tried again", error)
             if not taken and not stopping.is_set():  # else there may be more, as the next alert of the same key
                 self._awake.wait(self.every)
 
-    def _safely(self, work: Callable[[], int]) -> int:
-        """Do something with the store; a store that is down is told of now and then, and tried again."""
-        try:
-            return work()
-        except Exception as error:  # noqa: BLE001  # nothing ends the thread
-            now = clock.monotonic()
-            if self._complained_at is None or now - self._complained_at >= _QUIET:
-                self._complained_at = now
-                tell_failure(logging.ERROR, "the store cannot be asked for alerts, tried again", classify(error))
-            return 0
+    def _complain(self, what: str, error: BaseException) -> None:
+        """Tell of a store that is down, now and then."""
+        now = clock.monotonic()
+        if self._complained_at is None or now - self._complained_at >= _QUIET:
+            self._complained_at = now
+            tell_failure(logging.ERROR, what, classify(error))
 
 
 def _again(alert: Alert, failures: Iterable[Failure]) -> float:

@@ -1,6 +1,7 @@
 """One delivery, channel by channel: each has a lane of its own, and one that waits for its retry holds up no other."""
 
 import logging
+import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 
@@ -59,7 +60,9 @@ class Lane:
         self._tries += 1
         try:
             self.channel.send(message)
-        except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever a channel raises concerns nobody else
+        except BaseException as error:  # whatever a channel raises concerns nobody else, a CancelledError neither
+            if _ends_the_program(error):
+                raise
             self._decide(error)
         else:
             self.sent.update(alert.id for alert in alerts)
@@ -77,8 +80,18 @@ class Lane:
             self.due = clock.monotonic() + wait
             what = f"{name}: try {self._tries} of {self.policy.max_attempts} failed, again in {span(wait)}"
             tell_failure(logging.WARNING, what, failure, channel=name, attempt=self._tries, delay=wait)
-            return
-        self._give_up(failure)
+        elif failure.category in _MESSAGES_OWN and len(self._waiting[0][1]) > 1:
+            self._take_apart(failure)
+        else:
+            self._give_up(failure)
+
+    def _take_apart(self, failure: Failure) -> None:
+        """Go on with the alerts of a digest one by one, so that the one which is refused takes no other with it."""
+        alerts = self._waiting[0][1]
+        what = f"{self.channel.name}: a digest was refused, its {len(alerts)} alerts are sent one by one"
+        tell_failure(logging.WARNING, what, failure, channel=self.channel.name, attempt=self._tries)
+        self._next()
+        self._waiting.extendleft(reversed(compose(alerts, digest_at=len(alerts) + 1)))
 
     def close(self) -> None:
         """Begin no further try: what has failed is given up, what had no turn is left as it was."""
@@ -101,6 +114,12 @@ class Lane:
             return None
         wait = self.policy.delay_after(failure, self._tries, chance=clock.chance)
         return None if clock.monotonic() + wait >= self.until else wait
+
+
+def _ends_the_program(error: BaseException) -> bool:
+    """Tell Ctrl-C and the end that a signal asks for, which come in the main thread alone, from a channel's trouble."""
+    asked = isinstance(error, KeyboardInterrupt | SystemExit)
+    return asked and threading.current_thread() is threading.main_thread()
 
 
 def send_all(lanes: Sequence[Lane], stopping: Callable[[], bool]) -> None:

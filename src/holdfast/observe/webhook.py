@@ -29,6 +29,7 @@ _HOST = re.compile(r"[\w.:%-]+", re.ASCII)
 _PLAIN_REASON = re.compile(r"[a-z][a-z_]{2,59}")  # such as no_service; a sentence may repeat the address
 _REDIRECTS = range(300, 400)
 _WELL = range(200, 300)
+_ALLOW = "App(notify_private=True) or channel(…, allow_private=True)"
 
 
 class Target(NamedTuple):
@@ -102,7 +103,7 @@ def target_of(url: str, *, allow_private: bool = False) -> Target:
     elif not _HOST.fullmatch(named) or _UNSAFE.search(url):
         message = "the address of a webhook has no host, or holds blanks or control characters"
     elif parts.scheme == "http" and not allow_private:
-        message = f"the webhook at {named} is called with http; use https, or allow private addresses"
+        message = f"the webhook at {named} is called with http; use https, or in your own network {_ALLOW}"
     else:
         secure = parts.scheme == "https"
         path = quote(parts.path or "/", safe="/%:;=@&$+,!~*'()") + (f"?{_query(parts.query)}" if parts.query else "")
@@ -141,7 +142,7 @@ def post(
     until = time.monotonic() + timeout
     found = resolve(target.host, target.port, timeout)
     if not allow_private and not (found and all(is_public(str(address.where[0])) for address in found)):
-        message = f"the webhook at {target.host} leads to an address that is not public; it has to be allowed first"
+        message = f"the webhook at {target.host} leads to an address that is not public; {_ALLOW} lets it"
         raise ConfigError(message)
     try:
         answer = _exchange(target, found, body, headers, until)

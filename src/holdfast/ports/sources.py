@@ -26,7 +26,12 @@ __all__ = ["Alerts", "Change", "Close", "Sources"]
 Change = Callable[[Source, datetime], SourceChange | None]
 """Says what is to be written for a source, by the store's clock; None for nothing. Pure: it may be called again."""
 Close = Callable[[Cycle, Cycle | None, Sequence[Source], datetime], Closing]
-"""Says how a cycle ends: the cycle, the last one that ended, its sources, the time. Pure: it may be called again."""
+"""Says how a cycle ends: the cycle, the last one that ended, its sources, the time. Pure: it may be called again.
+
+A cycle may have many thousands of sources, so what each has seen is not read for it: `etag`, `last_modified`,
+`content_hash` and `memory` are None. Of a source that it changes, `health`, `last_error`, `last_failure`, `not_before`
+and `pending` are written; all else stays as it is.
+"""
 
 
 class Sources(Protocol):
@@ -35,8 +40,14 @@ class Sources(Protocol):
     def add_sources(self, sources: Sequence[NewSource]) -> list[SourceAdded]:
         """Add sources, due now; one whose profile and URL are known is answered with that one, untouched."""
 
-    def remove_sources(self, source_ids: Sequence[int]) -> int:
-        """Remove sources with their history; return how many. Their alerts are told as recovered by nobody."""
+    def remove_sources(self, source_ids: Sequence[int], alerts: Mapping[int, NewAlert] | None = None) -> int:
+        """Remove sources with their history; return how many.
+
+        Args:
+            source_ids: Which ones.
+            alerts: What is told, if it is news, by the number of the source: of each one that was there to be removed.
+                Nothing else tells that what was told of it is settled.
+        """
 
     def source(self, source_id: int) -> Source | None:
         """Return one."""
@@ -55,8 +66,9 @@ class Sources(Protocol):
 
         Args:
             changes: The epoch of the claim, and what says what to write. With another epoch than the row's nothing is
-                changed: another monitor has had it since. None as the epoch changes it in any case. A source that is
-                gone is left out.
+                changed: another monitor has had it since. Nor is a row that has an outcome already: the same was
+                written before, and the answer was lost, or somebody's hand was quicker. None as the epoch changes it in
+                any case. A source that is gone is left out.
 
         Returns:
             The transitions that were written.
@@ -116,4 +128,7 @@ class Alerts(Protocol):
         """Return alerts, newest first; only those that wait, or only those done with, where it is said."""
 
     def prune_alerts(self, older_than: float) -> int:
-        """Delete alerts done with longer ago than so many seconds, but never the last of a key that is not well."""
+        """Delete alerts done with longer ago than so many seconds, but never the last of a key that is not well.
+
+        Nor the last of a key that is well again while an older one of it stays, which would be the last then.
+        """

@@ -4,6 +4,7 @@ from collections.abc import Sequence  # noqa: TC003  # the class has a method ca
 from typing import Any, NamedTuple
 
 from holdfast.ports.rows import Attempt, Cooldown, QueueRow, Status, Task, TaskFilter, Worker
+from holdfast.ports.source_rows import NewAlert
 from holdfast.ports.store import Store
 from holdfast.queue.words import chosen
 
@@ -62,6 +63,9 @@ class TaskBook:
     def warm(self, resource: str) -> None:
         """End the cooldown of a resource; its tasks are due now."""
         self._store.warm(resource)
+        self._store.raise_alerts(
+            [NewAlert(f"cooldown:{resource}", None, f"{resource}: its cooldown was ended by hand")]
+        )
 
     def pause(self, queue: str) -> None:
         """Have nothing claimed from a queue."""

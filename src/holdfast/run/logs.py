@@ -148,8 +148,8 @@ def gave_up(
         _, kind, line, keys = _told_of(failure, error)
         _warn(
             _log(),
-            "%s: gave up after %d attempts (%s): %s: %s",
-            (name, attempt, reason, kind, line),
+            "%s: gave up after %s (%s): %s: %s",
+            (name, "1 attempt" if attempt == 1 else f"{attempt} attempts", reason, kind, line),
             {**keys, "attempt": attempt, "max_attempts": max_attempts, "reason": reason, "call": name},
         )
     except Exception:  # noqa: BLE001  # a handler that raises must not replace the error at hand

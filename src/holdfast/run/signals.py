@@ -38,13 +38,20 @@ def stopped_by_signals(
         first()
 
     main = threading.current_thread() is threading.main_thread()
-    caught = [signal.SIGTERM, signal.SIGINT] if main else []
-    for each in caught:
+    before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)} if main else {}
+    for each in before:
         with suppress(NotImplementedError):  # Windows has no such handlers; Ctrl-C raises there
             loop.add_signal_handler(each, signalled)
     try:
         yield
     finally:
-        for each in caught:
+        for each, handler in before.items():
             with suppress(NotImplementedError):
                 loop.remove_signal_handler(each)
+                if handler is not None and not _is_a_loops(handler):
+                    signal.signal(each, handler)
+
+
+def _is_a_loops(handler: object) -> bool:
+    """Tell whether a handler is what asyncio sets beside its own; by itself it would ignore the signal."""
+    return getattr(handler, "__name__", "") == "_sighandler_noop"

@@ -21,15 +21,12 @@ from holdfast.ports.source_rows import (
 )
 from holdfast.ports.store import Store
 from holdfast.sources import checking, opml, outcomes
-from holdfast.sources.fetched import Fetched
-from holdfast.sources.telling import shown, tell
+from holdfast.sources.telling import log, shown, tell
 
 if TYPE_CHECKING:
     from holdfast.ports.sources import Change
 
 __all__ = ["SourceBook"]
-
-_SEEN = "unchanged"
 
 
 class SourceBook:
@@ -68,6 +65,9 @@ class SourceBook:
         """
         given = [each._replace(url=checking.normal_url(each.url)) for each in sources]
         checking.check(given)
+        for strange in {each.profile for each in given} - self.profiles.keys():
+            known = ", ".join(sorted(self.profiles))
+            log.warning("profile %r is none that this app has a monitor for yet; it knows: %s", strange, known)
         return self._store.add_sources(given)
 
     def import_file(self, path: str | Path, *, profile: str = "feed") -> list[SourceAdded]:
@@ -144,8 +144,8 @@ class SourceBook:
     def remove(self, source: int | str) -> None:
         """Remove a source and its history; what was told of it is settled by that."""
         found = self.get(source)
-        self._store.raise_alerts([NewAlert(f"source:{found.id}", None, f"{found.name or shown(found)}: removed")])
-        self._store.remove_sources([found.id])
+        settled = NewAlert(f"source:{found.id}", None, f"{found.name or shown(found)}: removed")
+        self._store.remove_sources([found.id], {found.id: settled})
 
     def enable(self, source: int | str) -> Transition | None:
         """Have a source polled again, its failures forgotten."""
@@ -174,8 +174,7 @@ class SourceBook:
     def record_success(self, source: int | str) -> Transition | None:
         """Tell that a source answered, from a program that polls by itself; return what it changed."""
         found = self.get(source)
-        change = outcomes.succeeded(self._profile(found).rules, 0.0, Fetched(), None, outcome=_SEEN, attempts=1)
-        return self._change(found.id, change)
+        return self._change(found.id, outcomes.succeeded_at_once(self._profile(found).rules))
 
     def record_failure(self, source: int | str, error: BaseException) -> Transition | None:
         """Tell that a source failed, from a program that polls by itself; it counts at once.

@@ -38,5 +38,5 @@ def _library() -> Any:
             return importlib.import_module(name)
         except ImportError:
             continue
-    message = 'polling needs an HTTP client; install one with: pip install "holdfast[http]"'
+    message = 'polling needs an HTTP client; install one with: pip install "holdfast[feeds]"'
     raise ConfigError(message)

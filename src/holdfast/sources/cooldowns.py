@@ -6,8 +6,6 @@ from holdfast.run.cooling import Cooling
 
 __all__ = ["SharedCooling"]
 
-_TOLD_AT = 2  # answers in a row that ask for longer than the cap
-
 
 class SharedCooling(Cooling):
     """What an app's processes know of cooldowns; it is its ``app.cooling``.
@@ -21,21 +19,11 @@ class SharedCooling(Cooling):
         super().__init__(store)
         self._outbox = store
 
-    def cool(self, scope: str, seconds: float, reason: str, capped: bool = False) -> int:  # noqa: FBT001, FBT002  # as a row says it
-        """Leave a scope alone from now on; the second time in a row that it asks for too long is told."""
-        times = super().cool(scope, seconds, reason, capped)
-        if times >= _TOLD_AT:
-            title = f"{scope}: asks to be left alone for longer than an hour, again"
-            self._tell(NewAlert(f"cooldown:{scope}", "capped", title, reason))
-        return times
+    def _capped_again(self, scope: str, times: int, reason: str) -> None:
+        title = f"{scope}: asks to be left alone for longer than an hour, again"
+        self._outbox.raise_alerts([NewAlert(f"cooldown:{scope}", "capped", title, reason)])
+        super()._capped_again(scope, times, reason)
 
-    def warm(self, scope: str) -> None:
-        """Tell that a scope answers again."""
-        super().warm(scope)
-        self._tell(NewAlert(f"cooldown:{scope}", None, f"{scope}: answers again"))
-
-    def _tell(self, alert: NewAlert) -> None:
-        try:
-            self._outbox.raise_alerts([alert])
-        except Exception as error:  # noqa: BLE001  # whatever the database says: the work goes on
-            self._warn(error)
+    def _calmed(self, scope: str, *, answers: bool) -> None:
+        how = "answers again" if answers else "no longer asks for more than an hour"
+        self._outbox.raise_alerts([NewAlert(f"cooldown:{scope}", None, f"{scope}: {how}")])

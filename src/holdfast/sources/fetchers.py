@@ -6,6 +6,7 @@ import contextvars
 import inspect
 import threading
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
 from holdfast.errors import ConfigError
@@ -15,33 +16,58 @@ from holdfast.sources.fetched import Fetcher
 
 __all__ = ["fetcher", "in_own_thread"]
 
-_BY_PROFILE = {"blog": "page"}
+_PACKAGES = {"feed": "feedparser", "page": "selectolax"}
 
 
-def fetcher(given: "str | Callable[..., Any] | None", profile: str) -> Fetcher:
+def fetcher(given: "str | Callable[..., Any] | None", usual: str) -> Fetcher:
     """Return what fetches sources.
 
     Args:
         given: ``feed``, ``page``, or a function of a source, or of a source and the monitor's client; None for what
-            suits the profile.
-        profile: Its name.
+            suits the profile, and a page where a source has a selector.
+        usual: ``feed`` or ``page``, as the profile says.
 
     Raises:
-        ConfigError: If it is none of them.
+        ConfigError: If it is none of them, or needs a package that is not installed.
     """
-    chosen = given if given is not None else _BY_PROFILE.get(profile, "feed")
-    if chosen == "feed":
+    if given is None:
+        _needed(usual)
+        return _suitable(usual)
+    if given in ("feed", "page"):
+        _needed(str(given))
+        return _named(str(given))
+    if isinstance(given, str) or not callable(given):
+        message = f"fetch is {given!r}; choose feed or page, or give a function of a source"
+        raise ConfigError(message)
+    return _adapted(given)
+
+
+def _needed(kind: str) -> None:
+    """See now, not at the first poll, that what a fetcher needs is installed."""
+    if find_spec(_PACKAGES[kind]) is None:
+        message = f'fetching a {kind} needs the package {_PACKAGES[kind]}; run: pip install "holdfast[feeds]"'
+        raise ConfigError(message)
+
+
+def _named(kind: str) -> Fetcher:
+    if kind == "feed":
         from holdfast.sources.feed import fetch_feed  # noqa: PLC0415  # needs an extra
 
         return fetch_feed
-    if chosen == "page":
-        from holdfast.sources.page import fetch_page  # noqa: PLC0415  # needs an extra
+    from holdfast.sources.page import fetch_page  # noqa: PLC0415  # needs an extra
 
-        return fetch_page
-    if isinstance(chosen, str) or not callable(chosen):
-        message = f"fetch is {given!r}; choose feed or page, or give a function of a source"
-        raise ConfigError(message)
-    return _adapted(chosen)
+    return fetch_page
+
+
+def _suitable(usual: str) -> Fetcher:
+    """Return a fetcher that looks at each source: one with a selector is a page, whatever the others are."""
+    plain = _named(usual)
+
+    async def fetch(source: Source, client: Any) -> Any:
+        chosen = plain if source.selector is None else _named("page")
+        return await chosen(source, client)
+
+    return fetch
 
 
 def _adapted(function: Callable[..., Any]) -> Fetcher:

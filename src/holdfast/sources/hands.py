@@ -3,17 +3,18 @@
 import asyncio
 from collections.abc import Sequence
 
+from holdfast import clock
 from holdfast.classify import classify
 from holdfast.ports.source_rows import Source
 from holdfast.ports.sources import Change
 from holdfast.sources import outcomes
 from holdfast.sources.polling import Poller
 from holdfast.sources.telling import log, shown
+from holdfast.sources.writing import AFTER_A_MISTAKE
 
 __all__ = ["Hands"]
 
 _TOGETHER = 0.02  # seconds for which results are gathered before they are written
-_AFTER_A_MISTAKE = 60.0  # seconds to put a source off when it was ours
 
 
 class Hands:
@@ -25,8 +26,9 @@ class Hands:
 
     def __init__(self, poller: Poller) -> None:
         """Begin with empty hands."""
-        self._polls: set[asyncio.Task[None]] = set()
+        self._polls: dict[asyncio.Task[None], tuple[Source, float]] = {}
         self._results: dict[int, tuple[int | None, Change]] = {}
+        self._is_ending = False
         self.poller = poller
 
     @property
@@ -35,16 +37,27 @@ class Hands:
         return len(self._polls) - len(self.poller.resting)
 
     @property
+    def held(self) -> int:
+        """How many there are altogether."""
+        return len(self._polls) + len(self._results)
+
+    @property
     def are_empty(self) -> bool:
         """Whether nothing is polled and nothing waits to be written."""
         return not self._polls and not self._results
 
     def take(self, sources: Sequence[Source]) -> None:
         """Begin to poll sources."""
+        now = clock.monotonic()
         for source in sources:
             poll = asyncio.create_task(self._poll(source))
-            self._polls.add(poll)
-            poll.add_done_callback(self._polls.discard)
+            self._polls[poll] = (source, now)
+            poll.add_done_callback(self._polls.pop)
+
+    def held_for(self, seconds: float) -> list[Source]:
+        """Return those that have been polled for longer than so many seconds."""
+        since = clock.monotonic() - seconds
+        return [source for source, taken in self._polls.values() if taken < since]
 
     async def wait(self, seconds: float) -> None:
         """Wait until some are done, and a moment more for those that are about to be."""
@@ -64,6 +77,7 @@ class Hands:
 
     async def end(self, grace: float) -> None:
         """Stop polling: who waits is let go, what runs may finish."""
+        self._is_ending = True
         for resting in tuple(self.poller.resting):
             resting.cancel()
         if self._polls:
@@ -78,5 +92,10 @@ class Hands:
             change = await self.poller.poll(source)
         except Exception as error:  # noqa: BLE001  # a mistake of ours: no fault of the source, and none of the others
             log.error("source %d (%s) could not be polled: %s", source.id, shown(source), classify(error))
-            change = outcomes.deferred(self.poller.rules, _AFTER_A_MISTAKE, classify(error), 0)
+            change = outcomes.deferred(self.poller.rules, AFTER_A_MISTAKE, classify(error), 0)
+        except asyncio.CancelledError:
+            if self._is_ending or self.poller.is_leaving():
+                raise  # it is given back
+            log.error("the poll of source %d (%s) was cancelled, and not by us", source.id, shown(source))
+            change = outcomes.deferred(self.poller.rules, AFTER_A_MISTAKE, None, 0)
         self._results[source.id] = (source.epoch, change)

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 from holdfast import clock
 from holdfast.classify import classify
@@ -27,7 +27,9 @@ from holdfast.sources import checking, outcomes
 from holdfast.sources.client import open_client
 from holdfast.sources.hands import Hands
 from holdfast.sources.polling import Poller, Settings
-from holdfast.sources.telling import log, tell, tell_of_cycle
+from holdfast.sources.summary import CycleSummary
+from holdfast.sources.telling import log, shown, tell_of_cycle
+from holdfast.sources.writing import write
 
 __all__ = ["CycleSummary", "Delivery", "Monitor"]
 
@@ -36,6 +38,9 @@ T = TypeVar("T")
 _LOOK = 0.5  # seconds between two looks, for sources that are due or that others have left
 _BATCH = 200  # sources that are taken in one go
 _AHEAD = 2  # for each request that may run, so many sources are in our hands
+_MOST = 10  # the same with those that only wait for their host or their next attempt: others shall have some too
+_LONG = 10  # leases after which it is told what we still have in our hands
+_MOST_NAMED = 5
 _PAUSE = 1.0  # seconds before a store that is down is tried again
 _QUIET = 60.0  # seconds between two lines about it
 _STORE_THREADS = 3  # that ask the store, and do nothing else: names that resolve slowly must not cost us our leases
@@ -56,39 +61,6 @@ class Delivery(Protocol):
 
     def deliver(self) -> int:
         """Deliver what waits, here and now; return how many."""
-
-
-class CycleSummary(NamedTuple):
-    """How a cycle ended.
-
-    Attributes:
-        cycle: Its figures, of all monitors together.
-        transitions: States that changed when it ended.
-        broken_callbacks: How often `on_change` raised in this monitor.
-        seconds: How long it took.
-    """
-
-    cycle: Cycle
-    transitions: int
-    broken_callbacks: int
-    seconds: float
-
-    def __str__(self) -> str:
-        """Return one line for people."""
-        cycle = self.cycle
-        parts = [
-            f"{cycle.polled} of {cycle.sources} sources polled",
-            f"{cycle.changed} changed",
-            f"{cycle.failed} failed",
-            f"{cycle.deferred} put off",
-        ]
-        if self.transitions:
-            parts.append(f"{self.transitions} in another state")
-        if self.cycle.outage_since is not None:
-            parts.append("an outage, by the look of it")
-        if self.broken_callbacks:
-            parts.append(f"on_change failed {self.broken_callbacks} times")
-        return f"cycle {cycle.id} of {cycle.profile}: {', '.join(parts)}; {self.seconds:.1f} s"
 
 
 class Monitor:
@@ -164,10 +136,11 @@ class Monitor:
         """Take part in one cycle, to its end; for cron.
 
         Args:
-            everything: Whether all active sources are polled; otherwise those that are due by their schedule.
+            everything: Whether all active sources are polled; otherwise those that are due by their schedule. A cycle
+                that had begun before has not all of them: it is ended first, and another one follows.
 
         Returns:
-            How it ended; None if no source was due.
+            How the last one ended; None if no source was due.
         """
         return asyncio.run(self._with_threads(self.cycle_async(everything=everything)))
 
@@ -204,12 +177,16 @@ class Monitor:
     async def cycle_async(self, *, everything: bool = True) -> CycleSummary | None:
         """Take part in one cycle, to its end."""
         await self._in_thread(self.check)
+        newest = await self._in_thread(self.store.cycles, self.profile.name, 1) if everything else []
         cycle = await self._in_thread(self.store.open_cycle, self.profile.name, everything=everything)
         summary = None
         if cycle is not None:
             with self._signals():
                 async with self._opened() as client:
                     summary = await self._take_part(cycle, client)
+                    if cycle.id in {each.id for each in newest} and not self.stopping:  # it had begun before this call
+                        cycle = await self._in_thread(self.store.open_cycle, self.profile.name, everything=True)
+                        summary = summary if cycle is None else await self._take_part(cycle, client)
         if not self.stopping:
             await self._deliver()
         return summary
@@ -264,6 +241,7 @@ class Monitor:
         began = clock.monotonic()
         hands = Hands(Poller(self.settings, self._cooling, client, self._stopping.is_set))
         renewing = asyncio.create_task(self._renew())
+        waits = told = False
         try:
             while not self._stopping.is_set():
                 self._beat()
@@ -271,10 +249,19 @@ class Monitor:
                 if not hands.are_empty:
                     await hands.wait(_LOOK)
                     await self._write(hands)
+                    told = told or self._told_of_long(cycle, hands)
                 elif not taken:
                     closed = await self._closed(cycle)
                     if closed is not None:
                         return self._summary(closed, hands, clock.monotonic() - began)
+                    if not waits:
+                        waits = True
+                        log.info(
+                            "cycle %d: waiting for sources that another monitor has in its hands; if it has died, they "
+                            "are free within %.0f s",
+                            cycle.id,
+                            self._lease,
+                        )
                     await asyncio.sleep(_LOOK)
             return None
         finally:
@@ -287,25 +274,42 @@ class Monitor:
 
     async def _taken(self, cycle: Cycle, hands: Hands) -> list[Source]:
         """Take as many sources as there is room for."""
-        room = min(self.settings.concurrency * _AHEAD - hands.busy, _BATCH)
+        at_once = self.settings.concurrency
+        room = min(at_once * _AHEAD - hands.busy, at_once * _MOST - hands.held, _BATCH)
         if room <= 0:
             return []
         taken = await self._asked(self.store.claim_sources, cycle.id, self._id, room, self._lease)
         hands.take(taken)
         return taken
 
+    def _told_of_long(self, cycle: Cycle, hands: Hands) -> bool:
+        """Warn if the cycle goes on and on for what we ourselves have in our hands; tell whether it was said."""
+        long = hands.held_for(self._lease * _LONG)
+        if not long:
+            return False
+        log.warning(
+            "cycle %d: %d sources have been in our hands for more than %.0f s, and it cannot end without them: %s%s",
+            cycle.id,
+            len(long),
+            self._lease * _LONG,
+            ", ".join(f"{each.id} ({shown(each)})" for each in long[:_MOST_NAMED]),
+            ", …" if len(long) > _MOST_NAMED else "",
+            extra={"cycle": cycle.id, "profile": self.profile.name},
+        )
+        return True
+
     async def _write(self, hands: Hands) -> None:
         """Write down what is done; what the store does not take stays in our hands."""
         results = hands.results()
-        if not results:
-            return
         try:
-            transitions = await self._asked(self.store.change_sources, results)
-        except BaseException:
+            changed = await write(self._asked, self.store, self.profile.rules, results)
+        except BaseException as error:
             hands.keep(results)
-            raise
-        tell(transitions)
-        if transitions and self.delivery is not None:
+            if not isinstance(error, Exception):
+                raise
+            await self._pause(error)
+            return
+        if changed and self.delivery is not None:
             self.delivery.wake()
 
     async def _closed(self, cycle: Cycle) -> Closed | None:
@@ -332,7 +336,7 @@ class Monitor:
         """Let go of everything: what is done is written, what is not is given back."""
         await hands.end(self._grace)
         try:
-            tell(await self._in_thread(self.store.change_sources, hands.results()))
+            await write(self._in_thread, self.store, self.profile.rules, hands.results())
         except Exception as error:  # noqa: BLE001  # others poll it again
             log.warning("what was polled last could not be written, and is polled again: %s", classify(error))
         try:
@@ -357,12 +361,16 @@ class Monitor:
         while True:
             try:
                 return await self._in_thread(ask, *args, **kwargs)
-            except Exception as error:
-                if not self.running or self._stopping.is_set() or isinstance(error, HoldfastError):
-                    raise
-                self._complain(error)
-            self._beat()
-            await asyncio.sleep(_PAUSE)
+            except Exception as error:  # noqa: BLE001  # raised again where it does not help to wait
+                await self._pause(error)
+
+    async def _pause(self, error: Exception) -> None:
+        """Wait a moment for a store that is down; raise the error where that does not help."""
+        if not self.running or self._stopping.is_set() or isinstance(error, HoldfastError):
+            raise error
+        self._complain(error)
+        self._beat()
+        await asyncio.sleep(_PAUSE)
 
     async def _in_thread(self, ask: "Callable[P, T]", *args: P.args, **kwargs: P.kwargs) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, partial(ask, *args, **kwargs))

@@ -24,12 +24,24 @@ from holdfast.ports.texts import storable
 from holdfast.record.tracebacks import one_line
 from holdfast.sources.fetched import Fetched
 
-__all__ = ["closing", "deferred", "disabled", "enabled", "failed", "failed_at_once", "next_slot", "probed", "succeeded"]
+__all__ = [
+    "closing",
+    "deferred",
+    "disabled",
+    "enabled",
+    "failed",
+    "failed_at_once",
+    "next_slot",
+    "probed",
+    "succeeded",
+    "succeeded_at_once",
+]
 
 _TEXT = 1000  # characters of an error that are kept with a source and its history
 _IN_TROUBLE = frozenset({SourceState.ERROR, SourceState.DISABLED})
 _POLLED = frozenset({"changed", "unchanged", "failed"})
 _MOST_NAMED = 5
+_FORGOTTEN = 86400.0  # seconds without a cycle after which nobody knows whether an outage lasted
 
 
 def next_slot(now: datetime, every: float) -> datetime:
@@ -92,6 +104,17 @@ def failed(rules: SourceRules, every: float, failure: Failure, attempts: int) ->
     return change
 
 
+def succeeded_at_once(rules: SourceRules) -> Change:
+    """Say what is written for a success that somebody reports outside of a cycle; a poll that runs is not touched."""
+
+    def change(source: Source, now: datetime) -> SourceChange:
+        health = source.health if _is_off(source) else after_success(source.health, rules, now)
+        after = source._replace(health=health, not_before=None, pending=None)
+        return _changed(source, after, now, "it answers again", outcome="unchanged", attempts=1)
+
+    return change
+
+
 def failed_at_once(rules: SourceRules, failure: Failure) -> Change:
     """Say what is written for a failure that somebody reports outside of a cycle: it counts now."""
 
@@ -139,7 +162,8 @@ def disabled(reason: str) -> Change:
         after = source._replace(health=health, not_before=None, pending=None, outcome=outcome)
         told = _changed(source, after, now, reason or "disabled by hand", outcome="disabled", attempts=0)
         well = (NewAlert(_key(source), None, f"{_title(source)}: disabled by hand", reason),)
-        return told._replace(alerts=well)  # who did it knows; what was told before is settled by it
+        line = told.poll._replace(error=storable(one_line(reason), _TEXT) or None) if told.poll is not None else None
+        return told._replace(alerts=well, poll=line)  # who did it knows; what was told before is settled by it
 
     return change
 
@@ -157,14 +181,15 @@ def closing(profile: str, rules: SourceRules) -> Close:
     def close(cycle: Cycle, previous: Cycle | None, sources: Sequence[Source], now: datetime) -> Closing:
         polled = [source for source in sources if source.outcome in _POLLED]
         bad = [source for source in polled if source.pending is not None]
-        known = [source for source in polled if source.health.failing_since is not None]
+        some_are_well = len(bad) < len(polled)
+        known = [source for source in polled if _says_nothing(source, some_are_well=some_are_well)]
         polls = Polls(len(polled), len(bad), len(known), sum(source.pending is not None for source in known))
-        since = previous.outage_since if previous is not None else None
+        since = _outage_before(previous, rules, now)
         lasts = (now - since).total_seconds() if since is not None else 0.0
         outage, wide = is_outage(polls, rules, lasts), is_outage(polls, rules)
         if wide:
             since = since or now
-        elif len(polled) >= rules.outage_sources and len(polled) > len(known):
+        elif some_are_well and _tells_enough(polls, previous, rules):
             since = None  # most of those that were well before are well now
         counts = Counter(source.outcome for source in sources)
         ended = cycle._replace(
@@ -184,6 +209,29 @@ def closing(profile: str, rules: SourceRules) -> Close:
         )
 
     return close
+
+
+def _outage_before(previous: Cycle | None, rules: SourceRules, now: datetime) -> datetime | None:
+    """Return since when an outage lasts, by the cycle before; one so long ago says nothing of what was in between."""
+    if previous is None or previous.ended_at is None:
+        return None
+    forgotten = (now - previous.ended_at).total_seconds() >= max(rules.outage_limit, _FORGOTTEN)
+    return None if forgotten else previous.outage_since
+
+
+def _tells_enough(polls: Polls, previous: Cycle | None, rules: SourceRules) -> bool:
+    """Tell whether a cycle without an outage shows that one is over: many were polled, or most of those before."""
+    most = previous is not None and 2 * polls.polled >= previous.polled
+    return polls.polled >= rules.outage_sources or (most and not polls.failed)
+
+
+def _says_nothing(source: Source, *, some_are_well: bool) -> bool:
+    """Tell whether a failure of a source is no sign of an outage.
+
+    Its failures stood before; or it has never been well, while others are: then its address is more likely wrong.
+    """
+    health = source.health
+    return health.failing_since is not None or (some_are_well and health.last_success_at is None)
 
 
 def _on_outage(

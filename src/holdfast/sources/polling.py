@@ -16,7 +16,7 @@ from holdfast.http.scopes import host_of
 from holdfast.ports.source_rows import Source
 from holdfast.ports.sources import Change
 from holdfast.ports.texts import storable
-from holdfast.record.tracebacks import traceback_of
+from holdfast.record.tracebacks import one_line, traceback_of
 from holdfast.run.attempting import Attempting
 from holdfast.run.cooling import Cooling
 from holdfast.run.report import MARKS
@@ -44,6 +44,7 @@ class Settings(NamedTuple):
         timeout: Seconds for one fetch.
         concurrency: Fetches at once.
         per_host: Fetches of one host at once.
+        on_change_timeout: Seconds for one call of `on_change`.
     """
 
     profile: Profile
@@ -53,6 +54,7 @@ class Settings(NamedTuple):
     timeout: float
     concurrency: int
     per_host: int
+    on_change_timeout: float = 300.0
 
 
 class Poller:
@@ -65,8 +67,9 @@ class Poller:
         is_leaving: Tells whether no fetch is to begin any more.
 
     Attributes:
+        is_leaving: The same.
         resting: Polls that wait for their host or for their next attempt; they take no slot.
-        broken_callbacks: How often `on_change` raised.
+        broken_callbacks: How often `on_change` raised, or did not return in time.
     """
 
     def __init__(
@@ -76,7 +79,7 @@ class Poller:
         self._settings = settings
         self._cooling = cooling
         self._client = client
-        self._is_leaving = is_leaving
+        self.is_leaving = is_leaving
         self._slots = asyncio.Semaphore(settings.concurrency)
         self._hosts: dict[str, tuple[asyncio.Semaphore, list[int]]] = {}
         self._awaits = settings.on_change is not None and is_coroutine_function(settings.on_change)
@@ -100,7 +103,7 @@ class Poller:
         while True:
             try:
                 async with self._slot(host):
-                    if self._is_leaving():
+                    if self.is_leaving():
                         raise asyncio.CancelledError  # it is given back with all that has not begun
                     left = await self._left(
                         host, admit=self._alone
@@ -115,8 +118,7 @@ class Poller:
                         if put_off is not None:
                             return put_off
                         raise
-                if self._alone:
-                    self._cooling.answered(host)
+                self._cooling.answered(host)
                 return await self._seen(source, fetched, attempts)
             except Exception as error:  # noqa: BLE001  # whatever a fetcher raises is that source's alone
                 if state is None:
@@ -124,6 +126,9 @@ class Poller:
                 delay = state.failed(error)
                 failure = classify(error)
             if delay is None:
+                counts = "" if failure.category in profile.rules.counted else ", which does not count"
+                text = f"{failure.exception_name}: {one_line(failure.message)}"
+                log.info("source %d (%s) failed%s: %s", source.id, shown(source), counts, text)
                 return outcomes.failed(profile.rules, every, failure, attempts)
             with _among(self.resting):
                 await clock.sleep_async(delay)
@@ -156,10 +161,10 @@ class Poller:
             return True
         try:
             if self._awaits:
-                await _contained(on_change(changed))
+                await backends.run_within(self._settings.on_change_timeout, _contained(on_change(changed)))
             else:
                 async with self._callbacks:
-                    await in_own_thread(on_change, changed)
+                    await self._told_in_thread(changed)
         except Exception as error:  # noqa: BLE001  # a mistake of the user's never counts against a source
             self.broken_callbacks += 1
             log.error(
@@ -171,6 +176,19 @@ class Poller:
             )
             return False
         return True
+
+    async def _told_in_thread(self, changed: Changed) -> None:
+        limit = asyncio.timeout(self._settings.on_change_timeout)
+        try:
+            async with limit:
+                await in_own_thread(self._settings.on_change, changed)
+        except TimeoutError:
+            if not limit.expired():
+                raise  # its own
+            message = (
+                f"no end within {self._settings.on_change_timeout:g} s; its thread cannot be stopped, and is left alone"
+            )
+            raise TimeoutError(message) from None
 
     async def _left(self, host: str, *, admit: bool = False) -> float:
         ask = self._cooling.admit if admit else self._cooling.left
@@ -190,7 +208,8 @@ class Poller:
             return None
         answered = _host_that_answered(error) or host
         left = await self._left(answered)  # what the transport has told already
-        if left <= 0 or (failure.retry_after is None and left < wait):  # without a hint it knows less than the profile
+        unknown = self._alone or left <= 0  # a fetcher without our client has told nobody
+        if unknown or (failure.retry_after is None and left < wait):  # without a hint it knows less than the profile
             reason = f"{failure.exception_name}: {failure.message}"[:200]
             await asyncio.to_thread(self._cooling.cool, answered, wait, reason, failure.capped)
         return outcomes.deferred(self.rules, wait, failure, attempts)
@@ -254,7 +273,7 @@ def _checked(fetched: Fetched) -> Fetched:
             message = f"the fetcher returned a {name} that is {type(text).__name__}; it has to be text"
             raise ConfigError(message)
     status: object = fetched.http_status
-    if status is not None and (not isinstance(status, int) or status not in _STATUSES):
+    if status is not None and (type(status) is bool or not isinstance(status, int) or status not in _STATUSES):
         message = "the fetcher returned a status that no answer has"
         raise ConfigError(message)
     if fetched.memory is not None and storable(fetched.memory) != fetched.memory:

@@ -22,11 +22,11 @@ class Connections(Generic[C]):
 
     Args:
         given: The user's own; None to open them here.
-        opens: Opens one.
+        opens: Opens one; not needed beside one that is given.
         is_fit: Tells whether one can be used again: whole, and within no transaction.
     """
 
-    def __init__(self, given: C | None, opens: Callable[[], C], is_fit: Callable[[C], bool]) -> None:
+    def __init__(self, given: C | None, opens: Callable[[], C] | None, is_fit: Callable[[C], bool]) -> None:
         """Open nothing yet."""
         self._given = given
         self._opens = opens
@@ -64,6 +64,7 @@ class Connections(Generic[C]):
         while self._idle:
             with suppress(IndexError):  # another thread was quicker
                 return self._idle.pop()
+        assert self._opens is not None  # noqa: S101  # for type checkers: the one that is given is never taken
         return self._opens()
 
     def _check_process(self) -> None:

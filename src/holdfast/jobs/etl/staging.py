@@ -28,7 +28,7 @@ class StagingRow(NamedTuple):
         source_id: Its id there.
         hash: Of the version that was fetched last.
         raw_key: Where that version is in the raw store.
-        fetched_at: When that fetch began; aware.
+        fetched_at: When that fetch began; aware. A fetch that found nothing new does not move it.
         applied_at: When a version was last applied.
         applied_hash: Which one.
         apply_version: By which version of the user's function.

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from holdfast.decide.policy import RetryPolicy
@@ -56,7 +57,7 @@ class PostgresStaging:
 
     Args:
         database: URL of the database, which holds the user's tables too; or a psycopg connection, which is then used by
-            one thread at a time; or a function that opens one.
+            one thread at a time and not replaced when it breaks; or a function that opens one.
         table: Name of the table, if need be with a schema before it.
         policy: Retries what `batch_upsert` does; the transactions of an `Etl` have its own policy.
     """
@@ -71,11 +72,12 @@ class PostgresStaging:
         """Open nothing yet."""
         self._table = table
         self._sql = {name: text.encode() for name, text in statements("postgres", table).items()}
-        given, opens = None, self._open
+        given: Connection | None = None
+        opens: Callable[[], Connection] | None = None
         if isinstance(database, psycopg.Connection):
             given = database
         elif isinstance(database, str):
-            self._url = database
+            opens = partial(psycopg.connect, database, autocommit=True)
         else:
             opens = database
         self._connections = Connections(given, opens, _is_idle)
@@ -155,9 +157,6 @@ class PostgresStaging:
     def _upsert_all(self, rows: list[StagingRow]) -> int:
         with self.transaction() as transaction:
             return sum(transaction.upsert(row) for row in rows)
-
-    def _open(self) -> Connection:
-        return psycopg.connect(self._url, autocommit=True)
 
 
 def _is_idle(connection: Connection) -> bool:

@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -67,8 +68,8 @@ class SqliteStaging:
         """Open nothing yet."""
         self._sql = statements("sqlite", table)
         self._path: Path | None = None
-        self._timeout = timeout
-        given, opens = None, self._open
+        given: sqlite3.Connection | None = None
+        opens: Callable[[], sqlite3.Connection] | None = None
         if isinstance(database, sqlite3.Connection):
             given = database
         elif isinstance(database, str | Path):
@@ -76,6 +77,7 @@ class SqliteStaging:
                 message = "every connection to :memory: has a database of its own; give a path or a connection"
                 raise ConfigError(message)
             self._path = Path(database).absolute()
+            opens = partial(_open, self._path, timeout)
         else:
             opens = database
         self._connections = Connections(given, opens, lambda connection: not connection.in_transaction)
@@ -158,16 +160,11 @@ class SqliteStaging:
         with self.transaction() as transaction:
             return sum(transaction.upsert(row) for row in rows)
 
-    def _open(self) -> sqlite3.Connection:
-        if self._path is None:
-            raise AssertionError  # the user's own connection was given
-        return sqlite3.connect(
-            f"{self._path.as_uri()}?mode=rw",
-            uri=True,
-            timeout=self._timeout,
-            isolation_level=None,
-            check_same_thread=False,
-        )
+
+def _open(path: Path, timeout: float) -> sqlite3.Connection:
+    """Open a file that is there: a look at one that is not makes none."""
+    where = f"{path.as_uri()}?mode=rw"
+    return sqlite3.connect(where, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False)
 
 
 def _check_free(connection: sqlite3.Connection) -> None:

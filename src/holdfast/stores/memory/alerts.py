@@ -64,9 +64,17 @@ class MemoryAlerts:
         """Delete alerts done with long ago."""
         with self.book.lock:
             before, newest = moment(clock.now() - older_than), _newest(self.book)
-            known = [row.alert for row in self.book.alerts.values()]
-            old = [alert for alert in known if alert.delivered_at is not None and alert.delivered_at < before]
-            gone = [alert.id for alert in old if alert.state is None or alert.id != newest[alert.key].id]
+            old, staying = [], set()
+            for alert in (row.alert for row in self.book.alerts.values()):
+                if alert.delivered_at is not None and alert.delivered_at < before:
+                    old.append(alert)
+                else:
+                    staying.add(alert.key)
+            gone = [
+                alert.id
+                for alert in old
+                if alert.id != newest[alert.key].id or (alert.state is None and alert.key not in staying)
+            ]
             for number in gone:
                 del self.book.alerts[number]
             return len(gone)

@@ -14,6 +14,8 @@ from holdfast.stores.memory.sources import note_poll, write_changes
 
 __all__ = ["MemoryCycles"]
 
+_CLOSED = ("health", "last_error", "last_failure", "not_before", "pending")
+
 
 class MemoryCycles:
     """The duty `Sources`, as far as it is about cycles."""
@@ -77,11 +79,14 @@ class MemoryCycles:
             if cycle is None or cycle.ended_at is not None or any(source.outcome is None for source in sources):
                 return None
             before = [each for each in self._of_profile(cycle.profile) if each.ended_at is not None]
-            closing = close(cycle, before[-1] if before else None, sources, moment(now))
+            shown = [
+                source._replace(etag=None, last_modified=None, content_hash=None, memory=None) for source in sources
+            ]
+            closing = close(cycle, before[-1] if before else None, shown, moment(now))
             if closing.withdraw:
                 for source in sources:
                     self._withdraw(source, moment(now))
-            transitions = write_changes(self.book, closing.changes, now)
+            transitions = write_changes(self.book, closing.changes, now, _CLOSED)
             raise_alerts(self.book, closing.alerts, now)
             self.book.cycles[cycle_id] = closing.cycle
             for old in self._of_profile(cycle.profile)[:-CYCLES]:

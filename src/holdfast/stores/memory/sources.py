@@ -4,13 +4,24 @@ from collections.abc import Mapping, Sequence
 
 from holdfast import clock
 from holdfast.decide.health import Health, SourceState
-from holdfast.ports.source_rows import NewSource, Poll, Source, SourceAdded, SourceChange, SourceFilter, Transition
+from holdfast.ports.source_rows import (
+    NewAlert,
+    NewSource,
+    Poll,
+    Source,
+    SourceAdded,
+    SourceChange,
+    SourceFilter,
+    Transition,
+)
 from holdfast.ports.sources import Change
 from holdfast.stores.kept import POLLS
 from holdfast.stores.memory.alerts import raise_alerts
 from holdfast.stores.memory.book import Book, moment
 
 __all__ = ["MemorySources", "note_poll", "write_changes"]
+
+_CHANGEABLE = tuple(name for name in Source._fields if name not in {"id", "url", "profile", "created_at"})
 
 
 class MemorySources:
@@ -32,14 +43,16 @@ class MemorySources:
                     added.append(SourceAdded(number, created=False))
             return added
 
-    def remove_sources(self, source_ids: Sequence[int]) -> int:
-        """Remove sources with their history."""
+    def remove_sources(self, source_ids: Sequence[int], alerts: Mapping[int, NewAlert] | None = None) -> int:
+        """Remove sources with their history, and tell of it."""
         with self.book.lock:
-            gone = self.book.sources.keys() & set(source_ids)
+            gone = sorted(self.book.sources.keys() & set(source_ids))
             for number in gone:
                 del self.book.sources[number]
                 self.book.source_owners.pop(number, None)
                 self.book.polls.pop(number, None)
+            told = alerts or {}
+            raise_alerts(self.book, [told[number] for number in gone if number in told], clock.now())
             return len(gone)
 
     def source(self, source_id: int) -> Source | None:
@@ -71,18 +84,21 @@ class MemorySources:
             now, made = clock.now(), []
             for number, (epoch, change) in sorted(changes.items(), key=lambda item: item[0]):
                 source = self.book.sources.get(number)
-                if source is not None and epoch in {None, source.epoch}:
+                if source is not None and (epoch is None or (epoch == source.epoch and source.outcome is None)):
                     made.append(change(source, moment(now)))
             return write_changes(self.book, [each for each in made if each is not None], now)
 
 
-def write_changes(book: Book, changes: Sequence[SourceChange], now: float) -> list[Transition]:
-    """Write what became of sources; return the transitions."""
+def write_changes(
+    book: Book, changes: Sequence[SourceChange], now: float, fields: Sequence[str] = _CHANGEABLE
+) -> list[Transition]:
+    """Write what became of sources, of the fields that may change; return the transitions."""
     for change in changes:
-        old, new = book.sources[change.source.id], change.source
-        book.sources[old.id] = new._replace(url=old.url, profile=old.profile, created_at=old.created_at)
+        number = change.source.id
+        new = book.sources[number]._replace(**{name: getattr(change.source, name) for name in fields})
+        book.sources[number] = new
         if new.leased_until is None:
-            book.source_owners.pop(old.id, None)
+            book.source_owners.pop(number, None)
         if change.poll is not None:
             note_poll(book, change.poll)
         raise_alerts(book, change.alerts, now)

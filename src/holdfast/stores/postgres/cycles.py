@@ -81,7 +81,7 @@ class PostgresCycles:
             cursor.execute(sql["prune_cycles"], {"profile": cycle.profile, "kept": CYCLES})
             if closing.withdraw:
                 _withdraw(cursor, sql, cycle, sources, now)
-            transitions = write_changes(cursor, sql, closing.changes)
+            transitions = write_changes(cursor, sql, closing.changes, "close_sources")
             raise_in(cursor, sql, _alerts_of(closing))
         return Closed(closing.cycle, transitions)
 

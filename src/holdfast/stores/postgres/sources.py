@@ -6,7 +6,16 @@ from datetime import datetime
 from typing import Any
 
 from holdfast.decide.health import Health, SourceState
-from holdfast.ports.source_rows import NewSource, Poll, Source, SourceAdded, SourceChange, SourceFilter, Transition
+from holdfast.ports.source_rows import (
+    NewAlert,
+    NewSource,
+    Poll,
+    Source,
+    SourceAdded,
+    SourceChange,
+    SourceFilter,
+    Transition,
+)
 from holdfast.ports.sources import Change
 from holdfast.stores.kept import POLLS
 from holdfast.stores.postgres.alerts import raise_in
@@ -36,13 +45,16 @@ class PostgresSources:
                     return [SourceAdded(number, _take(new, number)) for number in ids]
                 raise psycopg.Rollback  # somebody has removed a known one meanwhile: once more
 
-    def remove_sources(self, source_ids: Sequence[int]) -> int:
-        """Remove sources with their history; what a monitor is writing of them is waited for."""
-        values = {"ids": list(source_ids)}
+    def remove_sources(self, source_ids: Sequence[int], alerts: Mapping[int, NewAlert] | None = None) -> int:
+        """Remove sources with their history, and tell of it; what a monitor is writing of them is waited for."""
+        values, told = {"ids": list(source_ids)}, alerts or {}
         with self.db.connection() as connection, connection.transaction():
-            connection.execute(self.db.sql["lock_sources"], values)
-            connection.execute(self.db.sql["remove_polls"], values)
-            return connection.execute(self.db.sql["remove_sources"], values).rowcount
+            cursor = connection.cursor(binary=True)
+            cursor.execute(self.db.sql["lock_sources"], values)
+            cursor.execute(self.db.sql["remove_polls"], values)
+            gone = sorted(row[0] for row in cursor.execute(self.db.sql["remove_sources"], values).fetchall())
+            raise_in(cursor, self.db.sql, [told[number] for number in gone if number in told])
+        return len(gone)
 
     def source(self, source_id: int) -> Source | None:
         """Return one."""
@@ -73,7 +85,7 @@ class PostgresSources:
             ):
                 source = read_source(row)
                 epoch, change = changes[source.id]
-                if epoch is None or epoch == source.epoch:
+                if epoch is None or (epoch == source.epoch and source.outcome is None):
                     wanted = change(source, now)
                     if wanted is not None:
                         decided.append(wanted)
@@ -91,14 +103,22 @@ def read_source(row: Sequence[Any]) -> Source:
     return source._replace(last_failure=_loaded(source.last_failure), pending=_loaded(source.pending))
 
 
-def write_changes(cursor: Any, sql: dict[str, bytes], changes: Sequence[SourceChange]) -> list[Transition]:
+def write_changes(
+    cursor: Any, sql: dict[str, bytes], changes: Sequence[SourceChange], query: str = "write_sources"
+) -> list[Transition]:
     """Write sources that the caller has locked, with their history, by a statement each; alerts are the caller's.
+
+    Args:
+        cursor: Of the caller's transaction.
+        sql: The queries by name.
+        changes: What is written.
+        query: Writes the columns that may change.
 
     Returns:
         The transitions.
     """
     if changes:
-        cursor.execute(sql["write_sources"], {"sources": _dumps([_record(each.source) for each in changes])})
+        cursor.execute(sql[query], {"sources": _dumps([_record(each.source) for each in changes])})
         add_polls(cursor, sql, [each.poll for each in changes if each.poll is not None])
     return [each.transition for each in changes if each.transition is not None]
 

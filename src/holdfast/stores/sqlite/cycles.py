@@ -12,7 +12,7 @@ from holdfast.stores.kept import CYCLES
 from holdfast.stores.queries import queries
 from holdfast.stores.sqlite.alerts import raise_alerts
 from holdfast.stores.sqlite.connection import Database
-from holdfast.stores.sqlite.source_columns import COLUMNS, SOURCES, source_of, stored
+from holdfast.stores.sqlite.source_columns import COLUMNS, SOURCES_TO_CLOSE, source_of, stored
 from holdfast.stores.sqlite.sources import write_changes
 from holdfast.stores.sqlite.times import milliseconds, moment, now_ms
 
@@ -95,12 +95,12 @@ def _close(connection: sqlite3.Connection, cycle_id: int, close: Close) -> Close
     if cycle is None:
         return None
     last = _cycle(connection, SQL["last_cycle"], {"profile": cycle.profile})
-    sources = [source_of(row) for row in connection.execute(f"{SOURCES} {SQL['sources_of_cycle']}", values)]
+    sources = [source_of(row) for row in connection.execute(f"{SOURCES_TO_CLOSE} {SQL['sources_of_cycle']}", values)]
     closing = close(cycle, last, sources, cast(datetime, moment(now)))
     if closing.withdraw:
         connection.execute(SQL["note_withdrawn"], {**values, "now": now})
         connection.execute(SQL["withdraw"], values)
-    transitions = write_changes(connection, closing.changes, now)
+    transitions = write_changes(connection, closing.changes, now, "close_source")
     raise_alerts(connection, closing.alerts, now)
     ended = closing.cycle._asdict() | {
         name: stored(getattr(closing.cycle, name)) for name in ("ended_at", "outage_since")

@@ -7,7 +7,16 @@ from datetime import datetime
 from typing import Any, cast
 
 from holdfast.decide.health import SourceState
-from holdfast.ports.source_rows import NewSource, Poll, Source, SourceAdded, SourceChange, SourceFilter, Transition
+from holdfast.ports.source_rows import (
+    NewAlert,
+    NewSource,
+    Poll,
+    Source,
+    SourceAdded,
+    SourceChange,
+    SourceFilter,
+    Transition,
+)
 from holdfast.ports.sources import Change
 from holdfast.stores.kept import POLLS
 from holdfast.stores.queries import queries
@@ -35,13 +44,16 @@ class SqliteSources:
 
         return self.db.write(work)
 
-    def remove_sources(self, source_ids: Sequence[int]) -> int:
-        """Remove sources with their history."""
-        ids = (json.dumps(list(source_ids)),)
+    def remove_sources(self, source_ids: Sequence[int], alerts: Mapping[int, NewAlert] | None = None) -> int:
+        """Remove sources with their history, and tell of it."""
+        ids, told = (json.dumps(list(source_ids)),), alerts or {}
 
         def work(connection: sqlite3.Connection) -> int:
             connection.execute("DELETE FROM source_polls WHERE source_id IN (SELECT value FROM json_each(?))", ids)
-            return connection.execute("DELETE FROM sources WHERE id IN (SELECT value FROM json_each(?))", ids).rowcount
+            sql = "DELETE FROM sources WHERE id IN (SELECT value FROM json_each(?)) RETURNING id"
+            gone = sorted(row[0] for row in connection.execute(sql, ids))
+            raise_alerts(connection, [told[number] for number in gone if number in told], now_ms())
+            return len(gone)
 
         return self.db.write(work)
 
@@ -72,17 +84,19 @@ class SqliteSources:
             now, made = now_ms(), []
             for number, (epoch, change) in sorted(changes.items(), key=lambda item: item[0]):
                 source = _read(connection, number)
-                if source is not None and epoch in {None, source.epoch}:
+                if source is not None and (epoch is None or (epoch == source.epoch and source.outcome is None)):
                     made.append(change(source, cast(datetime, moment(now))))
             return write_changes(connection, [each for each in made if each is not None], now)
 
         return self.db.write(work)
 
 
-def write_changes(connection: sqlite3.Connection, changes: Sequence[SourceChange], now: int) -> list[Transition]:
-    """Write what became of sources, within a transaction; return the transitions."""
+def write_changes(
+    connection: sqlite3.Connection, changes: Sequence[SourceChange], now: int, query: str = "write_source"
+) -> list[Transition]:
+    """Write what became of sources, within a transaction, by a query that knows the columns; return the transitions."""
     for change in changes:
-        connection.execute(SQL["write_source"], values_of(change.source))
+        connection.execute(SQL[query], values_of(change.source))
         if change.poll is not None:
             connection.execute(SQL["add_poll"], {**change.poll._asdict(), "at": stored(change.poll.at)})
             connection.execute(SQL["prune_polls"], {"source_id": change.poll.source_id, "keep": POLLS})

@@ -1,5 +1,5 @@
--- On from where the last batch ended: what it deleted is still in the way until it is vacuumed. A run that somebody has taken
--- up again meanwhile keeps what it has.
+-- On from where the last batch ended: what it deleted is still in the way until it is vacuumed. A run that somebody has
+-- taken up again meanwhile keeps what it has.
 WITH old AS MATERIALIZED (
     SELECT id FROM holdfast.job_runs
     WHERE id = %(id)s AND ended_at < now() - make_interval(secs => %(seconds)s)
@@ -7,7 +7,8 @@ WITH old AS MATERIALIZED (
 ),
 batch AS MATERIALIZED (
     SELECT target.source_id FROM holdfast.job_targets AS target
-    WHERE target.run_id = (SELECT id FROM old) AND target.source_id >= coalesce(%(after)s::text, '') AND target.source_id IS DISTINCT FROM %(after)s::text
+    WHERE target.run_id = (SELECT id FROM old) AND target.source_id >= coalesce(%(after)s::text, '')
+        AND target.source_id IS DISTINCT FROM %(after)s::text
     ORDER BY target.source_id LIMIT %(batch)s
 ),
 deleted AS (

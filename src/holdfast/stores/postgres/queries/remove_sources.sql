@@ -1,1 +1,1 @@
-DELETE FROM holdfast.sources WHERE id = ANY (%(ids)s::bigint[])
+DELETE FROM holdfast.sources WHERE id = ANY (%(ids)s::bigint[]) RETURNING id

@@ -34,4 +34,5 @@ CREATE TABLE job_targets (
     PRIMARY KEY (run_id, source_id)
 ) STRICT, WITHOUT ROWID;
 -- What is left to do, in the order in which it is read; successes cost nothing here and are never met.
-CREATE INDEX job_targets_left ON job_targets (run_id, source_id, status, fingerprint) WHERE status IN ('failed', 'deferred');
+CREATE INDEX job_targets_left ON job_targets (run_id, source_id, status, fingerprint)
+    WHERE status IN ('failed', 'deferred');

@@ -1,0 +1,468 @@
+"""Runs of jobs on real stores: resumed, repeated, compared, locked, handed over, and with the store in trouble."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import threading
+import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from itertools import count
+from multiprocessing import get_context
+
+import psycopg
+import pytest
+
+import holdfast as hf
+from conformance.places import need_postgres
+from crash.processes import until
+from holdfast import errors
+from holdfast.jobs import ledger as ledgers
+from holdfast.ports.job_rows import RunState, TargetStatus
+from integration import job_program
+
+_numbers = count(1)
+POLICY = hf.RetryPolicy(max_attempts=2, base_delay=0)
+
+
+@pytest.fixture
+def postgres_url(postgres_server):
+    need_postgres()
+    name = f"jobs{next(_numbers)}"
+    postgres_server.execute(f"CREATE DATABASE {name}")
+    return f"{postgres_server.url.rpartition('/')[0]}/{name}"
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def app(request, tmp_path):
+    url = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/jobs.db"}.get(request.param)
+    app = hf.App(url or request.getfixturevalue("postgres_url"))
+    app.create_schema()
+    app.kind = request.param
+    yield app
+    app.close()
+
+
+@pytest.fixture(params=["function", "coroutine"])
+def form(request):
+    return request.param
+
+
+class World:
+    """What targets meet with, and which were handled."""
+
+    def __init__(self, app, form="function", **settings):
+        self.bad, self.calls, self.lock = {}, [], threading.Lock()
+
+        def handler(context, target):
+            with self.lock:
+                self.calls.append(target)
+            if target in self.bad:
+                raise self.bad[target]("not well")
+
+        async def handler_async(context, target):
+            handler(context, target)
+
+        given = handler if form == "function" else handler_async
+        self.job = app.job("items", **{"entity": "item", "policy": POLICY} | settings)(given)
+
+    def run(self, *args, **told):
+        self.calls.clear()
+        summary = self.job.run(*args, **told)
+        parts = (
+            summary.success_targets, summary.failed_targets, summary.deferred_targets, summary.skipped_targets,
+            summary.not_attempted,
+        )  # fmt: skip
+        assert sum(parts) == summary.total_targets
+        return summary, parts
+
+
+def test_the_gate_is_exact_at_the_boundary(app):
+    world = World(app, entity="tag")
+    world.bad = {7: errors.ResourceNotFoundError}
+    assert world.run(range(100))[0].exit_code == 0
+    assert world.run(range(99))[0].exit_code == 1
+    assert world.run([])[0].exit_code == 0
+
+
+def test_50_of_1000_items_may_fail_and_51_may_not(app, form):
+    world = World(app, form)
+    world.bad = dict.fromkeys(range(50), errors.ResourceNotFoundError)
+    assert world.run(range(1000))[0].exit_code == 0
+    world.bad[50] = errors.ResourceNotFoundError
+    assert world.run(range(1000))[0].exit_code == 1
+
+
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_a_run_that_was_aborted_is_resumed(app, form, concurrency):
+    """E12: what is done is skipped, the rest is done, in the same run."""
+    world = World(app, form)
+    world.bad = {400: errors.AuthenticationError, 10: errors.ResourceNotFoundError}
+    first, parts = world.run(range(2000), concurrency=concurrency)
+    assert first.state == "aborted"
+    assert parts[4] > 0
+    world.bad.clear()
+    second, parts = world.run(range(2000), concurrency=concurrency, resume=first.run_id)
+    assert parts == (2000 - first.success_targets, 0, 0, first.success_targets, 0)
+    assert (second.run_id, second.state, second.exit_code) == (first.run_id, "done", 0)
+    assert len(world.calls) == len(set(world.calls)) == 2000 - first.success_targets
+    assert {10, 400} <= set(world.calls)
+    assert app.store.target_counts(first.run_id)[TargetStatus.SUCCESS] == 2000
+    _, parts = world.run(range(2000), resume=first.run_id)
+    assert parts == (0, 0, 0, 2000, 0)
+    assert world.calls == []
+
+
+def test_a_resumed_run_may_be_a_stream_and_have_a_limit(app, form):
+    world = World(app, form)
+    first, _ = world.run((each for each in range(100)), limit=60)
+    _, parts = world.run((each for each in range(100)), resume=first.run_id, limit=80)
+    assert parts == (20, 0, 0, 60, 0)
+    assert sorted(world.calls) == list(range(60, 80))
+    _, parts = world.run((each for each in range(1500)), resume=first.run_id)
+    assert parts == (1420, 0, 0, 80, 0)
+
+
+def test_only_what_failed_is_done_again(app, form):
+    world = World(app, form)
+    world.bad = dict.fromkeys(range(1, 2000, 3), errors.ResourceNotFoundError) | {0: QuotaSoon}
+    first, parts = world.run(range(2000))
+    assert parts == (1332, 667, 1, 0, 0)
+    failed = set(world.bad)
+    world.bad = {4: errors.ResourceNotFoundError, 7: errors.ResourceNotFoundError}
+    second, parts = world.run(only_failed=first.run_id)
+    assert sorted(world.calls) == sorted(failed)
+    assert parts == (666, 2, 0, 0, 0)
+    assert second.run_id != first.run_id
+    assert app.store.run(second.run_id).parent == first.run_id
+    assert second.compared == {"fixed": 666, "broken": 0, "still": 2}
+    world.bad.clear()
+    third, parts = world.run(only_failed=second.run_id)
+    assert parts == (2, 0, 0, 0, 0)
+    _, parts = world.run(only_failed=third.run_id)
+    assert parts == (0, 0, 0, 0, 0)
+
+
+class QuotaSoon(errors.QuotaExhaustedError):
+    def __init__(self, message):
+        super().__init__(message, retry_after=30)
+
+
+def test_a_run_of_the_rest_is_resumed_over_the_rest(app):
+    """Not over all targets of the job, of which it knows nothing."""
+    world = World(app, targets=lambda: range(500), max_failure_rate=1.0)
+    world.bad = dict.fromkeys(range(100), errors.ResourceNotFoundError)
+    first, _ = world.run()
+    world.bad = {50: errors.AuthenticationError}
+    second, parts = world.run(only_failed=first.run_id, concurrency=1)
+    assert parts[1] == 1
+    world.bad.clear()
+    _, parts = world.run(resume=second.run_id, concurrency=1)
+    assert (sum(parts), parts[0] + parts[3], parts[3]) == (100, 100, second.success_targets)
+
+
+class Item:
+    def __init__(self, number):
+        self.id = number
+
+
+def test_targets_without_a_form_in_json_are_found_by_their_keys(app):
+    def handler(context, target):
+        calls.append(target.id)
+        if target.id in bad:
+            raise errors.ResourceNotFoundError("gone")
+
+    calls, bad = [], {3, 5}
+    job = app.job("objects", max_failure_rate=0)(handler)
+    first = job.run(map(Item, range(10)))
+    with pytest.raises(errors.ConfigError, match="looked up by key"):
+        job.run(only_failed=first.run_id)
+    assert app.store.job_holder("objects") is None
+    calls.clear()
+    bad.clear()
+    assert job.run(map(Item, range(10)), only_failed=first.run_id).success_targets == 2
+    assert sorted(calls) == [3, 5]
+
+
+def test_a_run_is_compared_with_the_one_before(app):
+    world = World(app)
+    world.bad = dict.fromkeys([1, 2], errors.ResourceNotFoundError)
+    first, _ = world.run(range(100))
+    assert first.compared is None
+    world.bad = dict.fromkeys([2, 3, 4], errors.ResourceNotFoundError)
+    assert world.run(range(100))[0].compared == {"fixed": 1, "broken": 2, "still": 1}
+    assert app.store.run(first.run_id).summary["failed_targets"] == 2
+
+
+def test_two_runs_of_one_job_are_kept_apart(app):
+    gate, begun = threading.Event(), threading.Event()
+
+    def handler(context, target):
+        begun.set()
+        gate.wait(20)
+
+    job = app.job("alone", max_failure_rate=0)(handler)
+    other = app.job("other", max_failure_rate=0)(lambda *_: None)
+    thread = threading.Thread(target=job.run, args=([1],))
+    thread.start()
+    assert begun.wait(10)
+    with pytest.raises(errors.JobLockedError, match=f"alone .*process {os.getpid()}"):
+        job.run([2])
+    assert other.run([1]).exit_code == 0
+    gate.set()
+    thread.join()
+    assert job.run([2]).exit_code == 0
+    assert [run.state for run in app.store.runs("alone")] == [RunState.DONE] * 2
+
+
+def steal(app, url):
+    """Take a job's lock away, as a server that restarts does, or somebody who tidies up."""
+    if app.kind == "postgres":
+        with psycopg.connect(url) as connection:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted"
+                " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+            )
+        until(lambda: app.store.job_holder("lost") is None, 10, "the session is gone")
+    elif app.kind == "sqlite":
+        for file in app.store.db.path.with_name(f"{app.store.db.path.name}-jobs").iterdir():
+            file.unlink()
+    else:
+        app.store.book.job_locks.clear()
+
+
+@pytest.mark.parametrize("taken", [True, False], ids=["taken", "free"])
+def test_a_run_whose_lock_is_lost_ends(app, request, taken):
+    stolen = []
+    url = request.getfixturevalue("postgres_url") if app.kind == "postgres" else None
+
+    def handler(context, target):
+        if target == 100:
+            steal(app, url)
+            if taken:
+                stolen.append(app.store.lock_job("lost", "thief"))
+        if target > 100:
+            time.sleep(0.002)
+
+    summary = app.job("lost", max_failure_rate=1.0)(handler).run(range(100_000), concurrency=2)
+    assert summary.state == "aborted"
+    assert "lock of the job was lost" in summary.reasons[0]
+    assert summary.not_attempted > 0
+    assert app.store.target_counts(summary.run_id)[TargetStatus.SUCCESS] == summary.success_targets
+    kept = app.store.run(summary.run_id)
+    if taken:
+        assert kept.state is RunState.RUNNING, "it may be in the other's hands"
+        assert app.store.job_holder("lost") == "thief"
+        stolen[0].release()
+    else:
+        assert (kept.state, kept.exit_code) == (RunState.ABORTED, 1)
+        assert app.store.job_holder("lost") is None
+
+
+class Down:
+    """A store that is down for a while."""
+
+    def __init__(self, store, *methods, error=None):
+        self.is_down, self.asked = False, 0
+        self._error = error or sqlite3.OperationalError("database is locked")
+        for name in methods:
+            setattr(store, name, self._around(getattr(store, name)))
+
+    def _around(self, method):
+        def call(*args, **kwargs):
+            self.asked += self.is_down
+            if self.is_down:
+                raise self._error
+            return method(*args, **kwargs)
+
+        return call
+
+
+@pytest.fixture
+def short_patience(monkeypatch):
+    monkeypatch.setattr(ledgers, "_PAUSE", 0.01)
+
+
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_a_store_that_is_down_for_ever_ends_the_run(app, form, concurrency, short_patience):
+    """No deadlock, and the figures are told nevertheless."""
+    world = World(app, form)
+    store = Down(app.store, "add_targets", "end_run")
+    store.is_down = True
+    summary, parts = world.run(range(1_000_000), concurrency=concurrency)
+    assert summary.state == "aborted"
+    assert "the ledger cannot be written" in summary.reasons[0]
+    assert summary.exit_code == 1
+    assert len(world.calls) == parts[0] < 100_000, "handlers wait for the ledger"
+    store.is_down = False
+    assert app.store.job_holder("items") is None
+    assert app.store.run(summary.run_id).state is RunState.RUNNING
+    _, parts = world.run(range(100), resume=summary.run_id)
+    assert parts == (100, 0, 0, 0, 0), "none of it was written"
+
+
+def test_a_store_that_is_down_for_a_moment_loses_nothing(app, form, short_patience):
+    world = World(app, form)
+    store = Down(app.store, "add_targets", "end_run", "done_targets")
+    store.is_down = True
+
+    def recover():
+        while store.asked < 3:
+            time.sleep(0.001)
+        store.is_down = False
+
+    thread = threading.Thread(target=recover)
+    thread.start()
+    summary, parts = world.run(range(5000))
+    thread.join()
+    assert parts == (5000, 0, 0, 0, 0)
+    assert (summary.state, summary.exit_code) == ("done", 0)
+    assert app.store.target_counts(summary.run_id)[TargetStatus.SUCCESS] == 5000
+
+
+def test_a_run_whose_end_cannot_be_written_has_failed(app, short_patience):
+    world = World(app)
+    Down(app.store, "end_run").is_down = True
+    summary, parts = world.run(range(10))
+    assert parts == (10, 0, 0, 0, 0)
+    assert summary.exit_code == 1
+    assert "the end of the run cannot be written" in summary.reasons[-1]
+    assert app.store.target_counts(summary.run_id)[TargetStatus.SUCCESS] == 10
+
+
+def test_what_failed_is_handed_over_once(app):
+    """Twice by two runs, while the task waits: there is one task."""
+    seen = []
+
+    @app.task
+    def again(target):
+        seen.append(target)
+
+    long = "x" * 400
+    world = World(app, hand_over=again, max_failure_rate=1.0)
+    world.bad = dict.fromkeys([3, "ü", long], errors.ResourceNotFoundError) | {4: QuotaSoon}
+    targets = [1, 2, 3, 4, "ü", long]
+    world.run(targets)
+    world.run(targets)
+    assert app.store.counts()["QUEUED"] == 3
+    work_off(app)
+    assert sorted(map(str, seen)) == sorted(map(str, [3, "ü", long]))
+
+
+def work_off(app):
+    """Run the tasks that wait, and stop."""
+    worker = app.worker(concurrency=1)
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    until(lambda: not (app.store.counts()["QUEUED"] or app.store.counts()["RUNNING"]), 20, "no task is left")
+    worker.stop()
+    thread.join(20)
+
+
+def test_what_cannot_be_handed_over_fails_as_it_would(app, caplog):
+    @app.task
+    def again(target): ...
+
+    world = World(app, hand_over=again, max_failure_rate=1.0, key=str)
+    world.bad = {1j: errors.ResourceNotFoundError, 2: errors.ResourceNotFoundError}
+    summary, parts = world.run([1j, 2])
+    assert parts == (0, 2, 0, 0, 0)
+    assert summary.state == "done"
+    assert app.store.counts()["QUEUED"] == 1
+    assert any("1j cannot be given to" in each.message for each in caplog.records)
+
+
+def test_what_is_handed_over_waits_for_a_store_that_is_down(app, short_patience):
+    @app.task
+    def again(target): ...
+
+    world = World(app, hand_over=again, max_failure_rate=1.0)
+    world.bad = {2: errors.ResourceNotFoundError}
+    store = Down(app.store, "enqueue")
+    store.is_down = True
+    threading.Timer(0.1, setattr, (store, "is_down", False)).start()
+    assert world.run([1, 2])[1] == (1, 1, 0, 0, 0)
+    assert app.store.counts()["QUEUED"] == 1
+
+
+@pytest.fixture(params=["fork", "spawn"])
+def processes(request, monkeypatch, tmp_path):
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["tests", os.environ.get("PYTHONPATH", "")]))
+    with ProcessPoolExecutor(2, mp_context=get_context(request.param)) as pool:
+        yield pool
+
+
+def test_processes_handle_targets_and_their_results_come_back(processes):
+    summary = job_program.mixed.run(range(200), executor=processes)
+    assert (summary.success_targets, summary.failed_targets) == (140, 20)
+    assert (summary.deferred_targets, summary.skipped_targets, summary.not_attempted) == (20, 20, 0)
+    assert summary.attempts == 220
+    assert summary.figures.pop("pages") == 440
+    assert sum(summary.figures.values()) == 140
+    assert f"in {os.getpid()}" not in summary.figures
+    store = job_program.app.store
+    rows = store.targets(summary.run_id, statuses=[TargetStatus.FAILED])
+    assert {row.error_type for row in rows} == {"ResourceNotFoundError"}
+    assert job_program.mixed.run(only_failed=summary.run_id, executor=processes).total_targets == 40
+
+
+def test_a_process_that_dies_ends_the_run(processes):
+    summary = job_program.deadly.run(range(1000), executor=processes, concurrency=4)
+    parts = summary.success_targets + summary.failed_targets + summary.not_attempted
+    assert parts == summary.total_targets == 1000
+    assert 1 <= summary.failed_targets <= 4, "those that were in its hands"
+    assert (summary.state, summary.exit_code) == ("aborted", 1)
+    counts = job_program.app.store.target_counts(summary.run_id)
+    assert counts[TargetStatus.SUCCESS] == summary.success_targets
+
+
+def test_a_process_that_wants_to_leave_ends_the_run(processes):
+    with pytest.raises(SystemExit):
+        job_program.leaving.run(range(1000), executor=processes, concurrency=4)
+    found = job_program.app.store.runs("leaving", 1)[0]
+    assert (found.state, found.total) == (RunState.ABORTED, 1000)
+
+
+def test_a_job_that_no_other_process_would_find_is_told(processes):
+    app = hf.App("memory://")
+    job = app.job("nameless", max_failure_rate=1.0)(lambda *_: None)
+    summary = job.run(range(10), executor=processes)
+    assert summary.state == "aborted"
+    assert "is no job" in summary.reasons[0]
+    assert summary.success_targets == 0
+
+
+def test_an_executor_of_threads_shares_the_budget(app):
+    job = app.job("thrifty", max_failure_rate=1.0, budget=hf.Budget(5, per_second=0), policy=POLICY)(fails)
+    with ThreadPoolExecutor(4) as pool:
+        assert job.run(range(50), executor=pool).attempts == 55
+
+
+def fails(context, target):
+    raise errors.NetworkError("down")
+
+
+def test_run_async_resumes_on_a_loop_that_goes_on(app):
+    ticks = []
+
+    async def handler(context, target):
+        await asyncio.sleep(0)
+
+    async def ticking():
+        while True:
+            ticks.append(1)
+            await asyncio.sleep(0.001)
+
+    job = app.job("async", max_failure_rate=0)(handler)
+
+    async def main():
+        task = asyncio.create_task(ticking())
+        first = await job.run_async(range(3000), concurrency=16)
+        second = await job.run_async(range(6000), concurrency=16, resume=first.run_id)
+        task.cancel()
+        return second
+
+    summary = asyncio.run(main())
+    assert (summary.success_targets, summary.skipped_targets) == (3000, 3000)
+    assert ticks
