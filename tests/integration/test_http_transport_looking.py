@@ -243,12 +243,12 @@ def test_so_is_one_that_was_granted_to_nobody(library, backend):
 
     async def main():
         inner = library.MockTransport(lambda _request: library.Response(200))
-        async with library.AsyncClient(transport=AsyncRetryTransport(inner, policy=ONCE, cooling=cooling)) as client:
-            async with anyio.create_task_group() as group:
-                group.start_soon(client.get, "http://a.test/")
-                while not store.asked.is_set():  # noqa: ASYNC110  # a thread tells
-                    await anyio.sleep(0.01)
-                group.cancel_scope.cancel()
+        client = library.AsyncClient(transport=AsyncRetryTransport(inner, policy=ONCE, cooling=cooling))
+        async with client, anyio.create_task_group() as group:
+            group.start_soon(client.get, "http://a.test/")
+            while not store.asked.is_set():  # noqa: ASYNC110  # a thread tells
+                await anyio.sleep(0.01)
+            group.cancel_scope.cancel()
         assert not store.go.is_set(), "who is cancelled does not wait for the store"
         assert cooling.is_probing("a.test")
         store.go.set()

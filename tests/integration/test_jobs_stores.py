@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
+import sys
 import threading
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
@@ -18,8 +19,9 @@ import holdfast as hf
 from conformance.places import need_postgres
 from crash.processes import until
 from holdfast import errors
+from holdfast.cli.job_runs import found_run
 from holdfast.jobs import ledger as ledgers
-from holdfast.ports.job_rows import RunState, TargetStatus
+from holdfast.ports.job_rows import RunState, TargetDone, TargetStatus
 from integration import job_program
 
 _numbers = count(1)
@@ -466,3 +468,102 @@ def test_run_async_resumes_on_a_loop_that_goes_on(app):
     summary = asyncio.run(main())
     assert (summary.success_targets, summary.skipped_targets) == (3000, 3000)
     assert ticks
+
+
+def test_what_failed_is_handed_over_before_it_is_written_down(app, short_patience):
+    """Killed in between, it would be given once more; the other way round it would be lost."""
+
+    @app.task
+    def again(target): ...
+
+    world = World(app, hand_over=again, max_failure_rate=1.0)
+    world.bad = {2: errors.ResourceNotFoundError}
+    Down(app.store, "add_targets", error=errors.PermanentError("no such table")).is_down = True
+    assert world.run([1, 2])[0].state == "aborted"
+    assert app.store.counts()["QUEUED"] == 1
+
+
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_who_wants_to_leave_does_not_wait_for_a_store_that_is_down(app, form, concurrency, short_patience):
+    world = World(app, form)
+    world.bad = {3: SystemExit}
+    store = Down(app.store, "add_targets", "end_run")
+    store.is_down = True
+    with pytest.raises(SystemExit):
+        world.run(range(10), concurrency=concurrency)
+    assert 1 <= store.asked < 5
+
+
+def test_a_resumed_run_that_is_aborted_begins_no_more(app, form):
+    """Nor of those whose past was looked up together."""
+    world = World(app, form)
+    first, _ = world.run(range(100), limit=0)
+    world.bad = {10: errors.AuthenticationError}
+    _, parts = world.run(range(100), resume=first.run_id, concurrency=1)
+    assert parts == (10, 1, 0, 0, 89)
+    assert world.calls == list(range(11))
+
+
+def died(app, run_id, parent=None):
+    """Leave what a process leaves that is killed."""
+    app.store.add_run(run_id, "items", "item", "local", parent)
+    done = [TargetDone(str(number), TargetStatus.SUCCESS) for number in range(5)]
+    app.store.add_targets(run_id, [*done, TargetDone("5", TargetStatus.FAILED, target="5")])
+
+
+def test_a_run_that_died_is_ended_by_the_next_one(app):
+    world = World(app)
+    died(app, "20260101T000000-aaaaaa")
+    died(app, "20260101T000000-bbbbbb")
+    app.store.add_run("20260101T000000-cccccc", "other", None, "local", None)
+    world.run([])
+    for letter in "ab":
+        found = found_run(app.store, f"20260101T000000-{letter * 6}")
+        assert (found.state, found.run.exit_code, found.run.total) == ("stopped", 1, 6)
+        assert (found.counts["success_targets"], found.counts["failed_targets"]) == (5, 1)
+        assert found.seconds is None
+        assert found.run.summary["reasons"] == ["its process died"]
+    assert app.store.run("20260101T000000-cccccc").state is RunState.RUNNING
+    _, parts = world.run(range(10), resume="20260101T000000-aaaaaa")
+    assert parts == (5, 0, 0, 5, 0)
+    _, parts = world.run(only_failed="20260101T000000-bbbbbb")
+    assert parts == (1, 0, 0, 0, 0)
+
+
+def test_a_run_that_died_and_is_resumed_is_not_ended_before(app):
+    world = World(app)
+    died(app, "20260101T000000-aaaaaa")
+    ended, end_run = [], app.store.end_run
+    app.store.end_run = lambda run_id, state, *args: (ended.append(state), end_run(run_id, state, *args))
+    world.run(range(10), resume="20260101T000000-aaaaaa")
+    assert ended == [RunState.DONE]
+
+
+def test_the_rest_of_a_run_that_is_not_kept_any_more_cannot_be_resumed(app):
+    world = World(app, targets=lambda: range(10))
+    died(app, "20260101T000000-bbbbbb", parent="20260101T000000-aaaaaa")
+    with pytest.raises(errors.ConfigError, match="not kept any more"):
+        world.run(resume="20260101T000000-bbbbbb")
+    assert app.store.job_holder("items") is None
+
+
+def test_the_rest_of_a_run_that_is_deleted_at_that_moment_cannot_be_done(app):
+    world = World(app, max_failure_rate=1.0)
+    world.bad = {3: errors.ResourceNotFoundError}
+    first, _ = world.run(range(10))
+    world.job.keep = -60.0  # as if a minute had passed
+    with pytest.raises(errors.ConfigError, match="has no run"):
+        world.run(only_failed=first.run_id)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
+def test_a_job_is_locked_by_whatever_link_its_database_is_reached(tmp_path):
+    real, link = hf.App(f"sqlite:///{tmp_path}/jobs.db"), hf.App(f"sqlite:///{tmp_path}/link.db")
+    real.create_schema()
+    (tmp_path / "link.db").symlink_to(tmp_path / "jobs.db")
+    lock = real.store.lock_job("items", "one")
+    assert link.store.lock_job("items", "two") is None
+    assert link.store.job_holder("items") == "one"
+    lock.release()
+    real.close()
+    link.close()

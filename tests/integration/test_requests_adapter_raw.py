@@ -93,6 +93,19 @@ def test_a_few_bytes_never_become_many(status, server, session):
         tracemalloc.stop()
 
 
+def test_nor_where_all_of_it_is_read_at_once(server, session):
+    size = 40_000_000
+    url = server.script("/", Answer(200, {"Content-Encoding": "gzip"}, gzip.compress(bytes(size))))
+    raw = session(max_body=100_000).get(url, stream=True).raw
+    tracemalloc.start()
+    try:
+        with pytest.raises(BodyTooLargeError):
+            raw.read(decode_content=True)
+        assert tracemalloc.get_traced_memory()[1] < size / 4
+    finally:
+        tracemalloc.stop()
+
+
 def test_with_a_limit_nothing_is_asked_for_that_cannot_be_counted(server, session):
     url = server.script("/", 200)
     session(max_body=10).get(url, headers={"Accept-Encoding": "br, gzip"})

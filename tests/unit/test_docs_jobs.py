@@ -12,7 +12,7 @@ import holdfast.jobs.etl
 from holdfast.decide.gate import ENTITY_RATES
 from holdfast.decide.targets import ABORTS, decide_target
 from holdfast.failure import RETRYABLE, Failure
-from holdfast.jobs import feeding, job, ledger, running, tally, target
+from holdfast.jobs import checks, feeding, ledger, running, tally, target
 from holdfast.jobs.etl import Etl, Loaded, StagingRow, StagingTransaction
 from holdfast.ports.job_rows import RunState, TargetStatus
 from holdfast.testing import fake_clock
@@ -110,7 +110,7 @@ class TestWords:
 
 
 def test_limits():
-    assert _limit("names of jobs, entities and environments") == f"{job._LONGEST_NAME} characters"
+    assert _limit("names of jobs, entities and environments") == f"{checks._LONGEST_NAME} characters"
     assert _limit("key of a target") == f"{feeding._LONGEST_KEY} characters"
     assert _limit("text of an error, as stored") == f"{target._TEXT:,} characters"
     assert _limit("results that are written together").startswith(f"{ledger._BATCH:,},")

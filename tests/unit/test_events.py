@@ -155,7 +155,7 @@ class TestLog:
     def test_a_call_that_is_handed_back_at_once_is_told(self, caplog):
         with pytest.raises(hf.errors.RateLimitError):
             hf.retry(failing(fetch, [hf.errors.RateLimitError("slow down")]))()
-        assert "gave up after 1 attempts (deferred)" in caplog.text
+        assert "gave up after 1 attempt (deferred)" in caplog.text
 
     @pytest.mark.parametrize(("handler", "kinds"), [(3, ()), (print, ("Retrying",)), (print, (ValueError,))])
     def test_a_wrong_subscription_is_refused(self, handler, kinds):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import threading
+import time
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
@@ -534,3 +536,98 @@ def test_handlers_of_logs_that_raise_end_nothing(app, way):
         assert adds_up(run(app, way, mixed, range(100))) == (60, 20, 10, 10, 0)
     finally:
         log.removeHandler(broken)
+
+
+def test_a_begin_that_cannot_be_told_leaves_no_lock(app, caplog):
+    class Broken(logging.Handler):
+        def emit(self, record):
+            raise RuntimeError("the disk of the logs is full")
+
+    log, broken = logging.getLogger("holdfast.jobs"), Broken()
+    log.addHandler(broken)
+    try:
+        with caplog.at_level(logging.INFO, "holdfast.jobs"):
+            is_written_down(app, run(app, "one", lambda *_: None, range(10)))
+    finally:
+        log.removeHandler(broken)
+
+
+def test_a_target_that_cannot_be_named_ends_the_run_in_order(app, way):
+    """What runs may finish, and what was done is written down, before it is raised."""
+    begun, ended = [], []
+
+    def handler(context, target):
+        begun.append(target)
+        time.sleep(0.01)
+        ended.append(target)
+
+    with pytest.raises(errors.ConfigError, match="give key"):
+        run(app, way, handler, gen([*range(20), object()]))
+    assert sorted(begun) == sorted(ended)
+    found = last(app)
+    assert (found.state, found.exit_code) == (RunState.ABORTED, 1)
+    assert "ended by ConfigError" in found.summary["reasons"][0]
+    assert found.summary["success_targets"] == len(ended) == app.store.target_counts(found.id)[TargetStatus.SUCCESS]
+    assert app.store.job_holder(found.job) is None
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+def test_a_run_that_is_cancelled_while_it_begins_leaves_no_lock(app, is_async):
+    reading, gate = threading.Event(), threading.Event()
+
+    def targets():
+        reading.set()
+        gate.wait(10)
+        return range(10)
+
+    async def handler_async(context, target): ...
+
+    given = handler_async if is_async else lambda *_: None
+    job = app.job("early", max_failure_rate=1, targets=targets)(given)
+
+    async def main():
+        task = asyncio.create_task(job.run_async())
+        await asyncio.to_thread(reading.wait, 10)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        threading.Timer(0.2, gate.set).start()  # when the loop is about to close
+
+    asyncio.run(main())
+    assert app.store.job_holder("early") is None
+    found = last(app)
+    assert (found.state, found.summary["not_attempted"]) == (RunState.ABORTED, 10)
+    assert job.run(range(3)).exit_code == 0
+
+
+class Interrupted(Executor):
+    """An executor of processes in one group: Ctrl-C reaches the worker, too."""
+
+    def __init__(self, *, signalled):
+        self.count, self.signalled = 0, signalled
+
+    def submit(self, function, /, *args):
+        self.count += 1
+        future = Future()
+        if self.count == 5:
+            if self.signalled:
+                signal.raise_signal(signal.SIGTERM)
+            future.set_exception(KeyboardInterrupt())
+        else:
+            future.set_result(function(*args))
+        return future
+
+
+def test_a_worker_that_is_interrupted_with_the_run_has_not_handled_its_target(app):
+    job = app.job("group", max_failure_rate=1)(lambda *_: None)
+    summary = job.run(range(100), executor=Interrupted(signalled=True), concurrency=1)
+    assert adds_up(summary) == (4, 0, 0, 0, 96)
+    assert summary.state == "stopped"
+    is_written_down(app, summary)
+
+
+def test_a_worker_that_is_interrupted_alone_ends_the_run(app):
+    job = app.job("group", max_failure_rate=1)(lambda *_: None)
+    with pytest.raises(KeyboardInterrupt):
+        job.run(range(100), executor=Interrupted(signalled=False), concurrency=1)
+    assert last(app).summary["success_targets"] == 4

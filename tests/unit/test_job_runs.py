@@ -8,9 +8,11 @@ import json
 import logging
 import sqlite3
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from email.utils import formatdate
 from enum import StrEnum
+from typing import NamedTuple
 
 import pytest
 
@@ -582,3 +584,55 @@ class caplog_off:
 
     def __exit__(self, *_):
         logging.disable(logging.NOTSET)
+
+
+class Pair(NamedTuple):
+    """A target that JSON would make a list of."""
+
+    id: object
+    size: int
+
+
+@pytest.mark.parametrize(
+    "target",
+    [(1, 2), Pair("a", 2), {"id": "a", 1: "x"}, {"id": "a", "sizes": (1, 2)}, [{"half": "\ud800"}], [[Pair(1, 2)]]],
+    ids=repr,
+)
+def test_a_target_that_json_would_change_is_looked_up_by_its_key(app, target):
+    def handler(context, target):
+        seen.append(target)
+        raise errors.ResourceNotFoundError("gone")
+
+    seen = []
+    job = app.job("pairs", max_failure_rate=1.0, key=lambda _: "key")(handler)
+    first = job.run([target])
+    assert app.store.targets(first.run_id)[0].target is None
+    with pytest.raises(errors.ConfigError, match="looked up by key"):
+        job.run(only_failed=first.run_id)
+    job.run([target], only_failed=first.run_id)
+    assert len(seen) == 2
+    assert seen[1] is target
+
+
+@pytest.mark.parametrize(
+    "target", ["ü\x00", 7, True, None, 1.5, {"id": "a", "b": [1, None, {"ü": [True, "", {}, []]}]}]
+)
+def test_a_target_that_json_gives_back_is_kept(app, target):
+    def handler(context, target):
+        seen.append(target)
+        raise errors.ResourceNotFoundError("gone")
+
+    seen = []
+    job = app.job("kept", max_failure_rate=1.0, key=lambda _: "key")(handler)
+    job.run(only_failed=job.run([target]).run_id)
+    assert seen == [target, target]
+    assert type(seen[1]) is type(target)
+
+
+def test_targets_that_were_looked_up_are_handed_out_as_long_as_those_that_are_read():
+    """One handler after another: what is slow is counted and written before the next."""
+    feed = Feed(range(64), str, lambda _: set(), None)
+    feed.pour(64, lambda _: time.sleep(0.01))
+    assert feed.handed == 1
+    feed.take(3)
+    assert feed.handed <= 4

@@ -21,7 +21,6 @@ from holdfast.errors import LeaseLostError
 from holdfast.ports.rows import Claimed, Kind, Note, Reason, Rescued, Settlement, Turn, Turned
 from holdfast.queue import heart as heart_module
 from holdfast.queue import pump as pump_module
-from holdfast.queue import worker as worker_module
 from holdfast.queue.heart import Chore, Heart
 from holdfast.queue.one_by_one import one_by_one
 from holdfast.queue.pace import Pace
@@ -31,6 +30,7 @@ from holdfast.queue.runners import Runners
 from holdfast.queue.settling import Cool, Strain
 from holdfast.queue.spool import Spool
 from holdfast.queue.tray import Tray
+from holdfast.run import signals as signals_module
 
 NOTE = Note("E", "poison", "unknown", "f", '{"a": 1}', "Traceback")
 POSIX = pytest.mark.skipif(os.name != "posix", reason="signals")
@@ -518,26 +518,32 @@ def test_the_first_task_of_a_new_file_in_a_transaction_of_the_callers(tmp_path, 
 
 class TestSignals:
     @pytest.fixture
-    def worker(self, monkeypatch):
-        self.exits = []
-        monkeypatch.setattr(worker_module.os, "_exit", self.exits.append)
-        return hf.App("memory://").worker()
+    def signalled(self, monkeypatch):
+        """What a signal calls, while a worker's block runs."""
+        self.exits, self.caught = [], []
+        monkeypatch.setattr(signals_module.os, "_exit", self.exits.append)
+        self.worker = hf.App("memory://").worker()
+        loop = SimpleNamespace(
+            add_signal_handler=lambda _, call: self.caught.append(call), remove_signal_handler=lambda _: None
+        )
+        with signals_module.stopped_by_signals(loop, self.worker._signalled, lambda: None):
+            yield self.caught[0]
 
-    def test_two_within_a_moment_are_one(self, worker):
-        worker._signalled()
-        worker._signalled()
-        assert worker._stop.is_set()
+    def test_two_within_a_moment_are_one(self, signalled):
+        signalled()
+        signalled()
+        assert self.worker._stop.is_set()
         assert self.exits == []
 
-    def test_a_later_one_ends_at_once(self, worker, monkeypatch):
-        worker._signalled()
-        monkeypatch.setattr(worker_module, "_SAME_SIGNAL", 0.0)
-        worker._signalled()
+    def test_a_later_one_ends_at_once(self, signalled, monkeypatch):
+        signalled()
+        monkeypatch.setattr(signals_module, "_SAME_SIGNAL", 0.0)
+        signalled()
         assert self.exits == [1]
 
-    def test_one_after_a_stop_is_the_first(self, worker):
-        worker.stop()
-        worker._signalled()
+    def test_one_after_a_stop_is_the_first(self, signalled):
+        self.worker.stop()
+        signalled()
         assert self.exits == []
 
 

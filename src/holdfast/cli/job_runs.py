@@ -58,7 +58,8 @@ class Known:
     def seconds(self) -> float | None:
         """How long it took, or has taken so far; None if nobody knows."""
         if self.run.summary is not None and "duration" in self.run.summary:
-            return float(self.run.summary["duration"])
+            duration = self.run.summary["duration"]
+            return None if duration is None else float(duration)  # nobody knows it of one that died
         if self.run.ended_at is not None:
             return (self.run.ended_at - self.run.started_at).total_seconds()
         if self.state == DIED:

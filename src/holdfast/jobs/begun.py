@@ -1,8 +1,10 @@
 """One run of a job: its lock, its ledger, its work and its end."""
 
+import asyncio
 import functools
 import hashlib
 import json
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.classify import classify
 from holdfast.decide.budget import Budget
 from holdfast.jobs.context import RunFacts, log
+from holdfast.jobs.dead import end_the_dead
 from holdfast.jobs.feeding import Feed
 from holdfast.jobs.ledger import Ledger, NoLedger, holder, locked, patiently
 from holdfast.jobs.running import Running
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
     from holdfast.jobs.job import Job
     from holdfast.ports.jobs import JobLock
 
-__all__ = ["Begun", "Told"]
+__all__ = ["Beginning", "Begun", "Told"]
 
 _INFO, _WARNING = 20, 30
 _LONGEST_UNIQUE_KEY = 200
@@ -78,6 +81,8 @@ class Begun:
             self._began = time.monotonic()
             run_id = told.resume or f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:6]}"
             self.facts = RunFacts(job.name, run_id, job.env, datetime.now(UTC), job.entity, dry_run=told.dry_run)
+            if self._lock is not None:
+                self._tidy(told)
             self._feed = Feed(told.targets(), job.key, _done(job, told.resume), told.limit)
             self._tally = Tally(job.gate, job.breakers, early_stop=job.early_stop, total=self._feed.total)
             self._ledger = NoLedger()
@@ -86,18 +91,24 @@ class Begun:
                 self._open(told)
             plan = Plan.apart(job.handler, job.policy, self.facts, _budget(job), keep_targets=kept)
             self.running = Running(plan, self._feed, self._tally, self._ledger, told.progress)
+            with suppress(Exception):  # a handler of logs that raises must not end the job
+                log.info("%s %s begins", job.name, run_id, extra=self.facts.keys())
         except BaseException:
             self._release()
             raise
-        log.info("%s %s begins", job.name, run_id, extra=self.facts.keys())
+
+    def _tidy(self, told: Told) -> None:
+        """End runs that died, and delete old ones: before the targets are read, for an old run may have them."""
+        job = self._job
+        end_the_dead(job.kept, job.name, told.resume)
+        if job.keep is not None and told.resume is None:
+            job.kept.prune_runs(job.keep)
 
     def _open(self, told: Told) -> None:
         job, store = self._job, self._job.kept
         if told.resume is not None:
             store.reopen_run(told.resume)
             return
-        if job.keep is not None:
-            store.prune_runs(job.keep)
         previous = [run.id for run in store.runs(job.name, 1)]
         self._previous = told.only_failed or (previous[0] if previous else None)
         rest = store.run(told.only_failed) if told.only_failed is not None else None
@@ -190,6 +201,42 @@ class Begun:
         if lock is not None:
             with suppress(Exception):  # the verdict matters more; a process that ends lets go of it anyway
                 lock.release()
+
+
+class Beginning:
+    """A run that begins in a thread, while whoever wants it may be cancelled: then it is undone, by who sees it last.
+
+    Args:
+        job: What runs.
+        told: What the run is told.
+    """
+
+    def __init__(self, job: "Job", told: Told) -> None:
+        """Begin nothing yet."""
+        self._job, self._told = job, told
+        self._lock = threading.Lock()
+        self._begun: Begun | None = None
+        self._is_wanted = True
+
+    async def begun(self) -> Begun:
+        """Return the run, once it has begun."""
+        try:
+            return await asyncio.to_thread(self._begin)
+        except asyncio.CancelledError as error:
+            with self._lock:
+                self._is_wanted = False
+            if self._begun is not None:
+                self._begun.interrupted(error)
+            raise
+
+    def _begin(self) -> Begun:
+        begun = Begun(self._job, self._told)
+        with self._lock:
+            if self._is_wanted:
+                self._begun = begun
+                return begun
+        begun.interrupted(asyncio.CancelledError())
+        return begun  # to nobody
 
 
 def _budget(job: "Job") -> Resource | None:

@@ -124,8 +124,10 @@ class Feed:
             read: list[Read] = []
             self.pull(LOOK_AHEAD, read.append)
             self.sift(read)
-        for each in self.ready(number):
-            if into(each):
+        until = time.perf_counter() + _READ_TIME
+        for _ in range(min(number, len(self._ready))):
+            (each,) = self.ready(1)
+            if into(each) or time.perf_counter() > until:
                 return
 
     def ready(self, number: int) -> list[Read]:

@@ -12,7 +12,7 @@ from holdfast.decide.budget import Budget
 from holdfast.decide.gate import Gate
 from holdfast.decide.policy import RetryPolicy
 from holdfast.errors import ConfigError
-from holdfast.jobs.begun import Begun, Told
+from holdfast.jobs.begun import Beginning, Begun, Told
 from holdfast.jobs.checks import check_handler, checked_breakers, checked_number, checked_policy, checked_text
 from holdfast.jobs.context import JobContext, RunFacts
 from holdfast.jobs.feeding import key_of
@@ -150,6 +150,8 @@ class Job:
 
         Ctrl-C and SIGTERM end it cleanly: targets that run may finish, and the run can be resumed. A second one
         interrupts it. If the ledger cannot be written for half a minute, or its lock is lost, the run ends too.
+        Handlers of these signals that the program has set are not called while a run in the main thread lasts, and are
+        put back after it; a signal that the program ignores stays ignored. In other threads signals are left alone.
 
         Args:
             targets: Any iterable, read in the calling thread as far as it is needed; by default the job's own.
@@ -202,9 +204,7 @@ class Job:
         read in one of them. Cancelled, the run ends as if interrupted.
         """
         told = self._told(targets, concurrency, resume, only_failed, limit, progress, dry_run=dry_run)
-        begun = await _kept(
-            asyncio.to_thread(Begun, self, told), lambda begun: begun.interrupted(asyncio.CancelledError())
-        )
+        begun = await Beginning(self, told).begun()
         running = begun.running
         with stopped_by_signals(running):
             try:
@@ -256,6 +256,9 @@ class Job:
             self.found(only_failed)
         elif resume is not None:
             rest_of = self.found(resume).parent
+            if rest_of is not None and self.kept.run(rest_of) is None:
+                message = f"{resume} did the rest of {rest_of}, which is not kept any more; run the job anew"
+                raise ConfigError(message)
 
         def own() -> Iterable[Any] | None:
             return given if given is not None else None if self.targets is None else self.targets()
@@ -336,16 +339,6 @@ async def _threaded(running: Running, concurrency: int) -> None:
     except asyncio.CancelledError:
         running.stopped = True
         await asyncio.wait([work])
-        raise
-
-
-async def _kept(work: Any, undo: Callable[[Any], object]) -> Any:
-    """Await something that has to be undone if nobody is there any more when it is done."""
-    task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        task.add_done_callback(lambda task: task.exception() is None and undo(task.result()))
         raise
 
 

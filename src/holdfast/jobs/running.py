@@ -104,8 +104,8 @@ class Running:
         """Read targets; an iterable that raises ends the run."""
         try:
             read(*args)
-        except ConfigError:  # targets that cannot be told from each other: a mistake in the program
-            raise
+        except ConfigError as error:  # targets that cannot be told from each other: a mistake in the program
+            self.break_off(error)
         except Exception as error:  # noqa: BLE001  # the user's iterable, or the ledger of an earlier run
             self.abort(f"the targets could not be read: {classify(error)}")
         except KeyboardInterrupt:
@@ -293,7 +293,8 @@ class Running:
         if error is None:
             return future.result()
         if not isinstance(error, Exception):
-            self.break_off(error)
+            if not (self.stopped and isinstance(error, KeyboardInterrupt)):  # Ctrl-C reaches all processes of a group
+                self.break_off(error)
             return None
         if isinstance(error, BrokenExecutor):
             self.abort(f"the executor is broken, and one of the targets in its hands may be why: {error}")

@@ -257,7 +257,22 @@ def _tell(
 
 
 def _as_json(target: Any) -> str | None:
+    """Return a target as JSON, if another run would get the very same from it; else it is known by its id alone."""
     try:
-        return storable(json.dumps(target, ensure_ascii=False, allow_nan=False))
-    except (TypeError, ValueError, RecursionError):  # it can be told from others by its id alone
+        text = storable(json.dumps(target, ensure_ascii=False, allow_nan=False))
+        return text if _is_same(json.loads(text), target) else None
+    except (TypeError, ValueError, RecursionError):
         return None
+
+
+def _is_same(read: Any, target: Any) -> bool:
+    """Compare what was read with a target, types and all: JSON makes lists of tuples, and text of numbers as keys."""
+    if type(read) is not type(target):
+        return False
+    if isinstance(read, list):
+        return len(read) == len(target) and all(map(_is_same, read, target))
+    if isinstance(read, dict):
+        return len(read) == len(target) and all(map(_is_same, read.items(), target.items()))
+    if isinstance(read, tuple):  # an entry
+        return all(map(_is_same, read, target))
+    return bool(read == target)

@@ -124,7 +124,13 @@ def _aware(value: datetime) -> str:
         message = "a datetime without a time zone is another moment elsewhere; give it one, as datetime.now(UTC) does"
         raise Misfit(message)
     if offset.microseconds:  # Python writes such an offset, and reads it back as another
-        return value.astimezone(UTC).isoformat()
+        try:
+            return value.astimezone(UTC).isoformat()
+        except OverflowError:
+            message = (
+                "a datetime in the first or the last hours that there are, with such an offset, has no form in UTC"
+            )
+            raise Misfit(message) from None
     return value.isoformat()
 
 

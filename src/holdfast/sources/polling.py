@@ -120,6 +120,9 @@ class Poller:
                         raise
                 self._cooling.answered(host)
                 return await self._seen(source, fetched, attempts)
+            except asyncio.CancelledError:
+                self._cooling.withdrawn(host)
+                raise
             except Exception as error:  # noqa: BLE001  # whatever a fetcher raises is that source's alone
                 if state is None:
                     state = Attempting(profile.policy, f"source {source.id} ({shown(source)})", serial, began)
@@ -211,7 +214,7 @@ class Poller:
         unknown = self._alone or left <= 0  # a fetcher without our client has told nobody
         if unknown or (failure.retry_after is None and left < wait):  # without a hint it knows less than the profile
             reason = f"{failure.exception_name}: {failure.message}"[:200]
-            await asyncio.to_thread(self._cooling.cool, answered, wait, reason, failure.capped)
+            self._cooling.cool(answered, wait, reason, failure.capped)
         return outcomes.deferred(self.rules, wait, failure, attempts)
 
     @contextlib.asynccontextmanager

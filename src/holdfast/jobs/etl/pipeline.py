@@ -54,6 +54,9 @@ class Etl:
     figures of the summary are counted on the context: ``diff_new_hash``, ``s3_put_success``, ``s3_put_fail``,
     ``db_upsert_success``, ``db_upsert_fail``. It may be shared by threads, as far as its parts may.
 
+    Waits and retries in here belong to its own policies: a stop of the run does not cut them short, and the budget of
+    the run does not pay for them.
+
     Args:
         source: Where the records come from, such as ``rakuten``.
         entity: What they are, such as ``item``.

@@ -139,7 +139,8 @@ class SqliteJobs:
         return pruned
 
     def _lock_folder(self) -> Path:
-        return self.db.path.with_name(f"{self.db.path.name}-jobs")
+        path = self.db.path.resolve()  # one database has one folder, by whatever links it is reached
+        return path.with_name(f"{path.name}-jobs")
 
 
 def _change(db: Database, query: str, values: Mapping[str, Any]) -> int:
