@@ -127,9 +127,7 @@ def _aware(value: datetime) -> str:
         try:
             return value.astimezone(UTC).isoformat()
         except OverflowError:
-            message = (
-                "a datetime in the first or the last hours that there are, with such an offset, has no form in UTC"
-            )
+            message = "a datetime in the first or last hours that there are, with such an offset, has no form in UTC"
             raise Misfit(message) from None
     return value.isoformat()
 
