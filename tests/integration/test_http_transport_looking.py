@@ -26,8 +26,8 @@ from servers.feeds import Answer, FeedServer
 ONCE = RetryPolicy(max_attempts=1, retry_on=RETRYABLE)
 all_ways = pytest.mark.parametrize("way", WAYS)
 SIZE = 40_000_000
-PACKED = gzip.compress(bytes(SIZE))
-TWICE = gzip.compress(PACKED)
+PACKED = gzip.compress(bytes(SIZE), mtime=0)
+TWICE = gzip.compress(PACKED, mtime=0)
 
 
 @pytest.fixture
