@@ -43,7 +43,9 @@ def test_the_beginning_of_one_that_is_cut_off_is_unpacked():
 
 
 @pytest.mark.parametrize(
-    ("header", "body"), [("gzip, gzip", BOMB), ("br", b"abc"), ("gzip", b"no"), ("deflate", b"no")]
+    ("header", "body"),
+    [("gzip, gzip", BOMB), ("br", b"abc"), ("gzip", b"no"), ("deflate", b"no")],
+    ids=["twice", "br", "no gzip", "no deflate"],
 )
 def test_anything_else_is_left_as_it_is(header, body):
     assert unpacked(header, body, 100) is None
