@@ -307,6 +307,10 @@ class App:
         Raises:
             ConfigError: If a setting cannot be used, or another job has the name.
         """
+        given: object = name
+        if not isinstance(given, str):
+            message = 'a job has a name and a failure rate: @app.job("items", max_failure_rate=0.05)'
+            raise ConfigError(message)
         gate = Gate.for_entity(
             entity, max_failure_rate, min_sample=min_sample, max_failures=max_failures, defer_ok=defer_ok
         )

@@ -161,7 +161,11 @@ class PostgresServer:
         try:
             subprocess.run(command, check=True, capture_output=True, **self._as_account())
         except (PermissionError, subprocess.CalledProcessError):
-            copied = self._data.parent / "install"
+            wheel = self._data.parent / "wheel"  # laid out as in the wheel: the binaries look for their libraries there
+            libraries = root.with_name(f"{root.name}.libs")
+            if libraries.is_dir():
+                shutil.copytree(libraries, wheel / libraries.name, symlinks=True)
+            copied = wheel / root.name / installed.name
             shutil.copytree(installed, copied, symlinks=True)
             return copied / "bin"
         return installed / "bin"

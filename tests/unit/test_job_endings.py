@@ -561,7 +561,7 @@ def test_a_target_that_cannot_be_named_ends_the_run_in_order(app, way):
         time.sleep(0.01)
         ended.append(target)
 
-    with pytest.raises(errors.ConfigError, match="give key"):
+    with pytest.raises(errors.ConfigError, match="the setting `key`"):
         run(app, way, handler, gen([*range(20), object()]))
     assert sorted(begun) == sorted(ended)
     found = last(app)

@@ -468,7 +468,7 @@ def test_targets_may_come_from_the_job_itself(app):
         ({"targets": "abc"}, "a str"),
         ({"targets": b"abc"}, "a bytes"),
         ({"targets": 5}, "an? int"),
-        ({"targets": [object()]}, "give key="),
+        ({"targets": [object()]}, "the setting `key`"),
     ],
 )
 def test_a_run_that_cannot_be_meant_is_refused(app, told, match):
@@ -486,18 +486,18 @@ def _generator(context, target):
 @pytest.mark.parametrize(
     ("settings", "handler", "match"),
     [
-        ({"name": ""}, len, "name"),
-        ({"name": "a\x00"}, len, "name"),
-        ({"env": "x" * 300}, len, "env"),
-        ({"entity": "\ud800", "max_failure_rate": 1}, len, "entity"),
-        ({"breakers": {"bucket": 3}}, len, "bucket"),
-        ({"breakers": {"s3": 0}}, len, "s3"),
-        ({"policy": "etl"}, len, "policy"),
-        ({"policy": hf.RetryPolicy(resource="api")}, len, "api"),
-        ({"hand_over": object(), "ledger": False}, len, "ledger=True"),
+        ({"name": ""}, max, "name"),
+        ({"name": "a\x00"}, max, "name"),
+        ({"env": "x" * 300}, max, "env"),
+        ({"entity": "\ud800", "max_failure_rate": 1}, max, "entity"),
+        ({"breakers": {"bucket": 3}}, max, "bucket"),
+        ({"breakers": {"s3": 0}}, max, "s3"),
+        ({"policy": "etl"}, max, "policy"),
+        ({"policy": hf.RetryPolicy(resource="api")}, max, "api"),
+        ({"hand_over": object(), "ledger": False}, max, "ledger=True"),
         ({}, 5, "cannot be a job"),
         ({}, _generator, "generator"),
-        ({"max_failure_rate": None}, len, "max_failure_rate"),
+        ({"max_failure_rate": None}, max, "max_failure_rate"),
     ],
 )
 def test_a_job_that_cannot_be_meant_is_refused(app, settings, handler, match):
@@ -507,9 +507,9 @@ def test_a_job_that_cannot_be_meant_is_refused(app, settings, handler, match):
 
 
 def test_two_jobs_have_two_names(app):
-    app.job("a", max_failure_rate=0)(len)
+    app.job("a", max_failure_rate=0)(max)
     with pytest.raises(errors.ConfigError, match="already"):
-        app.job("a", max_failure_rate=0)(len)
+        app.job("a", max_failure_rate=0)(max)
 
 
 class Kind(StrEnum):
@@ -636,3 +636,19 @@ def test_targets_that_were_looked_up_are_handed_out_as_long_as_those_that_are_re
     assert feed.handed == 1
     feed.take(3)
     assert feed.handed <= 4
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda app: app.job(lambda context, target: None), "a job has a name"),
+        (
+            lambda app: app.job("x", max_failure_rate=1, targets=[1, 2])(lambda context, target: None),
+            "targets is a list",
+        ),
+        (lambda app: app.job("x", max_failure_rate=1)(lambda target: None), "with a context and a target"),
+    ],
+)
+def test_the_usual_mistakes_are_told_when_a_job_is_made(make, says):
+    with pytest.raises(hf.errors.ConfigError, match=says):
+        make(hf.App("memory://"))

@@ -1,14 +1,14 @@
 """The settings of a job, checked before anything runs."""
 
 from collections.abc import Mapping
-from inspect import isasyncgenfunction, isgeneratorfunction
+from inspect import isasyncgenfunction, isgeneratorfunction, signature
 
 from holdfast.decide.policy import RetryPolicy
 from holdfast.errors import ConfigError
 from holdfast.failure import RETRYABLE, Origin
 from holdfast.run.retry import checked
 
-__all__ = ["check_handler", "checked_breakers", "checked_number", "checked_policy", "checked_text"]
+__all__ = ["check_handler", "check_targets", "checked_breakers", "checked_number", "checked_policy", "checked_text"]
 
 _LONGEST_NAME = 200
 
@@ -22,6 +22,13 @@ def check_handler(handler: object) -> None:
     if not callable(handler) or isinstance(handler, type):
         message = f"{handler!r} cannot be a job; decorate a function or a coroutine function"
         raise ConfigError(message)
+    try:
+        signature(handler).bind(None, None)
+    except TypeError:
+        message = f"{handler!r} cannot be called with a context and a target, which every job is"
+        raise ConfigError(message) from None
+    except ValueError:  # a builtin that does not tell
+        pass
     if isgeneratorfunction(handler) or isasyncgenfunction(handler):
         message = f"{handler!r} is a generator, which nobody would run; a job handles one target and returns"
         raise ConfigError(message)
@@ -52,6 +59,17 @@ def checked_breakers(given: Mapping[str, int]) -> dict[str, int]:
             raise ConfigError(message)
         checked_number(f"the breaker of {origin}", number, 1)
     return {str(origin): number for origin, number in given.items()}
+
+
+def check_targets(targets: object) -> None:
+    """See that targets can be asked for.
+
+    Raises:
+        ConfigError: If it is not so.
+    """
+    if targets is not None and not callable(targets):
+        message = f"targets is a {type(targets).__name__}; give a function that returns them, such as lambda: [1, 2]"
+        raise ConfigError(message)
 
 
 def checked_number(name: str, value: object, least: int) -> None:

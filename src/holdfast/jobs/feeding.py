@@ -36,7 +36,9 @@ def key_of(target: Any) -> str:
         found = next((getattr(target, name) for name in _NAMES if hasattr(target, name)), None)
     if isinstance(found, str | int):
         return str(found)
-    message = f"a target is a {type(target).__name__}; give key=… to say what tells one from another"
+    message = (
+        f"a target is a {type(target).__name__}; the setting `key` of the job has to say what tells one from another"
+    )
     raise ConfigError(message)
 
 

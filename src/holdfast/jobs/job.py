@@ -13,7 +13,14 @@ from holdfast.decide.gate import Gate
 from holdfast.decide.policy import RetryPolicy
 from holdfast.errors import ConfigError
 from holdfast.jobs.begun import Beginning, Begun, Told
-from holdfast.jobs.checks import check_handler, checked_breakers, checked_number, checked_policy, checked_text
+from holdfast.jobs.checks import (
+    check_handler,
+    check_targets,
+    checked_breakers,
+    checked_number,
+    checked_policy,
+    checked_text,
+)
 from holdfast.jobs.context import JobContext, RunFacts
 from holdfast.jobs.feeding import key_of
 from holdfast.jobs.looping import Looping
@@ -86,6 +93,7 @@ class Job:
     ) -> None:
         """Check and keep the settings."""
         check_handler(handler)
+        check_targets(targets)
         functools.update_wrapper(self, handler)
         self.store, self.handler, self.name, self.entity = store, handler, checked_text("name", name), entity
         self.gate, self.policy, self.targets, self.key = gate, checked_policy(policy), targets, key
