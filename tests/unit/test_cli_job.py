@@ -102,6 +102,7 @@ def start(etl):
         environment = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
         process = subprocess.Popen(
             [sys.executable, "-m", "holdfast", "job", "run", *map(str, words)], cwd=etl.folder, env=environment,
+            preexec_fn=_hearing_interrupts,
             **(streams or {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}),
         )  # fmt: skip
         begun.append(process)
@@ -377,3 +378,8 @@ def _all_of(terminal):
     os.close(terminal)
     assert not thread.is_alive()
     return b"".join(found).decode()
+
+
+def _hearing_interrupts():
+    """Who is started in the background ignores Ctrl-C, and so would what it starts."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
