@@ -102,7 +102,7 @@ def start(etl):
         environment = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
         process = subprocess.Popen(
             [sys.executable, "-m", "holdfast", "job", "run", *map(str, words)], cwd=etl.folder, env=environment,
-            preexec_fn=_hearing_interrupts,
+            preexec_fn=_hearing_interrupts,  # noqa: PLW1509  # this process has no other thread that matters
             **(streams or {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}),
         )  # fmt: skip
         begun.append(process)
