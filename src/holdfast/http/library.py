@@ -3,11 +3,11 @@
 import contextlib
 import importlib
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from holdfast import backends, clock
-from holdfast.classify import default_classifier
+from holdfast.classify import Classifier, default_classifier
 from holdfast.http.bodies import Again, Capped, Chained, Once, can_be_read_again, is_seekable
 from holdfast.http.course import LOOK_LIMIT
 from holdfast.http.keys import KEY_HEADER, key_for
@@ -51,7 +51,7 @@ class Library:
         url = request.url  # put together here: `copy_with` reads the whole address again
         path = url.raw_path.partition(b"?")[0]
         name = f"{request.method} {url.scheme}://{(url.netloc + path).decode('ascii', 'replace')}"
-        return default_classifier().redact(name)  # the path of a webhook is its secret
+        return _redacted(default_classifier(), name)  # the path of a webhook is its secret
 
     def host(self, request: Any) -> str:
         """Return the host of a request as `host_of` does; to look it up is much quicker than to read the address."""
@@ -214,6 +214,12 @@ class Library:
         copy = self.module.Response(response.status_code, headers=headers, stream=stream, extensions=kept)
         copy.read()
         return copy
+
+
+@lru_cache(512)
+def _redacted(classifier: Classifier, name: str) -> str:
+    """Return a name without secrets; in an outage the same one comes again and again."""
+    return classifier.redact(name)
 
 
 @cache
