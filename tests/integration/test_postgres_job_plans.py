@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
-import psycopg
 import pytest
 
 from holdfast.ports.job_rows import TargetStatus
 from holdfast.stores.postgres.store import PostgresStore
+from integration.postgres_plans import explain, passed_over, read, used
 
 MANY = 100_000
 LEFT = MANY // 1000
@@ -49,7 +49,7 @@ def store(postgres_server):
 def empty_plans(store, postgres_server):
     """The plans that a run keeps that began on empty tables."""
     return {
-        name: _explain(postgres_server, store, name, QUERIES[name], "force_generic_plan")
+        name: explain(postgres_server, store, name, QUERIES[name], "force_generic_plan")
         for name in ("done_targets", "prune_targets")
     }
 
@@ -66,88 +66,55 @@ def full(store, empty_plans, postgres_server):
     return store
 
 
-def _explain(server, store, name, values, mode):
-    with server.connect(autocommit=True) as connection, connection.transaction(force_rollback=True):
-        connection.execute(f"SET LOCAL plan_cache_mode = {mode}")
-        sql = b"EXPLAIN (ANALYZE, FORMAT JSON) " + store.db.sql[name]
-        found = psycopg.ClientCursor(connection) if mode == "force_custom_plan" else connection.cursor()
-        (plan,) = found.execute(sql, values).fetchone()
-        return list(_nodes((json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"]))
-
-
-def _nodes(plan):
-    yield plan
-    for child in plan.get("Plans", []):
-        yield from _nodes(child)
-
-
-def _used(nodes):
-    """Return how tables are read: the index, or the kind of scan where there is none."""
-    heaps = {"ModifyTable", "Bitmap Heap Scan"}
-    return {
-        node.get("Index Name", node["Node Type"])
-        for node in nodes
-        if ("Relation Name" in node or "Index Name" in node) and node["Node Type"] not in heaps
-    }
-
-
-def _read(nodes, *indexes):
-    return sum(node["Actual Rows"] * node["Actual Loops"] for node in nodes if node.get("Index Name") in indexes)
-
-
-def _passed_over(nodes):
-    return sum(node.get("Rows Removed by Filter", 0) * node["Actual Loops"] for node in nodes)
-
-
 @pytest.mark.parametrize("name", ["done_targets", "prune_targets"])
 def test_a_plan_made_on_empty_tables_uses_the_indexes_already(empty_plans, name):
-    assert _used(empty_plans[name]) <= {PKEY, "job_runs_pkey", "job_runs_ended"}
-    assert PKEY in _used(empty_plans[name])
+    assert used(empty_plans[name]) <= {PKEY, "job_runs_pkey", "job_runs_ended"}
+    assert PKEY in used(empty_plans[name])
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_targets_are_found_by_their_ids(full, postgres_server, mode):
-    nodes = _explain(postgres_server, full, "done_targets", QUERIES["done_targets"], mode)
-    assert _used(nodes) == {PKEY}
-    assert _read(nodes, PKEY) <= len(IDS)
-    assert _passed_over(nodes) <= len(IDS) // 1000 + 1
+    nodes = explain(postgres_server, full, "done_targets", QUERIES["done_targets"], mode)
+    assert used(nodes) == {PKEY}
+    assert read(nodes, PKEY) <= len(IDS)
+    assert passed_over(nodes) <= len(IDS) // 1000 + 1
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_what_is_left_to_do_is_found_without_its_successes(full, postgres_server, mode):
-    nodes = _explain(postgres_server, full, "left_targets", QUERIES["left_targets"], mode)
-    assert _used(nodes) == {INDEX}
-    assert _read(nodes, INDEX) == LEFT
-    assert _passed_over(nodes) == 0
+    nodes = explain(postgres_server, full, "left_targets", QUERIES["left_targets"], mode)
+    assert used(nodes) == {INDEX}
+    assert read(nodes, INDEX) == LEFT
+    assert passed_over(nodes) == 0
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_page_costs_a_page(full, postgres_server, mode):
-    nodes = _explain(postgres_server, full, "find_targets", QUERIES["find_targets"], mode)
-    assert _used(nodes) == {PKEY}
-    assert _read(nodes, PKEY) <= 101
+    nodes = explain(postgres_server, full, "find_targets", QUERIES["find_targets"], mode)
+    assert used(nodes) == {PKEY}
+    assert read(nodes, PKEY) <= 101
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_groups_are_made_of_failures_alone(full, postgres_server, mode):
-    nodes = _explain(postgres_server, full, "failure_groups", QUERIES["failure_groups"], mode)
-    assert _used(nodes) == {INDEX, PKEY}
-    assert _read(nodes, INDEX) == LEFT
-    assert _read(nodes, PKEY) == 3
+    nodes = explain(postgres_server, full, "failure_groups", QUERIES["failure_groups"], mode)
+    assert used(nodes) == {INDEX, PKEY}
+    assert read(nodes, INDEX) == LEFT
+    assert read(nodes, PKEY) == 3
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_runs_are_compared_by_what_is_left_of_each(full, postgres_server, mode):
-    nodes = _explain(postgres_server, full, "compare_runs", QUERIES["compare_runs"], mode)
-    assert _used(nodes) == {INDEX, PKEY}
-    assert _read(nodes, INDEX, PKEY) <= 4 * LEFT
-    assert _passed_over(nodes) == 0
+    nodes = explain(postgres_server, full, "compare_runs", QUERIES["compare_runs"], mode)
+    assert used(nodes) == {INDEX, PKEY}
+    assert read(nodes, INDEX, PKEY) <= 4 * LEFT
+    assert passed_over(nodes) == 0
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_batch_touches_its_own_targets(full, postgres_server, mode):
-    nodes = _explain(postgres_server, full, "add_targets", {"run_id": "r1", "targets": GIVEN}, mode)
-    assert _used(nodes) <= {"ModifyTable"}
+    nodes = explain(postgres_server, full, "add_targets", {"run_id": "r1", "targets": GIVEN}, mode)
+    assert used(nodes) <= {"ModifyTable"}
     (insert,) = [node for node in nodes if node["Node Type"] == "ModifyTable"]
     assert insert["Conflict Arbiter Indexes"] == [PKEY]
     assert insert["Tuples Inserted"] + insert["Conflicting Tuples"] == 500
@@ -155,9 +122,9 @@ def test_a_batch_touches_its_own_targets(full, postgres_server, mode):
 
 def test_the_newest_runs_are_read_and_no_others(full, postgres_server):
     for job, index in (("job 7", "job_runs_job"), (None, "job_runs_started")):
-        nodes = _explain(postgres_server, full, "find_runs", {"job": job, "limit": 20}, "force_custom_plan")
-        assert _used(nodes) == {index}
-        assert _read(nodes, index) == 20
+        nodes = explain(postgres_server, full, "find_runs", {"job": job, "limit": 20}, "force_custom_plan")
+        assert used(nodes) == {index}
+        assert read(nodes, index) == 20
 
 
 def test_the_counts_are_right_in_a_full_store(full):

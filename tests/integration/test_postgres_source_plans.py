@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-import psycopg
 import pytest
 
 from holdfast.stores.postgres.store import PostgresStore
+from integration.postgres_plans import explain, passed_over, read, used
 
 MANY = 100_000
 DUE = 1_000
@@ -59,7 +59,7 @@ def store(postgres_server):
 def empty_plans(store, postgres_server):
     """The plans that a monitor keeps that began on empty tables."""
     return {
-        name: _explain(postgres_server, store, name, values, "force_generic_plan")
+        name: explain(postgres_server, store, name, values, "force_generic_plan")
         for name, (values, _) in ON_EMPTY_TABLES.items()
     }
 
@@ -99,108 +99,75 @@ def full(store, empty_plans, postgres_server):
     return store
 
 
-def _explain(server, store, name, values, mode):
-    with server.connect(autocommit=True) as connection, connection.transaction(force_rollback=True):
-        connection.execute(f"SET LOCAL plan_cache_mode = {mode}")
-        sql = b"EXPLAIN (ANALYZE, FORMAT JSON) " + store.db.sql[name]
-        found = psycopg.ClientCursor(connection) if mode == "force_custom_plan" else connection.cursor()
-        (plan,) = found.execute(sql, values).fetchone()
-        return list(_nodes((json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"]))
-
-
-def _nodes(plan):
-    yield plan
-    for child in plan.get("Plans", []):
-        yield from _nodes(child)
-
-
-def _used(nodes):
-    """Return how tables are read: the index, or the kind of scan where there is none."""
-    heaps = {"ModifyTable", "Bitmap Heap Scan"}
-    return {
-        node.get("Index Name", node["Node Type"])
-        for node in nodes
-        if ("Relation Name" in node or "Index Name" in node) and node["Node Type"] not in heaps
-    }
-
-
-def _read(nodes, index):
-    return sum(node["Actual Rows"] * node["Actual Loops"] for node in nodes if node.get("Index Name") == index)
-
-
-def _passed_over(nodes):
-    return sum(node.get("Rows Removed by Filter", 0) for node in nodes)
-
-
 @pytest.mark.parametrize("name", ON_EMPTY_TABLES)
 def test_a_plan_made_on_empty_tables_uses_the_indexes_already(empty_plans, name):
-    assert _used(empty_plans[name]) == ON_EMPTY_TABLES[name][1]
+    assert used(empty_plans[name]) == ON_EMPTY_TABLES[name][1]
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("profile", ["feed", "blog", "nobody"])
 def test_the_look_for_what_is_due_reads_an_entry_at_most(full, postgres_server, mode, profile):
-    nodes = _explain(postgres_server, full, "any_due", {"profile": profile, "everything": False}, mode)
-    assert _used(nodes) == DUE_INDEXES
-    assert sum(_read(nodes, index) for index in DUE_INDEXES) <= 1
-    assert _passed_over(nodes) == 0
+    nodes = explain(postgres_server, full, "any_due", {"profile": profile, "everything": False}, mode)
+    assert used(nodes) == DUE_INDEXES
+    assert sum(read(nodes, index) for index in DUE_INDEXES) <= 1
+    assert passed_over(nodes) == 0
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_cycle_begins_with_what_is_due_and_reads_nothing_else(full, postgres_server, mode):
     values = {"profile": "feed", "everything": False, "cycle": 5}
-    nodes = _explain(postgres_server, full, "join_cycle", values, mode)
-    assert _used(nodes) == DUE_INDEXES | {"sources_pkey"}
+    nodes = explain(postgres_server, full, "join_cycle", values, mode)
+    assert used(nodes) == DUE_INDEXES | {"sources_pkey"}
     for index in DUE_INDEXES:
-        assert DUE <= _read(nodes, index) < 5 * DUE, "what was rolled back leaves entries behind"
-    assert _read(nodes, "sources_pkey") == 2 * DUE
-    assert _passed_over(nodes) == 0
+        assert DUE <= read(nodes, index) < 5 * DUE, "what was rolled back leaves entries behind"
+    assert read(nodes, "sources_pkey") == 2 * DUE
+    assert passed_over(nodes) == 0
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_claim_meets_nothing_that_was_polled(full, postgres_server, mode):
     values = {"cycle": 4, "owner": "m2", "limit": 100, "lease": 60.0}
-    nodes = _explain(postgres_server, full, "claim_sources", values, mode)
-    assert _used(nodes) == {"sources_waiting", "sources_pkey"}
-    assert _read(nodes, "sources_waiting") == 100
-    assert _passed_over(nodes) == 0
+    nodes = explain(postgres_server, full, "claim_sources", values, mode)
+    assert used(nodes) == {"sources_waiting", "sources_pkey"}
+    assert read(nodes, "sources_waiting") == 100
+    assert passed_over(nodes) == 0
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", ["renew_sources", "release_sources"])
 def test_a_monitor_finds_what_it_holds(full, postgres_server, name, mode):
-    nodes = _explain(postgres_server, full, name, {"owner": "m1", "lease": 60.0}, mode)
-    assert _used(nodes) == {"sources_held", "sources_pkey"}
-    assert _read(nodes, "sources_held") == DUE // 100
+    nodes = explain(postgres_server, full, name, {"owner": "m1", "lease": 60.0}, mode)
+    assert used(nodes) == {"sources_held", "sources_pkey"}
+    assert read(nodes, "sources_held") == DUE // 100
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_who_comes_too_early_to_end_a_cycle_reads_an_entry(full, postgres_server, mode):
-    nodes = _explain(postgres_server, full, "lock_cycle", {"cycle": 4}, mode)
-    assert _read(nodes, "sources_waiting") == 1
+    nodes = explain(postgres_server, full, "lock_cycle", {"cycle": 4}, mode)
+    assert read(nodes, "sources_waiting") == 1
     assert "Seq Scan" not in {node["Node Type"] for node in nodes if node.get("Relation Name") == "sources"}
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_change_of_one_source_touches_its_rows(full, postgres_server, mode):
     for name in ("write_sources", "close_sources"):
-        written = _explain(postgres_server, full, name, *ON_EMPTY_TABLES[name][:1], mode)
-        assert _used(written) == {"sources_pkey"}
-    added = _explain(postgres_server, full, "add_polls", *ON_EMPTY_TABLES["add_polls"][:1], mode)
-    assert _used(added) == {"source_polls_pkey"}
-    assert _read(added, "source_polls_pkey") == 2, "the last line, and the one that it pushes out"
+        written = explain(postgres_server, full, name, *ON_EMPTY_TABLES[name][:1], mode)
+        assert used(written) == {"sources_pkey"}
+    added = explain(postgres_server, full, "add_polls", *ON_EMPTY_TABLES["add_polls"][:1], mode)
+    assert used(added) == {"source_polls_pkey"}
+    assert read(added, "source_polls_pkey") == 2, "the last line, and the one that it pushes out"
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_alerts_that_were_told_are_not_read_by_those_who_deliver(full, postgres_server, mode):
-    nodes = _explain(postgres_server, full, "claim_alerts", {"limit": 100, "lease": 60.0}, mode)
-    assert _used(nodes) <= {"alerts_waiting", "alerts_pkey"}
-    assert _read(nodes, "alerts_waiting") <= 3 * DUE, "what waits is looked at twice, for those that hold others up"
-    assert _passed_over(nodes) <= DUE
+    nodes = explain(postgres_server, full, "claim_alerts", {"limit": 100, "lease": 60.0}, mode)
+    assert used(nodes) <= {"alerts_waiting", "alerts_pkey"}
+    assert read(nodes, "alerts_waiting") <= 3 * DUE, "what waits is looked at twice, for those that hold others up"
+    assert passed_over(nodes) <= DUE
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_what_was_told_last_of_a_matter_is_one_entry(full, postgres_server, mode):
-    nodes = _explain(postgres_server, full, "open_alerts", {"keys": ["source:1", "source:2", "nothing"]}, mode)
-    assert _used(nodes) == {"alerts_key"}
-    assert _read(nodes, "alerts_key") == pytest.approx(2, abs=0.1)
+    nodes = explain(postgres_server, full, "open_alerts", {"keys": ["source:1", "source:2", "nothing"]}, mode)
+    assert used(nodes) == {"alerts_key"}
+    assert read(nodes, "alerts_key") == pytest.approx(2, abs=0.1)

@@ -112,17 +112,13 @@ class Probe:
         turn.found, turn.said = Finding(ok=False, detail="failed"), "failed"
         try:
             from holdfast.classify import classify  # noqa: PLC0415  # only trouble needs it
+            from holdfast.record.keys import failure_keys  # noqa: PLC0415  # only trouble needs it
             from holdfast.record.tracebacks import one_line  # noqa: PLC0415  # only trouble needs it
 
             failure = classify(error)
             turn.found = Finding(ok=False, detail=f"failed ({failure.category})")
             turn.said = f"failed ({failure.category}): {failure.exception_name}: {one_line(failure.message)}"
-            turn.keys = {
-                "error_category": failure.category.value,
-                "origin": failure.origin.value,
-                "exception_name": failure.exception_name,
-                "failure_message": failure.message,
-            }
+            turn.keys = failure_keys(failure)
         except BaseException:  # noqa: BLE001  # an error that cannot even be looked at
             return
 

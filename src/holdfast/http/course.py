@@ -4,7 +4,8 @@ A transport asks before each attempt whether to wait, tells how it went, and doe
 """
 
 import math
-from typing import Any, NamedTuple, Protocol
+from contextlib import suppress
+from typing import Any, Protocol
 
 from holdfast import clock
 from holdfast.classify import classify, default_classifier
@@ -15,7 +16,7 @@ from holdfast.http.settings import Settings
 from holdfast.run.attempting import Attempting, left_for_attempt
 from holdfast.run.report import MARKS
 
-__all__ = ["FAILING", "LOOK_LIMIT", "LOOK_SECONDS", "Cool", "Course", "Kit"]
+__all__ = ["FAILING", "LOOK_LIMIT", "LOOK_SECONDS", "Course", "Kit"]
 
 FAILING = 400
 """Answers of this status and above are judged."""
@@ -53,15 +54,6 @@ class Kit(Protocol):
         """Return the library's own error for an answer."""
 
 
-class Cool(NamedTuple):
-    """A scope that asked to be left alone; the arguments of `Cooling.cool`."""
-
-    scope: str
-    seconds: float
-    reason: str
-    capped: bool
-
-
 class _Trying(Attempting):
     """An `Attempting` that hands a wait back which is longer than the request may take (C7)."""
 
@@ -94,15 +86,11 @@ class Course:
         kit: Of the library.
         request: What is sent.
         scope: What cools down if the server asks for it.
-
-    Attributes:
-        cool: Set when an answer asks to be left alone: the transport has to tell the cooldowns, and may do it in a
-            thread.
     """
 
     __slots__ = (
         "_began", "_ends", "_held", "_kit", "_permit", "_probes", "_request", "_serial", "_settings", "_started",
-        "_state", "cool", "scope",
+        "_state", "scope",
     )  # fmt: skip
 
     def __init__(self, settings: Settings, kit: Kit, request: Any, scope: str) -> None:
@@ -118,7 +106,6 @@ class Course:
         self._ends: float | None = None
         self._probes = False
         self.scope = scope
-        self.cool: Cool | None = None
 
     def wait(self) -> None:
         """Wait until the scope may be called; for sync transports.
@@ -232,8 +219,37 @@ class Course:
         given_up = self._is_given_up(error, failure) and self._may_repeat(error)
         if given_up:
             delay = self._after(error)
-        self._note_cooling(error, failure, delay)
+        self._cool(error, failure, delay)
         return delay, error if given_up and (delay is not None or self._settings.raises) else None
+
+    def turned_away(self, response: Any, judged: Any) -> float | None:
+        """Decide on an answer as `refused` does, and close it where it is nobody's; for sync transports.
+
+        Args:
+            response: The answer.
+            judged: The same with what was read of its body.
+
+        Returns:
+            Seconds to wait before the next attempt; None if the answer is the caller's.
+
+        Raises:
+            Exception: The library's own error for it, if there is no other attempt.
+        """
+        try:
+            delay, error = self.refused(judged)
+        except BaseException:
+            response.close()
+            raise
+        if error is None:
+            return None
+        with suppress(Exception):  # it is thrown away; the connection knows whether it can be used again
+            response.close()
+        try:
+            if delay is None:
+                raise error
+        finally:
+            del error  # an error whose traceback holds this frame would refer to itself
+        return delay
 
     def ended(self) -> None:
         """Give back what nothing came of, and let go of the last error: its traceback holds this course."""
@@ -284,9 +300,8 @@ class Course:
             state.patience = settings.most_patience
         return state.failed(error)
 
-    def _note_cooling(self, error: Exception, failure: Failure, delay: float | None) -> None:
-        """Note that the scope is to cool down, where an answer asks for it."""
-        self.cool = None
+    def _cool(self, error: Exception, failure: Failure, delay: float | None) -> None:
+        """Have the scope cool down, where an answer asks for it."""
         if not _asks(failure):
             if (failure.http_status or _SERVER_ERRORS) < _SERVER_ERRORS:  # it is well; what it says is another matter
                 self._settings.cooling.answered(self.scope)
@@ -295,7 +310,7 @@ class Course:
         if seconds is None:
             seconds = self._own_wait(failure) if delay is None else delay
         if seconds > 0:
-            self.cool = Cool(self.scope, seconds, classify(error).message[:_REASON], failure.capped)
+            self._settings.cooling.cool(self.scope, seconds, classify(error).message[:_REASON], failure.capped)
 
     def _own_wait(self, failure: Failure) -> float:
         try:

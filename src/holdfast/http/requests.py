@@ -127,33 +127,13 @@ class HTTPAdapter(_HTTPAdapter):
                     if judged is None:
                         course.succeeded()
                         return self._answer(request, response)
-                    delay = self._refused(course, response, judged)
+                    delay = course.turned_away(response, judged)
                     if delay is None:
                         return self._answer(request, response)
                 if delay > 0:
                     clock.sleep(delay)
         finally:
             course.ended()
-
-    def _refused(self, course: Course, response: Any, judged: Any) -> float | None:
-        """Decide on an answer with an error's status: the wait before the next attempt, None to return the answer."""
-        try:
-            delay, error = course.refused(judged)
-            if course.cool is not None:
-                self.settings.cooling.cool(*course.cool)
-        except BaseException:
-            response.close()
-            raise
-        if error is None:
-            return None
-        with contextlib.suppress(Exception):  # it is thrown away; what was read to its end leaves its connection
-            response.close()
-        try:
-            if delay is None:
-                raise error
-        finally:
-            del error  # an error whose traceback holds this frame would refer to itself
-        return delay
 
     def _answer(self, request: Any, response: Any) -> Any:
         limit = self.settings.max_body

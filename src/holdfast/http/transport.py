@@ -133,7 +133,7 @@ class RetryTransport(_Transport):
                     if judged is None:
                         course.succeeded()
                         return self._answer(library, request, response)
-                    delay = self._refused(course, response, judged)
+                    delay = course.turned_away(response, judged)
                     if delay is None:
                         return self._answer(library, request, response)
                 if delay > 0:
@@ -157,26 +157,6 @@ class RetryTransport(_Transport):
         """Close what was wrapped."""
         if self.wrapped is not None:
             self.wrapped.__exit__(*error)
-
-    def _refused(self, course: Course, response: Any, judged: Any) -> float | None:
-        """Decide on an answer with an error's status: the wait before the next attempt, None to return the answer."""
-        try:
-            delay, error = course.refused(judged)
-            if course.cool is not None:
-                self.settings.cooling.cool(*course.cool)
-        except BaseException:
-            response.close()
-            raise
-        if error is None:
-            return None
-        with contextlib.suppress(Exception):  # it is thrown away; the connection knows whether it can be used again
-            response.close()
-        try:
-            if delay is None:
-                raise error
-        finally:
-            del error  # an error whose traceback holds this frame would refer to itself
-        return delay
 
     def _answer(self, library: Library, request: Any, response: Any) -> Any:
         if self.settings.max_body is not None:
@@ -297,8 +277,6 @@ class AsyncRetryTransport(_Transport):
         """Decide on an answer with an error's status: the wait before the next attempt, None to return the answer."""
         try:
             delay, error = course.refused(judged)
-            if course.cool is not None:
-                self.settings.cooling.cool(*course.cool)
         except BaseException:
             await response.aclose()
             raise

@@ -17,6 +17,7 @@ from holdfast.failure import Category, Failure
 from holdfast.jobs.context import JobContext, RunFacts, log
 from holdfast.ports.job_rows import TargetDone, TargetStatus
 from holdfast.ports.texts import storable
+from holdfast.record.keys import failure_keys
 from holdfast.record.tracebacks import one_line, traceback_of
 from holdfast.run.again import never_awaitable
 from holdfast.run.attempting import Attempting
@@ -234,11 +235,7 @@ def _tell(
         **context.keys(),
         "attempt": context.attempt,
         "max_attempts": most,
-        "error_category": failure.category.value,
-        "origin": failure.origin.value,
-        "http_status": failure.http_status,
-        "exception_name": failure.exception_name,
-        "failure_message": failure.message,
+        **failure_keys(failure),
     }
     about = (context.attempt, most, failure.category.value, failure.exception_name, one_line(failure.message))
     with suppress(Exception):  # a handler of logs that raises must not end the job

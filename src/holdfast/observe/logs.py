@@ -4,6 +4,7 @@ import logging
 from contextlib import suppress
 
 from holdfast.failure import Failure
+from holdfast.record.keys import failure_keys
 from holdfast.record.tracebacks import one_line
 
 __all__ = ["log", "tell", "tell_failure"]
@@ -26,10 +27,6 @@ def tell_failure(level: int, what: str, failure: Failure, /, **keys: object) -> 
         failure.category.value,
         failure.exception_name,
         one_line(failure.message),
-        error_category=failure.category.value,
-        origin=failure.origin.value,
-        http_status=failure.http_status,
-        exception_name=failure.exception_name,
-        failure_message=failure.message,
+        **failure_keys(failure),
         **keys,
     )

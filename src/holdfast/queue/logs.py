@@ -7,6 +7,7 @@ from holdfast.decide.decision import Defer, Fail, Retry
 from holdfast.ports.rows import Claimed
 from holdfast.queue.definition import TaskDefinition
 from holdfast.queue.verdict import Verdict
+from holdfast.record.keys import failure_keys
 from holdfast.record.tracebacks import one_line, span
 
 __all__ = ["failed", "log"]
@@ -27,11 +28,7 @@ def failed(
         "task_type": definition.name,
         "attempt": attempt,
         "max_attempts": most,
-        "error_category": failure.category.value,
-        "origin": failure.origin.value,
-        "http_status": failure.http_status,
-        "exception_name": failure.exception_name,
-        "failure_message": failure.message,
+        **failure_keys(failure),
     }
     try:
         match decision:

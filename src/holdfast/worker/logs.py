@@ -9,6 +9,7 @@ from typing import Any
 from holdfast.classify import classify
 from holdfast.failure import Failure
 from holdfast.queue.logs import log
+from holdfast.record.keys import failure_keys
 from holdfast.record.tracebacks import one_line, span
 
 __all__ = ["broken", "deferred", "failed", "ignored", "log", "unwritten"]
@@ -65,14 +66,7 @@ def broken(what: str, mistake: BaseException) -> None:
 
 
 def _keys(task_id: int, failure: Failure) -> dict[str, Any]:
-    return {
-        "task_id": task_id,
-        "error_category": failure.category.value,
-        "origin": failure.origin.value,
-        "http_status": failure.http_status,
-        "exception_name": failure.exception_name,
-        "failure_message": failure.message,
-    }
+    return {"task_id": task_id, **failure_keys(failure)}
 
 
 def _text(failure: Failure) -> str:

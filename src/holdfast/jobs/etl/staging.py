@@ -1,6 +1,7 @@
 """The ledger of an ETL: which version of each record is known, where its raw object is, and what of it was applied."""
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
@@ -9,9 +10,12 @@ from importlib.resources import files
 from typing import Any, NamedTuple, Protocol
 
 from holdfast import clock
+from holdfast.decide.policy import RetryPolicy
+from holdfast.decide.presets import preset
 from holdfast.errors import ConfigError
+from holdfast.run.retry import wrap
 
-__all__ = ["PAGE", "StagingRepo", "StagingRow", "StagingTransaction", "key_of", "now", "statements"]
+__all__ = ["PAGE", "StagingRepo", "StagingRow", "StagingTable", "StagingTransaction", "key_of", "now", "statements"]
 
 PAGE = 1000
 """Ids that are read at once."""
@@ -109,6 +113,69 @@ class StagingRepo(Protocol):
 
     def close(self) -> None:
         """Close the connections that were opened here."""
+
+
+class StagingTable(ABC):
+    """What the ledgers of both databases do alike; each brings its transactions and its rows.
+
+    Args:
+        policy: Retries what `batch_upsert` does.
+    """
+
+    def __init__(self, policy: RetryPolicy | None) -> None:
+        """Keep the policy."""
+        self._write = wrap(self._upsert_all, policy or preset("etl"), None)
+
+    @abstractmethod
+    def transaction(self) -> AbstractContextManager[StagingTransaction]:
+        """Begin a transaction."""
+
+    @abstractmethod
+    def _read(self, name: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
+        """Run a query by its name; no transaction is left open by it."""
+
+    @abstractmethod
+    def _row(self, found: tuple[Any, ...]) -> StagingRow:
+        """Return a row of the table."""
+
+    def exists_hash(
+        self,
+        source: str,
+        entity: str,
+        source_id: str,
+        hash: str,  # noqa: A002  # as the column is named
+        *,
+        apply_version: int | None = None,
+    ) -> bool:
+        """Tell whether this version of a record is stored and was applied."""
+        values = {**key_of(source, entity, source_id), "hash": hash, "apply_version": apply_version}
+        return bool(self._read("exists_hash", values))
+
+    def get(self, source: str, entity: str, source_id: str) -> StagingRow | None:
+        """Return a row."""
+        found = self._read("get", key_of(source, entity, source_id))
+        return self._row(found[0]) if found else None
+
+    def batch_upsert(self, rows: Iterable[StagingRow]) -> int:
+        """Write what was fetched, all rows or none; return how many were written."""
+        ordered = sorted(rows, key=lambda row: row[:3])  # two batches in one order cannot deadlock
+        written: int = self._write(ordered)
+        return written
+
+    def outdated(self, source: str, entity: str, apply_version: int) -> Iterator[str]:
+        """Yield the ids of records whose stored version is still to be applied."""
+        after = ""
+        while True:
+            values = {"source": source, "entity": entity, "apply_version": apply_version, "after": after, "limit": PAGE}
+            found = [each[0] for each in self._read("outdated", values)]
+            yield from found
+            if len(found) < PAGE:
+                return
+            after = found[-1]
+
+    def _upsert_all(self, rows: list[StagingRow]) -> int:
+        with self.transaction() as transaction:
+            return sum(transaction.upsert(row) for row in rows)
 
 
 def now() -> datetime:

@@ -1,17 +1,15 @@
 """The ledger of an ETL in a PostgreSQL database."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
 from holdfast.decide.policy import RetryPolicy
-from holdfast.decide.presets import preset
 from holdfast.errors import ConfigError
 from holdfast.jobs.etl.connections import Connections
-from holdfast.jobs.etl.staging import PAGE, StagingRow, key_of, now, statements
-from holdfast.run.retry import wrap
+from holdfast.jobs.etl.staging import StagingRow, StagingTable, key_of, now, statements
 
 try:
     import psycopg
@@ -42,7 +40,8 @@ class PostgresTransaction:
 
     def get(self, source: str, entity: str, source_id: str) -> StagingRow | None:
         """Return a row that nobody else changes until the end of the transaction."""
-        return _row(self._cursor.execute(self._sql["get_locked"], key_of(source, entity, source_id)).fetchone())
+        found = self._cursor.execute(self._sql["get_locked"], key_of(source, entity, source_id)).fetchone()
+        return None if found is None else _row(found)
 
     def mark_applied(self, row: StagingRow, apply_version: int) -> None:
         """Note that this version of a record was applied."""
@@ -52,7 +51,7 @@ class PostgresTransaction:
         self._cursor.execute(self._sql["mark_applied"], values)
 
 
-class PostgresStaging:
+class PostgresStaging(StagingTable):
     """The ledger of an ETL in a PostgreSQL database; see `StagingRepo`.
 
     Args:
@@ -81,47 +80,13 @@ class PostgresStaging:
         else:
             opens = database
         self._connections = Connections(given, opens, _is_idle)
-        self._write = wrap(self._upsert_all, policy or preset("etl"), None)
+        super().__init__(policy)
 
     def create(self) -> None:
         """Make the table where there is none."""
         with self.transaction() as transaction:
             transaction.connection.execute(self._sql["create_lock"], {"table": self._table})
             transaction.connection.execute(self._sql["create"])
-
-    def exists_hash(
-        self,
-        source: str,
-        entity: str,
-        source_id: str,
-        hash: str,  # noqa: A002  # as the column is named
-        *,
-        apply_version: int | None = None,
-    ) -> bool:
-        """Tell whether this version of a record is stored and was applied."""
-        values = {**key_of(source, entity, source_id), "hash": hash, "apply_version": apply_version}
-        return bool(self._read("exists_hash", values))
-
-    def get(self, source: str, entity: str, source_id: str) -> StagingRow | None:
-        """Return a row."""
-        return _row(next(iter(self._read("get", key_of(source, entity, source_id))), None))
-
-    def batch_upsert(self, rows: Iterable[StagingRow]) -> int:
-        """Write what was fetched, all rows or none; return how many were written."""
-        ordered = sorted(rows, key=lambda row: row[:3])  # two batches in one order cannot deadlock
-        written: int = self._write(ordered)
-        return written
-
-    def outdated(self, source: str, entity: str, apply_version: int) -> Iterator[str]:
-        """Yield the ids of records whose stored version is still to be applied."""
-        after = ""
-        while True:
-            values = {"source": source, "entity": entity, "apply_version": apply_version, "after": after, "limit": PAGE}
-            found = [each[0] for each in self._read("outdated", values)]
-            yield from found
-            if len(found) < PAGE:
-                return
-            after = found[-1]
 
     @contextmanager
     def transaction(self) -> Iterator[PostgresTransaction]:
@@ -154,17 +119,14 @@ class PostgresStaging:
             with connection.transaction() if own else nullcontext():  # psycopg would begin one, and leave it open
                 return connection.cursor(row_factory=tuple_row).execute(self._sql[name], values).fetchall()
 
-    def _upsert_all(self, rows: list[StagingRow]) -> int:
-        with self.transaction() as transaction:
-            return sum(transaction.upsert(row) for row in rows)
+    def _row(self, found: tuple[Any, ...]) -> StagingRow:
+        return _row(found)
 
 
 def _is_idle(connection: Connection) -> bool:
     return not connection.closed and connection.info.transaction_status == TransactionStatus.IDLE
 
 
-def _row(found: tuple[Any, ...] | None) -> StagingRow | None:
-    if found is None:
-        return None
+def _row(found: tuple[Any, ...]) -> StagingRow:
     values: list[Any] = [each.astimezone(UTC) if isinstance(each, datetime) else each for each in found]
     return StagingRow(*values)

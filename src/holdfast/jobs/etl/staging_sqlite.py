@@ -1,7 +1,7 @@
 """The ledger of an ETL in a SQLite file."""
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.decide.policy import RetryPolicy
-from holdfast.decide.presets import preset
 from holdfast.errors import ConfigError
 from holdfast.jobs.etl.connections import Connections
-from holdfast.jobs.etl.staging import PAGE, StagingRow, key_of, now, statements
-from holdfast.run.retry import wrap
+from holdfast.jobs.etl.staging import StagingRow, StagingTable, key_of, now, statements
 
 __all__ = ["SqliteStaging"]
 
@@ -36,7 +34,7 @@ class SqliteTransaction:
     def get(self, source: str, entity: str, source_id: str) -> StagingRow | None:
         """Return a row; nobody else writes to the file while the transaction lasts."""
         found = self._cursor.execute(self._sql["get"], key_of(source, entity, source_id)).fetchone()
-        return _row(found)
+        return None if found is None else _row(found)
 
     def mark_applied(self, row: StagingRow, apply_version: int) -> None:
         """Note that this version of a record was applied."""
@@ -46,7 +44,7 @@ class SqliteTransaction:
         self._cursor.execute(self._sql["mark_applied"], values)
 
 
-class SqliteStaging:
+class SqliteStaging(StagingTable):
     """The ledger of an ETL in a SQLite file; see `StagingRepo`.
 
     Args:
@@ -81,7 +79,7 @@ class SqliteStaging:
         else:
             opens = database
         self._connections = Connections(given, opens, lambda connection: not connection.in_transaction)
-        self._write = wrap(self._upsert_all, policy or preset("etl"), None)
+        super().__init__(policy)
 
     def create(self) -> None:
         """Make the table where there is none, and the file too."""
@@ -89,39 +87,6 @@ class SqliteStaging:
             sqlite3.connect(self._path).close()  # everything else opens a file that is there
         with self.transaction() as transaction:
             transaction.connection.execute(self._sql["create"])
-
-    def exists_hash(
-        self,
-        source: str,
-        entity: str,
-        source_id: str,
-        hash: str,  # noqa: A002  # as the column is named
-        *,
-        apply_version: int | None = None,
-    ) -> bool:
-        """Tell whether this version of a record is stored and was applied."""
-        values = {**key_of(source, entity, source_id), "hash": hash, "apply_version": apply_version}
-        return bool(self._read("exists_hash", values))
-
-    def get(self, source: str, entity: str, source_id: str) -> StagingRow | None:
-        """Return a row."""
-        return _row(next(iter(self._read("get", key_of(source, entity, source_id))), None))
-
-    def batch_upsert(self, rows: Iterable[StagingRow]) -> int:
-        """Write what was fetched, all rows or none; return how many were written."""
-        written: int = self._write(list(rows))
-        return written
-
-    def outdated(self, source: str, entity: str, apply_version: int) -> Iterator[str]:
-        """Yield the ids of records whose stored version is still to be applied."""
-        after = ""
-        while True:
-            values = {"source": source, "entity": entity, "apply_version": apply_version, "after": after, "limit": PAGE}
-            found = [each[0] for each in self._read("outdated", values)]
-            yield from found
-            if len(found) < PAGE:
-                return
-            after = found[-1]
 
     @contextmanager
     def transaction(self) -> Iterator[SqliteTransaction]:
@@ -156,9 +121,8 @@ class SqliteStaging:
             cursor.row_factory = None
             return cursor.execute(self._sql[name], values).fetchall()
 
-    def _upsert_all(self, rows: list[StagingRow]) -> int:
-        with self.transaction() as transaction:
-            return sum(transaction.upsert(row) for row in rows)
+    def _row(self, found: tuple[Any, ...]) -> StagingRow:
+        return _row(found)
 
 
 def _open(path: Path, timeout: float) -> sqlite3.Connection:
@@ -193,9 +157,7 @@ def _stored(row: StagingRow) -> dict[str, Any]:
     return {**row._asdict(), "fetched_at": _text(row.fetched_at)}
 
 
-def _row(found: tuple[Any, ...] | None) -> StagingRow | None:
-    if found is None:
-        return None
+def _row(found: tuple[Any, ...]) -> StagingRow:
     row = StagingRow(*found)
     return row._replace(
         fetched_at=datetime.fromisoformat(found[5]),
