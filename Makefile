@@ -10,9 +10,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 ARGS ?=
 JOBS ?= auto
 # package:program pairs that the tests use; installed where this user may
-SYSTEM_PACKAGES ?= redis-server:redis-server
+SYSTEM_PACKAGES ?= redis-server:redis-server chromium:chromium
 
-.PHONY: help run test test-all lint bench soak docs corpus clean
+.PHONY: help run test test-all lint bench soak docs screenshots system-packages corpus clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -20,7 +20,7 @@ help: ## show this list
 run: $(VENV)/.ready-run ## the tour: see it work, on SQLite and loopback alone (ARGS="--for 20s")
 	@$(BIN)/python -m examples.tour $(ARGS)
 
-test: lint $(VENV)/.ready-test ## all tests, lint, types and layer contracts
+test: system-packages lint $(VENV)/.ready-test ## all tests, lint, types and layer contracts
 	@tools/system-packages $(SYSTEM_PACKAGES)
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(ARGS)
 
@@ -45,6 +45,13 @@ soak: $(VENV)/.ready-test ## the long runs: fuzzing and killing for minutes
 docs: $(VENV)/.ready-test ## write the pages that are generated from the code
 	@$(BIN)/python tools/reference.py
 
+screenshots: $(VENV)/.ready-test ## every page of the dashboard as a picture (ARGS="build/screenshots")
+	@$(BIN)/python tools/screenshots.py $(ARGS)
+
+# Begun beside everything else, for it waits for the network and for the disk; `test` waits for its end before pytest.
+system-packages:
+	@tools/system-packages $(SYSTEM_PACKAGES) </dev/null >/dev/null 2>&1 &
+
 clean: ## remove what the other targets made
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis build dist
 
@@ -56,7 +63,7 @@ $(VENV)/bin/python:
 
 $(VENV)/.ready-run: $(VENV)/bin/python pyproject.toml constraints.txt
 	@echo "setting up $(VENV) (once)"
-	@$(PIP) install -c constraints.txt -e .
+	@$(PIP) install -c constraints.txt -e '.[web]'
 	@touch $@
 
 $(VENV)/.ready-%: $(VENV)/bin/python pyproject.toml constraints.txt

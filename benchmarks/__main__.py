@@ -24,6 +24,7 @@ SECTIONS = {
     "sources": "Sources",
     "queues": "Queues",
     "jobs": "Jobs",
+    "pages": "Pages that look at much",
 }
 LONG = {"queues_growth": "Queues that have grown"}
 PEERS = (

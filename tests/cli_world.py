@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["World", "make_world"]
+__all__ = ["World", "in_one_line", "make_world"]
 
 JOBS = """
 import time
@@ -61,6 +61,11 @@ def slow(seconds: float):
 def many(first: int, *rest: int, **more: str):
     Path("many").write_text(f"{first} {rest} {more}")
 """
+
+
+def in_one_line(text: str) -> str:
+    """Return an error with what to do about it behind what is wrong, rather than beneath."""
+    return text.replace("\n  ", "; ")
 
 
 class World:

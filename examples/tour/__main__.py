@@ -1,89 +1,63 @@
-"""Run the tour: ``make run``, or ``make run ARGS="--for 20s"``."""
+"""Run the tour: ``make run``, or ``make run ARGS="--for 30s"``."""
 
 from __future__ import annotations
 
 import argparse
-import logging
-import random
 import sys
-import time
-from collections import Counter
-from typing import TYPE_CHECKING
 
-import holdfast as hf
 from examples.scenery import seconds
-from examples.tour.batch import batched
-from examples.tour.faults import faults
-from examples.tour.flaky import flaky_server
-from examples.tour.monitor import monitored
-from examples.tour.queue import worked
-from examples.tour.retries import guarded, retried
+from examples.tour.text import told
+from holdfast.errors import ConfigError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+EXAMPLES = """
+examples:
+  make run                       the dashboard, alive, until Ctrl-C
+  make run ARGS="--for 30s"      the same for half a minute
+  make run ARGS=--text           no browser: every failure explained, scene by scene
+
+A worker, a monitor and a batch job run on a SQLite file in a temporary folder,
+against servers on this machine that fail by a script. Nothing leaves it.
+"""
 
 
 def main() -> int:
-    """Show each failure once, then retries, a breaker, a worker, a job and a monitor; then, if asked, chaos."""
-    parser = argparse.ArgumentParser(prog="make run", description="Real failures, and what Holdfast makes of them.")
-    parser.add_argument(
-        "--for",
-        dest="length",
-        type=seconds,
-        default=0.0,
-        metavar="TIME",
-        help="go on for so long, for instance 20s or 2m",
-    )
-    parser.add_argument("--seed", type=int, default=7, help="makes the random part repeatable (default 7)")
-    options = parser.parse_args()
-    logging.basicConfig(stream=sys.stdout, format="    %(levelname)s %(name)s: %(message)s")
+    """Show the dashboard with something going on, or tell the same in the terminal."""
+    options = _options()
     try:
-        with flaky_server() as server:
-            things = faults(server)
-            explained(things)
-            retried(server)
-            guarded(server)
-            worked(server)
-            batched(server)
-            monitored()
-            if options.length:
-                endless(things, time.monotonic() + options.length, random.Random(options.seed))
+        if options.text:
+            told(options.length, options.seed)
+            return 0
+        from examples.tour.live import lived  # needs the extra web
+
+        lived(options.length, options.port, options.seed, browser=options.browser)
     except KeyboardInterrupt:
         print("\nstopped")
+    except ConfigError as error:  # of the port
+        print(error)
+        return 2
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in {"starlette", "jinja2", "uvicorn"}:
+            raise
+        print(f"The dashboard needs {error.name}: pip install 'holdfast[web]'. Without it there is --text.")
+        return 1
     return 0
 
 
-def explained(things: dict[str, Callable[[], object]]) -> None:
-    """Explain every failure once."""
-    print("Every error below really happened just now, on this machine. One judgement decides what comes of it.\n")
-    for number, (title, provoke) in enumerate(things.items(), 1):
-        try:
-            provoke()
-        except Exception as error:
-            print(f"{number:2}. {title}\n{hf.explain(error)}\n")
-
-
-def endless(things: dict[str, Callable[[], object]], end: float, chance: random.Random) -> None:
-    """Let failures come at random until the time is over, then count them."""
-    print("And now at random, as in life:\n")
-    categories: Counter[str] = Counter()
-    groups: dict[str, str] = {}
-    while time.monotonic() < end:
-        try:
-            things[chance.choice(list(things))]()
-        except Exception as error:
-            failure = hf.classify(error)
-            categories[failure.category] += 1
-            groups[failure.fingerprint] = str(failure)
-            if sys.stdout.isatty():
-                print(
-                    f"\r  {sum(categories.values())} failures, {end - time.monotonic():4.0f} s left", end="", flush=True
-                )
-        time.sleep(0.02)
-    print(f"\r  {sum(categories.values())} failures of {len(groups)} kinds, in these categories:        \n")
-    for category, count in categories.most_common():
-        then = "retry" if hf.Category(category).retryable else "give up"
-        print(f"  {count:5}  {category:20} {then}")
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="make run",
+        description="Real failures on this machine, what Holdfast makes of them, and the dashboard to see it.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--for", dest="length", type=seconds, metavar="TIME", help="end after so long, such as 30s or 2m"
+    )
+    parser.add_argument("--port", type=int, default=0, help="where the dashboard listens (default: a free port)")
+    parser.add_argument("--no-browser", dest="browser", action="store_false", help="open none, print the link alone")
+    parser.add_argument("--text", action="store_true", help="no dashboard: every failure explained in the terminal")
+    parser.add_argument("--seed", type=int, default=7, help="makes the random part repeatable (default 7)")
+    return parser.parse_args()
 
 
 if __name__ == "__main__":

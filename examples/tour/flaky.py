@@ -22,6 +22,7 @@ ANSWERS: dict[str, Answer] = {
     "/maintenance": (503, {"Retry-After": "120"}, b"back soon"),
     "/broken": (500, {}, b"oops"),
     "/gone": (410, {}, b"no longer here"),
+    "/missing": (404, {}, b"never heard of it"),
     "/private": (403, {}, b"not for you"),
     "/spent": (403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "42"}, b"API rate limit exceeded"),
     "/login": (401, {}, b"who are you?"),
@@ -30,12 +31,20 @@ ANSWERS: dict[str, Answer] = {
 
 _FINE: Answer = (200, {}, b"fine")
 _UNWELL: Answer = (503, {}, b"not well")
+_BROKEN: Answer = (500, {}, b"oops")
+_PRICES: Answer = (200, {"Content-Type": "application/json"}, b'{"tea": 3}')
+_HTML: Answer = (200, {"Content-Type": "text/html"}, b"<html>please accept our cookies</html>")
+_SLOWER: Answer = (429, {"Retry-After": "8"}, b"eight seconds, please")
 TURNS: dict[str, tuple[Answer, ...]] = {
     "/flaky": (_UNWELL, _UNWELL, _FINE),
     "/crowded": ((429, {"Retry-After": "1"}, b"one second, please"), _FINE),
     "/harbour": (_UNWELL, _FINE),
     "/depot": (_UNWELL, _UNWELL, _UNWELL, _UNWELL, _FINE),
     "/shop": (_UNWELL, _UNWELL, _UNWELL, _FINE),
+    "/pages": (_FINE, _UNWELL, _FINE, _FINE, _FINE, _BROKEN, *[_FINE] * 6),
+    "/prices": (_PRICES, _PRICES, _HTML, *[_PRICES] * 9),
+    "/mail": (_FINE, _FINE, _SLOWER, *[_FINE] * 25),
+    "/bank": (_FINE, *[_UNWELL] * 6, *[_FINE] * 40),
 }
 """Answers by path that are given in turn, over and over."""
 

@@ -25,7 +25,7 @@ _WHY = 40  # characters of the last column
 
 _NO, _GONE, _MISSING, _UNWELL = Answer(403), Answer(410), Answer(404), Answer(503)
 _QUIET = in_turn(Answer(body="the same as ever"))
-_FEEDS: dict[str, Callable[[Request], Answer]] = {
+FEEDS: dict[str, Callable[[Request], Answer]] = {
     "news": lambda request: Answer(body=f"edition {request.number}"),
     **dict.fromkeys(("garden", "harbour", "library", "museum", "station"), _QUIET),
     "shielded": in_turn(_NO, _NO, Answer(body="oh, it is you")),
@@ -35,6 +35,7 @@ _FEEDS: dict[str, Callable[[Request], Answer]] = {
     "gone": in_turn(_GONE),
     "moved": in_turn(_MISSING, _MISSING, _MISSING, _MISSING, Answer(body="here we are")),
 }
+"""What each feed answers, by its name."""
 
 
 def fetch(source: hf.Source) -> bytes:
@@ -61,7 +62,7 @@ def monitored() -> None:
         stack.callback(app.close)
         stack.callback(told.setLevel, level)
         stack.callback(hf.subscribe(_print_transition, hf.events.SourceChanged))
-        for name, answer in _FEEDS.items():
+        for name, answer in FEEDS.items():
             site = stack.enter_context(Site(_behind(cable, answer)).serving())
             app.sources.add(site.url, name=name)
         monitor = app.monitor(PROFILE, fetch=fetch)  # .run() would poll every 15 minutes; here we turn the crank

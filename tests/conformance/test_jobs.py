@@ -118,6 +118,9 @@ class TestRuns:
         assert [run.id for run in store.runs("even", limit=2)] == ["r4", "r2"]
         assert [run.id for run in store.runs(limit=1)] == ["r4"]
         assert store.runs("nobody") == []
+        assert [run.id for run in store.runs(limit=2, before="r3")] == ["r2", "r1"]
+        assert [run.id for run in store.runs("even", before="r2")] == ["r0"]
+        assert store.runs(before="r0") == store.runs(before="gone") == []
 
 
 class TestTargets:

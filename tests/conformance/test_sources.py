@@ -69,6 +69,32 @@ def test_many_who_add_the_same_add_it_once(store, place):
         assert ids(added) == [by_url[each.url] for each in order]
 
 
+def test_the_ends_of_many_histories_in_one_answer(store):
+    first, second, third = add_feeds(store, 3)
+    for outcome in ("changed", "failed", "unchanged"):
+        store.change_sources(dict.fromkeys((first, third), (None, poll(outcome))))
+    found = store.recent_polls([third, first, second, 10**9], 2)
+    assert {number: [each.outcome for each in polls] for number, polls in found.items()} == {
+        first: ["unchanged", "failed"],
+        second: [],
+        third: ["unchanged", "failed"],
+        10**9: [],
+    }
+    assert found[first] == store.polls(first, 2)
+    assert store.recent_polls([], 2) == {}
+
+
+def test_those_that_were_put_off(store):
+    first, second, third, fourth, fifth = add_feeds(store, 5)
+    change(store, first, third, outcome="deferred", not_before=later(store))
+    change(store, second, outcome="deferred", not_before=later(store, -1))
+    change(store, fourth, outcome="failed", not_before=later(store))
+    change(store, fifth, outcome="deferred", not_before=later(store), health={"state": SourceState.DISABLED})
+    waiting = [(number, store.source(number).url) for number in (first, third)]
+    assert [tuple(row) for row in store.waiting_sources(10)] == waiting
+    assert [tuple(row) for row in store.waiting_sources(1)] == waiting[:1]
+
+
 def test_removed_with_its_history(store):
     gone, stays = add_feeds(store, 2)
     store.change_sources(dict.fromkeys((gone, stays), (None, poll())))

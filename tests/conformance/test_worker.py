@@ -290,8 +290,11 @@ def test_events(app):
     finally:
         end()
     kinds = [type(each).__name__ for each in seen]
-    assert kinds == ["TaskRetrying", "TaskRetrying", "TaskFailed"]
-    assert (seen[-1].task, seen[-1].task_id, seen[-1].reason) == ("flaky", number, "exhausted")
+    again, last = ["TaskStarted", "TaskRetrying", "TaskEnded"], ["TaskStarted", "TaskFailed", "TaskEnded"]
+    assert kinds == [*again, *again, *last]
+    assert (seen[-2].task, seen[-2].task_id, seen[-2].reason) == ("flaky", number, "exhausted")
+    assert [(each.attempt, each.outcome) for each in seen[2::3]] == [(1, "retry"), (2, "retry"), (3, "fail")]
+    assert all(each.seconds >= 0 for each in seen[2::3])
 
 
 def test_a_full_disk_pauses_claiming(app, caplog):

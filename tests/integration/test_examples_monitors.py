@@ -287,8 +287,8 @@ def test_the_tours_monitor_takes_a_pulled_cable_for_an_outage_and_tells_of_it():
     assert "source 12: disabled → probation" in tour_scene()
 
 
-def test_the_tour_runs_to_its_end():
-    text = output_of("-m", "examples.tour", "--for", "1s")
+def test_the_tour_in_text_runs_to_its_end():
+    text = output_of("-m", "examples.tour", "--text", "--for", "1s")
     ends = re.search(r"9 enqueued = (\d+) done \+ (\d+) dead letters \+ (\d+) live", text).groups()
     assert sum(map(int, ends)) == 9
     assert "A monitor: a dozen feeds" in text

@@ -122,7 +122,8 @@ def test_a_batch_touches_its_own_targets(full, postgres_server, mode):
 
 def test_the_newest_runs_are_read_and_no_others(full, postgres_server):
     for job, index in (("job 7", "job_runs_job"), (None, "job_runs_started")):
-        nodes = explain(postgres_server, full, "find_runs", {"job": job, "limit": 20}, "force_custom_plan")
+        values = {"job": job, "limit": 20, "before": None}
+        nodes = explain(postgres_server, full, "find_runs", values, "force_custom_plan")
         assert used(nodes) == {index}
         assert read(nodes, index) == 20
 

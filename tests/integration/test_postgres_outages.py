@@ -27,7 +27,7 @@ def server(tmp_path_factory):
 def store(server):
     store = PostgresStore(server.url)
     store.create_schema()
-    server.execute("DELETE FROM task_queue", "DELETE FROM workers")
+    server.execute("DELETE FROM task_queue", "DELETE FROM workers", "DELETE FROM task_flow")
     register(store)
     yield store
     store.close()

@@ -1,4 +1,4 @@
-"""What a claim costs does not depend on what waits, cools or is over (pitfall 51)."""
+"""What a claim costs does not depend on what waits, cools or is over (pitfall 51), and neither does what a page asks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ import psycopg
 import pytest
 
 from conformance.acting import register
+from holdfast.ports.read_rows import MOST_COUNTED
+from holdfast.stores.books import CHANGES
 from holdfast.stores.postgres.store import PostgresStore
+from holdfast.stores.postgres.walking import bounded
+from integration.postgres_plans import explain
 
 MANY = 200_000
 READY = 2_000
@@ -23,8 +27,8 @@ ASKED = {
     "start": "100",
 }
 FILL = """
-INSERT INTO plans.task_queue (task_type, queue, priority, next_run_after, resource, status, finished_at)
-SELECT 'scrape', 'default', n %% 10, now() + %(wait)s::interval, %(resource)s, %(status)s, now()
+INSERT INTO plans.task_queue (task_type, queue, priority, next_run_after, resource, status, finished_at, booked)
+SELECT 'scrape', 'default', n %% 10, now() + %(wait)s::interval, %(resource)s, %(status)s, now(), true
 FROM generate_series(1, %(count)s) AS n
 """
 
@@ -129,3 +133,159 @@ def test_rescuers_jump_from_holder_to_holder(full, postgres_server):
     held = [node for node in _nodes(plan) if node.get("Index Name") == "task_queue_held"]
     assert held
     assert sum(node["Actual Rows"] * node["Actual Loops"] for node in held) <= 2, "20,000 run, one worker holds them"
+
+
+LETTERS = """
+WITH failed AS (
+    INSERT INTO plans.task_queue (task_type, status, failed_at, booked)
+    SELECT 'scrape', 'FAILED', now(), true FROM generate_series(1, %(count)s) RETURNING id
+)
+INSERT INTO plans.dead_letter_queue
+    (original_task_id, created_at, moved_to_dlq_at, retry_count, crash_count, replays, priority, task_type, queue, parameters,
+     error_type, error_message, error_category, reason, fingerprint, traceback, failure)
+SELECT id, now(), now() - (%(count)s - n) * interval '1 second', 1, 0, 0, 5, kind, kind, '{}', 'TimeoutError', 'message ' || n,
+    kind, kind, kind, '', '{}'
+FROM (
+    SELECT id, row_number() OVER (ORDER BY id) AS n,
+        CASE WHEN row_number() OVER (ORDER BY id) < %(count)s / 2 THEN 'old' ELSE 'new' END AS kind
+    FROM failed
+) AS letters
+ORDER BY id
+"""
+ATTEMPTS = """
+INSERT INTO plans.task_attempts
+    (task_id, finished_at, attempt, outcome, error_type, error_message, error_category, fingerprint, traceback, failure)
+SELECT n, now(), 1, 'retry', 'TimeoutError', 'message', 'network', CASE WHEN n < %(count)s / 2 THEN 'old' ELSE 'new' END, '', '{}'
+FROM generate_series(1, %(count)s) AS n
+"""
+GROUPS = """
+INSERT INTO plans.failure_groups
+    (fingerprint, task_type, error_type, error_category, error_message, first_seen, last_seen, failures)
+SELECT 'f' || n, CASE WHEN n < %(count)s / 2 THEN 'old' ELSE 'new' END, 'TimeoutError', CASE WHEN n < %(count)s / 2 THEN 'old' ELSE 'new' END,
+    'message', now() - interval '2 days', now() - (%(count)s - n) * interval '1 second', n
+FROM generate_series(1, %(count)s) AS n
+"""
+BIG = ("task_queue", "task_attempts", "dead_letter_queue")
+BEYOND = 2**63 - 1
+LIMIT, LOOK = 50, 5000
+NO_LETTERS = dict.fromkeys(
+    ("ids", "task_type", "queue", "category", "reason", "fingerprint", "since", "until", "text", "pattern")
+) | {"before": BEYOND, **bounded(LIMIT, LOOK)}
+NO_GROUPS = dict.fromkeys(("category", "task_type", "text", "pattern")) | {
+    "dead": False, "value": BEYOND // 10**6 * 10, "fingerprint": "", **bounded(LIMIT, LOOK)
+}  # fmt: skip
+NO_TASKS = dict.fromkeys(("status", "queue", "task_type")) | {"before": BEYOND, **bounded(LIMIT, LOOK)}
+ONE_PAGE = LIMIT + 4
+WALKS = {
+    "newest": ("dead_letter_lines", NO_LETTERS, ONE_PAGE),
+    "text": ("dead_letter_lines", NO_LETTERS | {"text": "MESSAGE"}, ONE_PAGE),
+    "text that is nowhere": ("dead_letter_lines", NO_LETTERS | {"text": "nowhere"}, LOOK + 1),
+    "numbers": ("dead_letter_lines_ids", NO_LETTERS | {"ids": list(range(1000, 1100))}, 100),
+    **{
+        name: (f"dead_letter_lines_{name}", NO_LETTERS | {name: "old"}, ONE_PAGE)
+        for name in ("fingerprint", "task_type", "category", "queue", "reason")
+    },
+    "two that never meet": (
+        "dead_letter_lines_task_type",
+        NO_LETTERS | {"task_type": "old", "category": "new"},
+        LOOK + 1,
+    ),
+    "tasks": ("task_lines", NO_TASKS, ONE_PAGE),
+    "failed tasks": ("task_lines_failed", NO_TASKS | {"status": "FAILED"}, 2 * (LOOK + 1)),
+    "cancelled tasks": ("task_lines", NO_TASKS | {"status": "CANCELLED"}, LOOK + 1),
+    "queued tasks": ("task_lines_queued", NO_TASKS | {"status": "QUEUED"}, LOOK + 1),
+    "queued tasks of a queue": ("task_lines_queued", NO_TASKS | {"status": "QUEUED", "queue": "other"}, 0),
+    "running tasks": ("task_lines_running", NO_TASKS | {"status": "RUNNING"}, 0),
+    "parked tasks": ("task_lines_parked", NO_TASKS | {"status": "PARKED"}, 0),
+}
+WHOLES = {
+    "pulse": ({"window": 3600.0, "step": 60.0, "most": MOST_COUNTED, "changes": CHANGES}, 200),
+    "counts": ({}, 0),
+    "books": ({}, 0),
+    "dead_letter_counts": ({}, 0),
+    "waiting_for": ({"resource": "cold", "most": MOST_COUNTED}, MOST_COUNTED),
+    "failure": ({"fingerprint": "f1"}, 0),
+    "failure_flow": ({"fingerprints": ["f1", "f2"], "window": 3600.0, "step": 60.0}, 0),
+    "failure_samples": ({"fingerprint": "old", "limit": 5}, 5),
+    "dead_letter": ({"id": 5}, 1),
+    "get_task": ({"id": 5}, 1),
+    "attempts": ({"id": 5}, 1),
+    "workers": ({}, 0),
+}
+"""What each reads of the large tables at most."""
+
+
+@pytest.fixture(scope="module")
+def failed(full, postgres_server):
+    """The same, with dead letters whose older half is of another kind than the newer."""
+    with postgres_server.connect() as connection:
+        for fill in (LETTERS, ATTEMPTS):
+            connection.execute(fill, {"count": MANY // 2})
+        connection.execute(GROUPS, {"count": MANY // 10})
+    postgres_server.execute(*(f"ANALYZE plans.{table}" for table in (*BIG, "failure_groups")))
+    return full
+
+
+def _read_of(nodes, *tables):
+    """Return how many rows of some tables were read, also those that were passed over."""
+    return sum(
+        (node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"]
+        for node in nodes
+        if node.get("Relation Name") in tables and node["Node Type"] != "ModifyTable"
+    )
+
+
+def _has_scan(nodes, *tables):
+    return any(node["Node Type"] == "Seq Scan" and node["Relation Name"] in tables for node in nodes)
+
+
+@pytest.mark.parametrize("walk", WALKS)
+def test_a_list_reads_a_page(failed, postgres_server, walk):
+    name, values, most = WALKS[walk]
+    nodes = explain(postgres_server, failed, name, values, "force_custom_plan")
+    assert not _has_scan(nodes, *BIG)
+    assert _read_of(nodes, *BIG) <= most
+
+
+def test_a_list_of_one_time_begins_there(failed, postgres_server):
+    """A minute of it on both sides, and a hundred that tell where that is."""
+    with postgres_server.connect() as connection:
+        (middle,) = connection.execute(
+            "SELECT moved_to_dlq_at FROM plans.dead_letter_queue ORDER BY id OFFSET 9000 LIMIT 1"
+        ).fetchone()
+        (end,) = connection.execute(
+            "SELECT moved_to_dlq_at FROM plans.dead_letter_queue ORDER BY id OFFSET 9010 LIMIT 1"
+        ).fetchone()
+    values = NO_LETTERS | {"since": middle, "until": end}
+    nodes = explain(postgres_server, failed, "dead_letter_lines", values, "force_custom_plan")
+    assert not _has_scan(nodes, *BIG)
+    assert _read_of(nodes, *BIG) <= 500
+
+
+@pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
+@pytest.mark.parametrize("name", WHOLES)
+def test_what_a_page_shows_is_not_counted_row_by_row(failed, postgres_server, name, mode):
+    values, most = WHOLES[name]
+    nodes = explain(postgres_server, failed, name, values, mode)
+    assert not _has_scan(nodes, *BIG)
+    assert _read_of(nodes, *BIG) <= most
+
+
+def test_queues_are_counted_without_what_is_over(failed, postgres_server):
+    nodes = explain(postgres_server, failed, "queues", {}, "force_generic_plan")
+    assert _read_of(nodes, "task_queue") <= 2 * MANY + READY
+
+
+@pytest.mark.parametrize(
+    ("name", "narrow"),
+    [
+        ("failures_seen", {}),
+        ("failures_size", {}),
+        ("failures_category", {"category": "old"}),
+        ("failures_task", {"task_type": "old"}),
+    ],
+)
+def test_groups_are_read_along_their_order(failed, postgres_server, name, narrow):
+    nodes = explain(postgres_server, failed, name, NO_GROUPS | narrow, "force_custom_plan")
+    assert not _has_scan(nodes, *BIG, "failure_groups")
+    assert _read_of(nodes, "failure_groups") <= ONE_PAGE

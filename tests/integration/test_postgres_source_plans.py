@@ -159,6 +159,13 @@ def test_a_change_of_one_source_touches_its_rows(full, postgres_server, mode):
 
 
 @pytest.mark.parametrize("mode", MODES)
+def test_the_histories_of_a_page_are_read_from_their_ends(full, postgres_server, mode):
+    nodes = explain(postgres_server, full, "recent_polls", {"ids": list(range(1, 26)), "limit": 40}, mode)
+    assert used(nodes) == {"source_polls_pkey"}
+    assert read(nodes, "source_polls_pkey") == 25 * 40
+
+
+@pytest.mark.parametrize("mode", MODES)
 def test_alerts_that_were_told_are_not_read_by_those_who_deliver(full, postgres_server, mode):
     nodes = explain(postgres_server, full, "claim_alerts", {"limit": 100, "lease": 60.0}, mode)
     assert used(nodes) <= {"alerts_waiting", "alerts_pkey"}

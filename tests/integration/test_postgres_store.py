@@ -30,6 +30,9 @@ TABLES = (
     "source_polls",
     "cycles",
     "alerts",
+    "task_flow",
+    "failure_groups",
+    "failure_flow",
 )
 
 

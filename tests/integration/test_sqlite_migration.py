@@ -8,6 +8,7 @@ from conformance.acting import claim, ids, register
 from conformance.polling import add_feeds
 from holdfast.errors import ConfigError
 from holdfast.ports.job_rows import TargetDone, TargetStatus
+from holdfast.ports.rows import DeadLetterFilter
 from holdfast.ports.source_rows import SourceFilter
 from holdfast.stores.queries import migrations
 from holdfast.stores.sqlite.schema import LATEST
@@ -60,6 +61,51 @@ def test_version_2_gets_the_tables_of_jobs_and_keeps_its_sources(old_file):
     assert store.create_schema() == LATEST >= 3
     assert [source.url for source in store.sources(SourceFilter())] == ["https://a.test/"]
     assert store.counts()["QUEUED"] == 1
+    store.close()
+
+
+def test_version_3_gets_its_books_from_what_is_there(old_file):
+    with sqlite3.connect(old_file) as connection:
+        for number in (2, 3):
+            connection.executescript(migrations("holdfast.stores.sqlite")[number])
+            connection.execute("INSERT INTO schema_version VALUES (?, 1)", (number,))
+        for status in ("RUNNING", "PARKED", "DONE", "DONE", "FAILED", "FAILED", "CANCELLED", "DISCARDED"):
+            connection.execute("INSERT INTO task_queue (task_type, status) VALUES ('scrape', ?)", (status,))
+        for number, task_id in enumerate((6, 7)):
+            connection.execute(
+                "INSERT INTO dead_letter_queue (original_task_id, task_type, queue, priority, parameters, error_type,"
+                " error_message, error_category, reason, fingerprint, traceback, failure, retry_count, crash_count,"
+                " replays, created_at, moved_to_dlq_at)"
+                " VALUES (?, 'scrape', 'default', 5, '{}', 'E', ?, 'network', 'exhausted', 'f1', '', '{}', 1, 0, 0, 1, ?)",
+                (task_id, f"message {number}", 1000 + number),
+            )
+        real = dict(connection.execute("SELECT status, count(*) FROM task_queue GROUP BY status").fetchall())
+    connection.close()
+    store = SqliteStore(old_file)
+    for _ in range(2):
+        assert store.counts() == real | {"dead_letters": 2}
+        assert store.dead_letter_counts() == {("scrape", "network"): 2}
+        group = store.failure("f1")
+        assert (group.failures, group.dead, group.error_message) == (2, 2, "message 0")
+        assert (group.first_seen.timestamp(), group.last_seen.timestamp()) == (1.0, 1.001)
+        assert store.pulse().last_hour == {}, "what was before is in no hour"
+        store.roll_up()
+    books = store.books()
+    assert (books["enqueued"], books["failed"], books["discarded"]) == (9, 3, 1)
+    letter = store.dead_letters(DeadLetterFilter(limit=1))[0]
+    assert store.replay(letter.id) == "replayed"
+    assert store.counts() == real | {"QUEUED": 2, "FAILED": 1, "dead_letters": 1}
+    assert (store.failure("f1").failures, store.failure("f1").dead) == (2, 1)
+    store.close()
+
+
+def test_an_empty_file_of_version_3_has_empty_books(old_file):
+    with sqlite3.connect(old_file) as connection:
+        connection.execute("DELETE FROM task_queue")
+    connection.close()
+    store = SqliteStore(old_file)
+    assert set(store.books().values()) == {0}
+    assert set(store.counts().values()) == {0}
     store.close()
 
 

@@ -225,6 +225,13 @@ def test_the_plan(stores, query, index, condition):
         ("release_sources", [r"sources USING INDEX sources_leased \(lease_owner=\?\)"]),
         ("prune_polls", [r"source_polls USING INDEX source_polls_source \(source_id=\?\)"]),
         ("polls", [r"source_polls USING INDEX source_polls_source \(source_id=\?\)"]),
+        (
+            "recent_polls",
+            [
+                r"source_polls USING (?:COVERING )?INDEX source_polls_source \(source_id=\?\)",
+                r"polls USING INTEGER PRIMARY KEY \(rowid=\?\)",
+            ],
+        ),
         ("alerts_to_claim", [r"older USING INDEX alerts_waiting_by_key \(key=\? AND id<\?\)"]),
         ("claim_alerts", ["alerts USING INTEGER PRIMARY KEY"]),
         ("last_alert", [r"alerts USING INDEX alerts_key \(key=\?\)"]),

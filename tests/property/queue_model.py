@@ -1,8 +1,29 @@
 """A small model of the queue, written from what the port promises and from no store."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 
+from hypothesis import strategies as st
+
+from holdfast.ports.rows import NewTask
+
 LIVE = {"QUEUED", "RUNNING", "PARKED"}
+LOST = "lost"
+LATER = 3600.0
+
+names = st.sampled_from
+tasks = st.builds(
+    NewTask,
+    task_type=names(["x", "y"]),
+    parameters=st.just("{}"),
+    queue=names(["a", "b"]),
+    priority=names([0, 5, 9]),
+    delay=names([0.0, 0.0, 0.0, LATER]),
+    run_at=st.none(),
+    expires=st.none(),
+    unique_key=names([None, None, "k1", "k2"]),
+    resource=names([None, None, "r1", "r2"]),
+)
 
 
 @dataclass
@@ -24,6 +45,7 @@ class ModelTask:
     started: bool = False
     worker: str | None = None
     handle: object = None  # what the last claim gave out; nobody else may settle
+    cause: str = ""  # of its dead letter
     history: list[tuple[int, str]] = field(default_factory=list)
 
 
@@ -38,7 +60,8 @@ class Model:
         self.expired: set[str] = set()
         self.paused: set[str] = set()
         self.cooling: dict[str, float] = {}
-        self.enqueued = 0
+        self.books: Counter[str] = Counter()
+        self.failures: Counter[str] = Counter()  # by cause
 
     def key_holder(self, task_type, key):
         for number, task in self.tasks.items():
@@ -51,7 +74,7 @@ class Model:
         if due <= self.now:
             due = max(due, self.cooling.get(new.resource, 0))
         self.tasks[number] = ModelTask(new.task_type, new.queue, new.priority, new.unique_key, new.resource, due)
-        self.enqueued += 1
+        self.books["enqueued"] += 1
 
     def is_cooling(self, task):
         return self.cooling.get(task.resource, 0) > self.now
@@ -79,9 +102,9 @@ class Model:
         task.alone = started and suspect
 
     def accepts(self, number, handle):
-        return self.tasks[number].handle is handle
+        return number in self.tasks and self.tasks[number].handle is handle
 
-    def settle(self, number, kind, delay):
+    def settle(self, number, kind, delay, cause=None):
         task = self.tasks[number]
         if task.status != "RUNNING":
             return
@@ -92,20 +115,36 @@ class Model:
             task.attempt -= 1
         if kind == "done":
             task.status = "DONE"
+            self.books["done"] += 1
         elif kind == "retry":
             task.status, task.due, task.retries = "QUEUED", self.now + delay, task.retries + 1
             task.history.append((task.attempt, "retry"))
+            self.failed("retried", cause)
         elif kind == "defer":
             task.status, task.deferrals = "QUEUED", task.deferrals + 1
             task.due = max(self.now + delay, self.cooling.get(task.resource, 0))
+            self.failed("deferred", cause)
         elif kind == "fail":
             task.status, task.retries = "FAILED", task.retries + 1
             task.history.append((task.attempt, "fail"))
-            self.letters.add(number)
+            self.bury(number, cause)
         elif kind == "release":
             task.status = "QUEUED"
         elif kind == "park":
             task.status = "PARKED"
+
+    def failed(self, event, cause):
+        self.books[event] += 1
+        if cause is not None:
+            self.failures[cause] += 1
+
+    def bury(self, number, cause):
+        self.letters.add(number)
+        self.tasks[number].cause = cause
+        self.failed("failed", cause)
+
+    def dead_by(self, cause):
+        return sum(self.tasks[number].cause == cause for number in self.letters)
 
     def start(self, number):
         task = self.tasks[number]
@@ -141,9 +180,10 @@ class Model:
         task.crashes += task.suspect and task.alone
         task.suspect, task.alone = task.crashes < limit, False
         if task.suspect:
+            self.failed("lost", LOST)
             return "suspect"
         task.status = "FAILED"
-        self.letters.add(number)
+        self.bury(number, LOST)
         return "dead"
 
     def replay(self, number):
@@ -151,13 +191,26 @@ class Model:
         if self.key_holder(task.task_type, task.key) is not None:
             return "conflict"
         self.letters.remove(number)
+        self.books["replayed"] += 1
         task.status, task.due, task.replays = "QUEUED", self.now, task.replays + 1
         task.retries, task.crashes, task.suspect = 0, 0, False
         return "replayed"
 
     def discard(self, number):
         self.letters.remove(number)
+        self.books["discarded"] += 1
         self.tasks[number].status = "DISCARDED"
+
+    def cancel(self, number):
+        self.tasks[number].status = "CANCELLED"
+        self.books["cancelled"] += 1
+
+    def prune(self):
+        """Return how many had ended, which are gone now."""
+        over = [number for number, task in self.tasks.items() if task.status in {"DONE", "CANCELLED", "DISCARDED"}]
+        for number in over:
+            self.books[f"pruned_{self.tasks.pop(number).status.lower()}"] += 1
+        return len(over)
 
     def warm(self, resource):
         until = self.cooling.pop(resource, 0)

@@ -1,10 +1,11 @@
 """Every store against a small model of the queue, in whatever order things happen.
 
 What holds at every moment: each task that was enqueued is in one place, a dead letter is there exactly for what failed,
-and nothing is in two hands.
+and nothing is in two hands. The books say the same as a count would, whatever was added up meanwhile.
 """
 
 import os
+from collections import Counter
 from itertools import count
 
 import pytest
@@ -22,27 +23,14 @@ from hypothesis.stateful import (
 from conformance.acting import NOTE, register, turn
 from conformance.places import MemoryPlace, PostgresPlace, SqlitePlace, need_postgres
 from holdfast import clock
-from holdfast.ports.rows import Claim, DeadLetterFilter, Kind, NewTask, Reason, Settlement, TaskFilter
+from holdfast.ports.read_rows import FlowEvent
+from holdfast.ports.rows import Claim, DeadLetterFilter, Kind, Reason, Settlement, TaskFilter
+from holdfast.stores.worker_lost import worker_lost
 from holdfast.testing import FakeClock
-from property.queue_model import LIVE, Model
+from property.queue_model import LATER, LIVE, LOST, Model, names, tasks
 
-LATER = 3600.0
 CRASH_LIMIT = 2
 SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
-
-names = st.sampled_from
-tasks = st.builds(
-    NewTask,
-    task_type=names(["x", "y"]),
-    parameters=st.just("{}"),
-    queue=names(["a", "b"]),
-    priority=names([0, 5, 9]),
-    delay=names([0.0, 0.0, 0.0, LATER]),
-    run_at=st.none(),
-    expires=st.none(),
-    unique_key=names([None, None, "k1", "k2"]),
-    resource=names([None, None, "r1", "r2"]),
-)
 
 
 class StoreMachine(RuleBasedStateMachine):
@@ -64,6 +52,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.model.now = self.clock.now()
         self.handles = []
         self.numbers = count(1)
+        self.last = 0
         self.names = [self.newcomer(), self.newcomer()]
         self.add(batch)
 
@@ -90,13 +79,13 @@ class StoreMachine(RuleBasedStateMachine):
 
     def add(self, batch):
         self.tick()
-        last = max(self.model.tasks, default=0)
+        last = self.last
         for new, answer in zip(batch, self.store.enqueue(batch), strict=True):
             taken = self.model.key_holder(new.task_type, new.unique_key)
             assert answer.created == (taken is None)
             if taken is None:
                 assert answer.id > last
-                last = answer.id
+                last = self.last = answer.id
                 self.model.add(answer.id, new)
             else:
                 assert answer.id == taken
@@ -145,7 +134,7 @@ class StoreMachine(RuleBasedStateMachine):
     def end(self, handle, kind, delay, worker):
         self.tick()
         reason = Reason.EXHAUSTED if kind is Kind.FAIL else None
-        note = NOTE if kind in {Kind.RETRY, Kind.FAIL} else None
+        note = NOTE if kind in {Kind.RETRY, Kind.FAIL} or (kind is Kind.DEFER and delay) else None
         settlement = Settlement(handle.id, handle.epoch, kind, delay=delay, note=note, reason=reason)
         if kind is Kind.DONE:
             refused = turn(self.store, self.names[worker], done=[(handle.id, handle.epoch)]).refused
@@ -153,7 +142,7 @@ class StoreMachine(RuleBasedStateMachine):
             refused = turn(self.store, self.names[worker], settlements=[settlement]).refused
         if self.model.accepts(handle.id, handle):
             assert refused == []
-            self.model.settle(handle.id, kind, delay)
+            self.model.settle(handle.id, kind, delay, note and note.fingerprint)
         else:
             assert refused == [handle.id]
 
@@ -206,8 +195,22 @@ class StoreMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.model.letters)
     @rule(data=st.data(), verb=names(["replay", "replay", "discard"]))
     def replay_or_discard(self, data, verb):
+        self.see_to(data.draw(names(sorted(self.model.letters))), verb)
+
+    @rule(
+        worker=st.integers(0, 1),
+        verbs=st.lists(names(["replay", "replay", "discard", "leave"]), min_size=1, max_size=3),
+    )
+    def bury(self, worker, verbs):
+        """One task or a few end as dead letters, and somebody sees to them at once."""
+        taken = self.take(worker, ("a", "b"), len(verbs), len(verbs), False)
+        for handle, verb in zip(taken, verbs, strict=False):
+            self.end(handle, Kind.FAIL, 0.0, worker)
+            if verb != "leave":
+                self.see_to(handle.id, verb)
+
+    def see_to(self, number, verb):
         self.tick()
-        number = data.draw(names(sorted(self.model.letters)))
         (letter,) = [each for each in self.store.dead_letters(DeadLetterFilter()) if each.original_task_id == number]
         if verb == "discard":
             assert self.store.discard(letter.id) == "discarded"
@@ -226,11 +229,21 @@ class StoreMachine(RuleBasedStateMachine):
         expected = [number for number in chosen if self.model.tasks[number].status in fitting]
         assert sorted(getattr(self.store, verb)(chosen)) == sorted(expected)
         for number in expected:
-            task = self.model.tasks[number]
             if verb == "cancel":
-                task.status = "CANCELLED"
+                self.model.cancel(number)
             else:
+                task = self.model.tasks[number]
                 task.due = min(task.due, self.model.now)
+
+    @rule()
+    def prune(self):
+        assert self.store.prune(done_before=-1e6) == self.model.prune()
+
+    @rule(wait=names([0.0, 30.0, 30.0, LATER, 240 * LATER]))
+    def roll_up(self, wait):
+        if not self.own_clock:
+            self.time_passes(wait)
+        assert self.store.roll_up() >= 0
 
     @rule(queue=names(["a", "b"]), verb=names(["pause", "resume", "resume"]))
     def pause_or_resume(self, queue, verb):
@@ -259,6 +272,9 @@ class StoreMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: not self.own_clock)
     @rule(seconds=names([1.0, LATER, 3 * LATER]))
+    def some_time_passes(self, seconds):
+        self.time_passes(seconds)
+
     def time_passes(self, seconds):
         for name in self.names:
             if name not in self.model.expired:
@@ -290,7 +306,8 @@ class StoreMachine(RuleBasedStateMachine):
         }
         live = sum(counts[name] for name in LIVE)
         ended = counts["DONE"] + counts["CANCELLED"] + counts["DISCARDED"]
-        assert self.model.enqueued == live + ended + counts["dead_letters"]
+        pruned = sum(number for name, number in self.model.books.items() if name.startswith("pruned_"))
+        assert self.model.books["enqueued"] == live + ended + pruned + counts["dead_letters"]
         letters = [letter.original_task_id for letter in self.store.dead_letters(DeadLetterFilter())]
         assert sorted(letters) == sorted(self.model.letters)
         assert sorted(letters) == sorted(n for n, task in self.model.tasks.items() if task.status == "FAILED")
@@ -310,7 +327,32 @@ class StoreMachine(RuleBasedStateMachine):
     def the_last_ones_have_their_history(self):
         for handle in getattr(self, "handles", ())[-3:]:
             history = [(each.attempt, each.outcome) for each in self.store.attempts(handle.id)]
-            assert history == self.model.tasks[handle.id].history
+            known = self.model.tasks.get(handle.id)
+            assert history == (known.history if known else [])
+
+    @invariant()
+    def the_books_say_what_a_count_would(self):
+        if not hasattr(self, "store"):
+            return
+        books = self.store.books()
+        assert books == {str(event): self.model.books[event] for event in FlowEvent}
+        live = books["enqueued"] + books["replayed"] - books["done"] - books["failed"] - books["cancelled"]
+        rows = Counter(str(task.status) for task in self.store.find(TaskFilter(limit=10_000)))
+        letters = self.store.count_dead_letters(DeadLetterFilter())
+        assert live == sum(rows[status] for status in LIVE)
+        assert books["failed"] - books["replayed"] - books["discarded"] == letters
+        counts = self.store.counts()
+        assert counts == {name: rows[name] for name in counts} | {"dead_letters": letters}
+
+    @invariant()
+    def the_groups_say_what_a_count_would(self):
+        if not hasattr(self, "store"):
+            return
+        for cause, fingerprint in ((NOTE.fingerprint, NOTE.fingerprint), (LOST, worker_lost().fingerprint)):
+            group = self.store.failure(fingerprint)
+            expected = (self.model.failures[cause], self.model.dead_by(cause))
+            assert ((0, 0) if group is None else (group.failures, group.dead)) == expected
+        assert sum(self.store.dead_letter_counts().values()) == len(self.model.letters)
 
 
 def run(make_place, examples, *, own_clock=False):

@@ -8,8 +8,8 @@ from cli_world import make_world  # noqa: F401  # a fixture
 def test_none(world):
     world.run("db", "init", "--url", "sqlite:///holdfast.db")
 
-    assert world.run("dlq", "list").stdout == "no dead letters\n"
-    assert world.run("dlq", "groups").stdout == "no dead letters\n"
+    assert world.run("dlq", "list").stdout.startswith("no dead letters; nothing has failed for good")
+    assert world.run("dlq", "groups").stdout.startswith("no dead letters; ")
     assert world.json("dlq", "groups") == []
     assert world.run("dlq", "replay", "--all").stdout == "no dead letter is meant by that\n"
 
@@ -59,7 +59,9 @@ def test_show(world):
     assert "hunter2" not in text
     assert data["parameters"] == {"url": "bad0/x", "token": "***"}
     assert len(data["attempts"]) == 1
-    assert world.run("dlq", "show", 9, code=1).stderr == "Error: there is no dead letter 9\n"
+    assert world.run("dlq", "show", 9, code=1).stderr == (
+        "Error: there is no dead letter 9\n  holdfast dlq list shows what there is\n"
+    )
 
 
 def test_groups(world):

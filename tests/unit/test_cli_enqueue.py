@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cli_world import make_world  # noqa: F401  # a fixture
+from cli_world import in_one_line, make_world  # noqa: F401  # a fixture
 
 
 def stored(world, *words):
@@ -88,5 +88,5 @@ def test_people_are_told(world):
 def test_mistakes(world, words, code, said):
     result = world.run("enqueue", "jobs:app", *words, code=code)
 
-    assert said in result.stderr
+    assert said in in_one_line(result.stderr)
     assert "Traceback" not in result.output

@@ -210,7 +210,7 @@ def test_plain_text_on_standard_input():
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["503", "-H", "nonsense"], "'nonsense' is no header; write it as 'Retry-After: 120'"),
+        (["503", "-H", "nonsense"], "'nonsense' is no header\n  write it as 'Retry-After: 120'"),
         (["503", "--config", "missing.toml"], "missing.toml: cannot be read: No such file"),
         ([], "standard input is empty"),
     ],

@@ -37,7 +37,7 @@ def test_what_is_commented_out_loads_too(tmp_path):
 
 def test_it_overwrites_only_when_told(world):
     (world.folder / "holdfast.toml").write_text("# mine\n")
-    assert "is there already; --force overwrites it" in world.run("init", code=2).stderr
+    assert "is there already\n  --force overwrites it" in world.run("init", code=2).stderr
     assert (world.folder / "holdfast.toml").read_text() == "# mine\n"
     world.run("init", "--force")
     assert (world.folder / "holdfast.toml").read_text("utf-8") == TEMPLATE

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from cli_world import make_world  # noqa: F401  # a fixture
+from cli_world import in_one_line, make_world  # noqa: F401  # a fixture
 from holdfast.cli import job_progress
 
 LIMIT = 30.0
@@ -228,8 +228,18 @@ class TestWhichJob:
     def test_what_makes_no_sense(self, etl, words, said):
         result = etl.run("job", "run", *words, code=2)
 
-        assert said in result.stderr
+        assert said in in_one_line(result.stderr)
         assert result.stdout == ""
+
+    def test_the_last_run_need_not_be_called_by_its_number(self, etl):
+        assert "job items has no run yet" in etl.run("job", "run", "etl:items", "--resume", "last", code=1).stderr
+        first = etl.json("job", "run", "etl:items", "--limit", 10, code=1)
+        again = etl.json("job", "run", "etl:items", "--only-failed", "last", code=1)
+        assert etl.json("job", "show", again["run_id"])["parent"] == first["run_id"]
+        assert again["total_targets"] == first["failed_targets"] + first["deferred_targets"]
+        etl.run("job", "run", "etl:items", "--limit", 10, code=1)
+        last = etl.json("job", "list")[0]["id"]
+        assert etl.json("job", "run", "etl:items", "--resume", "last", code=1)["run_id"] == last
 
     def test_targets_that_cannot_be_had(self, etl):
         result = etl.run("job", "run", "etl:blind", code=1)

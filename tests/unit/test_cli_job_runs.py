@@ -98,7 +98,7 @@ def test_without_runs(etl):
     assert etl.json("job", "list") == []
     for command in ("show", "failures"):
         result = etl.run("job", command, "nosuch", code=1)
-        assert result.stderr == "Error: there is no run nosuch; holdfast job list shows what there is\n"
+        assert result.stderr == "Error: there is no run nosuch\n  holdfast job list shows what there is\n"
 
 
 def test_one_run_with_its_parent_and_how_it_compares(etl):
@@ -147,7 +147,7 @@ def test_only_some_of_what_failed(etl):
     assert "4 in all; --limit shows more" in etl.run("job", "failures", run, "--limit", 2).stdout
     assert "no such target" in etl.run("job", "failures", run, "--category", "system").stdout
     assert (
-        "is no category; choose one of: network, "
+        "is no category\n  choose one of: network, "
         in etl.run("job", "failures", run, "--category", "nosuch", code=2).stderr
     )
     assert "nothing failed" in etl.run("job", "failures", run_of(etl, "etl:tags")).stdout

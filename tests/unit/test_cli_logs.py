@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from holdfast.cli.logs import JsonLines, PlainLines, set_up_logs
+from holdfast.cli.logs import PlainLines, set_up_logs
+from holdfast.observe.json_logs import JsonFormatter
 
 
 def record(message, *args, error=None, **extra):
@@ -40,7 +41,7 @@ def test_plain_shows_the_traceback(error):
 
 
 def test_json_has_the_keys_of_the_record():
-    line = JsonLines().format(record("task %d", 3, task_id=3, odd=object, name_of="雪\n"))
+    line = JsonFormatter().format(record("task %d", 3, task_id=3, odd=object, name_of="雪\n"))
     data = json.loads(line)
 
     assert "\n" not in line
@@ -57,7 +58,7 @@ def test_json_has_the_keys_of_the_record():
 
 
 def test_json_has_the_exception(error):
-    assert "ZeroDivisionError" in json.loads(JsonLines().format(record("it failed", error=error)))["exception"]
+    assert "ZeroDivisionError" in json.loads(JsonFormatter().format(record("it failed", error=error)))["exception"]
 
 
 class Mute:
@@ -95,34 +96,34 @@ def test_json_is_valid_whatever_is_logged(value, written):
     def refuse(name):
         raise AssertionError(name)
 
-    line = JsonLines().format(record("it is", odd=value))
+    line = JsonFormatter().format(record("it is", odd=value))
 
     assert json.loads(line, parse_constant=refuse)["odd"] == written
     assert "\n" not in line
 
 
 def test_json_of_any_depth():
-    assert "…" in JsonLines().format(record("deep", odd=DEEP)).encode().decode("unicode_escape")
+    assert "…" in JsonFormatter().format(record("deep", odd=DEEP)).encode().decode("unicode_escape")
 
 
 def test_json_of_a_message_whose_arguments_do_not_fit():
     for made in (record("%d of %d", 3), record("%s", Mute())):
-        assert "cannot be put into it" in json.loads(JsonLines().format(made))["message"]
+        assert "cannot be put into it" in json.loads(JsonFormatter().format(made))["message"]
 
 
 def test_json_has_the_stack():
     made = record("here")
     made.stack_info = "Stack (most recent call last):\n  File ..."
 
-    assert json.loads(JsonLines().format(made))["stack"] == made.stack_info
+    assert json.loads(JsonFormatter().format(made))["stack"] == made.stack_info
 
 
 @pytest.mark.parametrize(
     ("terminal", "as_json", "handler", "formatter"),
     [
         (False, False, "StreamHandler", "PlainLines"),
-        (False, True, "StreamHandler", "JsonLines"),
-        (True, True, "StreamHandler", "JsonLines"),
+        (False, True, "StreamHandler", "JsonFormatter"),
+        (True, True, "StreamHandler", "JsonFormatter"),
         (True, False, "RichHandler", "Safe"),
     ],
 )

@@ -193,7 +193,7 @@ class TestWhichMonitor:
     def test_what_is_neither(self, feeds):
         (feeds.folder / "feeds.py").write_text(ONE + "number = 3\n")
 
-        assert "feeds:number is no App or Monitor but of type int; it has feeds:app, feeds:feeds\n" in (
+        assert "feeds:number is no App or Monitor but of type int\n  it has feeds:app, feeds:feeds\n" in (
             feeds.run("monitor", "feeds:number", code=2).stderr
         )
         assert "'nosuch' is no profile" in feeds.run("monitor", "feeds:app", "--profile", "nosuch", code=2).stderr

@@ -49,10 +49,11 @@ def test_a_reader_that_is_gone_before_the_first_word(shell, words):
         "db check", "dlq list", "explain 429", "explain 429 --json", "--help", "tasks --help", "--version",
     ],
 )  # fmt: skip
-def test_a_full_disk_is_one_line(shell, words):
+def test_a_full_disk_is_told_in_two_lines(shell, words):
     told = shell(f"$HOLDFAST {words} > /dev/full")
 
-    assert told.stderr.count("\n") == 1, told.stderr
+    assert told.stderr.count("\n") == 2, told.stderr
+    assert told.stderr.endswith("\n  make room, or send it elsewhere\n")
     assert "No space left on device" in told.stderr
     assert told.returncode == 1
 

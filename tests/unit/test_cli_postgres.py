@@ -38,18 +38,23 @@ def test_from_nothing_to_a_replayed_dead_letter(world, url, postgres_server):
         ["queues", "pause", "mail"], ["db", "check"],
     ],
 )  # fmt: skip
-def test_without_tables_one_line_says_what_to_do(world, url, words):
+def test_without_tables_a_line_says_what_to_do(world, url, words):
     result = world.run(*words, code=1)
 
-    assert result.stderr == "Error: the database has no tables of Holdfast; run: holdfast db init\n"
+    assert result.stderr == "Error: the database has no tables of Holdfast\n  run: holdfast db init\n"
     assert result.stdout == ""
+
+
+def test_without_tables_the_whole_command_is_told_unless_it_would_show_a_password(world, url):
+    assert world.run("status", "--app", "jobs:app", code=1).stderr.endswith("  run: holdfast db init --app jobs:app\n")
+    assert world.run("status", "--url", url, code=1).stderr.endswith("  run: holdfast db init\n")
 
 
 def test_a_server_that_is_not_there(world):
     result = world.run("status", "--url", "postgresql://me:hidden@127.0.0.1:1/nowhere", code=1)
 
     assert result.stderr.startswith("Error: the database says: OperationalError: ")
-    assert result.stderr.count("\n") == 1
+    assert result.stderr.splitlines()[1:] == ["  is the server up? is the URL right? holdfast db check says when it is"]
     assert "hidden" not in result.output
 
 

@@ -137,7 +137,7 @@ class TestList:
         assert listed("--limit", 2) == [1, 2]
         assert listed("--after", 2) == [3]
         assert "there may be more: --after 2" in book.run("sources", "list", "--limit", 2).stdout
-        assert "none of them is meant by that" in book.run("sources", "list", "--state", "error").stdout
+        assert "none of them is like that" in book.run("sources", "list", "--state", "error").stdout
         assert "no sources of the profile x" in book.run("sources", "list", "--profile", "x").stdout
 
 

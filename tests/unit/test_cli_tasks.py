@@ -15,7 +15,8 @@ FORGED = "bad\x1b[2J\x1b]0;title\x07\r\x9b31m\u202e[red]hidden[/red]\n\tTask 9: 
 def test_an_empty_list(world):
     world.run("db", "init", "--url", "sqlite:///holdfast.db")
 
-    assert world.run("tasks", "list").stdout == "no tasks\n"
+    assert world.run("tasks", "list").stdout == "no tasks; holdfast enqueue MODULE:APP TASK adds one\n"
+    assert world.run("tasks", "list", "--queue", "mail").stdout == "no tasks like that; holdfast tasks list shows all\n"
     assert world.json("tasks", "list") == []
 
 
@@ -113,7 +114,7 @@ def test_no_such_task(world):
     world.enqueue("flaky")
     result = world.run("tasks", "show", 99, code=1)
 
-    assert result.stderr == "Error: there is no task 99\n"
+    assert result.stderr == "Error: there is no task 99\n  holdfast tasks list shows what there is\n"
 
 
 @pytest.mark.parametrize("number", ["0", "-1", str(2**63), "x", "１", "1_0", "²", "٣", " 1", "1" * 5000])
@@ -208,8 +209,8 @@ class TestTextOfOthers:
         if words == ["tasks", "list"]:
             assert json.loads(text)[0]["unique_key"] == FORGED
 
-    def test_an_error_line_is_one_line(self, forged):
+    def test_an_error_keeps_to_its_lines(self, forged):
         result = forged.run("enqueue", "jobs:app", FORGED, code=1)
 
-        assert result.stderr.count("\n") == 1
+        assert result.stderr.count("\n") == 2
         assert [char for char in result.stderr if not char.isprintable() and char != "\n"] == []

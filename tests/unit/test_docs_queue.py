@@ -170,7 +170,7 @@ class TestTables:
             }
         app.close()
 
-        assert _columns() == found
+        assert _columns("SQLite") == found
 
     def test_of_postgresql(self):
         """By its migrations; the order of columns is another one there."""
@@ -179,7 +179,7 @@ class TestTables:
         found = {name: set(re.findall(r"^    ([a-z_]+) ", body, re.MULTILINE)) for name, body in tables}
         for name, body in re.findall(r"^ALTER TABLE holdfast\.(\w+)(.*?);", script, re.MULTILINE | re.DOTALL):
             found[name] |= set(re.findall(r"ADD COLUMN (\w+) ", body))
-        named = {name: set(columns) for name, columns in _columns().items()}
+        named = {name: set(columns) for name, columns in _columns("PostgreSQL").items()}
 
         assert {name: columns for name, columns in named.items() if name != "schema_version"} == found
 
@@ -266,11 +266,18 @@ def _rows(title):
     return re.findall(r"^\| `(\w+)`", _section(title), re.MULTILINE)
 
 
-def _columns():
-    """The columns of all tables, those of sources and of jobs from their own pages."""
+def _columns(database):
+    """The columns of all tables, those of sources and of jobs from their own pages; what it has alone comes last."""
     tables = _section("Tables") + _section("Tables", page=SOURCES) + _section("Tables", page=JOBS)
     rows = re.findall(r"^\| `(\w+)` \| (.+) \|$", tables, re.MULTILINE)
-    return {name: re.findall(r"`(\w+)`", cell) for name, cell in rows}
+    columns = {name: re.findall(r"`(\w+)`", cell) for name, cell in rows}
+    section = _section("Of one database alone", 3)
+    place = ["table", "SQLite", "PostgreSQL"].index(database)
+    for line in re.findall(r"^\| `.+$", section, re.MULTILINE):
+        cells = [re.findall(r"`(\w+)`", cell) for cell in line.split("|")[1:]]
+        if cells[place]:
+            columns.setdefault(cells[0][0], []).extend(cells[place])
+    return columns
 
 
 def _anchors(file):

@@ -1,4 +1,4 @@
-"""`health_handler` by the seed's name, in the real aiohttp and in a stand-in for Starlette."""
+"""`health_handler` by the seed's name, in aiohttp and in Starlette."""
 
 import asyncio
 import json
@@ -10,6 +10,11 @@ import warnings
 import aiohttp
 import pytest
 from aiohttp import web
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Mount, Route
+from starlette.testclient import TestClient
 
 from holdfast.errors import ConfigError
 from holdfast.health import HealthChecker, health_handler
@@ -72,45 +77,48 @@ def test_an_app_of_aiohttp_without_a_checker(caplog):
     assert 'set app["health_checker"] = HealthChecker' in caplog.text
 
 
-@pytest.fixture
-def starlette(monkeypatch):
-    """A package of the name and shape of Starlette, which is not installed here."""
-    package, requests, responses = (types.ModuleType(f"starlette{name}") for name in ("", ".requests", ".responses"))
-
-    class Request:
-        def __init__(self, **state):
-            self.app = types.SimpleNamespace(state=types.SimpleNamespace(**state))
-
-    class JSONResponse:
-        def __init__(self, content, status_code=200, headers=None):
-            self.body, self.status_code, self.headers = json.dumps(content).encode(), status_code, headers
-
-    Request.__module__, JSONResponse.__module__ = "starlette.requests", "starlette.responses"
-    requests.Request, responses.JSONResponse = Request, JSONResponse
-    for module in (package, requests, responses):
-        monkeypatch.setitem(sys.modules, module.__name__, module)
-    return package, Request, JSONResponse
+def in_starlette(path="/health", **state):
+    app = Starlette(
+        routes=[Route("/health", health_handler), Mount("/inner", routes=[Route("/health", health_handler)])]
+    )
+    for name, value in state.items():
+        setattr(app.state, name, value)
+    return TestClient(app).get(path)
 
 
-@pytest.mark.parametrize(("well", "status"), [(True, 200), (False, 503)])
-def test_in_starlette(starlette, well, status):
-    _, request, response = starlette
-    got = asyncio.run(health_handler(request(health_checker=checker(well))))
-    assert type(got) is response
-    assert (got.status_code, got.headers) == (status, {"Cache-Control": "no-store"})
-    assert json.loads(got.body)["checks"] == {"database": well}
+@pytest.mark.parametrize(("well", "status", "word"), [(True, 200, "healthy"), (False, 503, "unhealthy")])
+def test_in_starlette(well, status, word):
+    for path in ("/health", "/inner/health"):
+        got = in_starlette(path, health_checker=checker(well))
+        assert got.status_code == status
+        assert got.json() == {"status": word, "checks": {"database": well}}
+        assert got.headers["Cache-Control"] == "no-store"
+        assert got.headers["Content-Type"] == "application/json"
 
 
-def test_a_class_of_ones_own_above_starlettes(starlette):
-    class Mine(starlette[1]):
+def test_head_in_starlette():
+    app = Starlette(routes=[Route("/health", health_handler)])
+    app.state.health_checker = checker()
+    got = TestClient(app).head("/health")
+    assert got.status_code == 200
+
+
+def test_a_class_of_ones_own_above_starlettes():
+    class Mine(Request):
         pass
 
-    assert asyncio.run(health_handler(Mine(health_checker=checker()))).status_code == 200
+    app = Starlette()
+    app.state.health_checker = checker()
+    got = asyncio.run(health_handler(Mine({"type": "http", "app": app, "headers": []})))
+    assert type(got) is JSONResponse
+    assert got.status_code == 200
 
 
-def test_an_app_of_starlette_without_a_checker(starlette):
+def test_an_app_of_starlette_without_a_checker():
     with pytest.raises(ConfigError, match=r"set app\.state\.health_checker"):
-        asyncio.run(health_handler(starlette[1]()))
+        in_starlette()
+    with pytest.raises(ConfigError, match=r"set app\.state\.health_checker"):
+        in_starlette(health_checker="no checker")
 
 
 def test_a_request_of_another_library():

@@ -18,13 +18,16 @@ _COMMANDS = {
     "dlq": ("holdfast.cli.dlq:dlq", "Look at dead letters, replay or discard them."),
     "queues": ("holdfast.cli.queues:queues", "List queues, pause and resume them."),
     "sources": ("holdfast.cli.sources:sources", "Look at what is polled, add sources, enable and disable them."),
+    "web": ("holdfast.cli.web:web", "Show all of it in a browser."),
     "alerts": ("holdfast.cli.alerts:alerts", "Look at alerts, try the channels, deliver what waits."),
     "db": ("holdfast.cli.db:db", "Create the tables, bring them up to date, check them."),
     "explain": ("holdfast.cli.explain:explain", "Say what an error is, and what a policy does about it."),
+    "policy": ("holdfast.cli.policy:policy", "See what a policy does: how often it tries, and how long it waits."),
+    "completion": ("holdfast.cli.completion:completion", "Print a script that has a shell complete what you type."),
 }
 
 
-@click.group(cls=FailingGroup, lazy=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group("holdfast", cls=FailingGroup, lazy=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(holdfast.__version__, prog_name="holdfast")
 def cli() -> None:
     """Failure handling: what a program does when something it depends on fails.

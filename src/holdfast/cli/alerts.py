@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli.choosing import with_app
+from holdfast.cli.choosing import command, with_app
 from holdfast.cli.failing import FAILED, OneLineError
 from holdfast.cli.logs import set_up_logs
 from holdfast.cli.moments import relative
@@ -53,14 +53,24 @@ def list_alerts(app: "App", *, waiting: bool, limit: int, as_json: bool) -> None
       holdfast alerts list
       holdfast alerts list --waiting --json
     """  # noqa: D301  # click reads the control character, not a backslash
-    from holdfast.cli.showing import masked, print_json, say, screen, table  # noqa: PLC0415  # not for --help
+    from holdfast.cli.showing import (  # noqa: PLC0415  # not for --help
+        found_none,
+        masked,
+        print_json,
+        say,
+        screen,
+        table,
+    )
 
     found = app.store.alerts(waiting=True if waiting else None, limit=limit)
     if as_json:
         print_json([_data(alert) for alert in found])
         return
     if not found:
-        say("no alert waits" if waiting else "no alerts")
+        if waiting:
+            found_none("no alert waits", f"{command('alerts', 'list')} shows those that were delivered")
+        else:
+            found_none("no alerts", f"a monitor makes them of sources in trouble; try: {command('alerts', 'test')}")
         return
     columns = {"ID": None, "KIND": None, "WHEN": None, "TRIES": None, "DELIVERY": 10, "ALERT": None}
     rows = (
@@ -76,7 +86,7 @@ def list_alerts(app: "App", *, waiting: bool, limit: int, as_json: bool) -> None
     )
     screen().print(table(columns, rows))
     if len(found) == limit:
-        say("there may be more; --limit shows them", "dim")
+        say(f"there may be more: --limit {limit * 2}", "dim")
 
 
 def _data(alert: "Alert") -> dict[str, Any]:

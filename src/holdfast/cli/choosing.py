@@ -2,16 +2,20 @@
 
 import functools
 import os
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import click
 
+from holdfast.cli.failing import OneLineError
+
 if TYPE_CHECKING:
     from holdfast.app import App
+    from holdfast.errors import SchemaError
 
-__all__ = ["DEFAULT_FILE", "URL_VARIABLE", "chosen_app", "store_shown", "with_app"]
+__all__ = ["DEFAULT_FILE", "URL_VARIABLE", "chosen_app", "command", "store_shown", "with_app"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -45,12 +49,16 @@ def with_app(
         @functools.wraps(command)
         def run(*args: Any, reference: str | None, url: str | None, **kwargs: Any) -> R:
             created = may_create or (adds and reference is not None)
+            from holdfast.errors import SchemaError  # noqa: PLC0415  # not for --help
+
             app = chosen_app(reference, url, may_create=created, tells=tells)
             try:
                 return command(app, *args, **kwargs)
+            except SchemaError as error:
+                raise _without_tables(error, reference, url) from error
             except Exception as error:
                 if type(error).__name__ in _NO_TABLES:
-                    app.store.check_schema()  # which says what to do about it
+                    _check_tables(app, reference, url)  # which says what to do about it
                 raise
             finally:
                 app.close()
@@ -58,6 +66,37 @@ def with_app(
         return run
 
     return decorate
+
+
+def _check_tables(app: "App", reference: str | None, url: str | None) -> None:
+    from holdfast.errors import SchemaError  # noqa: PLC0415  # not for --help
+
+    try:
+        app.store.check_schema()
+    except SchemaError as error:
+        raise _without_tables(error, reference, url) from error
+
+
+def _without_tables(error: "SchemaError", reference: str | None, url: str | None) -> OneLineError:
+    """Return the error with the whole command that helps; a URL that holds a secret is not repeated."""
+    text = str(error)
+    more = shlex.join(_given(reference, url))
+    return OneLineError(f"{text} {more}" if more and "; run: " in text else text)
+
+
+def command(*words: object) -> str:
+    """Return a command to type next, with the ``--app`` or ``--url`` that this one was given."""
+    params = click.get_current_context().params
+    return shlex.join(["holdfast", *map(str, words), *_given(params.get("reference"), params.get("url"))])
+
+
+def _given(reference: str | None, url: str | None) -> list[str]:
+    """Return the words that name the store; a URL that holds a secret is not repeated."""
+    from holdfast.redact import redact  # noqa: PLC0415  # not for --help
+
+    if reference:
+        return ["--app", reference]
+    return ["--url", url] if url and redact(url) == url else []
 
 
 def chosen_app(reference: str | None, url: str | None, *, may_create: bool = False, tells: bool = False) -> "App":
@@ -102,8 +141,8 @@ def _url(given: str | None, configured: str | None) -> str:
     if Path(DEFAULT_FILE).is_file():
         return f"sqlite:///{DEFAULT_FILE}"
     message = (
-        f"nothing says which store is meant: give --app MODULE:APP or --url URL, set {URL_VARIABLE}, or put url under "
-        f"[app] in holdfast.toml (holdfast init writes one); there is no {DEFAULT_FILE} here either"
+        f"nothing says which store is meant, and there is no {DEFAULT_FILE} here; give --app MODULE:APP or --url URL, "
+        f"set {URL_VARIABLE}, or put url under [app] in holdfast.toml (holdfast init writes one)"
     )
     raise ConfigError(message)
 
@@ -122,14 +161,6 @@ def _check_file(app: "App", meant: str) -> None:
 
 def store_shown(app: "App") -> str:
     """Return where an app's tasks are, for people: without a password."""
-    from holdfast.redact import redact  # noqa: PLC0415  # not for --help
+    from holdfast.report.places import store_told  # noqa: PLC0415  # not for --help
 
-    database = getattr(app.store, "db", None)
-    path = getattr(database, "path", None)
-    if path is not None:
-        return f"sqlite:///{path}"
-    parameters = getattr(database, "_parameters", None)  # of libpq, the password among them
-    if isinstance(parameters, dict):
-        server = ":".join(str(parameters[key]) for key in ("host", "port") if parameters.get(key))
-        return redact(f"postgresql://{server}/{parameters.get('dbname', '')}")
-    return type(app.store).__name__.removesuffix("Store").lower()
+    return store_told(app.store)

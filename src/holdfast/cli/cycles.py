@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.cli.choosing import with_app
-from holdfast.cli.moments import relative
+from holdfast.cli.completing import profile_names
+from holdfast.cli.moments import relative, took
 from holdfast.cli.numbers import LIMIT
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ __all__ = ["cycles", "print_summary", "summary_data"]
 
 
 @click.command()
-@click.option("--profile", metavar="NAME", help="Only those of a profile.")
+@click.option("--profile", metavar="NAME", shell_complete=profile_names, help="Only those of a profile.")
 @click.option("--limit", type=LIMIT, metavar="N", default=20, show_default=True, help="How many at most.")
 @click.option("--json", "as_json", is_flag=True, help="Print a list of JSON objects.")
 @with_app()
@@ -29,14 +30,14 @@ def cycles(app: "App", *, profile: str | None, limit: int, as_json: bool) -> Non
       holdfast sources cycles
       holdfast sources cycles --profile feed --limit 100 --json
     """  # noqa: D301  # click reads the control character, not a backslash
-    from holdfast.cli.showing import as_data, print_json, say, screen, table  # noqa: PLC0415  # not for --help
+    from holdfast.cli.showing import as_data, found_none, print_json, screen, table  # noqa: PLC0415  # not for --help
 
     found = app.sources.cycles(profile, limit)
     if as_json:
         print_json([as_data(cycle) for cycle in found])
         return
     if not found:
-        say("no cycle yet; holdfast monitor MODULE:APP begins one")
+        found_none("no cycle yet", "holdfast monitor MODULE:APP begins one")
         return
     columns = {
         "CYCLE": None, "STARTED": None, "TOOK": None, "SOURCES": None, "POLLED": None, "CHANGED": None, "FAILED": None,
@@ -59,8 +60,8 @@ def cycles(app: "App", *, profile: str | None, limit: int, as_json: bool) -> Non
     screen().print(table(columns, rows))
 
 
-def _took(cycle: "Cycle") -> str:
-    return "runs" if cycle.ended_at is None else f"{(cycle.ended_at - cycle.started_at).total_seconds():.0f}s"
+def _took(cycle: "Cycle") -> str | None:
+    return "runs" if cycle.ended_at is None else took((cycle.ended_at - cycle.started_at).total_seconds())
 
 
 def summary_data(profile: str, summary: "CycleSummary | None", *, stopped: bool) -> dict[str, Any]:

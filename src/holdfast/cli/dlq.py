@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli.choosing import with_app
+from holdfast.cli.choosing import command, with_app
 from holdfast.cli.dlq_filters import with_filters
 from holdfast.cli.dlq_handling import discard, replay
-from holdfast.cli.moments import relative
+from holdfast.cli.moments import exact, relative
 from holdfast.cli.numbers import LIMIT, NUMBER
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def list_letters(app: "App", *, which: dict[str, Any], limit: int, as_json: bool
         print_json([as_data(letter) for letter in found])
         return
     if not found:
-        say("no dead letters")
+        _say_none(which, "list")
         return
     columns = {"ID": None, "TASK": 16, "REASON": None, "CATEGORY": 14, "WHEN": None, "ERROR": None}
     rows = (
@@ -100,7 +100,6 @@ def _show(history: "DeadLetterHistory") -> None:
     from holdfast.queue.masking import masked_parameters  # noqa: PLC0415  # not for --help
 
     letter = history.letter
-    moved = letter.moved_to_dlq_at
     rule = letter.failure.get("rule")
     screen().print(
         facts(
@@ -118,8 +117,8 @@ def _show(history: "DeadLetterHistory") -> None:
                 ("crashes", letter.crash_count or None),
                 ("replays", letter.replays or None),
                 ("worker", letter.worker_id),
-                ("created", letter.created_at.isoformat(timespec="seconds")),
-                ("moved", f"{moved.isoformat(timespec='seconds')} ({relative(moved)})"),
+                ("created", exact(letter.created_at)),
+                ("moved", exact(letter.moved_to_dlq_at)),
             ]
         )
     )
@@ -141,7 +140,7 @@ def list_groups(app: "App", *, which: dict[str, Any], limit: int, as_json: bool)
       holdfast dlq groups
       holdfast dlq groups --since 1d --json
     """  # noqa: D301  # click reads the control character, not a backslash
-    from holdfast.cli.showing import as_data, print_json, say, screen  # noqa: PLC0415  # not for --help
+    from holdfast.cli.showing import as_data, print_json, screen  # noqa: PLC0415  # not for --help
 
     found = app.dead_letters.groups(limit, **which)
     if as_json:
@@ -149,7 +148,16 @@ def list_groups(app: "App", *, which: dict[str, Any], limit: int, as_json: bool)
     elif found:
         screen().print(groups_table(found))
     else:
-        say("no dead letters")
+        _say_none(which, "groups")
+
+
+def _say_none(which: dict[str, Any], again: str) -> None:
+    from holdfast.cli.showing import found_none  # noqa: PLC0415  # not for --help
+
+    if which:
+        found_none("no dead letters like that", f"{command('dlq', again)} shows all")
+    else:
+        found_none("no dead letters", f"nothing has failed for good; {command('tasks', 'list')} shows what waits")
 
 
 def groups_table(found: "Sequence[Group]") -> "Table":

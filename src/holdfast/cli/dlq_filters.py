@@ -6,6 +6,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import click
 
+from holdfast.cli.completing import category_names, queue_names
 from holdfast.cli.moments import PAST
 
 __all__ = ["FILTERS", "with_filters"]
@@ -16,8 +17,13 @@ R = TypeVar("R")
 FILTERS = ("task_type", "queue", "category", "reason", "fingerprint", "since", "until", "text")
 _OPTIONS = (
     click.option("--task", "task_type", metavar="NAME", help="Only those of a task."),
-    click.option("--queue", metavar="NAME", help="Only those of a queue."),
-    click.option("--category", metavar="NAME", help="Only those of a category of failure, such as network."),
+    click.option("--queue", metavar="NAME", shell_complete=queue_names, help="Only those of a queue."),
+    click.option(
+        "--category",
+        metavar="NAME",
+        shell_complete=category_names,
+        help="Only those of a category of failure, such as network.",
+    ),
     click.option(
         "--reason",
         type=click.Choice(["exhausted", "permanent", "crash", "undecodable", "expired"]),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from holdfast.app import App
     from holdfast.queue.definition import TaskDefinition
 
-__all__ = ["enqueue"]
+__all__ = ["definition_of", "enqueue"]
 
 
 @click.command()
@@ -58,7 +58,7 @@ def enqueue(
     configure()
     app = load_app(reference)
     try:
-        definition = _definition(app, task)
+        definition = definition_of(app, task)
         given = _by_name(definition, arguments) if arguments is not None else _from_pairs(definition, pairs)
         args, kwargs = _decoded(definition, given)
         chosen = {name: value for name, value in options.items() if value is not None}
@@ -74,7 +74,12 @@ def enqueue(
         say(f"task {added.id}: {definition.name} has this unique key already; nothing was added", "yellow")
 
 
-def _definition(app: "App", name: str) -> "TaskDefinition[Any, Any]":
+def definition_of(app: "App", name: str) -> "TaskDefinition[Any, Any]":
+    """Return a task of an app by its name.
+
+    Raises:
+        LookupError: If it has none of that name; the message says which it has.
+    """
     if name in app.tasks_by_name:
         return app.tasks_by_name[name]
     close = difflib.get_close_matches(name, app.tasks_by_name, n=1)

@@ -3,7 +3,7 @@
 import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
@@ -46,7 +46,7 @@ def with_health(command: F) -> F:
         "--health-port",
         type=click.IntRange(0, _HIGHEST_PORT),
         metavar="PORT",
-        help="Answer /health and /ready there; 0 picks a free port, which the log tells.",
+        help="Answer /health and /ready there, and /metrics with the token; 0 picks a free port, which the log tells.",
     )
     host = click.option(
         "--health-host",
@@ -60,7 +60,7 @@ def with_health(command: F) -> F:
 
 @contextmanager
 def serving_health(app: "App", life: Life, port: int | None, host: str) -> Iterator[None]:
-    """Answer ``/health`` and ``/ready`` within the block; without a port, do nothing.
+    """Answer ``/health`` and ``/ready`` within the block, and ``/metrics`` with the token; without a port, do nothing.
 
     Args:
         app: Whose store is looked at.
@@ -77,20 +77,35 @@ def serving_health(app: "App", life: Life, port: int | None, host: str) -> Itera
     from holdfast.errors import ConfigError  # noqa: PLC0415  # not for --help
     from holdfast.health import HealthServer  # noqa: PLC0415  # only where it is asked for
 
-    try:
-        server = HealthServer(_checker(app, life), port, host, os.environ.get(TOKEN_VARIABLE))
-    except ConfigError as error:
-        message = f"{error} ({TOKEN_VARIABLE})" if str(error).startswith("token") else str(error)
-        raise ConfigError(message) from None
-    with server:
+    token = os.environ.get(TOKEN_VARIABLE)
+    with ExitStack() as stack:
+        metrics, word = (None, "") if not token else _metrics(app, stack)
+        try:
+            server = HealthServer(_checker(app, life), port, host, token, metrics)
+        except ConfigError as error:
+            message = f"{error} ({TOKEN_VARIABLE})" if str(error).startswith("token") else str(error)
+            raise ConfigError(message) from None
+        stack.enter_context(server)
         shown = f"[{server.host}]" if ":" in server.host else server.host
         log.info(
-            "health: http://%s:%d/health and /ready",
+            "health: http://%s:%d/health and /ready%s",
             shown,
             server.port,
+            word,
             extra={"health_host": server.host, "health_port": server.port},
         )
         yield
+
+
+def _metrics(app: "App", stack: ExitStack) -> "tuple[Callable[[], tuple[bytes, str]] | None, str]":
+    """Return what tells the figures while the stack lasts, and a word on them for the log."""
+    from holdfast.errors import ConfigError  # noqa: PLC0415  # not for --help
+    from holdfast.observe.prometheus import exposing  # noqa: PLC0415  # only where it is asked for
+
+    try:
+        return stack.enter_context(exposing(app)), "; /metrics for who shows the token"
+    except ConfigError as error:  # an extra that is not there
+        return None, f"; no /metrics: {error}"
 
 
 def heartbeat_of(app: "App", made: "Worker") -> "Callable[[], Finding]":

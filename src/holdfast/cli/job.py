@@ -7,7 +7,7 @@ import click
 from holdfast.cli.choosing import with_app
 from holdfast.cli.job_running import run
 from holdfast.cli.job_showing import failures, show
-from holdfast.cli.moments import relative
+from holdfast.cli.moments import relative, took
 from holdfast.cli.numbers import LIMIT
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def list_runs(app: "App", *, name: str | None, limit: int, as_json: bool) -> Non
       holdfast job list --job items --limit 100 --json
     """  # noqa: D301  # click reads the control character, not a backslash
     from holdfast.cli.job_runs import known_runs, run_data  # noqa: PLC0415  # not for --help
-    from holdfast.cli.showing import print_json, say, screen  # noqa: PLC0415  # not for --help
+    from holdfast.cli.showing import found_none, print_json, screen  # noqa: PLC0415  # not for --help
 
     found = known_runs(app.store, name, limit)
     if as_json:
@@ -65,11 +65,10 @@ def list_runs(app: "App", *, name: str | None, limit: int, as_json: bool) -> Non
         console = screen()
         console.print(_table(found, wide=console.width >= _WIDE))
     else:
-        say(f"no run{f' of {name}' if name is not None else ''} yet; holdfast job run MODULE:JOB begins one")
+        found_none(f"no run{f' of {name}' if name is not None else ''} yet", "holdfast job run MODULE:JOB begins one")
 
 
 def _table(found: "Sequence[Known]", *, wide: bool) -> "Table":
-    from holdfast.cli.job_summary import took  # noqa: PLC0415  # not for --help
     from holdfast.cli.showing import masked, table  # noqa: PLC0415  # not for --help
 
     more: dict[str, Any] = {"ENTITY": 12} if wide else {}

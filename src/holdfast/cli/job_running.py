@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["run"]
 
 _LOGGER = "holdfast.jobs"
+_LAST = "last"
 _LONGEST = 32_768  # characters of a traceback
 
 
@@ -43,8 +44,16 @@ class _How(NamedTuple):
 @click.command("run")
 @click.argument("reference", metavar="MODULE:JOB")
 @click.option("--name", metavar="NAME", help="Which job, where an app is named that has several.")
-@click.option("--only-failed", metavar="RUN", help="Do again what failed or was put off in a run, in a run of its own.")
-@click.option("--resume", metavar="RUN", help="Go on with a run that ended too soon: what it has done is skipped.")
+@click.option(
+    "--only-failed",
+    metavar="RUN",
+    help="Do again what failed or was put off in a run, in a run of its own; 'last' is the last run of the job.",
+)
+@click.option(
+    "--resume",
+    metavar="RUN",
+    help="Go on with a run that ended too soon: what it has done is skipped; 'last' is the last run of the job.",
+)
 @click.option("--limit", type=LIMIT, metavar="N", help="How many targets at most.")
 @click.option(
     "--concurrency", type=click.IntRange(min=1), metavar="N", default=8, show_default=True, help="Targets at once."
@@ -73,7 +82,7 @@ def run(reference: str, *, name: str | None, log_level: str, **options: Any) -> 
     Examples:
       holdfast job run etl:items
       holdfast job run etl:items --limit 20 --dry-run
-      holdfast job run etl:items --only-failed 20261115T100000-3f2a1b
+      holdfast job run etl:items --only-failed last
       holdfast job run etl:items --from-raw
       holdfast job run etl:app --name items --json | jq .failure_rate
     """  # noqa: D301  # click reads the control character, not a backslash
@@ -91,11 +100,37 @@ def run(reference: str, *, name: str | None, log_level: str, **options: Any) -> 
     try:
         if chosen.job.ledger and (not how.dry_run or how.resume or how.only_failed):
             chosen.check_tables()
-        data = _run(chosen, how)
+        with _beacon(chosen, how):
+            data = _run(chosen, _with_last(chosen, how))
     finally:
         chosen.close()
     if data["exit_code"]:
         click.get_current_context().exit(FAILED)
+
+
+def _beacon(chosen: "Chosen", how: _How) -> "AbstractContextManager[None]":
+    """Have people see the breakers of this process, and order them, where its runs are kept."""
+    if chosen.app is None or not chosen.job.ledger or how.dry_run:
+        return nullcontext()
+    from holdfast.queue.beacon import process_name, shining  # noqa: PLC0415  # not for --help
+
+    return shining(chosen.app.store, process_name, leased=False)
+
+
+def _with_last(chosen: "Chosen", how: _How) -> _How:
+    """Return the options with the number of the run that 'last' means."""
+    if _LAST not in {how.resume, how.only_failed}:
+        return how
+    job = chosen.job
+    found = [] if job.store is None or not job.ledger else job.store.runs(job.name, 1)
+    if not found:
+        message = f"job {job.name} has no run yet; leave --resume and --only-failed out, and it gets one"
+        raise OneLineError(message)
+    run_id = found[0].id
+    return how._replace(
+        resume=run_id if how.resume == _LAST else how.resume,
+        only_failed=run_id if how.only_failed == _LAST else how.only_failed,
+    )
 
 
 def _run(chosen: "Chosen", how: _How) -> dict[str, Any]:

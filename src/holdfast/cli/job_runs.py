@@ -5,10 +5,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from holdfast import clock
+from holdfast.cli.choosing import command
 from holdfast.cli.failing import OneLineError
 from holdfast.cli.job_summary import summary_data
 from holdfast.cli.showing import as_data, masked
-from holdfast.ports.job_rows import RunState, TargetStatus
+from holdfast.ports.job_rows import RunState
+from holdfast.report.runs import DIED, counts_of, seconds_of, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,13 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["DIED", "Known", "found_run", "known_runs", "run_data"]
 
-DIED = "died"
-_NAMES = {
-    TargetStatus.SUCCESS: "success_targets",
-    TargetStatus.FAILED: "failed_targets",
-    TargetStatus.DEFERRED: "deferred_targets",
-    TargetStatus.SKIPPED: "skipped_targets",
-}
 _LOOKED_BACK = 1000  # runs of a job among which a later one is looked for
 
 
@@ -44,27 +39,17 @@ class Known:
         """Ask for nothing yet."""
         self._store = store
         self.run, self.holder = run, holder
-        self.state = DIED if run.state is RunState.RUNNING and holder is None else str(run.state)
+        self.state = state_of(run, holder)
 
     @cached_property
     def counts(self) -> "Mapping[str, int]":
         """Targets of each kind, by the names that a summary has for them; where there is none, they are counted."""
-        summary = self.run.summary
-        if summary is not None:
-            return {name: int(summary.get(name, 0)) for name in (*_NAMES.values(), "not_attempted")}
-        return {_NAMES[status]: count for status, count in self._store.target_counts(self.run.id).items()}
+        return counts_of(self.run, {} if self.run.summary is not None else self._store.target_counts(self.run.id))
 
     @property
     def seconds(self) -> float | None:
         """How long it took, or has taken so far; None if nobody knows."""
-        if self.run.summary is not None and "duration" in self.run.summary:
-            duration = self.run.summary["duration"]
-            return None if duration is None else float(duration)  # nobody knows it of one that died
-        if self.run.ended_at is not None:
-            return (self.run.ended_at - self.run.started_at).total_seconds()
-        if self.state == DIED:
-            return None
-        return max(0.0, (datetime.fromtimestamp(clock.now(), UTC) - self.run.started_at).total_seconds())
+        return seconds_of(self.run, self.state, datetime.fromtimestamp(clock.now(), UTC))
 
     @property
     def failure_rate(self) -> float | None:
@@ -104,7 +89,7 @@ def found_run(store: "Jobs", run_id: str) -> Known:
     """
     run = store.run(run_id)
     if run is None:
-        message = f"there is no run {run_id}; holdfast job list shows what there is"
+        message = f"there is no run {run_id}; {command('job', 'list')} shows what there is"
         raise OneLineError(message)
     if run.state is not RunState.RUNNING:
         return Known(store, run, None)

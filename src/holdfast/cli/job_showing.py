@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli.choosing import with_app
-from holdfast.cli.moments import relative
+from holdfast.cli.choosing import command, with_app
+from holdfast.cli.completing import category_names, run_ids
+from holdfast.cli.moments import exact, relative, took
 from holdfast.cli.numbers import LIMIT
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ _JOB = "MODULE:JOB"  # a store knows the name of a job, and not where its code i
 
 
 @click.command("show")
-@click.argument("run_id", metavar="RUN")
+@click.argument("run_id", metavar="RUN", shell_complete=run_ids)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 @with_app()
 def show(app: "App", run_id: str, *, as_json: bool) -> None:
@@ -47,7 +48,7 @@ def show(app: "App", run_id: str, *, as_json: bool) -> None:
     if as_json:
         print_json({**run_data(known, whole=True), "compared": compared})
     else:
-        _show(known, compared)
+        _show(app, known, compared)
 
 
 def _compared(store: "Jobs", known: "Known") -> dict[str, Any] | None:
@@ -59,14 +60,13 @@ def _compared(store: "Jobs", known: "Known") -> dict[str, Any] | None:
     return store.compare_runs(run.parent, run.id) if run.parent is not None else None
 
 
-def _show(known: "Known", compared: dict[str, Any] | None) -> None:
+def _show(app: "App", known: "Known", compared: dict[str, Any] | None) -> None:
     from holdfast.cli.job_runs import DIED  # noqa: PLC0415  # not for --help
     from holdfast.cli.job_summary import (  # noqa: PLC0415  # not for --help
         compared_told,
         print_summary,
         rest_of,
         summary_data,
-        took,
     )
     from holdfast.cli.showing import facts, masked, say, screen  # noqa: PLC0415  # not for --help
 
@@ -77,8 +77,8 @@ def _show(known: "Known", compared: dict[str, Any] | None) -> None:
         ("job", f"{masked(run.job)}{f', of {masked(run.entity)}' if run.entity else ''}, in {masked(run.env)}"),
         ("state", f"{known.state}{f', by {masked(known.holder)}' if known.holder else ''}"),
         ("rest of run", run.parent),
-        ("started", _moment(run.started_at)),
-        ("ended", _moment(run.ended_at)),
+        ("started", exact(run.started_at)),
+        ("ended", exact(run.ended_at)),
     ]
     if not over:
         lines += [("has taken", took(known.seconds)), *known.counts.items()]
@@ -88,18 +88,29 @@ def _show(known: "Known", compared: dict[str, Any] | None) -> None:
         say("")
         print_summary(summary_data(run.summary), before=run.parent)
     if known.counts["failed_targets"] or known.counts["deferred_targets"]:
-        say(f"what failed, and why: holdfast job failures {run.id}")
+        say(f"what failed, and why: {command('job', 'failures', run.id)}")
     if known.state == DIED:
         say("its process died; what it has done is kept, and the job can be run again", "yellow")
     left = run.summary or {"run_id": run.id, "total_is_known": known.state != DIED}
-    command = rest_of(left, [_JOB])
-    if command is not None:
-        say(f"the rest: {command}", "bold")
+    rest = rest_of(left, _words(app, run.job))
+    if rest is not None:
+        say(f"the rest: {rest}", "bold")
+
+
+def _words(app: "App", name: str) -> list[str]:
+    """Return what names a job on the command line, as far as that is known."""
+    reference = click.get_current_context().params.get("reference")
+    return [reference, "--name", name] if reference and name in app.jobs_by_name else [_JOB]
 
 
 @click.command("failures")
-@click.argument("run_id", metavar="RUN")
-@click.option("--category", metavar="NAME", help="Only those of a category of failure, such as network.")
+@click.argument("run_id", metavar="RUN", shell_complete=run_ids)
+@click.option(
+    "--category",
+    metavar="NAME",
+    shell_complete=category_names,
+    help="Only those of a category of failure, such as network.",
+)
 @click.option(
     "--status", type=click.Choice(["failed", "deferred"]), help="Only those that failed, or only those put off."
 )
@@ -116,7 +127,7 @@ def failures(app: "App", run_id: str, *, category: str | None, status: str | Non
       holdfast job failures 20261115T100000-3f2a1b --status deferred --json
     """  # noqa: D301  # click reads the control character, not a backslash
     from holdfast.cli.job_runs import found_run  # noqa: PLC0415  # not for --help
-    from holdfast.cli.showing import print_json, say  # noqa: PLC0415  # not for --help
+    from holdfast.cli.showing import found_none, print_json, say  # noqa: PLC0415  # not for --help
     from holdfast.failure import Category  # noqa: PLC0415  # not for --help
     from holdfast.ports.job_rows import TargetStatus  # noqa: PLC0415  # not for --help
 
@@ -133,7 +144,11 @@ def failures(app: "App", run_id: str, *, category: str | None, status: str | Non
             counts = app.store.target_counts(run.id)
             say(f"{sum(counts[each] for each in statuses)} in all; --limit shows more", "dim")
     else:
-        say(f"no such target in run {run.id}" if category or status else f"nothing failed in run {run.id}")
+        narrowed = category or status
+        hint = (
+            f"{command('job', 'failures' if narrowed else 'show', run.id)} shows {'all' if narrowed else 'how it went'}"
+        )
+        found_none(f"no such target in run {run.id}" if narrowed else f"nothing failed in run {run.id}", hint)
 
 
 def _groups(store: "Jobs", run_id: str, category: str | None) -> list[dict[str, Any]]:
@@ -208,7 +223,3 @@ def _error(row: "TargetRow") -> str:
 
 def _retry(moment: "datetime | None") -> str | None:
     return None if moment is None else relative(moment)
-
-
-def _moment(moment: "datetime | None") -> str | None:
-    return None if moment is None else f"{moment.isoformat(timespec='seconds')} ({relative(moment)})"

@@ -1,10 +1,11 @@
 """The summary of a run as it is shown: to people as tables, to programs as JSON; and the command that does the rest."""
 
-import shlex
 from typing import TYPE_CHECKING, Any
 
-from holdfast.cli.plain import plain
+from holdfast.cli.moments import took
 from holdfast.cli.showing import facts, masked, say, screen, table
+from holdfast.record.plain import plain
+from holdfast.report.runs import compared_told, rest_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,9 +16,8 @@ __all__ = ["compared_told", "groups_table", "print_summary", "rest_of", "summary
 
 _FIGURES = (
     "total_targets", "success_targets", "failed_targets", "deferred_targets", "skipped_targets", "not_attempted",
-    "diff_new_hash", "s3_put_success", "s3_put_fail", "db_upsert_success", "db_upsert_fail",
 )  # fmt: skip
-_MINUTE, _HOUR = 60, 3600
+_OF_AN_ETL = ("diff_new_hash", "s3_put_success", "s3_put_fail", "db_upsert_success", "db_upsert_fail")
 
 
 def summary_data(summary: "Mapping[str, Any]") -> dict[str, Any]:
@@ -45,7 +45,7 @@ def print_summary(data: "Mapping[str, Any]", *, dry_run: bool = False, before: s
     screen().print(
         facts(
             [
-                *((_words(name), _figure(data, name)) for name in _FIGURES),
+                *((_words(name), _figure(data, name)) for name in (*_FIGURES, *_of_an_etl(data))),
                 ("failure rate", _rate(data.get("failure_rate"))),
                 ("exit code", data.get("exit_code")),
                 ("duration", took(data.get("duration"))),
@@ -83,39 +83,9 @@ def groups_table(groups: "Sequence[Mapping[str, Any]]") -> "Table":
     return table(columns, rows)
 
 
-def compared_told(compared: "Mapping[str, Any] | None") -> str | None:
-    """Return how a run differs from another, in one line."""
-    if not compared:
-        return None
-    return f"{compared.get('fixed')} fixed, {compared.get('broken')} broken, {compared.get('still')} still failing"
-
-
-def rest_of(data: "Mapping[str, Any]", words: "Sequence[str]", *, limit: int | None = None) -> str | None:
-    """Return the command that does what a run has left to do; None if that is nothing.
-
-    Args:
-        data: The summary.
-        words: What names the job on the command line.
-        limit: How many targets it had at most.
-    """
-    command, run_id = ["holdfast", "job", "run", *words], str(data["run_id"])
-    if data.get("not_attempted") or not data.get("total_is_known", True):
-        return shlex.join([*command, "--resume", run_id, *(["--limit", str(limit)] if limit else [])])
-    if data.get("failed_targets") or data.get("deferred_targets"):
-        return shlex.join([*command, "--only-failed", run_id])
-    return None
-
-
-def took(seconds: float | None) -> str | None:
-    """Return how long something took: ``0.4s``, ``12s``, ``3m20s``, ``1h05m``."""
-    if seconds is None:
-        return None
-    whole = round(seconds)
-    if whole < _MINUTE:
-        return f"{seconds:.1f}s" if seconds < 10 else f"{whole}s"  # noqa: PLR2004  # two digits do
-    if whole < _HOUR:
-        return f"{whole // _MINUTE}m{whole % _MINUTE:02}s"
-    return f"{whole // _HOUR}h{whole % _HOUR // _MINUTE:02}m"
+def _of_an_etl(data: "Mapping[str, Any]") -> tuple[str, ...]:
+    """Return the figures that only an ETL has; in other jobs they stay at zero, and are left out."""
+    return _OF_AN_ETL if any(data.get(name) for name in _OF_AN_ETL) else ()
 
 
 def _words(name: str) -> str:

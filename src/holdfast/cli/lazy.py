@@ -1,9 +1,10 @@
-"""Commands that are imported when they are used, so that ``holdfast --help`` answers at once."""
+"""Commands that are imported when they are used, so that ``holdfast --help`` and completion answer at once."""
 
 import importlib
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 __all__ = ["LazyGroup"]
 
@@ -36,3 +37,10 @@ class LazyGroup(click.Group):
         """List the commands without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in self.lazy.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem[Any]]":
+        """Complete the names of commands without importing them; options as every command does."""
+        names = [
+            CompletionItem(name, help=line) for name, (_, line) in self.lazy.items() if name.startswith(incomplete)
+        ]
+        return [*names, *click.Command.shell_complete(self, ctx, incomplete)]

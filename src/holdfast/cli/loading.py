@@ -82,7 +82,10 @@ def _imported(name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise _broken(name, error) from error
-        message = f"there is no module {error.name!r}; looked in {here} and where packages are installed"
+        message = (
+            f"there is no module {error.name!r}; it was looked for in {here} and where packages are installed: "
+            "run this in its folder, or install it"
+        )
         raise ConfigError(message) from None
     except Exception as error:
         raise _broken(name, error) from error
@@ -92,7 +95,9 @@ def _broken(name: str, error: Exception) -> MisusedError:
     """Show where the module fails, from its own first line on, and return what ends the command."""
     frames = traceback.format_exception(type(error), error, _beyond_the_import(error.__traceback__))
     click.echo(safe_text(masked_text("".join(frames)), _LONGEST), err=True)
-    return MisusedError(f"module {name} cannot be imported: {type(error).__name__}: {_text(error)}")
+    return MisusedError(
+        f"module {name} cannot be imported: {type(error).__name__}: {_text(error)}", "the lines above show where"
+    )
 
 
 def _text(error: Exception) -> str:

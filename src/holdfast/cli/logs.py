@@ -3,17 +3,14 @@
 import logging
 import sys
 from datetime import UTC, datetime
-from typing import Any
 
-from holdfast.cli.plain import json_text, plain
 from holdfast.redact import safe_text
 
-__all__ = ["LEVELS", "JsonLines", "PlainLines", "quiet_clients", "set_up_logs"]
+__all__ = ["LEVELS", "PlainLines", "quiet_clients", "set_up_logs"]
 
 LEVELS = ("debug", "info", "warning", "error")
 _LONGEST = 65_536
 _CLIENTS = frozenset(["httpx", "httpx2", "httpcore", "httpcore2"])  # they log URLs and headers as they are
-_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
 
 
 class PlainLines(logging.Formatter):
@@ -22,34 +19,6 @@ class PlainLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the lines of a record."""
         return safe_text(f"{_time(record)} {record.levelname} {record.name}: {super().format(record)}", _LONGEST)
-
-
-class JsonLines(logging.Formatter):
-    """One object per line: ``time``, ``level``, ``logger``, ``message``, the extra keys, ``exception``, ``stack``."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Return the line of a record; valid JSON, whatever was logged."""
-        data: dict[str, Any] = {
-            "time": _time(record),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": _message(record),
-        }
-        data.update((key, value) for key, value in vars(record).items() if key not in _STANDARD and key not in data)
-        if record.exc_info:
-            data["exception"] = self.formatException(record.exc_info)
-        elif record.exc_text:
-            data["exception"] = record.exc_text
-        if record.stack_info:
-            data["stack"] = self.formatStack(record.stack_info)
-        return json_text(data, ensure_ascii=True)  # no terminal or log shipper chokes on ASCII
-
-
-def _message(record: logging.LogRecord) -> str:
-    try:
-        return record.getMessage()
-    except Exception:  # noqa: BLE001  # arguments that do not fit, or that cannot be written
-        return f"{plain(record.msg)} (its arguments cannot be put into it)"
 
 
 def _time(record: logging.LogRecord) -> str:
@@ -65,7 +34,9 @@ def set_up_logs(level: str, *, as_json: bool) -> None:
     """
     handler: logging.Handler = logging.StreamHandler()
     if as_json:
-        handler.setFormatter(JsonLines())
+        from holdfast.observe.json_logs import JsonFormatter  # noqa: PLC0415  # not for --help
+
+        handler.setFormatter(JsonFormatter())
     elif sys.stderr.isatty():
         handler = _for_a_terminal()
     else:
@@ -89,9 +60,10 @@ def quiet_clients(level: str) -> None:
 def _without_secrets(record: logging.LogRecord) -> bool:
     """Take secrets out of what an HTTP client logs; let everything pass."""
     if record.name.partition(".")[0] in _CLIENTS:
+        from holdfast.observe.json_logs import message_of  # noqa: PLC0415  # not for --help
         from holdfast.queue.masking import masked_text  # noqa: PLC0415  # not for --help
 
-        record.msg, record.args = masked_text(_message(record)), None
+        record.msg, record.args = masked_text(message_of(record)), None
     return True
 
 

@@ -14,11 +14,12 @@ if TYPE_CHECKING:
 else:
     _OfSeconds = _OfMoments = click.ParamType  # not generic before click 8.4
 
-__all__ = ["MOMENT", "PAST", "SPAN", "relative"]
+__all__ = ["MOMENT", "PAST", "SPAN", "exact", "relative", "took"]
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 _SPAN = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*([smhdw]?)", re.ASCII)
 _SHOWN = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
+_MINUTE, _HOUR = 60, 3600
 _LONG_AGO = 100 * 366 * 86400.0
 
 
@@ -87,8 +88,25 @@ def relative(moment: datetime | None) -> str:
     if moment is None:
         return "-"
     seconds = (moment - _now()).total_seconds()
-    for unit, size in _SHOWN:
-        if abs(seconds) >= size:
-            text = f"{abs(seconds) / size:.0f}{unit}"
-            return f"in {text}" if seconds > 0 else f"{text} ago"
-    return "now"
+    if abs(seconds) < 1:
+        return "now"
+    unit, size = next(each for each in _SHOWN if round(abs(seconds)) >= each[1])
+    text = f"{abs(seconds) / size:.0f}{unit}"
+    return f"in {text}" if seconds > 0 else f"{text} ago"
+
+
+def exact(moment: datetime | None) -> str | None:
+    """Return a time to the second, and as seen from now; None for none."""
+    return None if moment is None else f"{moment.isoformat(timespec='seconds')} ({relative(moment)})"
+
+
+def took(seconds: float | None) -> str | None:
+    """Return how long something took: ``0.4s``, ``12s``, ``3m20s``, ``1h05m``; None if nobody knows."""
+    if seconds is None:
+        return None
+    whole = round(seconds)
+    if whole < _MINUTE:
+        return f"{seconds:.1f}s" if seconds < 10 else f"{whole}s"  # noqa: PLR2004  # two digits do
+    if whole < _HOUR:
+        return f"{whole // _MINUTE}m{whole % _MINUTE:02}s"
+    return f"{whole // _HOUR}h{whole % _HOUR // _MINUTE:02}m"

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli.choosing import with_app
+from holdfast.cli.completing import queue_names
 from holdfast.cli.failing import FAILED
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def list_queues(app: "App", *, as_json: bool) -> None:
     Example:
       holdfast queues list --json
     """  # noqa: D301  # click reads the control character, not a backslash
-    from holdfast.cli.showing import as_data, print_json, say, screen  # noqa: PLC0415  # not for --help
+    from holdfast.cli.showing import as_data, found_none, print_json, screen  # noqa: PLC0415  # not for --help
 
     found = app.tasks.queues()
     if as_json:
@@ -47,7 +48,7 @@ def list_queues(app: "App", *, as_json: bool) -> None:
     elif found:
         screen().print(queues_table(found))
     else:
-        say("no queue has tasks, and none is paused")
+        found_none("no queue has tasks, and none is paused", "holdfast enqueue MODULE:APP TASK adds a task")
 
 
 def queues_table(found: "Sequence[QueueRow]") -> "Table":
@@ -63,7 +64,7 @@ def queues_table(found: "Sequence[QueueRow]") -> "Table":
 
 
 @queues.command("pause")
-@click.argument("names", nargs=-1, required=True, metavar="QUEUE...")
+@click.argument("names", nargs=-1, required=True, metavar="QUEUE...", shell_complete=queue_names)
 @with_app()
 def pause_queues(app: "App", names: tuple[str, ...]) -> None:
     """Have nothing claimed from queues. What runs is left to run, and tasks can still be added.
@@ -81,7 +82,7 @@ def pause_queues(app: "App", names: tuple[str, ...]) -> None:
 
 
 @queues.command("resume")
-@click.argument("names", nargs=-1, required=True, metavar="QUEUE...")
+@click.argument("names", nargs=-1, required=True, metavar="QUEUE...", shell_complete=queue_names)
 @with_app()
 def resume_queues(app: "App", names: tuple[str, ...]) -> None:
     """Have queues claimed from again. Exit code 1 if one is neither paused nor has tasks.

@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from holdfast.cli.plain import json_text
 from holdfast.queue.masking import masked_text, masked_value
+from holdfast.record.plain import json_text
 from holdfast.redact import safe_text
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "counted",
     "counts_told",
     "facts",
+    "found_none",
     "line",
     "masked",
     "one_line",
@@ -34,6 +35,9 @@ __all__ = [
 
 _LONGEST_CELL = 400
 _LONGEST = 300_000  # a payload may have 256 KiB
+_BETWEEN = 2  # blanks
+_ENOUGH = 40  # characters of the last column that are worth more than the others in full
+_NUMBERS = {"EXIT", "FAILED", "HTTP", "TASKS", "TOOK", "TRIES"}  # also where all are unknown, or have a unit
 _FREE_TEXT = ("unique_key", "resource", "last_error", "error_message", "reason", "traceback", "failure")
 _STYLES = {
     "RUNNING": "cyan",
@@ -83,24 +87,40 @@ def table(columns: Mapping[str, int | None], rows: Iterable[Sequence[object]]) -
     """Return a table whose rows keep to one line each; where there is no room, it is the last column that gives way.
 
     Args:
-        columns: Headings, with how wide a column may be; columns of numbers stand to the right.
+        columns: Headings, with how wide a column may be where there is no room for all; columns of numbers stand to
+            the right.
         rows: Their cells; None is shown as a dash.
     """
     given = [list(row) for row in rows]
     cells = [[_cell(value) for value in row] for row in given]
+    widest = [max([len(heading), *(row[number].cell_len for row in cells)]) for number, heading in enumerate(columns)]
+    roomy = sum(widest[:-1]) + _BETWEEN * len(widest) + min(widest[-1], _ENOUGH) <= screen().width
     made = Table(box=None, pad_edge=False, header_style="bold")
     for number, (heading, most) in enumerate(columns.items()):
-        widest = max((row[number].cell_len for row in cells), default=0)
         is_last = number == len(columns) - 1
+        numbers = any(isinstance(row[number], int) for row in given) or (heading in _NUMBERS and not is_last)
         made.add_column(
             Text(heading, no_wrap=True),
             no_wrap=not is_last,
-            width=None if is_last else max(len(heading), min(widest, most or widest)),
-            justify="right" if any(isinstance(row[number], int) for row in given) else "left",
+            width=None
+            if is_last
+            else widest[number]
+            if roomy or most is None
+            else _narrow(heading, widest[number], most),
+            justify="right" if numbers else "left",
         )
     for row in cells:
         made.add_row(*row)
     return made
+
+
+def _narrow(heading: str, widest: int, most: int) -> int:
+    return max(len(heading), min(widest, most))
+
+
+def found_none(what: str, hint: str) -> None:
+    """Say that a list is empty, and what to do about it."""
+    screen().print(Text(shown(what)).append(shown(f"; {hint}"), "dim"), soft_wrap=True)
 
 
 def _cell(value: object) -> Text:

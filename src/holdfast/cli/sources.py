@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli.choosing import with_app
+from holdfast.cli.choosing import command, with_app
+from holdfast.cli.completing import profile_names
 from holdfast.cli.cycles import cycles
 from holdfast.cli.numbers import LIMIT
 from holdfast.cli.sources_adding import add, import_sources
@@ -36,7 +37,7 @@ def sources() -> None:
 
 @sources.command("list")
 @click.option("--state", type=click.Choice(_STATES, case_sensitive=False), help="Only those that stand so.")
-@click.option("--profile", metavar="NAME", help="Only those of a profile.")
+@click.option("--profile", metavar="NAME", shell_complete=profile_names, help="Only those of a profile.")
 @click.option("--text", metavar="TEXT", help="Only those with this text in URL or name.")
 @click.option("--after", type=LIMIT, metavar="ID", help="Only those with larger numbers: the next page.")
 @click.option("--limit", type=LIMIT, metavar="N", default=50, show_default=True, help="How many at most.")
@@ -59,7 +60,7 @@ def list_sources(
       holdfast sources list --state error
       holdfast sources list --text example.com --json
     """  # noqa: D301  # click reads the control character, not a backslash
-    from holdfast.cli.showing import print_json, say, screen  # noqa: PLC0415  # not for --help
+    from holdfast.cli.showing import found_none, print_json, say, screen  # noqa: PLC0415  # not for --help
     from holdfast.cli.sources_showing import counts_told, source_data, source_table  # noqa: PLC0415  # not for --help
 
     found = app.sources.list(state=state, profile=profile, text=text, after=after, limit=limit)
@@ -69,13 +70,14 @@ def list_sources(
     counts = app.sources.health(profile)
     of = f" of the profile {profile}" if profile else ""
     if not sum(counts.values()):
-        say(f"no sources{of}; add some: holdfast sources add https://…, or holdfast sources import feeds.opml")
+        adding = f"{command('sources', 'add')} https://…, or {command('sources', 'import', 'feeds.opml')}"
+        found_none(f"no sources{of}", f"add some: {adding}")
         return
     say(f"{counts_told(counts)}{f' ({profile})' if profile else ''}", "bold")
     if found:
         screen().print(source_table(found))
     else:
-        say("none of them is meant by that")
+        found_none("none of them is like that", f"{command('sources', 'list')} shows all")
     if len(found) == limit:
         say(f"there may be more: --after {found[-1].id}", "dim")
 
@@ -92,7 +94,7 @@ def show_source(app: "App", word: str, *, as_json: bool) -> None:
       holdfast sources show 12
       holdfast sources show https://example.com/feed.xml --json
     """  # noqa: D301  # click reads the control character, not a backslash
-    from holdfast.cli.showing import line, print_json, say, screen  # noqa: PLC0415  # not for --help
+    from holdfast.cli.showing import found_none, line, print_json, screen  # noqa: PLC0415  # not for --help
     from holdfast.cli.sources_showing import (  # noqa: PLC0415  # not for --help
         history_table,
         poll_data,
@@ -109,7 +111,7 @@ def show_source(app: "App", word: str, *, as_json: bool) -> None:
     if polls:
         screen().print(line(""), history_table(polls))
     else:
-        say("it was not polled yet", "dim")
+        found_none("it was not polled yet", "holdfast monitor MODULE:APP polls it")
 
 
 for _command in (add, import_sources, enable, disable, probe, remove, cycles):

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli.choosing import with_app
+from holdfast.cli.choosing import command, with_app
 from holdfast.cli.failing import FAILED, OneLineError
 from holdfast.cli.logs import set_up_logs
 
@@ -35,7 +35,7 @@ def found_source(app: "App", word: str) -> "Source":
             return app.sources.get(number if number <= _LARGEST else 0)
         return app.sources.get(word)
     except ConfigError as error:
-        message = f"{word}: {error}; holdfast sources list shows what there is"
+        message = f"{word}: {error}; {command('sources', 'list')} shows what there is"
         raise OneLineError(message) from None
 
 
@@ -73,7 +73,7 @@ def disable(app: "App", words: tuple[str, ...], *, reason: str) -> None:
     def act(source: "Source") -> str:
         was = source.state
         app.sources.disable(source.id, reason)
-        return f"disabled, was {was}; holdfast sources enable {source.id} brings it back"
+        return f"disabled, was {was}; {command('sources', 'enable', source.id)} brings it back"
 
     _each(app, words, act)
 
@@ -94,7 +94,7 @@ def probe(app: "App", words: tuple[str, ...]) -> None:
     def act(source: "Source") -> str:
         if app.sources.probe(source.id):
             return "is polled in the next cycle"
-        message = f"was disabled by hand; holdfast sources enable {source.id} brings it back"
+        message = f"was disabled by hand; {command('sources', 'enable', source.id)} brings it back"
         raise OneLineError(message)
 
     _each(app, words, act)

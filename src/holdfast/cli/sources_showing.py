@@ -4,8 +4,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from holdfast import clock
-from holdfast.cli.moments import relative
+from holdfast.cli.choosing import command
+from holdfast.cli.moments import exact, relative
 from holdfast.cli.showing import as_data, counted, facts, masked, table
+from holdfast.report.sources import failure_told, next_poll
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -89,17 +91,17 @@ def source_facts(source: "Source") -> "Table":
             ("state", _state(source)),
             ("failures", f"{health.consecutive_failures} in a row" if health.consecutive_failures else None),
             ("failing", _since(health.failing_since)),
-            ("last success", _moment(health.last_success_at)),
-            ("last failure", _moment(health.last_failure_at)),
+            ("last success", exact(health.last_success_at)),
+            ("last failure", exact(health.last_failure_at)),
             ("why", _failure(source)),
             ("next poll", f"{when}{f': {why}' if why else ''}"),
-            ("not before", _moment(source.not_before)),
+            ("not before", exact(source.not_before)),
             ("last outcome", f"{source.outcome}, in cycle {source.cycle}" if source.outcome else None),
             ("not counted yet", _kept(source.pending)),
             ("etag", masked(source.etag)),
             ("last modified", masked(source.last_modified)),
             ("content", source.content_hash),
-            ("added", _moment(source.created_at)),
+            ("added", exact(source.created_at)),
         ]
     )
 
@@ -135,18 +137,19 @@ def _state(source: "Source") -> str:
 
 def _next(source: "Source") -> tuple[str, str]:
     """Return when a source is polled next, and why then."""
-    now = datetime.fromtimestamp(clock.now(), UTC)
-    if source.health.disabled_by == "hand" and not source.is_active:
-        return "never", f"it was disabled by hand; holdfast sources enable {source.id}"
-    if source.leased_until is not None and source.leased_until > now and source.outcome is None:
-        return "now", "a monitor has it in its hands"
-    due = source.not_before or now if not source.is_active else max(source.next_poll_at, source.not_before or now)
-    when = relative(due) if due > now else "due"
-    if not source.is_active:
-        return when, f"it is probed then; sooner: holdfast sources probe {source.id}"
-    if source.not_before is not None and source.not_before > now and source.not_before >= source.next_poll_at:
-        return when, "its host asked to be left alone until then"
-    return when, ""
+    how, at = next_poll(source, datetime.fromtimestamp(clock.now(), UTC))
+    when = relative(at) if at is not None else "due"
+    match how:
+        case "never":
+            return how, f"it was disabled by hand; {command('sources', 'enable', source.id)}"
+        case "now":
+            return how, "a monitor has it in its hands"
+        case "probe":
+            return when, f"it is probed then; sooner: {command('sources', 'probe', source.id)}"
+        case "held":
+            return when, "its host asked to be left alone until then"
+        case _:
+            return when, ""
 
 
 def _failure(source: "Source") -> str | None:
@@ -154,17 +157,10 @@ def _failure(source: "Source") -> str | None:
 
 
 def _kept(failure: "Mapping[str, Any] | None") -> str | None:
-    """Return a failure as it was stored, in one line; another program may have stored anything."""
-    if not failure:
-        return None
-    status = failure.get("http_status")
-    said = f"{failure.get('category', 'unknown')}{f' ({status})' if status else ''}"
-    return str(masked(f"{said}: {failure.get('exception_name', '')}: {failure.get('message', '')}"))
-
-
-def _moment(moment: datetime | None) -> str | None:
-    return None if moment is None else f"{moment.isoformat(timespec='seconds')} ({relative(moment)})"
+    """Return a failure as it was stored, in one line."""
+    told = failure_told(failure)
+    return None if told is None else str(masked(told))
 
 
 def _since(moment: datetime | None) -> str | None:
-    return None if moment is None else f"since {_moment(moment)}"
+    return None if moment is None else f"since {exact(moment)}"

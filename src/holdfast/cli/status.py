@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli.choosing import store_shown, with_app
+from holdfast.cli.choosing import command, store_shown, with_app
 from holdfast.cli.moments import relative
 
 if TYPE_CHECKING:
@@ -107,7 +107,12 @@ def _overview(app: "App", top: int) -> "RenderableType":
     parts += [*_of_sources(app), *_of_jobs(app)]
     if queues:
         parts += [line(""), queues_table(queues)]
-    parts += [line(""), _workers_table(workers) if workers else line("no worker is known", "yellow")]
+    parts += [
+        line(""),
+        _workers_table(workers)
+        if workers
+        else line("no worker is known; holdfast worker MODULE:APP starts one", "yellow"),
+    ]
     if cooldowns:
         parts += [line(""), _cooldowns_table(cooldowns)]
     if groups:
@@ -140,7 +145,7 @@ def _of_jobs(app: "App") -> "list[RenderableType]":
     for each in _open_runs(app):
         job, run_id, died = masked(each.run.job), each.run.id, each.state == DIED
         how = (
-            f"died: holdfast job show {run_id}"
+            f"died: {command('job', 'show', run_id)}"
             if died
             else f"is running, begun {relative(each.run.started_at)}: run {run_id}"
         )

@@ -4,9 +4,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli.choosing import with_app
+from holdfast.cli.choosing import command, with_app
+from holdfast.cli.completing import queue_names
 from holdfast.cli.failing import FAILED
-from holdfast.cli.moments import relative
+from holdfast.cli.moments import exact, relative
 from holdfast.cli.numbers import LIMIT, NUMBER
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def tasks() -> None:
 
 @tasks.command("list")
 @click.option("--status", type=click.Choice(_STATUSES, case_sensitive=False), help="Only those that stand so.")
-@click.option("--queue", metavar="NAME", help="Only those of a queue.")
+@click.option("--queue", metavar="NAME", shell_complete=queue_names, help="Only those of a queue.")
 @click.option("--task", "task_type", metavar="NAME", help="Only those of a name.")
 @click.option("--before", type=NUMBER, metavar="ID", help="Only those with smaller numbers: the next page.")
 @click.option("--limit", type=LIMIT, metavar="N", default=50, show_default=True, help="How many at most.")
@@ -60,7 +61,7 @@ def list_tasks(
       holdfast tasks list --status running
       holdfast tasks list --task scrape --limit 200 --json
     """  # noqa: D301  # click reads the control character, not a backslash
-    from holdfast.cli.showing import as_data, print_json, say, screen  # noqa: PLC0415  # not for --help
+    from holdfast.cli.showing import as_data, found_none, print_json, say, screen  # noqa: PLC0415  # not for --help
     from holdfast.ports.rows import Status  # noqa: PLC0415  # not for --help
 
     found = app.tasks.list(
@@ -77,7 +78,11 @@ def list_tasks(
         if len(found) == limit:
             say(f"there may be more: --before {found[-1].id}", "dim")
     else:
-        say("no tasks")
+        narrowed = any(each is not None for each in (status, queue, task_type, before))
+        hint = command("tasks", "list") if narrowed else "holdfast enqueue MODULE:APP TASK"
+        found_none(
+            "no tasks like that" if narrowed else "no tasks", f"{hint} {'shows all' if narrowed else 'adds one'}"
+        )
 
 
 def _table(found: "Sequence[Task]") -> "Table":
@@ -139,7 +144,7 @@ def _show(history: "TaskHistory") -> None:
                 ("status", task.status.value),
                 ("arguments", masked_parameters(task.parameters)),
                 ("queue", f"{task.queue}, priority {task.priority}"),
-                ("due", _told(task.next_run_after) if task.status in {"QUEUED", "PARKED"} else None),
+                ("due", exact(task.next_run_after) if task.status in {"QUEUED", "PARKED"} else None),
                 ("unique key", masked(task.unique_key)),
                 ("resource", masked(task.resource)),
                 ("starts", _starts(history)),
@@ -149,10 +154,10 @@ def _show(history: "TaskHistory") -> None:
                 ("replays", task.replays or None),
                 ("worker", task.worker_id),
                 ("last error", masked(task.last_error)),
-                ("created", _told(task.created_at)),
-                ("started", _told(task.started_at)),
-                ("finished", _told(task.finished_at)),
-                ("expires", _told(task.expires_at)),
+                ("created", exact(task.created_at)),
+                ("started", exact(task.started_at)),
+                ("finished", exact(task.finished_at)),
+                ("expires", exact(task.expires_at)),
             ]
         )
     )
@@ -166,10 +171,6 @@ def _starts(history: "TaskHistory") -> str:
     task, lost = history.task, lost_workers(history.attempts)
     anew = " since the last replay" if task.replays else ""
     return f"{task.attempt}, {task.retry_count} failed{anew}" + (f", {lost} lost with a worker" if lost else "")
-
-
-def _told(moment: "datetime | None") -> str | None:
-    return None if moment is None else f"{moment.isoformat(timespec='seconds')} ({relative(moment)})"
 
 
 @tasks.command("cancel")
@@ -214,7 +215,7 @@ def _each(app: "App", numbers: tuple[int, ...], act: "Callable[..., Sequence[int
         if task is None:
             say(f"task {number}: there is none", "red")
         elif task.status == "FAILED":
-            say(f"task {number}: has failed; its dead letter can be replayed, see holdfast dlq list", "red")
+            say(f"task {number}: has failed; its dead letter can be replayed: {command('dlq', 'list')}", "red")
         else:
             say(f"task {number}: is {task.status.value}, left as it is", "red")
     if len(changed) < len(wanted):

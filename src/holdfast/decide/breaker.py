@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
     from holdfast.decide.retry_on import RetryOn
 
-__all__ = ["Breaker", "BreakerSettings"]
+__all__ = ["BY_HAND", "Breaker", "BreakerSettings"]
 
+BY_HAND = "by hand"
+"""The reason of a breaker that somebody opened."""
 _LEAST_PROBE_TIME = 1.0  # seconds that a probe has at least before it counts as lost
 
 
@@ -192,7 +194,7 @@ class Breaker:
         if permit == self.generation and self.state == "half_open":
             self._out -= 1
 
-    def open(self, now: float, reason: str = "by hand", seconds: "float | timedelta | None" = None) -> None:
+    def open(self, now: float, reason: str = BY_HAND, seconds: "float | timedelta | None" = None) -> None:
         """Refuse calls from now on.
 
         Args:

@@ -1,17 +1,27 @@
-"""What is answered over HTTP, whoever carries it: /health and /ready, in short or, with the token, in detail."""
+"""What is answered over HTTP, whoever carries it: /health and /ready, in short or, with the token, in detail.
+
+Figures, where there are any, are under /metrics and for those who show the token alone.
+"""
 
 import hmac
 import json
+import logging
+from collections.abc import Callable
 from typing import NamedTuple
 
 from holdfast.errors import ConfigError
 from holdfast.health.checker import HealthChecker
 from holdfast.health.findings import HealthReport
 
-__all__ = ["Answer", "answered", "checked_token", "plain", "refusal"]
+__all__ = ["METRICS_PATH", "Answer", "Exposition", "answered", "checked_token", "measured", "plain", "refusal"]
 
+Exposition = Callable[[], tuple[bytes, str]]
+"""Returns figures as a body and its content type."""
+
+METRICS_PATH = "/metrics"
 _METHODS = ("GET", "HEAD")
 _PATHS = ("/health", "/ready")
+log = logging.getLogger("holdfast.health")
 
 
 class Answer(NamedTuple):
@@ -22,9 +32,9 @@ class Answer(NamedTuple):
     body: bytes
 
 
-def refusal(method: str, path: str) -> Answer | None:
-    """Return the answer to what is not asked of the checks; None where they are to be asked."""
-    if path not in _PATHS:
+def refusal(method: str, path: str, *, has_metrics: bool = False) -> Answer | None:
+    """Return the answer to what is not asked of the checks or the figures; None where they are to be asked."""
+    if path not in _PATHS and not (has_metrics and path == METRICS_PATH):
         return plain(404, "not found", method)
     if method not in _METHODS:
         return plain(405, "method not allowed", method, ("Allow", ", ".join(_METHODS)))
@@ -39,6 +49,20 @@ def answered(
     status = 503 if asked.status == "unhealthy" else 200
     told = asked if _may_know(authorization, token) else asked.result
     return _made(status, told.to_dict(), method)
+
+
+def measured(metrics: Exposition, method: str, authorization: bytes | None, token: str | None) -> Answer:
+    """Return the answer to who asks for figures."""
+    if not _may_know(authorization, token):
+        return plain(401, "unauthorized", method, ("WWW-Authenticate", "Bearer"))
+    try:
+        body, kind = metrics()
+    except Exception as error:  # noqa: BLE001  # whoever asks is answered
+        from holdfast.classify import classify  # noqa: PLC0415  # only trouble needs it
+
+        log.error("no figures: %s", classify(error))  # noqa: TRY400  # a traceback may hold secrets
+        return plain(503, "no figures", method)
+    return _with_body(200, body, kind, method)
 
 
 def plain(status: int, error: str, method: str = "GET", *more: tuple[str, str]) -> Answer:
@@ -67,9 +91,12 @@ def _may_know(authorization: bytes | None, token: str | None) -> bool:
 
 
 def _made(status: int, content: dict[str, object], method: str, *more: tuple[str, str]) -> Answer:
-    body = json.dumps(content).encode()
+    return _with_body(status, json.dumps(content).encode(), "application/json", method, *more)
+
+
+def _with_body(status: int, body: bytes, kind: str, method: str, *more: tuple[str, str]) -> Answer:
     headers = (
-        ("Content-Type", "application/json"),
+        ("Content-Type", kind),
         ("Content-Length", str(len(body))),
         ("Cache-Control", "no-store"),
         ("X-Content-Type-Options", "nosniff"),

@@ -13,7 +13,16 @@ from typing import NamedTuple, Self
 from urllib.parse import urlsplit
 
 from holdfast.errors import ConfigError
-from holdfast.health.answers import Answer, answered, checked_token, plain, refusal
+from holdfast.health.answers import (
+    METRICS_PATH,
+    Answer,
+    Exposition,
+    answered,
+    checked_token,
+    measured,
+    plain,
+    refusal,
+)
 from holdfast.health.checker import HealthChecker
 
 __all__ = ["HealthServer"]
@@ -50,6 +59,7 @@ class HealthServer:
         port: Where to listen; 0 picks a free one.
         host: The address to listen on. By default only this machine can ask; ``0.0.0.0`` or ``::`` lets everybody.
         token: Whoever sends ``Authorization: Bearer`` with it gets the details; without one nobody does.
+        metrics: Returns figures as a body and its content type; whoever shows the token gets them under ``/metrics``.
 
     Attributes:
         host: The address.
@@ -59,14 +69,24 @@ class HealthServer:
         ConfigError: If something given cannot be used.
     """
 
-    def __init__(self, checker: HealthChecker, port: int, host: str = "127.0.0.1", token: str | None = None) -> None:
+    def __init__(
+        self,
+        checker: HealthChecker,
+        port: int,
+        host: str = "127.0.0.1",
+        token: str | None = None,
+        metrics: Exposition | None = None,
+    ) -> None:
         """Check what was given; nothing listens yet."""
         number: object = port
         if type(number) is not int or not 0 <= number <= _MOST_PORT:
             message = f"port is {port!r}; give a whole number from 0 (any that is free) to {_MOST_PORT}"
             raise ConfigError(message)
         self.host, self.port = host.removeprefix("[").removesuffix("]"), port
-        self._checker, self._token = checker, checked_token(token)
+        self._checker, self._token, self._metrics = checker, checked_token(token), metrics
+        if metrics is not None and token is None:
+            message = "metrics need a token, as they are not for everybody; give one"
+            raise ConfigError(message)
         self._slots = threading.BoundedSemaphore(CONNECTIONS)
         self._silent: dict[socket.socket, float] = {}  # who has not asked yet, oldest first, and since when
         self._silent_lock = threading.Lock()
@@ -187,9 +207,11 @@ class HealthServer:
                 sent_away = self._silent.pop(client, None) is None
         if isinstance(asked, Answer):
             return plain(408, "request timed out") if sent_away else asked
-        refused = refusal(asked.method, asked.path)
+        refused = refusal(asked.method, asked.path, has_metrics=self._metrics is not None)
         if refused is not None:
             return refused
+        if self._metrics is not None and asked.path == METRICS_PATH:
+            return measured(self._metrics, asked.method, asked.authorization, self._token)
         return answered(
             self._checker, self._checker.report(), asked.method, asked.path, asked.authorization, self._token
         )

@@ -44,8 +44,14 @@ class Jobs(Protocol):
     def run(self, run_id: str) -> Run | None:
         """Return one."""
 
-    def runs(self, job: str | None = None, limit: int = 20) -> list[Run]:
-        """Return runs, newest first."""
+    def runs(self, job: str | None = None, limit: int = 20, before: str | None = None) -> list[Run]:
+        """Return runs, newest first.
+
+        Args:
+            job: Only those of this one.
+            limit: How many at most.
+            before: Only those behind this run, for the next page; none if that run is gone.
+        """
 
     def add_targets(self, run_id: str, targets: Sequence[TargetDone]) -> int:
         """Write what became of targets; return how many of them were not known in this run.

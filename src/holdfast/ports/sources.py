@@ -61,6 +61,12 @@ class Sources(Protocol):
     def polls(self, source_id: int, limit: int) -> list[Poll]:
         """Return a source's history, newest first. A store keeps the last 100 lines of each source at least."""
 
+    def recent_polls(self, source_ids: Sequence[int], limit: int) -> dict[int, list[Poll]]:
+        """Return the last lines of the history of some sources, so many of each, newest first; all of them named."""
+
+    def waiting_sources(self, limit: int) -> list[tuple[int, str]]:
+        """Return sources that were put off, for their host is left alone: number and URL, by number."""
+
     def change_sources(self, changes: Mapping[int, tuple[int | None, Change]]) -> list[Transition]:
         """Change sources by number, each read and locked first, in the order of their numbers; all in one transaction.
 

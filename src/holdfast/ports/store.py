@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from holdfast.ports.jobs import Jobs
+from holdfast.ports.reads import Breakers, Reads
 from holdfast.ports.rows import (
     Attempt,
     Cooldown,
@@ -264,5 +265,20 @@ class Wakes(Protocol):
         """
 
 
-class Store(Tasks, Workers, DeadLetters, Queues, Cooldowns, Periodic, Sources, Alerts, Jobs, Wakes, Schema, Protocol):
+class Store(
+    Tasks,
+    Workers,
+    DeadLetters,
+    Queues,
+    Cooldowns,
+    Breakers,
+    Periodic,
+    Sources,
+    Alerts,
+    Jobs,
+    Reads,
+    Wakes,
+    Schema,
+    Protocol,
+):
     """All of it, as the stores implement it."""

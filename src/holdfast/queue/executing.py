@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from holdfast import clock
-from holdfast.errors import PayloadError, ResourceUnavailableError
+from holdfast.decide.breaker import BY_HAND
+from holdfast.errors import BreakerOpenError, PayloadError, ResourceUnavailableError
 from holdfast.failure import Category, Failure, Origin
 from holdfast.ports.rows import Claimed, Kind, Note, Reason, Settlement
 from holdfast.queue.child import Children, Died, Raised, Returned, Target, TimedOut
@@ -16,9 +17,13 @@ from holdfast.queue.settling import Cool, Outcome, settled_failure, settled_resu
 from holdfast.queue.verdict import Verdict, verdict_on
 from holdfast.run.resources import Resource, resource
 
-__all__ = ["execute", "execute_async", "expired", "parked", "released"]
+__all__ = ["BREAKER_OPEN", "execute", "execute_async", "expired", "parked", "released"]
 
 Definition = TaskDefinition[Any, Any]
+BREAKER_OPEN = "breaker open"
+"""The reason of a cooldown that an open breaker begins."""
+_BY_HAND_FOR = 60.0  # seconds for which the tasks of what was opened by hand wait until the breaker is asked again
+_NEXT_LOOK = 1.0  # seconds; for what was refused itself: it is the cooldown that it waits for, and that can be ended
 
 
 def execute(definition: Definition, claimed: Claimed, children: Children, leaving: Callable[[], bool]) -> list[Outcome]:
@@ -163,8 +168,19 @@ def _failed(definition: Definition, claimed: Claimed, verdict: Verdict, guard: R
     outcomes = settled_failure(definition, claimed, verdict)
     if guard is not None and guard.is_open and guard.breaker is not None:
         left = max(0.0, guard.breaker.until - clock.monotonic())
-        outcomes.insert(0, Cool(guard.name, left, "breaker open"))
+        if guard.breaker.reason == BY_HAND:  # whose end nobody knows: somebody may close it at any time
+            left = min(left, _BY_HAND_FOR)
+            if verdict.failure.exception_name == BreakerOpenError.__name__:
+                outcomes = [_soon(each) for each in outcomes if not isinstance(each, Cool)]
+        outcomes.insert(0, Cool(guard.name, left, BREAKER_OPEN))
     return outcomes
+
+
+def _soon(outcome: Outcome) -> Outcome:
+    """Return an outcome in which a task that was put off waits for the end of its resource's cooldown alone."""
+    if isinstance(outcome, Settlement) and outcome.kind is Kind.DEFER:
+        return outcome._replace(delay=min(outcome.delay, _NEXT_LOOK))
+    return outcome
 
 
 def released(claimed: Claimed) -> Settlement:

@@ -12,7 +12,9 @@ from holdfast.queue.child import Children
 from holdfast.queue.definition import TaskDefinition
 from holdfast.queue.executing import execute, execute_async, released
 from holdfast.queue.logs import log
+from holdfast.queue.told import execute_told, execute_told_async
 from holdfast.queue.tray import Tray
+from holdfast.record.bus import has_subscribers
 from holdfast.record.tracebacks import traceback_of
 
 __all__ = ["Runners"]
@@ -126,7 +128,8 @@ class Runners:
                         self._loop.call_soon_threadsafe(self._begin)
                     continue
             try:
-                outcomes = execute(*pair, children, self._is_leaving)
+                run = execute_told if has_subscribers() else execute
+                outcomes = run(*pair, children, self._is_leaving)
             except BaseException as error:  # noqa: BLE001  # a mistake of ours must not end the thread
                 outcomes = [_mistaken(pair[1], error)]
             if slots is not None:
@@ -159,7 +162,8 @@ class Runners:
         """Run a task in an asyncio task of its own, and have the next one begin."""
         del self._unbegun[id(claimed)]
         try:
-            outcomes = await execute_async(definition, claimed, self._is_leaving)
+            run = execute_told_async if has_subscribers() else execute_async
+            outcomes = await run(definition, claimed, self._is_leaving)
         except Exception as error:  # noqa: BLE001  # a mistake of ours must not lose the task
             outcomes = [_mistaken(claimed, error)]
         self._running.discard(asyncio.current_task())

@@ -20,6 +20,7 @@ from holdfast.errors import ConfigError, LeaseLostError
 from holdfast.ports.rows import Kind
 from holdfast.ports.rows import Worker as WorkerRow
 from holdfast.ports.store import Store
+from holdfast.queue.beacon import shining
 from holdfast.queue.definition import TaskDefinition
 from holdfast.queue.heart import Chore, Heart
 from holdfast.queue.logs import log
@@ -33,6 +34,7 @@ from holdfast.run.signals import stopped_by_signals
 __all__ = ["Worker", "WorkerSettings"]
 
 _PRUNE_EVERY = 60.0  # seconds
+_ROLL_UP_EVERY = 5.0  # seconds
 _EVER = 1e9  # seconds; longer than anybody keeps anything
 
 
@@ -184,8 +186,9 @@ class Worker:
             spool.replay(self.store, pump.worker_id)
             self._look_around(heart, drain=drain)
             thread.start()
-            self._pump_until_end(pump, heart, drain=drain)
-            self._wind_down(pump, heart, runners)
+            with shining(self.store, lambda: pump.worker_id, leased=True):
+                self._pump_until_end(pump, heart, drain=drain)
+                self._wind_down(pump, heart, runners)
         finally:
             deafen()
             heart.stop()
@@ -297,6 +300,7 @@ class Worker:
             Chore(often, suspects),
             Chore(_PRUNE_EVERY, prune),
             Chore(settings.heartbeat, lambda: self.store.unpark(list(self.definitions))),
+            Chore(_ROLL_UP_EVERY, self.store.roll_up),
         ]
         if self.schedule:
             heart.chores.append(Chore(min(1.0, settings.heartbeat), lambda: self.schedule.tick(self.store)))

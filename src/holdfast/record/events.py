@@ -18,9 +18,11 @@ __all__ = [
     "Retrying",
     "SourceChanged",
     "TaskDeferred",
+    "TaskEnded",
     "TaskFailed",
     "TaskRescued",
     "TaskRetrying",
+    "TaskStarted",
 ]
 
 
@@ -145,6 +147,41 @@ class BudgetExhausted(Event):
     """
 
     resource: str
+
+
+@dataclass(frozen=True)
+class TaskStarted(Event):
+    """An attempt of a task begins, in the thread or coroutine that runs it.
+
+    Attributes:
+        task: Its name.
+        task_id: Its number.
+        attempt: Failed attempts before it, and one.
+    """
+
+    task: str
+    task_id: int
+    attempt: int
+
+
+@dataclass(frozen=True)
+class TaskEnded(Event):
+    """An attempt of a task is over; told where `TaskStarted` was, after what became of a failure.
+
+    Attributes:
+        task: Its name.
+        task_id: Its number.
+        attempt: Failed attempts before it, and one.
+        seconds: How long it took.
+        outcome: ``done``, ``retry``, ``defer``, ``fail`` (a dead letter) or ``release`` (given back by a worker that
+            stops).
+    """
+
+    task: str
+    task_id: int
+    attempt: int
+    seconds: float
+    outcome: str
 
 
 @dataclass(frozen=True)

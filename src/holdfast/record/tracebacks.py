@@ -9,12 +9,17 @@ TRACEBACK_LIMIT = 32_768
 _redact = Redactor(limit=TRACEBACK_LIMIT)
 
 
-def traceback_of(error: BaseException) -> str:
-    """Return the traceback of an error alone, redacted; what it interrupted has been told already."""
+def traceback_of(error: BaseException, *, chain: bool = False) -> str:
+    """Return the traceback of an error alone, redacted; what it interrupted has been told already.
+
+    Args:
+        error: Whose.
+        chain: Whether the errors that led to it are shown all the same.
+    """
     import traceback  # noqa: PLC0415  # costs milliseconds, and only a failure needs it
 
     try:
-        return _redact("".join(traceback.TracebackException.from_exception(error).format(chain=False)).rstrip())
+        return _redact("".join(traceback.TracebackException.from_exception(error).format(chain=chain)).rstrip())
     except Exception:  # noqa: BLE001  # an error that cannot even be formatted
         return f"<no traceback of a {type(error).__name__}>"
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     _Entry = tuple["Resource", int, float]
     """A resource entered by hand: the permit, and when."""
 
-__all__ = ["Resource", "resource"]
+__all__ = ["Resource", "resource", "resources_with_breakers"]
 
 
 class Resource:
@@ -267,3 +267,10 @@ def resource(
             message = f"resource {name!r} exists already with settings of its own; give them once"
             raise ConfigError(message)
         return known
+
+
+def resources_with_breakers() -> "list[tuple[Resource, Breaker]]":
+    """Return the resources of this process that have a breaker, each with it."""
+    with _registering:
+        known = list(_resources.values())
+    return [(each, each.breaker) for each in known if each.breaker is not None]

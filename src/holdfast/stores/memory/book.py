@@ -5,17 +5,18 @@ import threading
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.ports.rows import Attempt, DeadLetter, Note, Reason, Status, Task, Worker
 from holdfast.ports.source_rows import Alert, Cycle, Poll, Source
 from holdfast.stores.cooled import Cooled
+from holdfast.stores.memory.booking import Books
 
 if TYPE_CHECKING:
     from holdfast.ports.job_rows import Run, TargetRow
     from holdfast.ports.jobs import JobLock
 
-__all__ = ["LIVE", "Book", "Lease", "Outgoing", "Row", "moment", "moment_or_none"]
+__all__ = ["LIVE", "Book", "Lease", "Ordered", "Outgoing", "Row", "Told", "moment", "moment_or_none"]
 
 LIVE = frozenset({Status.QUEUED, Status.RUNNING, Status.PARKED})
 """What keeps a unique key taken."""
@@ -95,6 +96,29 @@ class Outgoing:
     leased_until: float = 0.0
 
 
+class Told(NamedTuple):
+    """A breaker as a process told of it; `before` is the state that it had."""
+
+    resource: str
+    process: str
+    state: str
+    before: str
+    until: float | None
+    reason: str
+    is_worker: bool
+    updated_at: float
+
+
+class Ordered(NamedTuple):
+    """What somebody wants of the breakers of a resource."""
+
+    number: int
+    resource: str
+    state: str
+    until: float | None
+    ordered_at: float
+
+
 class Book:
     """All tables."""
 
@@ -102,6 +126,8 @@ class Book:
         """Begin empty."""
         self.lock = threading.RLock()
         self.task_ids, self.letter_ids = count(1), count(1)
+        self.newest_task = self.newest_letter = 0
+        self.books = Books()
         self.tasks: dict[int, Row] = {}
         self.attempts: dict[int, list[Attempt]] = {}
         self.results: dict[int, tuple[str, float]] = {}
@@ -120,6 +146,9 @@ class Book:
         self.runs: dict[str, Run] = {}
         self.targets: dict[str, dict[str, TargetRow]] = {}
         self.job_locks: dict[str, tuple[str, JobLock]] = {}
+        self.breakers: dict[tuple[str, str], Told] = {}
+        self.order_numbers = count(1)
+        self.orders: dict[str, Ordered] = {}
 
     def live_by_key(self, task_type: str, unique_key: str | None) -> Row | None:
         """Return the live task that has a unique key."""
@@ -163,7 +192,7 @@ class Book:
 
     def add_letter(self, row: Row, reason: Reason, note: Note, now: float) -> None:
         """Add the dead letter of a task."""
-        number = next(self.letter_ids)
+        number = self.newest_letter = next(self.letter_ids)
         self.letters[number] = DeadLetter(
             id=number,
             original_task_id=row.id,

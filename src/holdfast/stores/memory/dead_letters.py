@@ -3,10 +3,12 @@
 from collections import defaultdict
 
 from holdfast import clock
+from holdfast.ports.read_rows import FlowEvent
 from holdfast.ports.rows import DeadLetter, DeadLetterFilter, Group, Status
+from holdfast.stores.books import Tally
 from holdfast.stores.memory.book import Book, moment
 
-__all__ = ["MemoryDeadLetters"]
+__all__ = ["MemoryDeadLetters", "is_meant"]
 
 
 class MemoryDeadLetters:
@@ -44,11 +46,12 @@ class MemoryDeadLetters:
         with self.book.lock:
             letter = self.book.letters.get(number)
             row = None if letter is None else self.book.tasks.get(letter.original_task_id)
-            if row is None or row.status is not Status.FAILED:
+            if letter is None or row is None or row.status is not Status.FAILED:
                 return "gone"
             if self.book.live_by_key(row.task_type, row.unique_key) is not None:
                 return "conflict"
             del self.book.letters[number]
+            self._write(FlowEvent.REPLAYED, letter)
             row.status, row.replays = Status.QUEUED, row.replays + 1
             row.retry_count, row.crash_count, row.suspect, row.alone = 0, 0, False, False
             row.deferred_at = row.expires_at = row.failed_at = None
@@ -61,6 +64,7 @@ class MemoryDeadLetters:
             letter = self.book.letters.pop(number, None)
             if letter is None:
                 return "gone"
+            self._write(FlowEvent.DISCARDED, letter)
             row = self.book.tasks.get(letter.original_task_id)
             if row is not None and row.status is Status.FAILED:
                 row.status = Status.DISCARDED
@@ -74,13 +78,19 @@ class MemoryDeadLetters:
             old = [letter.id for letter in self.book.letters.values() if letter.moved_to_dlq_at < before]
             return sum(self.discard(number) == "discarded" for number in old)
 
+    def _write(self, event: FlowEvent, letter: DeadLetter) -> None:
+        tally = Tally()
+        tally.letter(event, letter.task_type, letter.error_category, letter.fingerprint)
+        self.book.books.write(tally, clock.now())
+
     def _meant(self, which: DeadLetterFilter) -> list[DeadLetter]:
         """Return those that a filter means, newest first."""
         with self.book.lock:
-            return [letter for letter in reversed(self.book.letters.values()) if _is_meant(letter, which)]
+            return [letter for letter in reversed(self.book.letters.values()) if is_meant(letter, which)]
 
 
-def _is_meant(letter: DeadLetter, which: DeadLetterFilter) -> bool:
+def is_meant(letter: DeadLetter, which: DeadLetterFilter) -> bool:
+    """Tell whether a filter means a dead letter."""
     return (
         (which.ids is None or letter.id in which.ids)
         and which.task_type in {None, letter.task_type}

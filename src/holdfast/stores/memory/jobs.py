@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
 
@@ -74,11 +74,14 @@ class MemoryJobs:
         with self.book.lock:
             return self.book.runs.get(run_id)
 
-    def runs(self, job: str | None = None, limit: int = 20) -> list[Run]:
+    def runs(self, job: str | None = None, limit: int = 20, before: str | None = None) -> list[Run]:
         """Return runs, newest first."""
         with self.book.lock:
             found = [run for run in self.book.runs.values() if job in {None, run.job}]
-            return sorted(found, key=lambda run: (run.started_at, run.id), reverse=True)[:limit]
+            if before is not None:
+                last = self.book.runs.get(before)
+                found = [run for run in found if last is not None and _place(run) < _place(last)]
+            return sorted(found, key=_place, reverse=True)[:limit]
 
     def add_targets(self, run_id: str, targets: Sequence[TargetDone]) -> int:
         """Write what became of targets."""
@@ -172,6 +175,11 @@ class _Lock:
         with self._book.lock:
             if self.held():
                 del self._book.job_locks[self._job]
+
+
+def _place(run: Run) -> tuple[datetime, str]:
+    """Return what runs are sorted by."""
+    return run.started_at, run.id
 
 
 def _count(cases: Iterable[bool]) -> int:

@@ -78,6 +78,24 @@ class MemorySources:
         with self.book.lock:
             return self.book.polls.get(source_id, [])[::-1][:limit]
 
+    def recent_polls(self, source_ids: Sequence[int], limit: int) -> dict[int, list[Poll]]:
+        """Return the last lines of the history of some sources, newest first."""
+        return {number: self.polls(number, limit) for number in source_ids}
+
+    def waiting_sources(self, limit: int) -> list[tuple[int, str]]:
+        """Return sources that were put off."""
+        with self.book.lock:
+            now = moment(clock.now())
+            waiting = [
+                (each.id, each.url)
+                for each in self.book.sources.values()
+                if each.outcome == "deferred"
+                and each.is_active
+                and each.not_before is not None
+                and each.not_before > now
+            ]
+            return sorted(waiting)[:limit]
+
     def change_sources(self, changes: Mapping[int, tuple[int | None, Change]]) -> list[Transition]:
         """Change sources by number; nothing is written before all is decided."""
         with self.book.lock:

@@ -6,17 +6,20 @@ from typing import Any
 from holdfast.ports.rows import Enqueued, NewTask
 from holdfast.stores.memory.alerts import MemoryAlerts
 from holdfast.stores.memory.book import Book
+from holdfast.stores.memory.breakers import MemoryBreakers
 from holdfast.stores.memory.cycles import MemoryCycles
 from holdfast.stores.memory.dead_letters import MemoryDeadLetters
 from holdfast.stores.memory.jobs import MemoryJobs
+from holdfast.stores.memory.lists import MemoryLists
 from holdfast.stores.memory.pauses import MemoryCooldowns, MemoryPeriodic, MemoryQueues
+from holdfast.stores.memory.reads import MemoryReads
 from holdfast.stores.memory.sources import MemorySources
 from holdfast.stores.memory.tasks import MemoryTasks
 from holdfast.stores.memory.workers import MemoryWorkers
 
 __all__ = ["MemoryStore"]
 
-_VERSION = 3
+_VERSION = 4
 
 
 class MemoryStore(
@@ -30,6 +33,9 @@ class MemoryStore(
     MemoryCycles,
     MemoryAlerts,
     MemoryJobs,
+    MemoryBreakers,
+    MemoryReads,
+    MemoryLists,
 ):
     """All duties in this process: what it holds is gone with it.
 

@@ -1,17 +1,25 @@
 """Tasks in memory."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from holdfast import clock
 from holdfast.errors import ConfigError, LeaseLostError
+from holdfast.ports.read_rows import FlowEvent
 from holdfast.ports.rows import Attempt, Enqueued, NewTask, Status, Task, TaskFilter, Turn, Turned
+from holdfast.stores.books import counts_of, totals_of
 from holdfast.stores.memory.book import Book, Row
 from holdfast.stores.memory.turning import turn
 
-__all__ = ["MemoryTasks", "add", "give_back"]
+__all__ = ["MemoryTasks", "add", "counts", "give_back"]
 
 _LAST_PRIORITY = 9
+_PRUNED = {
+    Status.DONE: FlowEvent.PRUNED_DONE,
+    Status.CANCELLED: FlowEvent.PRUNED_CANCELLED,
+    Status.DISCARDED: FlowEvent.PRUNED_DISCARDED,
+}
 
 
 class MemoryTasks:
@@ -98,6 +106,7 @@ class MemoryTasks:
             rows = self._those(task_ids, Status.QUEUED, Status.PARKED)
             for row in rows:
                 row.status, row.finished_at, row.updated_at = Status.CANCELLED, now, now
+            self.book.books.add(FlowEvent.CANCELLED, len(rows), now)
             return [row.id for row in rows]
 
     def hurry(self, task_ids: Sequence[int]) -> list[int]:
@@ -126,10 +135,7 @@ class MemoryTasks:
     def counts(self) -> dict[str, int]:
         """Return how many tasks there are of each status."""
         with self.book.lock:
-            counts = dict.fromkeys(map(str, Status), 0) | {"dead_letters": len(self.book.letters)}
-            for row in self.book.tasks.values():
-                counts[row.status] += 1
-            return counts
+            return counts(self.book)
 
     def prune(self, *, done_before: float) -> int:
         """Delete old successes and expired results."""
@@ -142,7 +148,8 @@ class MemoryTasks:
                 and (row.finished_at or now) < now - done_before
             ]
             for task_id in old:
-                del book.tasks[task_id]
+                ended = book.tasks.pop(task_id)
+                book.books.add(_PRUNED[ended.status], 1, now)
                 book.attempts.pop(task_id, None)
             expired = [task_id for task_id, (_, expires_at) in book.results.items() if expires_at <= now]
             for task_id in expired:
@@ -177,8 +184,16 @@ def _add_one(book: Book, task: NewTask, now: float) -> Enqueued:
         created_at=now,
         updated_at=now,
     )
-    book.tasks[row.id] = row
+    book.tasks[row.id], book.newest_task = row, row.id
+    book.books.add(FlowEvent.ENQUEUED, 1, now)
     return Enqueued(row.id, created=True)
+
+
+def counts(book: Book) -> dict[str, int]:
+    """Return how many tasks there are of each status, by the books."""
+    statuses = Counter(row.status for row in book.tasks.values())
+    totals = totals_of((key.event, number) for key, number in book.books.ever.items())
+    return counts_of(totals, statuses[Status.RUNNING], statuses[Status.PARKED])
 
 
 def give_back(book: Book, worker_id: str, held: Sequence[int]) -> int:

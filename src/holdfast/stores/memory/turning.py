@@ -4,12 +4,12 @@ from heapq import nsmallest
 from typing import assert_never
 
 from holdfast.errors import ConfigError
-from holdfast.ports.rows import Claim, Claimed, Kind, Note, Reason, Settlement, Status, Turn, Turned
+from holdfast.ports.read_rows import FlowEvent
+from holdfast.ports.rows import Claim, Claimed, Kind, Reason, Settlement, Status, Turn, Turned
+from holdfast.stores.books import NO_NOTE, Tally
 from holdfast.stores.memory.book import Book, Row
 
 __all__ = ["settle", "turn"]
-
-_NO_NOTE = Note("", "", "unknown", "", "{}")
 
 
 def turn(book: Book, asked: Turn, now: float) -> Turned:
@@ -30,24 +30,28 @@ def settle(book: Book, settlement: Settlement, now: float) -> bool:
     if row is None or row.lease_epoch != settlement.epoch:
         return False
     if row.status is Status.RUNNING:  # else it was settled before, and only the answer got lost
-        _change(book, row, settlement, now)
+        tally = Tally()
+        _change(book, row, settlement, now, tally)
+        book.books.write(tally, now)
         row.updated_at, row.alone = now, False
         if settlement.kind not in {Kind.RELEASE, Kind.PARK}:
             row.suspect = False
     return True
 
 
-def _change(book: Book, row: Row, settlement: Settlement, now: float) -> None:
+def _change(book: Book, row: Row, settlement: Settlement, now: float, tally: Tally) -> None:
     note = settlement.note
     match settlement.kind:
         case Kind.DONE:
             row.status, row.finished_at = Status.DONE, now
+            tally.add(FlowEvent.DONE)
             if settlement.result is not None:
                 book.results[row.id] = (settlement.result, now + settlement.keep)
         case Kind.RETRY:
             row.status, row.retry_count, row.deferred_at = Status.QUEUED, row.retry_count + 1, None
             row.last_error = None if note is None else note.error_message
             row.next_run_after = now + settlement.delay
+            tally.failure(FlowEvent.RETRIED, row.task_type, note)
             if note is not None:
                 book.note_attempt(row, "retry", note, now, settlement.delay)
         case Kind.DEFER:
@@ -56,12 +60,14 @@ def _change(book: Book, row: Row, settlement: Settlement, now: float) -> None:
             row.deferred_at = now if row.deferred_at is None else row.deferred_at
             row.last_error = row.last_error if note is None else note.error_message
             row.next_run_after = max(now + settlement.delay, book.cool_until(row.resource))
+            tally.failure(FlowEvent.DEFERRED, row.task_type, note)
         case Kind.FAIL:
             row.status, row.failed_at = Status.FAILED, now
+            tally.failure(FlowEvent.FAILED, row.task_type, note)
             row.retry_count += note is not None
-            row.last_error = (note or _NO_NOTE).error_message
-            book.note_attempt(row, "fail", note or _NO_NOTE, now)
-            book.add_letter(row, Reason(str(settlement.reason)), note or _NO_NOTE, now)
+            row.last_error = (note or NO_NOTE).error_message
+            book.note_attempt(row, "fail", note or NO_NOTE, now)
+            book.add_letter(row, Reason(str(settlement.reason)), note or NO_NOTE, now)
         case Kind.RELEASE:
             row.uncount_start()
             row.status = Status.QUEUED

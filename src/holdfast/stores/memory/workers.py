@@ -2,7 +2,9 @@
 
 from holdfast import clock
 from holdfast.errors import LeaseLostError
+from holdfast.ports.read_rows import FlowEvent
 from holdfast.ports.rows import Reason, Rescued, Status, Worker
+from holdfast.stores.books import Tally
 from holdfast.stores.memory.book import Book, Lease, Row, moment
 from holdfast.stores.memory.tasks import give_back
 from holdfast.stores.worker_lost import worker_lost
@@ -73,6 +75,9 @@ def _rescue(book: Book, row: Row, crash_limit: int, now: float) -> str:
     row.crash_count += row.suspect and row.alone
     row.last_error, row.alone = note.error_message, False
     row.suspect = row.crash_count < crash_limit
+    tally = Tally()
+    tally.failure(FlowEvent.LOST if row.suspect else FlowEvent.FAILED, row.task_type, note)
+    book.books.write(tally, now)
     if row.suspect:
         return "suspect"
     row.status, row.failed_at = Status.FAILED, now

@@ -73,7 +73,7 @@ def _copy(cursor: Any, sql: dict[str, bytes], tasks: Sequence[NewTask]) -> list[
         for begin in range(0, len(tasks), _CHUNK):  # the server reads one while we write the next
             copy.write(_lines(numbers[begin : begin + _CHUNK], *_columns(tasks, begin)))
         added = [*map(Enqueued, numbers, repeat(True))]  # noqa: FBT003  # a field of a row; and while the server works
-    cursor.execute(sql["notify"])
+    cursor.execute(sql["end_copy"], {"count": len(tasks)})
     return added
 
 
@@ -94,7 +94,7 @@ def _columns(tasks: Sequence[NewTask], begin: int) -> tuple[Iterable[str], list[
 
 
 def _head(task: NewTask) -> str:
-    return f"{_escaped(task.task_type)}\t{_escaped(task.queue)}\t{task.priority}"
+    return f"{_escaped(task.task_type)}\t{_escaped(task.queue)}\t{task.priority}\tt"
 
 
 def _lines(numbers: Sequence[int], heads: Iterable[str], texts: list[str]) -> str:

@@ -60,9 +60,10 @@ class PostgresJobs:
         rows = self.db.fetch("get_run", {"id": run_id})
         return _run(rows[0]) if rows else None
 
-    def runs(self, job: str | None = None, limit: int = 20) -> list[Run]:
+    def runs(self, job: str | None = None, limit: int = 20, before: str | None = None) -> list[Run]:
         """Return runs, newest first; planned each time, for what is not given makes another query of it."""
-        return [_run(row) for row in self.db.fetch("find_runs", {"job": job, "limit": limit}, prepare=False)]
+        values = {"job": job, "limit": limit, "before": before}
+        return [_run(row) for row in self.db.fetch("find_runs", values, prepare=False)]
 
     def add_targets(self, run_id: str, targets: Sequence[TargetDone]) -> int:
         """Write what became of targets, by one statement."""

@@ -75,6 +75,17 @@ class PostgresSources:
         """Return a source's history, newest first."""
         return [_poll(row) for row in self.db.fetch("polls", {"id": source_id, "limit": limit})]
 
+    def recent_polls(self, source_ids: Sequence[int], limit: int) -> dict[int, list[Poll]]:
+        """Return the last lines of the history of some sources, newest first."""
+        found: dict[int, list[Poll]] = {number: [] for number in source_ids}
+        for row in self.db.fetch("recent_polls", {"ids": list(found), "limit": limit}):
+            found[row[0]].append(_poll(row))
+        return found
+
+    def waiting_sources(self, limit: int) -> list[tuple[int, str]]:
+        """Return sources that were put off."""
+        return [(number, url) for number, url in self.db.fetch("waiting_sources", {"limit": limit})]
+
     def change_sources(self, changes: Mapping[int, tuple[int | None, Change]]) -> list[Transition]:
         """Change sources by number, each locked first."""
         with self.db.connection() as connection, connection.transaction():

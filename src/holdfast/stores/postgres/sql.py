@@ -4,6 +4,7 @@ import re
 from functools import cache
 
 from holdfast.errors import ConfigError
+from holdfast.stores.postgres.walks import walks
 from holdfast.stores.queries import migrations, queries
 
 __all__ = ["scripts", "statements"]
@@ -17,6 +18,7 @@ def statements(schema: str | None) -> dict[str, bytes]:
     """Return the queries by name; without comments, which would travel to the server with every call."""
     prefix, texts = _prefix(schema), queries(__package__)
     filled = {name: text.replace("--which--", texts["which_dead_letters"]) for name, text in texts.items()}
+    filled |= walks(filled)
     return {name: _COMMENT.sub("", text).replace("holdfast.", prefix).encode() for name, text in filled.items()}
 
 

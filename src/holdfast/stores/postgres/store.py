@@ -4,12 +4,16 @@ from collections.abc import Callable
 
 from holdfast.stores.postgres.alerts import PostgresAlerts
 from holdfast.stores.postgres.bell import Bell
+from holdfast.stores.postgres.breakers import PostgresBreakers
 from holdfast.stores.postgres.connection import Database
 from holdfast.stores.postgres.cycles import PostgresCycles
 from holdfast.stores.postgres.dead_letters import PostgresDeadLetters
 from holdfast.stores.postgres.jobs import PostgresJobs
 from holdfast.stores.postgres.listening import Listener
+from holdfast.stores.postgres.lists import PostgresLists
 from holdfast.stores.postgres.pauses import PostgresCooldowns, PostgresPeriodic, PostgresQueues
+from holdfast.stores.postgres.reads import PostgresReads
+from holdfast.stores.postgres.rolling import PostgresRolling
 from holdfast.stores.postgres.schema import PostgresSchema
 from holdfast.stores.postgres.sources import PostgresSources
 from holdfast.stores.postgres.tasks import PostgresTasks
@@ -24,11 +28,15 @@ class PostgresStore(
     PostgresDeadLetters,
     PostgresQueues,
     PostgresCooldowns,
+    PostgresBreakers,
     PostgresPeriodic,
     PostgresSources,
     PostgresCycles,
     PostgresAlerts,
     PostgresJobs,
+    PostgresReads,
+    PostgresLists,
+    PostgresRolling,
     PostgresSchema,
 ):
     """All duties in one database, which may be shared by many machines; its clock is the one that counts.

@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 from holdfast.ports.rows import Attempt, Enqueued, NewTask, Status, Task, TaskFilter, Turn, Turned
+from holdfast.stores.books import counts_of, totals_of
 from holdfast.stores.postgres.bell import Bell
 from holdfast.stores.postgres.connection import Database
 from holdfast.stores.postgres.driver import psycopg
@@ -13,7 +14,7 @@ from holdfast.stores.postgres.enqueueing import add, callers
 from holdfast.stores.postgres.times import in_utc
 from holdfast.stores.postgres.turning import turn
 
-__all__ = ["PostgresTasks"]
+__all__ = ["PostgresTasks", "attempt_of"]
 
 _BATCH = 1000
 
@@ -83,7 +84,7 @@ class PostgresTasks:
 
     def attempts(self, task_id: int) -> list[Attempt]:
         """Return the failed attempts of a task."""
-        return [_attempt(row) for row in self.db.fetch("attempts", {"id": task_id})]
+        return [attempt_of(row) for row in self.db.fetch("attempts", {"id": task_id})]
 
     def result(self, task_id: int) -> str | None:
         """Return a result that was kept."""
@@ -108,8 +109,10 @@ class PostgresTasks:
         return count
 
     def counts(self) -> dict[str, int]:
-        """Return how many tasks there are of each status."""
-        return dict.fromkeys(map(str, Status), 0) | {row[0]: row[1] for row in self.db.fetch("counts")}
+        """Return how many tasks there are of each status, by the books."""
+        found: dict[str, int] = dict(map(tuple, self.db.fetch("counts")))
+        running, parked = found.pop("running"), found.pop("parked")
+        return counts_of(totals_of(found.items()), running, parked)
 
     def prune(self, *, done_before: float) -> int:
         """Delete old successes and expired results."""
@@ -133,7 +136,8 @@ class PostgresTasks:
                 return changed
 
 
-def _attempt(row: Sequence[Any]) -> Attempt:
+def attempt_of(row: Sequence[Any]) -> Attempt:
+    """Return a line of a task's history from its row."""
     attempt = Attempt._make(in_utc(row))
     return attempt._replace(failure=json.loads(row[-1]))
 

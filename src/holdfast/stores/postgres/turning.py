@@ -5,7 +5,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from holdfast.errors import LeaseLostError
+from holdfast.ports.read_rows import FlowEvent
 from holdfast.ports.rows import Claim, Claimed, Kind, Note, Settlement, Turn, Turned
+from holdfast.stores.books import NO_NOTE, Tally
 from holdfast.stores.postgres.connection import Connection
 
 __all__ = ["settle", "turn"]
@@ -13,7 +15,7 @@ __all__ = ["settle", "turn"]
 _LARGEST = 1000
 """Tasks that one statement claims at most; the same number stands in turn.sql."""
 _NOTHING = Claim((), 0, 0)
-_NO_NOTE = Note("", "", "unknown", "", "{}")
+_EVENTS = {Kind.RETRY: FlowEvent.RETRIED, Kind.FAIL: FlowEvent.FAILED, Kind.DEFER: FlowEvent.DEFERRED}
 _dumps = json.JSONEncoder(separators=(",", ":")).encode
 
 
@@ -74,12 +76,31 @@ def _claim_suspect(cursor: Any, sql: dict[str, bytes], worker_id: str, claim: Cl
 def settle(cursor: Any, sql: dict[str, bytes], settlements: Sequence[Settlement]) -> list[int]:
     """Write what became of tasks, a statement per kind; return those that somebody else has by now."""
     changed: set[int] = set()
+    tally = Tally()
     for kind in Kind:
-        given = [_record(each) for each in settlements if each.kind is kind]
+        given = {each.task_id: each for each in settlements if each.kind is kind}
         if given:
-            changed.update(row[0] for row in cursor.execute(sql[f"settle_{kind}"], {"settlements": _dumps(given)}))
+            values = {"settlements": _dumps([_record(each) for each in given.values()])}
+            for number, task_type in cursor.execute(sql[f"settle_{kind}"], values):
+                changed.add(number)
+                if kind in _EVENTS:
+                    tally.failure(_EVENTS[kind], task_type, given[number].note)
+    if tally.counts:
+        _note_failures(cursor, sql, tally)
     left = [(each.task_id, each.epoch) for each in settlements if each.task_id not in changed]
     return _others(cursor, sql, left) if left else []
+
+
+def _note_failures(cursor: Any, sql: dict[str, bytes], tally: Tally) -> None:
+    """Tell the books of what failed; successes are told of by the statements that settle them."""
+    counts = [key._asdict() | {"n": count} for key, count in tally.counts.items()]
+    groups = [{"task_type": name} | _sample(note) for name, note in tally.groups.values()]
+    cursor.execute(sql["note_failures"], {"counts": _dumps(counts), "groups": _dumps(groups)})
+
+
+def _sample(note: Note) -> dict[str, str]:
+    """Return of a note what a group shows."""
+    return {name: value for name, value in note._asdict().items() if name not in {"failure", "traceback"}}
 
 
 def _record(settlement: Settlement) -> dict[str, Any]:
@@ -90,7 +111,7 @@ def _record(settlement: Settlement) -> dict[str, Any]:
             return record | {"result": settlement.result, "keep": settlement.keep}
         case Kind.RETRY | Kind.FAIL | Kind.DEFER:
             noted = {"noted": settlement.note is not None, "reason": settlement.reason}
-            return record | noted | (settlement.note or _NO_NOTE)._asdict()
+            return record | noted | (settlement.note or NO_NOTE)._asdict()
         case Kind.RELEASE | Kind.PARK:
             return record
 

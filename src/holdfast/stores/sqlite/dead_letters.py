@@ -5,8 +5,11 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
+from holdfast.ports.read_rows import FlowEvent
 from holdfast.ports.rows import DeadLetter, DeadLetterFilter, Group, Reason
+from holdfast.stores.books import Tally
 from holdfast.stores.queries import queries
+from holdfast.stores.sqlite.booking import book
 from holdfast.stores.sqlite.connection import Database
 from holdfast.stores.sqlite.times import milliseconds, moment, now_ms
 
@@ -69,7 +72,7 @@ class SqliteDeadLetters:
                     return "gone"
             except sqlite3.IntegrityError:
                 return "conflict"
-            connection.execute("DELETE FROM dead_letter_queue WHERE id = :id", values)
+            _remove(connection, [number], FlowEvent.REPLAYED)
             return "replayed"
 
         return self.db.write(work)
@@ -103,7 +106,17 @@ class SqliteDeadLetters:
 def _discard(connection: sqlite3.Connection, numbers: list[int]) -> int:
     values = {"ids": json.dumps(numbers), "now": now_ms()}
     connection.execute(SQL["discard_tasks"], values)
-    return connection.execute(SQL["discard_dead_letters"], values).rowcount
+    return _remove(connection, numbers, FlowEvent.DISCARDED)
+
+
+def _remove(connection: sqlite3.Connection, numbers: list[int], event: FlowEvent) -> int:
+    """Delete dead letters and write down why; return how many there were."""
+    rows = connection.execute(SQL["remove_dead_letters"], {"ids": json.dumps(numbers)}).fetchall()
+    tally = Tally()
+    for row in rows:
+        tally.letter(event, *row)
+    book(connection, tally, now_ms())
+    return len(rows)
 
 
 def _letter(row: Sequence[Any]) -> DeadLetter:

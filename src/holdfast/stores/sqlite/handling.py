@@ -9,8 +9,10 @@ from typing import Any, TypeVar
 from holdfast.errors import SchemaError
 from holdfast.ports.handling import Standing
 from holdfast.ports.rows import Settlement, Status
+from holdfast.stores.books import Tally
 from holdfast.stores.queries import queries
 from holdfast.stores.reporter import REPORTER
+from holdfast.stores.sqlite.booking import book
 from holdfast.stores.sqlite.callers import in_transaction_of
 from holdfast.stores.sqlite.connection import Database
 from holdfast.stores.sqlite.schema import LATEST, migrate, prepare, version_of
@@ -81,7 +83,11 @@ class SqliteHandling:
         def work(connection: Any) -> bool:
             now = now_ms()
             row = connection.execute(SQL["handle_take"], values | {"now": now}).fetchone()
-            return row is not None and settle(connection, settlement._replace(epoch=row[0]), now)
+            tally = Tally()
+            if row is None or not settle(connection, settlement._replace(epoch=row[0]), now, tally):
+                return False
+            book(connection, tally, now)
+            return True
 
         return self._db.write(work)
 

@@ -19,6 +19,7 @@ __all__ = ["SqliteJobs"]
 
 SQL = queries(__package__)
 _RUN = f"SELECT {', '.join(Run._fields)} FROM job_runs"  # noqa: S608  # names of our own
+_BEFORE = "(started_at, id) < (SELECT started_at, id FROM job_runs WHERE id = :before)"
 _LEFT = frozenset({TargetStatus.FAILED, TargetStatus.DEFERRED})
 _BATCH = 2000
 _dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
@@ -73,11 +74,11 @@ class SqliteJobs:
         """Return one."""
         return self.db.read(lambda connection: _read(connection, run_id))
 
-    def runs(self, job: str | None = None, limit: int = 20) -> list[Run]:
+    def runs(self, job: str | None = None, limit: int = 20, before: str | None = None) -> list[Run]:
         """Return runs, newest first."""
-        which = "" if job is None else "WHERE job = :job"
-        sql = f"{_RUN} {which} ORDER BY started_at DESC, id DESC LIMIT :limit"
-        return [_run(row) for row in _rows(self.db, sql, {"job": job, "limit": limit})]
+        which = [*(["job = :job"] if job is not None else []), *([_BEFORE] if before is not None else [])]
+        sql = f"{_RUN} {'WHERE' if which else ''} {' AND '.join(which)} ORDER BY started_at DESC, id DESC LIMIT :limit"
+        return [_run(row) for row in _rows(self.db, sql, {"job": job, "limit": limit, "before": before})]
 
     def add_targets(self, run_id: str, targets: Sequence[TargetDone]) -> int:
         """Write what became of targets, all in one transaction."""

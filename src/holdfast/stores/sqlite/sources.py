@@ -77,6 +77,22 @@ class SqliteSources:
         values = {"source_id": source_id, "limit": limit}
         return [_poll(row) for row in self.db.read(lambda own: own.execute(SQL["polls"], values).fetchall())]
 
+    def recent_polls(self, source_ids: Sequence[int], limit: int) -> dict[int, list[Poll]]:
+        """Return the last lines of the history of some sources, newest first."""
+        found: dict[int, list[Poll]] = {number: [] for number in source_ids}
+        values = {"source_ids": json.dumps(list(found)), "limit": limit}
+        for row in self.db.read(lambda own: own.execute(SQL["recent_polls"], values).fetchall()):
+            found[row[0]].append(_poll(row))
+        return found
+
+    def waiting_sources(self, limit: int) -> list[tuple[int, str]]:
+        """Return sources that were put off."""
+        sql = (
+            "SELECT id, url FROM sources WHERE outcome = 'deferred' AND not_before > ? AND state <> 'disabled'"
+            " ORDER BY id LIMIT ?"
+        )
+        return self.db.read(lambda own: own.execute(sql, (now_ms(), limit)).fetchall())
+
     def change_sources(self, changes: Mapping[int, tuple[int | None, Change]]) -> list[Transition]:
         """Change sources by number; nobody else writes to the file meanwhile."""
 

@@ -6,11 +6,15 @@ from typing import IO, Any
 
 from holdfast.ports.rows import Enqueued, NewTask
 from holdfast.stores.sqlite.alerts import SqliteAlerts
+from holdfast.stores.sqlite.breakers import SqliteBreakers
 from holdfast.stores.sqlite.connection import Database
 from holdfast.stores.sqlite.cycles import SqliteCycles
 from holdfast.stores.sqlite.dead_letters import SqliteDeadLetters
 from holdfast.stores.sqlite.jobs import SqliteJobs
+from holdfast.stores.sqlite.lists import SqliteLists
 from holdfast.stores.sqlite.pauses import SqliteCooldowns, SqlitePeriodic, SqliteQueues
+from holdfast.stores.sqlite.reads import SqliteReads
+from holdfast.stores.sqlite.rolling import SqliteRolling
 from holdfast.stores.sqlite.schema import SqliteSchema, prepare
 from holdfast.stores.sqlite.sources import SqliteSources
 from holdfast.stores.sqlite.tasks import SqliteTasks
@@ -30,6 +34,10 @@ class SqliteStore(
     SqliteCycles,
     SqliteAlerts,
     SqliteJobs,
+    SqliteBreakers,
+    SqliteReads,
+    SqliteLists,
+    SqliteRolling,
     SqliteSchema,
 ):
     """All duties in one file, which may be shared by the processes of a machine.

@@ -2,25 +2,34 @@
 
 import json
 import sqlite3
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from holdfast.errors import ConfigError
 from holdfast.ports.batch import Batch
+from holdfast.ports.read_rows import FlowEvent
 from holdfast.ports.rows import Attempt, Enqueued, NewTask, Status, Task, TaskFilter, Turn, Turned
+from holdfast.stores.books import counts_of, totals_of
 from holdfast.stores.queries import queries
+from holdfast.stores.sqlite.booking import book_one, count_tasks
 from holdfast.stores.sqlite.callers import in_transaction_of
 from holdfast.stores.sqlite.connection import Database
 from holdfast.stores.sqlite.schema import migrate, version_of
 from holdfast.stores.sqlite.times import milliseconds, moment, now_ms
 from holdfast.stores.sqlite.turning import turn
 
-__all__ = ["SqliteTasks", "add"]
+__all__ = ["SqliteTasks", "add", "attempt_of"]
 
 SQL = queries(__package__)
 _dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 _BATCH = 1000
 _TIMES = ("next_run_after", "expires_at", "started_at", "failed_at", "finished_at", "created_at", "updated_at")
+_PRUNED = {
+    "DONE": FlowEvent.PRUNED_DONE,
+    "CANCELLED": FlowEvent.PRUNED_CANCELLED,
+    "DISCARDED": FlowEvent.PRUNED_DISCARDED,
+}
 _TASK = f"SELECT {', '.join(Task._fields)} FROM task_queue"  # noqa: S608  # the names of our own fields
 
 
@@ -89,7 +98,7 @@ class SqliteTasks:
     def attempts(self, task_id: int) -> list[Attempt]:
         """Return the failed attempts of a task."""
         rows = self.db.read(lambda connection: connection.execute(SQL["attempts"], (task_id,)).fetchall())
-        return [_attempt(row) for row in rows]
+        return [attempt_of(row) for row in rows]
 
     def result(self, task_id: int) -> str | None:
         """Return a result that was kept."""
@@ -99,15 +108,20 @@ class SqliteTasks:
 
     def cancel(self, task_ids: Sequence[int]) -> list[int]:
         """Cancel tasks that wait or are parked."""
-        return self._change("cancel", task_ids)
+        now = now_ms()
+        values = {"ids": _dumps(list(task_ids)), "now": now}
+
+        def work(connection: sqlite3.Connection) -> list[int]:
+            rows = connection.execute(SQL["cancel"], values).fetchall()
+            book_one(connection, FlowEvent.CANCELLED, len(rows), now)
+            return [row[0] for row in rows]
+
+        return self.db.write(work)
 
     def hurry(self, task_ids: Sequence[int]) -> list[int]:
         """Make waiting tasks due now."""
-        return self._change("hurry", task_ids)
-
-    def _change(self, query: str, task_ids: Sequence[int]) -> list[int]:
         values = {"ids": _dumps(list(task_ids)), "now": now_ms()}
-        rows = self.db.write(lambda connection: connection.execute(SQL[query], values).fetchall())
+        rows = self.db.write(lambda connection: connection.execute(SQL["hurry"], values).fetchall())
         return [row[0] for row in rows]
 
     def unpark(self, task_types: Sequence[str]) -> int:
@@ -116,9 +130,10 @@ class SqliteTasks:
         return self._repeat("unpark", values)
 
     def counts(self) -> dict[str, int]:
-        """Return how many tasks there are of each status."""
+        """Return how many tasks there are of each status, by the books."""
         rows = self.db.read(lambda connection: connection.execute(SQL["counts"]).fetchall())
-        return dict.fromkeys(map(str, Status), 0) | dict(rows)
+        (_, running), (_, parked), *totals = rows
+        return counts_of(totals_of(totals), running, parked)
 
     def prune(self, *, done_before: float) -> int:
         """Delete old successes and expired results."""
@@ -127,7 +142,7 @@ class SqliteTasks:
         pruned = 0
         while rows := self.db.read(lambda connection: connection.execute(SQL["old_tasks"], values).fetchall()):
             ids = _dumps([row[0] for row in rows])
-            pruned += self.db.write(lambda connection: _prune(connection, ids))  # noqa: B023  # called at once
+            pruned += self.db.write(lambda connection: _prune(connection, ids, now))  # noqa: B023  # called at once
             values["after"] = rows[-1][0]
         return pruned + self._repeat("prune_results", values)
 
@@ -174,10 +189,15 @@ def _add_one(connection: sqlite3.Connection | sqlite3.Cursor, task: NewTask, now
     return Enqueued(connection.execute(SQL["live_by_key"], values).fetchone()[0], created=False)
 
 
-def _prune(connection: sqlite3.Connection, ids: str) -> int:
+def _prune(connection: sqlite3.Connection, ids: str, now: int) -> int:
     """Delete a batch of tasks that have ended, with their histories; what has ended never runs again."""
+    count_tasks(connection, json.loads(ids)[-1])
     connection.execute("DELETE FROM task_attempts WHERE task_id IN (SELECT value FROM json_each(?))", (ids,))
-    return connection.execute("DELETE FROM task_queue WHERE id IN (SELECT value FROM json_each(?))", (ids,)).rowcount
+    sql = "DELETE FROM task_queue WHERE id IN (SELECT value FROM json_each(?)) RETURNING status"
+    pruned = Counter(row[0] for row in connection.execute(sql, (ids,)).fetchall())
+    for status, count in pruned.items():
+        book_one(connection, _PRUNED[status], count, now)
+    return pruned.total()
 
 
 def _plain(task: NewTask, now: int) -> tuple[Any, ...]:
@@ -195,7 +215,8 @@ def _expiry(task: NewTask, now: int) -> int | None:
     return None if task.expires is None else now + milliseconds(task.expires)
 
 
-def _attempt(row: Sequence[Any]) -> Attempt:
+def attempt_of(row: Sequence[Any]) -> Attempt:
+    """Return a row of the history as people see it."""
     values = dict(zip(Attempt._fields, row, strict=True))
     values.update(started_at=moment(values["started_at"]), finished_at=moment(values["finished_at"]))
     values.update(failure=json.loads(values["failure"]))

@@ -5,15 +5,17 @@ import sqlite3
 from typing import Any
 
 from holdfast.errors import LeaseLostError
-from holdfast.ports.rows import Claim, Claimed, Kind, Note, Settlement, Turn, Turned
+from holdfast.ports.read_rows import FlowEvent
+from holdfast.ports.rows import Claim, Claimed, Kind, Settlement, Turn, Turned
+from holdfast.stores.books import NO_NOTE, Tally
 from holdfast.stores.queries import queries
+from holdfast.stores.sqlite.booking import book, book_one
 from holdfast.stores.sqlite.times import milliseconds
 
-__all__ = ["fail", "turn", "write_attempt"]
+__all__ = ["settle", "turn"]
 
 SQL = queries(__package__)
 _dumps = json.JSONEncoder(separators=(",", ":")).encode
-_NO_NOTE = Note("", "", "unknown", "", "{}")
 
 
 def turn(connection: sqlite3.Connection, asked: Turn, now: int) -> Turned:
@@ -27,37 +29,43 @@ def turn(connection: sqlite3.Connection, asked: Turn, now: int) -> Turned:
         raise LeaseLostError(asked.worker_id)
     refused: list[int] = []
     if asked.done:
-        refused += _fenced(connection, SQL["settle_done"], asked.done, now)
-    for settlement in asked.settlements:
-        if not settle(connection, settlement, now):
-            refused += _others(connection, [(settlement.task_id, settlement.epoch)])
-    if asked.start:
-        refused += _fenced(connection, SQL["mark_started"], asked.start, now)
+        changed = _fenced(connection, SQL["settle_done"], asked.done, now)
+        book_one(connection, FlowEvent.DONE, changed, now)
+        if changed != len(asked.done):
+            refused += _others(connection, asked.done)
+    if asked.settlements:
+        tally = Tally()
+        for settlement in asked.settlements:
+            if not settle(connection, settlement, now, tally):
+                refused += _others(connection, [(settlement.task_id, settlement.epoch)])
+        book(connection, tally, now)
+    if asked.start and _fenced(connection, SQL["mark_started"], asked.start, now) != len(asked.start):
+        refused += _others(connection, asked.start)
     claimed = [] if asked.claim is None else _claim(connection, asked.claim, asked.worker_id, now, paused, cooling)
     return Turned(claimed, refused)
 
 
-def _fenced(connection: sqlite3.Connection, sql: str, tasks: list[tuple[int, int]], now: int) -> list[int]:
-    """Change a batch of tasks; return those that somebody else has by now.
+def _fenced(connection: sqlite3.Connection, sql: str, tasks: list[tuple[int, int]], now: int) -> int:
+    """Change a batch of tasks; return how many were still ours.
 
     A statement per epoch: nearly all are in their first, and a list of plain numbers is read much faster than pairs.
     """
     by_epoch: dict[int, list[int]] = {}
     for number, epoch in tasks:
         by_epoch.setdefault(epoch, []).append(number)
-    changed = sum(
+    return sum(
         connection.execute(sql, {"ids": _dumps(numbers), "epoch": epoch, "now": now}).rowcount
         for epoch, numbers in by_epoch.items()
     )
-    return [] if changed == len(tasks) else _others(connection, tasks)
 
 
 def _others(connection: sqlite3.Connection, tasks: list[tuple[int, int]]) -> list[int]:
+    """Return those that somebody else has by now."""
     return [row[0] for row in connection.execute(SQL["refused"], {"done": _dumps(tasks)})]
 
 
-def settle(connection: sqlite3.Connection, settlement: Settlement, now: int) -> bool:
-    """Write what became of one task; tell whether it was still ours."""
+def settle(connection: sqlite3.Connection, settlement: Settlement, now: int, tally: Tally) -> bool:
+    """Write what became of one task, but for the books; tell whether it was still ours."""
     values = {
         "id": settlement.task_id,
         "epoch": settlement.epoch,
@@ -68,25 +76,34 @@ def settle(connection: sqlite3.Connection, settlement: Settlement, now: int) -> 
     match settlement.kind:
         case Kind.RETRY:
             row = connection.execute(SQL["settle_retry"], values).fetchone()
-            if row is not None and settlement.note is not None:
-                write_attempt(connection, settlement, row, now, "retry")
-            return row is not None
+            if row is None:
+                return False
+            tally.failure(FlowEvent.RETRIED, row[3], settlement.note)
+            if settlement.note is not None:
+                _write_attempt(connection, settlement, row, now, "retry")
+            return True
         case Kind.FAIL:
-            return fail(connection, settlement, now)
+            return _fail(connection, settlement, now, tally)
         case Kind.DONE:
             one = {"ids": _dumps([settlement.task_id]), "epoch": settlement.epoch, "now": now}
             changed = connection.execute(SQL["settle_done"], one).rowcount == 1
+            tally.add(FlowEvent.DONE, int(changed))
             if changed and settlement.result is not None:
                 kept = {"result": settlement.result, "keep": round(settlement.keep * 1000)}
                 connection.execute(SQL["settle_result"], {"id": settlement.task_id, "now": now, **kept})
             return changed
-        case Kind.DEFER | Kind.RELEASE | Kind.PARK:
+        case Kind.DEFER:
+            row = connection.execute(SQL["settle_defer"], values).fetchone()
+            if row is not None:
+                tally.failure(FlowEvent.DEFERRED, row[0], settlement.note)
+            return row is not None
+        case Kind.RELEASE | Kind.PARK:
             return connection.execute(SQL[f"settle_{settlement.kind}"], values).rowcount == 1
 
 
-def fail(connection: sqlite3.Connection, settlement: Settlement, now: int) -> bool:
+def _fail(connection: sqlite3.Connection, settlement: Settlement, now: int, tally: Tally) -> bool:
     """End a task as a dead letter; tell whether it was still ours."""
-    note = settlement.note or _NO_NOTE
+    note = settlement.note or NO_NOTE
     values = {
         "id": settlement.task_id,
         "epoch": settlement.epoch,
@@ -97,18 +114,23 @@ def fail(connection: sqlite3.Connection, settlement: Settlement, now: int) -> bo
     row = connection.execute(SQL["settle_fail"], values).fetchone()
     if row is None:
         return False
-    write_attempt(connection, settlement, row, now, "fail")
+    tally.failure(FlowEvent.FAILED, row[3], settlement.note)
+    _write_attempt(connection, settlement, row, now, "fail")
     connection.execute(
         SQL["add_dead_letter"], {"id": settlement.task_id, "now": now, "reason": settlement.reason, **note._asdict()}
     )
     return True
 
 
-def write_attempt(
-    connection: sqlite3.Connection, settlement: Settlement, row: tuple[int, str | None, int | None], now: int, kind: str
+def _write_attempt(
+    connection: sqlite3.Connection,
+    settlement: Settlement,
+    row: tuple[int, str | None, int | None, str],
+    now: int,
+    kind: str,
 ) -> None:
     """Add a failed attempt to a task's history."""
-    attempt, worker_id, started_at = row
+    attempt, worker_id, started_at, _ = row
     values = {
         "task_id": settlement.task_id,
         "attempt": attempt,
@@ -118,7 +140,7 @@ def write_attempt(
         "now": now,
         "delay": settlement.delay if kind == "retry" else None,
     }
-    connection.execute(SQL["add_attempt"], values | (settlement.note or _NO_NOTE)._asdict())
+    connection.execute(SQL["add_attempt"], values | (settlement.note or NO_NOTE)._asdict())
 
 
 def _claim(

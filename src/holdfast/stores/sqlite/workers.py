@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import IO, Any
 
 from holdfast.errors import LeaseLostError
+from holdfast.ports.read_rows import FlowEvent
 from holdfast.ports.rows import Reason, Rescued, Worker
+from holdfast.stores.books import Tally
 from holdfast.stores.queries import queries
+from holdfast.stores.sqlite.booking import book
 from holdfast.stores.sqlite.connection import Database
 from holdfast.stores.sqlite.locks import hold, is_free
 from holdfast.stores.sqlite.times import milliseconds, moment, now_ms
@@ -102,9 +105,9 @@ def _worker(row: Sequence[Any]) -> Worker:
 
 def _rescue(connection: sqlite3.Connection, now: int, crash_limit: int) -> list[Rescued]:
     """Give back a batch of tasks whose worker is not known (any more)."""
-    rescued = []
+    rescued, tally = [], Tally()
     for row in connection.execute(SQL["orphans"], {"batch": _BATCH}).fetchall():
-        task_id, epoch, worker_id, attempt, started_at, crashes = row
+        task_id, epoch, worker_id, attempt, started_at, crashes, task_type = row
         values = {"id": task_id, "epoch": epoch, "now": now, "crash_count": crashes}
         if started_at is None:
             connection.execute(SQL["rescue_unspent"], values)
@@ -114,9 +117,11 @@ def _rescue(connection: sqlite3.Connection, now: int, crash_limit: int) -> list[
         history = {"task_id": task_id, "attempt": attempt, "worker_id": worker_id, "started_at": started_at, "now": now}
         connection.execute(SQL["add_attempt"], history | {"outcome": "lost", "delay": None} | note._asdict())
         dead = crashes >= crash_limit
+        tally.failure(FlowEvent.FAILED if dead else FlowEvent.LOST, task_type, note)
         connection.execute(SQL["rescue_dead" if dead else "rescue_suspect"], values | {"error": note.error_message})
         if dead:
             letter = {"id": task_id, "now": now, "reason": str(Reason.CRASH)}
             connection.execute(SQL["add_dead_letter"], letter | note._asdict())
         rescued.append(Rescued(task_id, worker_id or "", "dead" if dead else "suspect"))
+    book(connection, tally, now)
     return rescued

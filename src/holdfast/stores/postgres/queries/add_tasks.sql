@@ -13,19 +13,22 @@ WITH given AS MATERIALIZED (
 ),
 added AS (
     INSERT INTO holdfast.task_queue
-        (id, task_type, queue, priority, parameters, resource, unique_key, next_run_after, expires_at)
+        (id, task_type, queue, priority, parameters, resource, unique_key, next_run_after, expires_at, booked)
     SELECT id, task_type, queue, priority, parameters, given.resource, unique_key,
         CASE
             WHEN coalesce(to_timestamp(run_at), now() + make_interval(secs => delay)) > now()
             THEN coalesce(to_timestamp(run_at), now() + make_interval(secs => delay))
             ELSE greatest(coalesce(to_timestamp(run_at), now() + make_interval(secs => delay)), cooldowns.until)
         END,
-        now() + make_interval(secs => expires)
+        now() + make_interval(secs => expires), true
     FROM given LEFT JOIN holdfast.cooldowns ON cooldowns.resource = given.resource
     ORDER BY task_type, unique_key, place
     ON CONFLICT (task_type, unique_key) WHERE unique_key IS NOT NULL AND status IN ('QUEUED', 'RUNNING', 'PARKED')
     DO NOTHING
     RETURNING id
+),
+told AS (
+    INSERT INTO holdfast.task_flow (event, n) SELECT 'enqueued', count(*) FROM added HAVING count(*) > 0
 )
 SELECT added.id, (SELECT pg_notify('holdfast_' || 'holdfast.task_queue'::regclass::oid, '') FROM added LIMIT 1)
 FROM given LEFT JOIN added USING (id)

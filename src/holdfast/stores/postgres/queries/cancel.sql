@@ -4,8 +4,14 @@ WITH chosen AS MATERIALIZED (
     WHERE id = ANY (%(ids)s::bigint[]) AND status IN ('QUEUED', 'PARKED')
     ORDER BY id
     FOR UPDATE
+),
+changed AS (
+    UPDATE holdfast.task_queue AS task
+    SET status = 'CANCELLED', finished_at = now(), updated_at = now()
+    FROM chosen WHERE task.id = chosen.id
+    RETURNING task.id
+),
+told AS (
+    INSERT INTO holdfast.task_flow (event, n) SELECT 'cancelled', count(*) FROM changed HAVING count(*) > 0
 )
-UPDATE holdfast.task_queue AS task
-SET status = 'CANCELLED', finished_at = now(), updated_at = now()
-FROM chosen WHERE task.id = chosen.id
-RETURNING task.id
+SELECT id FROM changed

@@ -1,1 +1,1 @@
-COPY holdfast.task_queue (id, task_type, queue, priority, parameters) FROM STDIN
+COPY holdfast.task_queue (id, task_type, queue, priority, booked, parameters) FROM STDIN

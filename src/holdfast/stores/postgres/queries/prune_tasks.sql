@@ -9,6 +9,9 @@ history AS (
     DELETE FROM holdfast.task_attempts AS attempt USING old WHERE attempt.task_id = old.id
 ),
 deleted AS (
-    DELETE FROM holdfast.task_queue AS task USING old WHERE task.id = old.id RETURNING task.id
+    DELETE FROM holdfast.task_queue AS task USING old WHERE task.id = old.id RETURNING task.id, task.status
+),
+told AS (
+    INSERT INTO holdfast.task_flow (event, n) SELECT 'pruned_' || lower(status), count(*) FROM deleted GROUP BY status
 )
 SELECT count(*), max(id) FROM deleted

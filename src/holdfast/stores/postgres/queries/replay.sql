@@ -1,6 +1,8 @@
 -- The same task once more, with its history and number; its attempts begin anew.
 WITH letter AS MATERIALIZED (
-    SELECT original_task_id FROM holdfast.dead_letter_queue WHERE id = %(id)s FOR UPDATE
+    SELECT original_task_id, task_type, error_category, fingerprint FROM holdfast.dead_letter_queue
+    WHERE id = %(id)s
+    FOR UPDATE
 ),
 changed AS (
     UPDATE holdfast.task_queue AS task
@@ -12,5 +14,10 @@ changed AS (
 ),
 removed AS (
     DELETE FROM holdfast.dead_letter_queue AS letter USING changed WHERE letter.original_task_id = changed.id
+),
+told AS (
+    INSERT INTO holdfast.task_flow (event, task_type, category, fingerprint, n)
+    SELECT 'replayed', task_type, error_category, fingerprint, 1
+    FROM letter JOIN changed ON changed.id = letter.original_task_id
 )
 SELECT id, pg_notify('holdfast_' || 'holdfast.task_queue'::regclass::oid, '') FROM changed

@@ -68,5 +68,19 @@ letters AS (
         retry_count, crash_count, replays, worker_id, created_at, now()
     FROM changed WHERE outcome = 'dead'
     ORDER BY id
+),
+told AS (
+    INSERT INTO holdfast.task_flow (event, task_type, category, fingerprint, n)
+    SELECT CASE outcome WHEN 'dead' THEN 'failed' ELSE 'lost' END, task_type, %(error_category)s, %(fingerprint)s, count(*)
+    FROM changed WHERE outcome <> 'unspent'
+    GROUP BY outcome, task_type
+),
+grouped AS (
+    INSERT INTO holdfast.failure_groups
+        (fingerprint, task_type, error_type, error_category, error_message, first_seen, last_seen)
+    SELECT %(fingerprint)s, task_type, %(error_type)s, %(error_category)s, %(error_message)s, now(), now()
+    FROM changed WHERE outcome <> 'unspent'
+    ORDER BY id LIMIT 1
+    ON CONFLICT DO NOTHING
 )
 SELECT id, worker_id, outcome FROM changed ORDER BY id

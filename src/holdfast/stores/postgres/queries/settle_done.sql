@@ -11,9 +11,12 @@ changed AS (
         AND task.id = given.id AND task.lease_epoch = given.epoch AND task.status || '' = 'RUNNING'
     RETURNING task.id
 ),
+told AS (
+    INSERT INTO holdfast.task_flow (event, n) SELECT 'done', count(*) FROM changed HAVING count(*) > 0
+),
 kept AS (
     INSERT INTO holdfast.task_results (task_id, result, expires_at)
     SELECT id, result, now() + make_interval(secs => keep) FROM changed JOIN given USING (id) WHERE result IS NOT NULL
     ON CONFLICT (task_id) DO UPDATE SET result = excluded.result, expires_at = excluded.expires_at
 )
-SELECT id FROM changed
+SELECT id, '' FROM changed

@@ -36,4 +36,4 @@ letters AS (
     FROM changed JOIN given USING (id)
     ORDER BY id
 )
-SELECT id FROM changed
+SELECT id, task_type FROM changed

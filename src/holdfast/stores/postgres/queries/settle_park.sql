@@ -8,4 +8,4 @@ SET status = 'PARKED', attempt = attempt - (started_at IS NOT NULL)::integer, st
 FROM given
 WHERE given.id BETWEEN 1 AND 9223372036854775807
     AND task.id = given.id AND task.lease_epoch = given.epoch AND task.status || '' = 'RUNNING'
-RETURNING task.id
+RETURNING task.id, task.task_type

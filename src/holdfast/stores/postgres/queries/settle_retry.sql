@@ -14,7 +14,7 @@ changed AS (
     FROM given
     WHERE given.id BETWEEN 1 AND 9223372036854775807
         AND task.id = given.id AND task.lease_epoch = given.epoch AND task.status || '' = 'RUNNING'
-    RETURNING task.id, task.attempt, task.worker_id, task.started_at
+    RETURNING task.id, task.task_type, task.attempt, task.worker_id, task.started_at
 ),
 history AS (
     INSERT INTO holdfast.task_attempts
@@ -26,4 +26,4 @@ history AS (
     WHERE noted
     ORDER BY id
 )
-SELECT id FROM changed
+SELECT id, task_type FROM changed

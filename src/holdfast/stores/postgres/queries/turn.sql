@@ -28,6 +28,9 @@ settled AS (
         AND EXISTS (SELECT FROM me)
     RETURNING 1
 ),
+told AS (
+    INSERT INTO holdfast.task_flow (event, n) SELECT 'done', count(*) FROM settled HAVING count(*) > 0
+),
 started AS (
     UPDATE holdfast.task_queue AS task
     SET attempt = attempt + 1, started_at = now()

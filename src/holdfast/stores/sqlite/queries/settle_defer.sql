@@ -5,3 +5,4 @@ SET status = 'QUEUED', attempt = attempt - (started_at IS NOT NULL), started_at 
     next_run_after = max(:now + :delay, coalesce((SELECT until FROM cooldowns WHERE resource = task_queue.resource), 0)),
     updated_at = :now, suspect = 0, alone = 0
 WHERE id = :id AND lease_epoch = :epoch AND status = 'RUNNING'
+RETURNING task_type

@@ -1,0 +1,60 @@
+"""What to do about an error whose own text does not say: the second line under it."""
+
+import errno
+import re
+
+__all__ = ["of_a_database", "of_a_file", "of_our_own"]
+
+_DRIVERS = {"sqlite3", "psycopg", "psycopg_pool"}
+_CHECK = "is the URL right? holdfast db check says when it is"
+_OF_A_DATABASE = (
+    (r"not a database|file is encrypted", "the URL names a file of another kind; is it the right one?"),
+    (r"malformed|corrupt|disk I/O", "the file is damaged; put back a copy of it"),
+    (r"locked|busy", "another program holds it; try again in a moment"),
+    (r"readonly|read-only|permission denied|InsufficientPrivilege", "whoever runs this needs the right to write there"),
+    (r"unable to open", "is the folder there, and may you write into it?"),
+    (r"password|authentication|role .* does not exist", "are name and password in the URL right?"),
+    (r"database .* does not exist", "create the database, or correct its name in the URL"),
+    (r"refused|connect|timeout|resolve|translate host|No such file", f"is the server up? {_CHECK}"),
+    (r"full|No space", "make room on the disk"),
+)  # fmt: skip
+_OF_OUR_OWN = (
+    (r"^there is no task \d", "holdfast tasks list shows what there is"),
+    (r"^there is no dead letter \d", "holdfast dlq list shows what there is"),
+    (r"cannot be read: No such file", "is the name right, and is it in this folder?"),
+    (r"cannot be read: Permission", "whoever runs this needs the right to it"),
+    (r"this is not OPML", "give an OPML file, or a text file with one URL on each line"),
+    (r"^\S*\.toml: ", "correct it there; holdfast init --path other.toml writes one with every setting explained"),
+    (r"^the folder of the database", "create the folder, or correct the URL"),
+    (r"^SQLite \S+ is too old", "use a Python with a newer SQLite"),
+)
+_OF_A_FILE = {
+    errno.ENOENT: "is the name right?",
+    errno.EISDIR: "name a file in it",
+    errno.EACCES: "whoever runs this needs the right to it",
+    errno.EPERM: "whoever runs this needs the right to it",
+    errno.ENOSPC: "make room, or send it elsewhere",
+    errno.EADDRINUSE: "choose another port, or end the program that listens there",
+    errno.EMFILE: "raise the limit of open files: ulimit -n",
+}
+
+
+def of_a_database(error: BaseException) -> str | None:
+    """Return what to do about the error of a database's driver; None if it is none."""
+    if not any(kind.__module__.partition(".")[0] in _DRIVERS for kind in type(error).__mro__):
+        return None
+    text = f"{type(error).__name__}: {error}"
+    for pattern, hint in _OF_A_DATABASE:
+        if re.search(pattern, text, re.IGNORECASE):
+            return hint
+    return _CHECK
+
+
+def of_a_file(error: OSError) -> str:
+    """Return what to do about an error of the operating system."""
+    return _OF_A_FILE.get(error.errno or 0, "put that right, and try again")
+
+
+def of_our_own(text: str) -> str:
+    """Return what to do about an error that Holdfast tells in one line; nothing where the line itself says it."""
+    return next((hint for pattern, hint in _OF_OUR_OWN if re.search(pattern, text)), "")

@@ -1,0 +1,198 @@
+"""The beacon: a process tells how its breakers stand, and takes what people order of them.
+
+Breakers belong to a process and are read without a lock. Nothing here is on the way of a call: every so often somebody
+looks at them, tells the store what has changed, and asks it for new orders. A process without a breaker asks nothing.
+"""
+
+import math
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import NamedTuple
+
+from holdfast import clock
+from holdfast.classify import classify
+from holdfast.decide.breaker import BY_HAND, Breaker
+from holdfast.ports.read_rows import BreakerOrder
+from holdfast.ports.store import Store
+from holdfast.queue.executing import BREAKER_OPEN
+from holdfast.queue.logs import log
+from holdfast.run.resources import Resource, resources_with_breakers
+
+__all__ = ["EVERY", "Beacon", "process_name", "shining"]
+
+EVERY = 1.0
+"""Seconds between two looks."""
+_AGAIN = 20.0  # seconds after which a process that has no lease tells all of it again, as its sign of life
+_LOOKS = 2  # after a close: what was refused a moment before it may begin another cooldown
+
+
+class _Stand(NamedTuple):
+    """How a breaker stands; `until` is on the monotonic clock."""
+
+    state: str
+    reason: str
+    until: float
+
+
+class _Standing(NamedTuple):
+    """An order that holds; `until` is on the monotonic clock."""
+
+    number: int
+    state: str
+    until: float
+
+
+class Beacon:
+    """Tells of the breakers of this process, and has them obey.
+
+    Args:
+        store: Where others see them, and where orders are.
+        process: Tells under which name; a worker has another one after its lease was lost.
+        again: Seconds after which all is told again; None for never, where a lease says that the process lives.
+    """
+
+    def __init__(self, store: Store, process: Callable[[], str], *, again: float | None = None) -> None:
+        """Begin with nothing told."""
+        self._store, self._process, self._again = store, process, again
+        self._name = ""
+        self._told: dict[str, _Stand] = {}
+        self._told_at = 0.0
+        self._newest: int | None = None
+        self._orders: dict[str, _Standing] = {}
+        self._obeyed: dict[str, tuple[Breaker, int]] = {}
+        self._closed: dict[str, int] = {}
+
+    def tell_breakers(self) -> None:
+        """Take new orders, tell what has changed, end the cooldowns of what was closed; to be called every so often.
+
+        Raises:
+            Exception: What the store says if it cannot be asked; what was left undone is done by the next call.
+        """
+        guards = resources_with_breakers()
+        if not guards and not self._told:
+            return
+        self._take_orders(guards)
+        self._tell(guards)
+        self._end_cooldowns()
+
+    def forget(self) -> None:
+        """Have the process forgotten, for it ends."""
+        if self._told:
+            self._store.forget_breakers(self._name)
+            self._told = {}
+
+    def _take_orders(self, guards: list[tuple[Resource, Breaker]]) -> None:
+        orders = self._store.breaker_orders(self._newest or 0)
+        now = clock.monotonic()
+        fresh = set() if self._newest is None else {order.resource for order in orders}  # else of any age
+        for order in orders:
+            self._orders[order.resource] = _standing(order, now)
+        self._newest = max([self._newest or 0, *(order.number for order in orders)])
+        for guard, breaker in guards:
+            standing = self._orders.get(guard.name)
+            seen, number = self._obeyed.get(guard.name, (None, 0))
+            if standing is not None and (seen is not breaker or number != standing.number):
+                self._obey(guard, breaker, standing, fresh=guard.name in fresh)
+                self._obeyed[guard.name] = breaker, standing.number
+
+    def _obey(self, guard: Resource, breaker: Breaker, order: _Standing, *, fresh: bool) -> None:
+        """Do what was ordered. An old order to close is none for a breaker that has opened by itself since."""
+        if order.state == "open":
+            left = order.until - clock.monotonic()
+            if left > 0:
+                guard.open(None if left == math.inf else left)
+                log.warning("%s: left alone from now on, its breaker was opened by hand", guard.name)
+        elif not breaker.closed and (fresh or breaker.reason == BY_HAND):
+            guard.close()
+            self._closed[guard.name] = _LOOKS
+            log.warning("%s: called again from now on, its breaker was closed by hand", guard.name)
+
+    def _tell(self, guards: list[tuple[Resource, Breaker]]) -> None:
+        name, now = self._process(), clock.monotonic()
+        if name != self._name or (self._again is not None and now - self._told_at >= self._again):
+            if name != self._name:
+                self.forget()
+            self._name, self._told, self._told_at = name, {}, now
+        stands = {guard.name: _stand(breaker) for guard, breaker in guards}
+        changed = {each: stand for each, stand in stands.items() if self._told.get(each) != stand}
+        if changed:
+            rows = [(each, stand.state, _left(stand, now), stand.reason) for each, stand in changed.items()]
+            self._store.tell_breakers(name, rows)
+        for each, stand in changed.items():
+            if stand.state == "closed" and each in self._told and self._told[each].reason == BY_HAND:
+                self._closed[each] = _LOOKS
+        self._told.update(changed)
+
+    def _end_cooldowns(self) -> None:
+        """Let tasks go on that wait for nothing but a breaker that is closed now."""
+        if not self._closed:
+            return
+        for cooldown in self._store.cooldowns():
+            if cooldown.resource in self._closed and cooldown.reason == BREAKER_OPEN:
+                self._store.warm(cooldown.resource)
+        self._closed = {each: looks - 1 for each, looks in self._closed.items() if looks > 1}
+
+
+def _standing(order: BreakerOrder, now: float) -> _Standing:
+    return _Standing(order.number, order.state, math.inf if order.seconds is None else now + order.seconds)
+
+
+def _stand(breaker: Breaker) -> _Stand:
+    """Return how a breaker stands; read without its lock, what is torn is told anew with the next look."""
+    state = breaker.state
+    return _Stand(state, breaker.reason, breaker.until) if state != "closed" else _Stand(state, "", 0.0)
+
+
+def _left(stand: _Stand, now: float) -> float | None:
+    return max(0.0, stand.until - now) if stand.state == "open" and stand.until < math.inf else None
+
+
+def process_name() -> str:
+    """Return the name of a process that no lease vouches for."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+@contextmanager
+def shining(store: Store, process: Callable[[], str], *, leased: bool) -> Iterator[None]:
+    """Have a beacon in a thread of its own within the block; standing orders are obeyed before it begins.
+
+    No chore of the heart: what takes long there, such as pruning, must not hold up an order.
+
+    Args:
+        store: Where orders are.
+        process: Tells under which name.
+        leased: Whether a lease vouches for the process. Of one without it, a colon in the name says so.
+    """
+    beacon, ended, troubled = Beacon(store, process, again=None if leased else _AGAIN), threading.Event(), False
+
+    def look() -> None:
+        nonlocal troubled
+        try:
+            beacon.tell_breakers()
+            troubled = False
+        except Exception as error:  # noqa: BLE001  # tried again with the next look
+            if not troubled and not ended.is_set():
+                log.error("breakers could not be told of, tried again: %s", classify(error))
+            troubled = True
+
+    def look_on() -> None:
+        while not ended.wait(EVERY):
+            look()
+
+    look()
+    thread = threading.Thread(target=look_on, name="holdfast-beacon", daemon=True)
+    thread.start()
+    try:
+        yield
+    except KeyboardInterrupt:  # somebody is in a hurry; what was told grows old by itself
+        ended.set()
+        raise
+    finally:
+        if not ended.is_set():
+            ended.set()
+            thread.join(EVERY)
+            with suppress(Exception):  # what was told is left out anyhow when its process is known no more
+                beacon.forget()

@@ -1,0 +1,45 @@
+"""Breakers in PostgreSQL, as processes tell of them and as people order them."""
+
+import json
+from collections.abc import Sequence
+
+from holdfast.ports.read_rows import BreakerOrder, BreakerRow
+from holdfast.stores.postgres.connection import Database
+from holdfast.stores.postgres.times import in_utc
+
+__all__ = ["PostgresBreakers"]
+
+_TOLD = ("resource", "state", "seconds", "reason")
+_dumps = json.JSONEncoder(separators=(",", ":")).encode
+
+
+class PostgresBreakers:
+    """The duty `Breakers`."""
+
+    db: Database
+
+    def tell_breakers(self, process: str, rows: Sequence[tuple[str, str, float | None, str]]) -> None:
+        """Write how the breakers of a process stand; of one that is named twice the last word counts."""
+        if rows:
+            told = {row[0]: dict(zip(_TOLD, row, strict=True)) for row in rows}
+            self.db.change("tell_breakers", {"process": process, "rows": _dumps([*told.values()])})
+
+    def forget_breakers(self, process: str) -> None:
+        """Forget a process that ends."""
+        self.db.change("forget_breakers", {"process": process})
+
+    def breakers(self) -> list[BreakerRow]:
+        """Return them by resource and process."""
+        return [BreakerRow._make(in_utc(row)) for row in self.db.fetch("breakers")]
+
+    def order_breaker(self, resource: str, state: str, seconds: float | None = None) -> BreakerOrder:
+        """Have the breakers of a resource opened or closed in all processes."""
+        values = {"resource": resource, "state": state, "seconds": None if seconds is None else float(seconds)}
+        with self.db.connection() as connection, connection.transaction():
+            connection.execute(self.db.sql["lock_breaker_orders"])
+            number: int = connection.execute(self.db.sql["order_breaker"], values).fetchall()[0][0]
+        return BreakerOrder(number, resource, state, seconds)
+
+    def breaker_orders(self, after: int) -> list[BreakerOrder]:
+        """Return the orders whose number is larger."""
+        return [BreakerOrder._make(row) for row in self.db.fetch("breaker_orders", {"after": after})]

@@ -1,0 +1,13 @@
+-- What processes tell, and what was ordered for a resource that none has told of.
+WITH orders AS (
+    SELECT * FROM holdfast.breaker_orders WHERE until IS NULL OR until > now()
+),
+known AS (
+    SELECT * FROM holdfast.breakers WHERE NOT is_worker OR process IN (SELECT id FROM holdfast.workers)
+)
+SELECT resource, process, known.state, known.until, reason, orders.state AS ordered, updated_at
+FROM known LEFT JOIN orders USING (resource)
+UNION ALL
+SELECT resource, '', state, until, '', state, ordered_at
+FROM orders WHERE resource NOT IN (SELECT resource FROM known)
+ORDER BY resource, process

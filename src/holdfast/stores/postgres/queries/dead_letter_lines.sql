@@ -1,0 +1,37 @@
+-- Dead letters, newest first, along one index and no further than told. By pairs of its column and the number: no other index
+-- has this order, so whatever the planner expects, it passes over nothing else. A row that does not match is passed over; the
+-- last one that was looked at is returned in any case, and tells how far it went.
+--
+-- A letter has the time at which its transaction began and a number drawn later, within a minute as a rule: so a time that is
+-- asked for bounds the numbers too. A few are asked, for one of a transaction that took longer says nothing of the others.
+SELECT place, last, matches, id, original_task_id, task_type, queue, error_type, error_message, error_category, reason,
+    fingerprint, retry_count, replays, moved_to_dlq_at
+FROM (
+    SELECT row_number() OVER walk AS place, lead(id) OVER walk IS NULL AS last,
+        (%(ids)s::bigint[] IS NULL OR id = ANY (%(ids)s::bigint[]))
+            AND (%(task_type)s::text IS NULL OR task_type = %(task_type)s::text)
+            AND (%(queue)s::text IS NULL OR queue = %(queue)s::text)
+            AND (%(category)s::text IS NULL OR error_category = %(category)s::text)
+            AND (%(reason)s::text IS NULL OR reason = %(reason)s::text)
+            AND (%(fingerprint)s::text IS NULL OR fingerprint = %(fingerprint)s::text)
+            AND (%(since)s::timestamptz IS NULL OR moved_to_dlq_at >= %(since)s::timestamptz)
+            AND (%(until)s::timestamptz IS NULL OR moved_to_dlq_at < %(until)s::timestamptz)
+            AND (
+                %(text)s::text IS NULL OR strpos(lower(error_message), lower(%(text)s::text)) > 0
+                OR strpos(lower(error_type), lower(%(text)s::text)) > 0
+            )
+            AND (
+                %(pattern)s::text IS NULL OR error_message ~* %(pattern)s::text OR error_type ~* %(pattern)s::text
+            ) AS matches,
+        walked.*
+    FROM (
+        SELECT id, original_task_id, task_type, queue, error_type, error_message, error_category, reason, fingerprint,
+            retry_count, replays, moved_to_dlq_at
+        FROM holdfast.dead_letter_queue
+        --walk--
+        LIMIT %(look)s + 1
+    ) AS walked
+    WINDOW walk AS (ORDER BY --order--)
+) AS looked
+WHERE place <= %(look)s AND matches OR place = %(look)s OR last
+ORDER BY --order-- LIMIT %(rows)s

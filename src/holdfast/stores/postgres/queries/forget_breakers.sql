@@ -1,0 +1,1 @@
+DELETE FROM holdfast.breakers WHERE process = %(process)s

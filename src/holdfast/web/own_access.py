@@ -1,0 +1,116 @@
+"""Access where the dashboard stands by itself: one-time links, a token or password, sessions by cookie."""
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from holdfast.web.callers import Caller, Role
+from holdfast.web.hosts import only
+from holdfast.web.sessions import Session, Sessions
+from holdfast.web.slowing import Slowdown
+from holdfast.web.tokens import Links, Tokens
+
+if TYPE_CHECKING:
+    from starlette.types import Scope
+
+__all__ = ["OwnAccess", "client_of"]
+
+log = logging.getLogger("holdfast.web")
+
+
+class OwnAccess:
+    """Knows who signed in.
+
+    Args:
+        tokens: Secrets that let people and programs in; none for links alone.
+        read_only: Whether nobody may change anything, whatever they show.
+        cookie: Name of the cookie. Browsers do not tell ports of one host apart, so each dashboard needs its own.
+        sessions: Where sessions are kept.
+        on_link_used: Called when a one-time link was used, so that a fresh one can be told.
+    """
+
+    def __init__(
+        self,
+        tokens: Tokens | None = None,
+        *,
+        read_only: bool = False,
+        cookie: str = "holdfast-session",
+        sessions: Sessions | None = None,
+        on_link_used: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Begin with nobody signed in."""
+        self.tokens = Tokens() if tokens is None else tokens
+        self.read_only, self.cookie, self.on_link_used = read_only, cookie, on_link_used
+        self.sessions = Sessions() if sessions is None else sessions
+        self.links, self.slowdown = Links(), Slowdown()
+        self._closed = False
+
+    async def caller(self, scope: "Scope") -> Caller | None:
+        """Return who asks: by their token, or without one by their cookie, never by both."""
+        given = [value for name, value in scope["headers"] if name.lower() == b"authorization"]
+        if any(value.strip().lower().startswith(b"bearer") for value in given):
+            return self._by_token(scope)
+        session = self.session_of(scope)
+        if session is None:
+            return None
+        return Caller(session.role, session.who, lambda: not self._closed and session.lasts(), session)
+
+    def session_of(self, scope: "Scope") -> Session | None:
+        """Return the session that a browser shows; of two cookies of the name none counts."""
+        pairs = [
+            part.partition("=")
+            for name, value in scope["headers"]
+            if name.lower() == b"cookie"
+            for part in value.decode("latin-1").split(";")
+        ]
+        found = [value.strip() for name, _, value in pairs if name.strip() == self.cookie]
+        return self.sessions.find(found[0]) if len(found) == 1 else None
+
+    def role_of_secret(self, secret: str, client: str) -> Role | None:
+        """Return what a secret allows that somebody typed in or sent; None for a wrong one.
+
+        Args:
+            secret: What they gave.
+            client: From where.
+
+        Raises:
+            TooOftenError: If too many wrong ones came from there.
+        """
+        self.slowdown.check(client)
+        role = self.tokens.role_of(secret)
+        if role is None:
+            self.slowdown.failed(client)
+            log.warning("a wrong secret for the dashboard came from %s", client, extra={"client": client})
+            return None
+        self.slowdown.succeeded(client)
+        return self._limited(role)
+
+    def role_of_link(self, secret: str) -> Role | None:
+        """Return what a one-time link allows; from now on it is dead."""
+        if not self.links.use(secret):
+            return None
+        self.on_link_used()
+        return self._limited(Role.OPERATOR)
+
+    def close(self) -> None:
+        """End all sessions and streams."""
+        self._closed = True
+        self.sessions.end_all()
+
+    def _by_token(self, scope: "Scope") -> Caller | None:
+        scheme, _, secret = (only(scope["headers"], b"authorization") or "").strip().partition(" ")
+        if scheme.lower() != "bearer" or not self.tokens:
+            return None
+        role = self.role_of_secret(secret.strip(), client_of(scope))
+        if role is None:
+            return None
+        return Caller(role, f"{role} by token", lambda: not self._closed)
+
+    def _limited(self, role: Role) -> Role:
+        return Role.READER if self.read_only else role
+
+
+def client_of(scope: "Scope") -> str:
+    """Return from where somebody asks."""
+    client = scope.get("client")
+    return str(client[0]) if client else "an unknown place"

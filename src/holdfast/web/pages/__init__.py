@@ -1,0 +1,1 @@
+"""The pages, a file per subject: what each reads and what can be done on it."""

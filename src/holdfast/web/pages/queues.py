@@ -1,0 +1,104 @@
+"""Queues and workers: what waits where, who works, and what they have in their hands."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from holdfast.ports.read_rows import TaskLine
+from holdfast.ports.rows import Status, TaskFilter, Worker
+from holdfast.queue.masking import masked_text
+from holdfast.web.routing import Action, Asked, Done, NotThereError, Page, RefusedError
+
+__all__ = ["ACTIONS", "PAGES"]
+
+_PATH = "/queues"
+_MOST_HELD = 200  # tasks in hand that one page tells
+_MOST_EACH = 12  # of one worker
+_LONGEST_NAME = 200
+
+
+class Hands(NamedTuple):
+    """A worker and what it has in its hands.
+
+    Attributes:
+        worker: Who.
+        says: ``running``, ``silent`` when its lease ran out, or why it does not claim.
+        tasks: The newest tasks that it holds.
+        more: How many it holds besides.
+    """
+
+    worker: Worker
+    says: str
+    tasks: list[TaskLine]
+    more: int
+
+
+def read_queues(asked: Asked) -> Mapping[str, Any]:
+    """Return the queues and the workers."""
+    store = asked.app.store
+    queues, workers = store.queues(), store.workers()
+    held = store.task_lines(TaskFilter(status=Status.RUNNING, limit=_MOST_HELD)).rows if workers else []
+    served = {name for worker in workers if worker.alive for name in worker.queues}
+    return {
+        "queues": queues,
+        "workers": [_hands(worker, held) for worker in sorted(workers, key=lambda each: (each.alive, each.name))],
+        "totals": {
+            "ready": sum(queue.ready for queue in queues),
+            "scheduled": sum(queue.scheduled for queue in queues),
+            "running": sum(queue.running for queue in queues),
+            "parked": sum(queue.parked for queue in queues),
+            "paused": sum(queue.paused for queue in queues),
+            "alive": sum(worker.alive for worker in workers),
+            "silent": sum(not worker.alive for worker in workers),
+        },
+        "unserved": [queue.name for queue in queues if queue.ready and not queue.paused and queue.name not in served],
+    }
+
+
+def _hands(worker: Worker, held: list[TaskLine]) -> Hands:
+    tasks = [row for row in held if row.worker_id == worker.id][:_MOST_EACH]
+    says = masked_text(worker.state) if worker.alive else "silent"
+    return Hands(worker._replace(state=says), says, tasks, max(0, worker.tasks - len(tasks)))
+
+
+def pause(asked: Asked) -> Done:
+    """Have nothing claimed from a queue; one that nobody has used yet can be paused too."""
+    return _pause(asked, asked.path["name"])
+
+
+def pause_named(asked: Asked) -> Done:
+    """Do the same for a queue whose name was typed."""
+    return _pause(asked, "".join(asked.form.get("name", [])[:1]).strip())
+
+
+def _pause(asked: Asked, name: str) -> Done:
+    if not name or len(name) > _LONGEST_NAME:
+        message = f"give the name of a queue, of {_LONGEST_NAME} characters at most"
+        raise RefusedError(message)
+    known = {row.name for row in asked.app.tasks.queues()}
+    asked.app.tasks.pause(name)
+    more = "" if name in known else "; it has no tasks yet"
+    return Done(f"queue {name} is paused{more}: what runs is left to run", _PATH, {"queue": name, "paused": True})
+
+
+def resume(asked: Asked) -> Done:
+    """Have a queue claimed from again.
+
+    Raises:
+        NotThereError: If it is neither paused nor has tasks.
+    """
+    name = asked.path["name"]
+    paused = {row.name: row.paused for row in asked.app.tasks.queues()}
+    if name not in paused:
+        message = f"queue {name} is not paused and has no tasks; is the name right?"
+        raise NotThereError(message)
+    asked.app.tasks.resume(name)
+    message = f"queue {name} is open again" if paused[name] else f"queue {name} was not paused"
+    return Done(message, _PATH, {"queue": name, "paused": False})
+
+
+PAGES = (Page("queues", _PATH, "queues.html", read_queues),)
+ACTIONS = (
+    Action("pause_named_queue", f"{_PATH}/pause", pause_named),
+    Action("pause_queue", f"{_PATH}/{{name}}/pause", pause),
+    Action("resume_queue", f"{_PATH}/{{name}}/resume", resume),
+)

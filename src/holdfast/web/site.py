@@ -1,0 +1,83 @@
+"""The site: the table of routes, the gate before it, and what is said where something is wrong."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.routing import Route
+
+from holdfast.web.answering import API, Answering
+from holdfast.web.assets import Assets
+from holdfast.web.callers import Access
+from holdfast.web.gate import Gate
+from holdfast.web.hosts import LOOPBACK, allowed_names
+from holdfast.web.hub import Hub
+from holdfast.web.own_access import OwnAccess
+from holdfast.web.rendering import EVENTS, STATIC, Renderer
+from holdfast.web.routes import ACTIONS, PAGES
+from holdfast.web.routing import Action, Page
+from holdfast.web.signing_in import SigningIn
+from holdfast.web.telling import Telling
+
+if TYPE_CHECKING:
+    from holdfast.app import App
+
+__all__ = ["build"]
+
+
+def build(
+    app: "App",
+    access: Access,
+    *,
+    hosts: Sequence[str] = LOOPBACK,
+    title: str = "Holdfast",
+    pages: Sequence[Page] = PAGES,
+    actions: Sequence[Action] = ACTIONS,
+) -> Starlette:
+    """Return the dashboard as an ASGI app.
+
+    Args:
+        app: Whose dashboard it is.
+        access: Knows who asks.
+        hosts: Names under which it answers.
+        title: Shown on every page.
+        pages: What there is to see.
+        actions: What there is to do.
+
+    Raises:
+        ConfigError: If a name cannot be one.
+    """
+    names = allowed_names(hosts)
+    assets = Assets()
+    renderer = Renderer(pages, actions, assets, title)
+    hub = Hub(app, renderer.render)
+    answering = Answering(app, renderer, assets, hub)
+    telling = Telling(answering, renderer)
+    seen = [Route(page.path, answering.page(page), methods=["GET"], name=page.name) for page in pages]
+    routes = [
+        *seen,
+        *(Route(_twin(page), answering.twin(page), methods=["GET"], name=f"api:{page.name}") for page in pages),
+        *(Route(each.path, answering.action(each), methods=["POST"], name=each.name) for each in actions),
+        *(
+            Route(_twin(each), answering.action_twin(each), methods=["POST"], name=f"api:{each.name}")
+            for each in actions
+        ),
+        Route(EVENTS, answering.events, methods=["GET"], name="events"),
+        Route(STATIC, answering.asset, methods=["GET"], name="static"),
+    ]
+    gate: dict[str, Any] = {"is_open": lambda _path: False, "ask_in": telling.turn_away}
+    if isinstance(access, OwnAccess):
+        signing_in = SigningIn(access, answering, renderer, seen)
+        routes += signing_in.routes()
+        gate = {"is_open": signing_in.is_open, "ask_in": signing_in.ask_in}
+    middleware = Middleware(Gate, access=access, names=names, tell=telling.tell, **gate)
+    site = Starlette(routes=routes, middleware=[middleware], exception_handlers={HTTPException: telling.tell_of})
+    site.router.redirect_slashes = False
+    site.state.hub = hub
+    return site
+
+
+def _twin(what: Page | Action) -> str:
+    return API + what.path.rstrip("/")

@@ -1,0 +1,118 @@
+"""What holds for every page of the table of routes, wherever it is opened."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from urllib.parse import parse_qsl, urlsplit
+
+import httpx
+import pytest
+
+from browser import texts
+from browser.house import TOKEN
+from browser.looking import MOST_BYTES, problems, texts_of, weight
+from browser.views import MISSING, PATHS, VIEWS, path_to
+from browser.window import PHONE, WIDE, Windows
+from holdfast.web.routes import PAGES
+
+
+@pytest.fixture(scope="module")
+def window(rooms, house):
+    """One window for all of them: they are only looked at."""
+    windows = Windows(rooms)
+    page = windows.page(house)
+    page.complaints = windows.complaints
+    yield page
+    windows.close()
+
+
+@pytest.mark.needs("chromium")
+@pytest.mark.parametrize("view", VIEWS, ids=str)
+def test_a_page_reads_well_in_both_themes_and_widths_and_complains_of_nothing(window, house, view):
+    window.complaints.clear()
+    answer = window.goto(house.at(view.path(house.stage)))
+    assert answer.status == 200
+    assert problems(window) == {}
+    assert window.complaints == []
+
+
+@pytest.mark.needs("chromium")
+@pytest.mark.parametrize("view", MISSING, ids=str)
+def test_what_is_not_there_is_told_on_a_page_that_reads_well(window, house, view):
+    window.set_viewport_size({"width": WIDE, "height": 900})
+    answer = window.goto(house.at(view.path(house.stage)))
+    assert answer.status == 404
+    assert window.get_by_role("link", name="Overview").is_visible(), "there is a way back"
+    assert problems(window) == {}
+    window.complaints.clear()  # the browser itself complains of a 404
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=str)
+def test_a_page_and_its_twin_show_no_secret_and_weigh_little(house, view):
+    path = view.path(house.stage)
+    html = house.asked(path)
+    assert html.status_code == 200
+    twin = texts_of(house.json(path))
+    assert [secret for secret in texts.SECRETS if secret in html.text or secret in twin] == []
+    assert texts.SCRIPT not in html.text
+    assert {char for char in html.text if not char.isprintable()} <= set("\n\t"), "nothing turns text around"
+    assert weight(house, path) < MOST_BYTES
+
+
+def test_lists_of_the_longest_texts_weigh_little_too(house):
+    stage = house.stage
+    tasks = stage.fail("import_rows", count=55, trouble="heavy")
+    letter = stage.letter_of(tasks[-1])
+    group = stage.app.store.dead_letter(letter).fingerprint
+    paths = [
+        *(path_to(name) for name in ("overview", "failures", "dead_letters", "tasks")),
+        path_to("failure", fingerprint=group),
+        path_to("dead_letter", number=letter),
+        path_to("task", number=tasks[-1]),
+    ]
+    assert {path: size for path in paths if (size := weight(house, path)) >= MOST_BYTES} == {}
+
+
+def test_all_pages_are_there():
+    assert {
+        *("overview", "failures", "failure", "dead_letters", "tasks", "task", "queues", "sources", "source", "jobs"),
+        *("run", "waits", "health"),
+    } <= PATHS.keys()
+    assert {view.page for view in VIEWS} == {page.name for page in PAGES}
+
+
+def test_every_page_leads_to_every_other(house, windows):
+    page = windows.page(house, "/")
+    links = page.get_by_role("navigation", name="Pages").get_by_role("link")
+    paths = [link.get_attribute("href") for link in links.all()]
+    assert paths == [PATHS[name] for name in PATHS if "{" not in PATHS[name]] or len(paths) == 9
+    for path in paths:
+        page.goto(house.at(path))
+        current = page.locator('nav[aria-label="Pages"] a[aria-current="page"]')
+        assert current.get_attribute("href") == path
+
+
+def test_links_of_a_page_lead_somewhere(house):
+    """Links of each kind that stand on any page: none is dead."""
+    kinds: dict[tuple[object, ...], list[str]] = {}
+    with httpx.Client(headers={"Authorization": f"Bearer {TOKEN}"}, base_url=house.url, timeout=30) as client:
+        for view in VIEWS:
+            html = client.get(view.path(house.stage)).text
+            for link in map(unescape, re.findall(r'(?:href|src)="(/[^"#]*)', html)):
+                parts = urlsplit(link)
+                kind = (view.page, re.sub(r"/[^/]*\d[^/]*", "/…", parts.path), *sorted(dict(parse_qsl(parts.query))))
+                kinds.setdefault(kind, []).append(link)
+        assert len(kinds) > 50
+        chosen = {link for links in kinds.values() for link in (links[0], links[-1])}
+        dead = {link: status for link in chosen if (status := client.get(link).status_code) != 200}
+    assert dead == {}
+
+
+def test_a_phone_can_open_the_menu(house, windows):
+    page = windows.page(house, "/", width=PHONE)
+    link = page.get_by_role("navigation", name="Pages").get_by_role("link", name="Dead letters")
+    assert not link.is_visible()
+    page.get_by_text("Menu", exact=True).click()
+    link.click()
+    page.wait_for_url(f"**{PATHS['dead_letters']}")

@@ -1,0 +1,118 @@
+"""Every page of the table of routes, at addresses where it has something to show, and where it has not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import quote, urlencode
+
+from browser import texts
+from holdfast.ports.read_rows import FailureFilter
+from holdfast.web.routes import PAGES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from browser.stage import Stage
+
+
+class View(NamedTuple):
+    """A page to look at.
+
+    Attributes:
+        page: Its name in the table of routes; empty for what is in no table.
+        title: What it shows, for people.
+        path: Where it is, when the stage is known.
+    """
+
+    page: str
+    title: str
+    path: Callable[[Stage], str]
+
+    def __str__(self) -> str:
+        return f"{self.page}-{self.title}" if self.title else self.page
+
+
+PATHS = {page.name: page.path for page in PAGES}
+
+
+def path_to(name: str, query: dict[str, object] | None = None, **parts: object) -> str:
+    """Return the path of a page."""
+    path = PATHS[name]
+    for key, value in parts.items():
+        path = path.replace(f"{{{key}}}", quote(str(value), safe=""))
+    assert "{" not in path, path
+    return f"{path}?{urlencode(query)}" if query else path
+
+
+def group_of(stage: Stage, **which: object) -> str:
+    """Return the fingerprint of a group of failures."""
+    return stage.app.store.failures(FailureFilter(**which)).rows[0].fingerprint
+
+
+def _plain(name: str) -> View:
+    return View(name, "", lambda _: path_to(name))
+
+
+def _asked(name: str, title: str, **query: object) -> View:
+    return View(name, title, lambda _: path_to(name, query))
+
+
+_NOTHING = "nothing has this text"
+_KNOWN: dict[str, list[View]] = {
+    "failures": [
+        _plain("failures"),
+        _asked("failures", "filtered", category="api_temporary"),
+        _asked("failures", "nothing", text=_NOTHING),
+    ],
+    "failure": [
+        View("failure", title, lambda stage, which=which: path_to("failure", fingerprint=group_of(stage, **which)))
+        for title, which in {
+            "temporary": {"category": "api_temporary", "task_type": "fetch_page"},
+            "hostile": {"text": "window.pwned"},
+            "long": {"text": "WWWW"},
+        }.items()
+    ],
+    "dead_letters": [
+        _plain("dead_letters"),
+        _asked("dead_letters", "filtered", category="not_found", task="fetch_page"),
+        _asked("dead_letters", "nothing", text=_NOTHING),
+    ],
+    "dead_letter": [
+        View(
+            "dead_letter",
+            title,
+            lambda stage, title=title: path_to("dead_letter", number=stage.letter_of(stage.task[title])),
+        )
+        for title in ("hostile", "nasty", "japanese", "bug")
+    ],
+    "tasks": [
+        _plain("tasks"),
+        _asked("tasks", "filtered", status="DONE"),
+        _asked("tasks", "nothing", task="no_such_task"),
+    ],
+    "task": [
+        View("task", title, lambda stage, title=title: path_to("task", number=stage.task[title]))
+        for title in ("history", "hostile", "nasty", "long", "waiting", "running", "done", "cancelled", "parked")
+    ],
+    "sources": [
+        _plain("sources"),
+        _asked("sources", "filtered", state="disabled"),
+        _asked("sources", "nothing", text=_NOTHING),
+    ],
+    "source": [
+        View("source", title, lambda stage, title=title: path_to("source", number=stage.source[title]))
+        for title in ("healthy", "warning", "error", "disabled", "probation", "off", "hostile")
+    ],
+    "run": [
+        View("run", title, lambda stage, title=title: path_to("run", run=stage.run[title]))
+        for title in ("passed", "failed", "rest", "aborted", "hostile", "running")
+    ],
+}
+VIEWS = [view for page in PAGES for view in _KNOWN.get(page.name, [_plain(page.name)])]
+"""All of them; a page with a part of its path that varies has to be known here."""
+MISSING = [
+    View("", "no such page", lambda _: "/no/such/page"),
+    View("", "no such task", lambda _: path_to("task", number=1 << 60)),
+    View("", "hostile path", lambda _: f"/{quote(texts.NASTY, safe='')}"),
+]
+"""What is not there: pages all the same."""

@@ -1,0 +1,114 @@
+"""Breakers: what processes tell of theirs, and what people order."""
+
+from conformance.acting import NAMES, die, register
+
+
+def states(store):
+    return [(row.resource, row.process, row.state, row.order) for row in store.breakers()]
+
+
+def test_what_processes_tell(store):
+    before = store.now()
+    store.tell_breakers("p2", [("api", "open", 30.0, "5 failures"), ("mail", "half_open", None, "")])
+    store.tell_breakers("p1", [("api", "closed", None, "")])
+    store.tell_breakers("p3", [])
+    assert states(store) == [
+        ("api", "p1", "closed", None),
+        ("api", "p2", "open", None),
+        ("mail", "p2", "half_open", None),
+    ]
+    _, opened, _ = store.breakers()
+    assert 25 < (opened.until - before).total_seconds() < 60
+    assert opened.reason == "5 failures"
+    assert before <= opened.updated_at <= store.now()
+    assert store.pulse().open_breakers == 1
+
+
+def test_the_last_word_of_a_process_counts(store):
+    store.tell_breakers("p1", [("api", "open", 30.0, "down")])
+    store.tell_breakers("p1", [("api", "closed", None, "")])
+    (row,) = store.breakers()
+    assert (row.state, row.until, row.reason) == ("closed", None, "")
+    assert store.pulse().open_breakers == 0
+
+
+def test_a_process_that_ends_is_forgotten(store):
+    store.tell_breakers("p1", [("api", "open", None, ""), ("mail", "open", None, "")])
+    store.tell_breakers("p2", [("api", "open", None, "")])
+    store.forget_breakers("p1")
+    store.forget_breakers("nobody")
+    assert states(store) == [("api", "p2", "open", None)]
+
+
+def test_a_worker_that_is_not_known_any_more_is_left_out(store):
+    register(store, "w1")
+    register(store, "w2")
+    for name in ("w1", "w2", "host:42"):
+        store.tell_breakers(name, [("api", "open", None, "")])
+    store.leave("w1")
+    assert [row.process for row in store.breakers()] == ["host:42", "w2"]
+    die(store, "w2")
+    store.rescue(3)
+    assert [row.process for row in store.breakers()] == ["host:42"]
+    store.roll_up()
+    assert [row.process for row in store.breakers()] == ["host:42"]
+    store.forget_breakers("host:42")
+    assert store.pulse().open_breakers == 0
+
+
+def test_orders_are_numbered(store):
+    first = store.order_breaker("api", "open")
+    second = store.order_breaker("mail", "open", 60.0)
+    third = store.order_breaker("api", "closed")
+    assert first.number < second.number < third.number
+    assert (first.resource, first.state, first.seconds) == ("api", "open", None)
+    assert [each.number for each in store.breaker_orders(0)] == [second.number, third.number]
+    assert store.breaker_orders(second.number) == [third]
+    assert store.breaker_orders(third.number) == []
+    (mail, _) = store.breaker_orders(0)
+    assert 30 < mail.seconds <= 60
+    assert store.order_breaker("mail", "closed").number > third.number
+
+
+def test_an_open_order_that_is_over_is_left_out(store):
+    store.order_breaker("api", "open", -1.0)
+    store.tell_breakers("p1", [("mail", "closed", None, "")])
+    store.order_breaker("mail", "open", -1.0)
+    assert store.breaker_orders(0) == []
+    assert states(store) == [("mail", "p1", "closed", None)]
+
+
+def test_orders_stand_beside_what_is_told(store):
+    store.order_breaker("api", "open", 600.0)
+    store.order_breaker("mail", "closed")
+    store.tell_breakers("p1", [("api", "closed", None, "")])
+    assert states(store) == [("api", "p1", "closed", "open"), ("mail", "", "closed", "closed")]
+    store.forget_breakers("p1")
+    api, _ = store.breakers()
+    assert (api.process, api.state, api.order, api.reason) == ("", "open", "open", "")
+    assert api.until > store.now()
+
+
+def test_names_of_all_kinds(store):
+    store.tell_breakers("p", [(name, "open", None, name) for name in NAMES])
+    assert {row.resource: row.reason for row in store.breakers()} == {name: name for name in NAMES}
+    for name in NAMES:
+        store.order_breaker(name, "closed")
+    assert {each.resource for each in store.breaker_orders(0)} == set(NAMES)
+
+
+def test_another_process_sees_it(store, another):
+    store.tell_breakers("p1", [("api", "open", None, "")])
+    store.order_breaker("api", "closed")
+    assert states(another) == [("api", "p1", "open", "closed")]
+    assert len(another.breaker_orders(0)) == 1
+
+
+def test_changes_are_told_by_the_pulse(store):
+    store.tell_breakers("p1", [("calm", "closed", None, "")])
+    store.tell_breakers("p1", [("api", "open", 30.0, "5 failures")])
+    store.tell_breakers("p2", [("api", "open", 30.0, "5 failures")])
+    store.tell_breakers("p3", [("mail", "open", 30.0, "down")])
+    store.tell_breakers("p3", [("mail", "half_open", None, "")])
+    changes = {(each.subject, each.before, each.after) for each in store.pulse().changes if each.kind == "breaker"}
+    assert changes == {("api", "", "open"), ("mail", "open", "half_open")}

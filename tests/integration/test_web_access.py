@@ -1,0 +1,287 @@
+"""Who gets in where the dashboard stands by itself: by a link, the form, a cookie or a token; and for how long."""
+
+import logging
+import re
+from urllib.parse import quote
+
+import pytest
+
+from holdfast.web.callers import Role
+from holdfast.web.sessions import Sessions
+from holdfast.web.slowing import FREE
+from holdfast.web.tokens import Tokens
+from web_asking import Client
+from web_small_site import (
+    OPERATOR,
+    READER,
+    SEEN,
+    bearer,
+    clean,  # noqa: F401  # a fixture
+    done,
+    make_app,  # noqa: F401  # a fixture
+    own,
+    signed_in,
+)
+
+# The one-time link
+
+
+def test_pitfall_65_a_link_is_exchanged_once_for_a_cookie_and_leads_away_from_itself(app):
+    used = []
+    access, site = own(app, tokens=Tokens(), on_link_used=lambda: used.append(1))
+    secret = access.links.fresh()
+    stranger = Client(site)
+    assert stranger.ask("HEAD", f"/enter?once={secret}").status == 200  # a look ahead costs nothing
+    answer = stranger.get(f"/enter?once={secret}")
+    assert (answer.status, answer.header("location"), answer.body) == (303, "/", b"")
+    assert secret not in str(answer.headers)
+    cookie = answer.cookies()[0]
+    assert re.fullmatch(r"holdfast-session=[\w-]{43}; HttpOnly; Max-Age=43200; Path=/; SameSite=strict", cookie)
+    assert used == [1]
+    friend = Client(site, ("Cookie", cookie.partition(";")[0]))
+    assert SEEN in friend.get("/").text
+    assert secret not in friend.get("/").text
+    again = stranger.get(f"/enter?once={secret}")
+    assert again.status == 401
+    assert not again.cookies()
+    assert "used already" in again.text
+    assert used == [1]
+    assert SEEN in friend.get("/").text  # who is in stays in
+
+
+@pytest.mark.parametrize("query", ["", "?once=", "?once=x", "?once=%00", "?once=" + "x" * 5000, "?token=x"])
+def test_a_link_that_is_none_lets_nobody_in(app, query):
+    _, site = own(app, tokens=Tokens())
+    answer = Client(site).get(f"/enter{query}")
+    assert answer.status in {400, 401}
+    assert not answer.cookies()
+
+
+def test_a_link_of_a_dashboard_that_only_shows_makes_a_reader(app):
+    access, site = own(app, tokens=Tokens(), read_only=True)
+    answer = Client(site).get(f"/enter?once={access.links.fresh()}")
+    reader = Client(site, ("Cookie", answer.cookies()[0].partition(";")[0]))
+    assert reader.get("/").status == 200
+    assert reader.post("/things/x/change").status == 403
+    assert done == []
+
+
+def test_without_tokens_no_token_is_right(app):
+    _, site = own(app, tokens=Tokens())
+    assert Client(site).post("/sign-in", "token=").status == 401
+    assert bearer(site, "").get("/api").status == 401
+    assert "terminal" in Client(site).get("/").text
+
+
+# The form
+
+
+def test_a_token_is_exchanged_for_a_cookie(app):
+    access, site = own(app)
+    operator, reader = signed_in(site), signed_in(site, READER)
+    assert "True operator by token" in operator.get("/").text
+    assert "False reader by token" in reader.get("/").text
+    assert operator.post("/things/x/change", "id=1&id=2").status == 303
+    assert done == [("x", {"id": ["1", "2"]}, "operator by token")]
+    assert OPERATOR not in operator.get("/").text
+    assert access.slowdown._places == {}
+
+
+def test_the_form_leads_on_to_where_somebody_wanted_to_go(app):
+    _, site = own(app)
+    asks = Client(site).get("/things/a%2Fb?x=%22%3Cb%3E")
+    assert asks.status == 401
+    assert SEEN not in asks.text
+    to = re.search(r'name="to" value="([^"]*)"', asks.text)[1]
+    assert to == "/things/a%2Fb?x=%22%3Cb%3E"
+    answer = Client(site).post("/sign-in", f"token={quote(OPERATOR)}&to={quote(to, safe='')}")
+    assert answer.header("location") == to
+
+
+@pytest.mark.parametrize(
+    "to",
+    ["https://evil.example", "//evil.example", "/\\evil.example", "\\\\evil.example", "/things/x\r\nX: y", "javascript:x", "", "x",
+     "/nowhere", "/things/x/change", "/api", "/events", "/enter", "/things/" + "x" * 9000, "/things/\xe9", "/%2f/evil.example"],
+    ids=range(16),
+)  # fmt: skip
+def test_nobody_is_led_anywhere_else(app, to):
+    _, site = own(app)
+    form = f"token={quote(OPERATOR)}&to={quote(to, safe='')}"
+    answer = Client(site).post("/sign-in", form)
+    assert (answer.status, answer.header("location")) == (303, "/")
+    signed = Client(site, ("Cookie", answer.cookies()[0].partition(";")[0]))
+    assert signed.get(f"/sign-in?to={quote(to[:3000], safe='')}").header("location") in {"/", None}
+
+
+def test_a_wrong_token_is_refused_and_written_down_without_it(app, caplog):
+    _, site = own(app)
+    with caplog.at_level(logging.INFO):
+        answer = Client(site).post("/sign-in", "token=my+other+password")
+    assert answer.status == 401
+    assert not answer.cookies()
+    assert "my other password" not in answer.text + caplog.text
+    assert "a wrong secret for the dashboard came from 127.0.0.1" in caplog.text
+
+
+def test_guessing_is_slowed_down_even_for_the_right_token_and_not_for_others(app):
+    _, site = own(app)
+    friend = signed_in(site)
+    for _ in range(FREE):
+        assert Client(site).post("/sign-in", "token=wrong").status == 401
+    for answer in (
+        Client(site).post("/sign-in", f"token={OPERATOR.replace(' ', '+')}"),
+        bearer(site, OPERATOR).get("/api"),
+        bearer(site, "wrong").get("/"),
+    ):
+        assert answer.status == 429
+        assert answer.header("retry-after") == "1"
+        assert not answer.cookies()
+    assert friend.get("/").status == 200
+    assert bearer(site, OPERATOR).get("/api", client=("10.0.0.9", 1)).status == 200
+
+
+def test_signing_in_needs_a_page_of_ours_too(app):
+    _, site = own(app)
+    form = f"token={OPERATOR.replace(' ', '+')}"
+    for origin in (None, "http://evil.example", "null"):
+        answer = Client(site, origin=origin).post("/sign-in", form)
+        assert answer.status == 403
+        assert not answer.cookies()
+
+
+def test_a_proxy_that_speaks_https_makes_the_cookie_secure(app):
+    _, site = own(app)
+    form = f"token={OPERATOR.replace(' ', '+')}"
+    behind = Client(site, origin="https://localhost:8787").post("/sign-in", form)
+    direct = Client(site, origin="https://localhost:8787").post("/sign-in", form, scheme="https")
+    plain = Client(site).post("/sign-in", form)
+    assert ["; Secure" in each.cookies()[0] for each in (behind, direct, plain)] == [True, True, False]
+
+
+def test_signing_in_anew_ends_the_session_before(app):
+    _, site = own(app)
+    first = signed_in(site)
+    answer = Client(site, *first.headers).post("/sign-in", f"token={OPERATOR.replace(' ', '+')}")
+    assert answer.status == 303
+    assert first.get("/").status == 401
+
+
+def test_whoever_comes_from_another_site_is_asked_again_from_a_page_of_ours(app):
+    _, site = own(app)
+    answer = Client(site).get("/things/x?y=1", ("Sec-Fetch-Site", "cross-site"))
+    assert answer.status == 401
+    assert 'content="0; url=/sign-in?to=%2Fthings%2Fx%3Fy%3D1"' in answer.text
+    assert signed_in(site).get("/sign-in?to=%2Fthings%2Fx%3Fy%3D1").header("location") == "/things/x?y=1"
+    assert Client(site).get("/sign-in?to=%2Fthings%2Fx", ("Sec-Fetch-Site", "cross-site")).status == 200  # no circle
+
+
+# Sessions
+
+
+def test_a_session_ends_by_itself(app):
+    now = [1000.0]
+    _, site = own(app, sessions=Sessions(now=lambda: now[0]))
+    client = signed_in(site)
+    now[0] += 12 * 3600 - 1
+    assert client.get("/").status == 200
+    now[0] += 1
+    assert client.get("/").status == 401
+
+
+def test_signing_out_ends_the_session_and_its_cookie(app):
+    _, site = own(app)
+    client, other = signed_in(site), signed_in(site)
+    assert client.get("/sign-out").status == 405
+    assert Client(site, *client.headers, origin="http://evil.example").post("/sign-out").status == 403
+    assert client.get("/").status == 200
+    answer = client.post("/sign-out")
+    assert (answer.status, answer.header("location")) == (303, "/sign-in")
+    assert 'holdfast-session=""' in answer.cookies()[0]
+    assert "Max-Age=0" in answer.cookies()[0]
+    assert client.get("/").status == 401
+    assert other.get("/").status == 200
+    assert Client(site).post("/sign-out").status == 303
+
+
+def test_a_reader_may_sign_out(app):
+    _, site = own(app)
+    reader = signed_in(site, READER)
+    assert reader.post("/sign-out").status == 303
+    assert reader.get("/").status == 401
+
+
+@pytest.mark.parametrize(
+    "cookie",
+    ["holdfast-session=", "holdfast-session=x", "other={}", "holdfast-session={0}; holdfast-session={0}", "{}",
+     "Holdfast-Session={}", 'holdfast-session="{}"', "holdfast-session={0}x"],
+)  # fmt: skip
+def test_cookies_that_let_nobody_in(app, cookie):
+    access, site = own(app)
+    secret = access.sessions.begin(Role.OPERATOR, "x")
+    assert Client(site, ("Cookie", f"holdfast-session={secret}")).get("/").status == 200
+    assert Client(site, ("Cookie", cookie.format(secret))).get("/").status == 401
+
+
+# Programs
+
+
+def test_programs_show_their_token_and_need_no_page(app):
+    _, site = own(app)
+    operator, reader = bearer(site, OPERATOR), bearer(site, READER)
+    assert operator.get("/api").status == reader.get("/api").status == 200
+    answer = operator.ask(
+        "POST", "/api/things/a%2Fb/change", ("Content-Type", "application/json"), body=b'{"id": [1, 2]}'
+    )
+    assert answer.json() == {"ok": True, "message": "did a/b", "name": "a/b"}
+    assert done == [("a/b", {"id": ["1", "2"]}, "operator by token")]
+    refused = reader.post("/api/things/x/change")
+    assert refused.status == 403
+    assert refused.json() == {"ok": False, "message": "You may look, but not change anything."}
+    assert len(done) == 1
+
+
+def test_a_token_and_a_cookie_do_not_go_together(app):
+    _, site = own(app)
+    cookie = signed_in(site).headers[0]
+    both = Client(site, cookie, ("Authorization", f"Bearer {OPERATOR}"), origin=None)
+    assert both.post("/things/x/change").status == 403  # no page of ours sent it
+    wrong = Client(site, cookie, ("Authorization", "Bearer wrong"))
+    assert wrong.get("/").status == 401  # the cookie does not help
+    basic = Client(site, cookie, ("Authorization", "Basic eDp5"))
+    assert basic.get("/").status == 200  # of a proxy before us
+
+
+def test_a_token_from_a_foreign_page_is_refused(app):
+    _, site = own(app)
+    foreign = Client(site, ("Authorization", f"Bearer {OPERATOR}"), origin="http://evil.example")
+    assert foreign.post("/api/things/x/change").status == 403
+    assert done == []
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["Bearer", "Bearer ", "Basic {}", "{}", "Bearer  x {}", "Bearer {}x", "Token {}", "Bearer \xe9", "bearer,{}"],
+)
+def test_headers_that_let_nobody_in(app, value):
+    _, site = own(app)
+    assert Client(site, ("Authorization", value.format(OPERATOR))).get("/api").status == 401
+
+
+def test_two_tokens_are_none(app):
+    _, site = own(app)
+    header = ("Authorization", f"Bearer {OPERATOR}")
+    assert Client(site, header, header).get("/api").status == 401
+
+
+def test_how_programs_are_turned_away(app):
+    _, site = own(app)
+    answer = Client(site).get("/api/things/x")
+    assert (answer.status, answer.header("www-authenticate")) == (401, "Bearer")
+    assert answer.json()["ok"] is False
+
+
+def test_nobody_changes_anything_where_all_is_for_show(app):
+    _, site = own(app, read_only=True)
+    assert signed_in(site).post("/things/x/change").status == 403
+    assert bearer(site, OPERATOR).post("/api/things/x/change").status == 403
+    assert done == []

@@ -1,0 +1,132 @@
+"""``holdfast web`` as a process, and a site of one's own with the dashboard in it."""
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from web_streaming import Stream, ask
+
+TOKEN = "operators-secret-0123456789"
+
+
+@contextlib.contextmanager
+def running(folder, *words, **variables):
+    """Run ``holdfast web`` in a folder with an app; yields the process and the first line that it says."""
+    (folder / "jobs.py").write_text("import holdfast as hf\n\napp = hf.App('sqlite:///holdfast.db')\n", "utf-8")
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("HOLDFAST_")} | variables
+    command = [str(Path(sys.executable).with_name("holdfast")), "web", *words]
+    with subprocess.Popen(
+        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield process, process.stdout.readline()
+        finally:
+            process.kill()
+
+
+class Port:
+    def __init__(self, port):
+        self.port = port
+
+
+class Address:
+    def __init__(self, said):
+        self.link = re.search(r"http://\S+", said)[0]
+        self.port = int(re.search(r":(\d+)", self.link)[1])
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_the_command_shows_a_link_and_ends_when_it_is_told_to(tmp_path, ending):
+    with running(tmp_path, "jobs:app", "--port", "0", "--log-level", "debug") as (process, said):
+        server = Address(said)
+        path = server.link.partition(str(server.port))[2]
+        entered, _ = ask(server, "GET", path)
+        assert entered.status == 303
+        stream = Stream(server, entered.getheader("Set-Cookie").partition(";")[0])
+        process.send_signal(ending)
+        out, err = process.communicate(timeout=30)
+        assert process.returncode == 0
+        assert stream.ended.wait(20)
+        assert "Cancel" not in err  # the stream ended by itself, nobody had to break it off
+        following = re.search(r"The next one: (\S+)", out)[1]
+        assert following != server.link
+        assert path not in out + err  # the first line had it
+        assert "once=" not in err
+        assert "Traceback" not in err
+
+
+def test_the_command_with_a_token(tmp_path):
+    with running(tmp_path, "jobs:app", "--port", "0", HOLDFAST_WEB_TOKEN=TOKEN) as (process, said):
+        server = Address(said)
+        assert "enter" not in server.link
+        assert ask(server, "GET", "/api/tasks", Authorization=f"Bearer {TOKEN}")[0].status == 200
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=30)
+        assert TOKEN not in said + out + err
+
+
+@pytest.mark.parametrize(
+    ("words", "variables", "told"),
+    [
+        (["jobs:app", "--host", "0.0.0.0"], {}, "HOLDFAST_WEB_TOKEN"),
+        (["jobs:app", "--host", "0.0.0.0"], {"HOLDFAST_WEB_TOKEN": "hunter2"}, "shorter than 12 characters"),
+        (["jobs:app", "--host", "0.0.0.0"], {"HOLDFAST_WEB_TOKEN": ""}, "HOLDFAST_WEB_TOKEN"),
+        (["jobs:app", "--allow-host", "https://x"], {}, "no name of a host"),
+        (["--url", "sqlite:///nowhere.db"], {}, "there is no file"),
+        (["jobs:app", "--url", "sqlite:///x.db"], {}, "not both"),
+        (["jobs:app", "--token", "x"], {}, "No such option"),
+    ],
+)
+def test_what_the_command_does_not_do(tmp_path, words, variables, told):
+    with running(tmp_path, *words, **variables) as (process, said):
+        out, err = process.communicate(timeout=30)
+        assert process.returncode == 2, (said, out, err)
+        assert told in err
+        assert "hunter2" not in err
+        assert "Traceback" not in err
+
+
+MOUNTED = """
+import socket
+import uvicorn
+import holdfast as hf
+from holdfast.web import dashboard
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+app = hf.App("sqlite:///holdfast.db")
+site = Starlette(routes=[Mount("/hf", dashboard(app, auth=lambda request: "reader"))])
+listener = socket.create_server(("127.0.0.1", 0))
+print(listener.getsockname()[1], flush=True)
+uvicorn.Server(uvicorn.Config(site, log_level="error")).run([listener])
+"""
+
+
+def test_a_server_around_it_can_stop_while_somebody_looks(tmp_path):
+    with subprocess.Popen(
+        [sys.executable, "-c", MOUNTED], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        try:
+            server = Port(int(process.stdout.readline()))
+            stream = Stream(server, "x=y", "/hf/events?view=tasks")
+            process.terminate()
+            assert stream.ended.wait(30)
+            process.wait(30)
+        finally:
+            process.kill()
+
+
+def test_the_command_says_what_is_missing(tmp_path):
+    (tmp_path / "starlette.py").write_text(
+        "raise ModuleNotFoundError(\"No module named 'starlette'\", name='starlette')\n"
+    )
+    with running(tmp_path, "jobs:app", PYTHONPATH=str(tmp_path)) as (process, _):
+        _, err = process.communicate(timeout=30)
+        assert process.returncode == 2
+        assert "pip install 'holdfast[web]'" in err

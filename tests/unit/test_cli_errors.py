@@ -1,0 +1,133 @@
+"""Errors of every command: one line of what is wrong, one of what to do next, and never a traceback."""
+
+import subprocess
+import sys
+
+import click
+import pytest
+
+from cli_world import make_world  # noqa: F401  # a fixture
+from holdfast.cli import cli
+
+NEEDED = {
+    "completion": ["bash"], "dlq discard": ["1"], "dlq replay": ["1"], "dlq show": ["1"], "enqueue": ["jobs:app", "flaky"],
+    "explain": ["429"], "job failures": ["a"], "job run": ["etl:items"], "job show": ["a"], "monitor": ["jobs:app"],
+    "queues pause": ["mail"], "queues resume": ["mail"], "sources add": ["https://example.com/"],
+    "sources disable": ["1"], "sources enable": ["1"], "sources import": ["feeds.opml"], "sources probe": ["1"],
+    "sources remove": ["1"], "sources show": ["1"], "tasks cancel": ["1"], "tasks retry": ["1"], "tasks show": ["1"],
+    "worker": ["jobs:app"],
+}  # fmt: skip
+
+
+def commands(group=cli, path=()):
+    """All commands that do something, with the options that they have."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from commands(command, (*path, name))
+        elif name != "web":  # whose errors are those of a server
+            yield " ".join((*path, name)), {option for each in command.params for option in each.opts}
+
+
+COMMANDS = dict(commands())
+WITH_A_STORE = [name for name, options in COMMANDS.items() if "--url" in options]
+
+
+def told(result):
+    """See that the form is kept; return both lines."""
+    first, second = result.stderr.splitlines()[-2:]
+    assert first.startswith("Error: ")
+    assert second.startswith("  ")
+    assert "Traceback" not in result.stderr
+    return first.removeprefix("Error: "), second.strip()
+
+
+def words_of(name):
+    return [*name.split(), *NEEDED.get(name, [])]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_an_option_that_is_not_there(world, name):
+    wrong, what_to_do = told(world.run(*words_of(name), "--nosuch", code=2))
+
+    assert wrong == "No such option '--nosuch'"
+    assert what_to_do == f"see holdfast {name} --help"
+
+
+@pytest.mark.parametrize("name", WITH_A_STORE)
+def test_no_store(world, name):
+    wrong, what_to_do = told(world.run(*words_of(name), code=2))
+
+    assert wrong == "nothing says which store is meant, and there is no holdfast.db here"
+    assert what_to_do.startswith("give --app MODULE:APP or --url URL, set HOLDFAST_URL, or put url under [app]")
+
+
+@pytest.mark.parametrize("name", WITH_A_STORE)
+def test_a_module_that_is_not_there(world, name):
+    wrong, what_to_do = told(world.run(*words_of(name), "--app", "nowhere:app", code=2))
+
+    assert wrong == "there is no module 'nowhere'"
+    assert what_to_do.endswith("run this in its folder, or install it")
+
+
+def test_a_database_that_is_of_another_kind_or_cannot_be_opened(world):
+    (world.folder / "text.db").write_text("this is no database, and long enough to be read as one " * 10)
+    (world.folder / "folder.db").mkdir()
+
+    assert told(world.run("status", "--url", "sqlite:///text.db", code=1))[1] == (
+        "the URL names a file of another kind; is it the right one?"
+    )
+    assert told(world.run("status", "--url", "sqlite:///folder.db", code=1))[1] == (
+        "is the folder there, and may you write into it?"
+    )
+    assert told(world.run("db", "init", "--url", "sqlite:///no/such/holdfast.db", code=2))[1] == (
+        "create the folder, or correct the URL"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "wrong", "what_to_do"),
+    [
+        (["tasks", "show", 9], "there is no task 9", "holdfast tasks list shows what there is"),
+        (["dlq", "show", 9], "there is no dead letter 9", "holdfast dlq list shows what there is"),
+        (["job", "show", "x"], "there is no run x", "{command} job list{store} shows what there is"),
+        (["job", "failures", "x"], "there is no run x", "{command} job list{store} shows what there is"),
+        (["sources", "show", 9], "9: there is no source 9", "{command} sources list{store} shows what there is"),
+        (["tasks", "show", "x"], "Invalid value for 'ID': 'x' is none", "give a whole number from 1 to {most}"),
+        (["tasks", "list", "--status", "x"], "Invalid value for '--status': 'x' is not one of ", "see holdfast tasks "),
+        (["tasks", "list", "--limit", 0], "Invalid value for '--limit': '0' is none", "give a whole number from 1 to "),
+        (["dlq", "list", "--category", "x"], "'x' is no category", "choose one of: network, "),
+        (["dlq", "list", "--since", "x"], "Invalid value for '--since': 'x' is no time", "write how long ago, such as 15m"),
+        (["dlq", "replay"], "say which dead letters are meant: ids, filters such as", "see holdfast dlq replay --help"),
+        (["status", "--watch", "--json"], "--watch is for people, --json for programs", "give one of them"),
+        (["sources", "import", "no.opml"], "no.opml: cannot be read", "is the name right"),
+    ],
+)  # fmt: skip
+def test_what_is_not_there_or_makes_no_sense(world, words, wrong, what_to_do):
+    world.run("db", "init", "--app", "jobs:app")
+    known = {"command": "holdfast", "store": " --app jobs:app", "most": 2**63 - 1}
+    ends = 1 if wrong.startswith(("there is no", "9: ")) else 2
+    first, second = told(world.run(*words, "--app", "jobs:app", code=ends))
+
+    assert wrong in first
+    assert second.startswith(what_to_do.format(**known))
+
+
+def test_an_extra_that_is_not_installed(world):
+    start = "import sys; sys.modules['psycopg'] = None; from holdfast.__main__ import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", start, "status", "--url", "postgresql://localhost/x"], capture_output=True, text=True,
+        cwd=world.folder, check=False,
+    )  # fmt: skip
+
+    assert done.stderr == "Error: PostgreSQL needs psycopg\n  run: pip install 'holdfast[postgres]'\n"
+    assert done.returncode == 2
+
+
+def test_the_options_before_the_command(world):
+    assert told(world.run("--nosuch", code=2)) == ("No such option '--nosuch'", "see holdfast --help")
+
+
+def test_no_words_at_all_are_answered_with_the_help(world):
+    assert "Commands:\n" in world.run(code=2).output

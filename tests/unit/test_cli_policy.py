@@ -1,0 +1,109 @@
+"""What a policy does, as the command line draws it."""
+
+import pytest
+
+import holdfast as hf
+from cli_world import in_one_line, make_world  # noqa: F401  # a fixture
+
+FILE = """
+[policies.patient]
+max_attempts = 8
+base_delay = 2.0
+max_delay = 300.0
+backoff = "linear"
+
+[policies.worker]
+max_attempts = 2
+"""
+
+
+def test_a_preset_is_drawn_as_its_preview(world):
+    text = world.run("policy", "preview", "worker").stdout
+
+    assert text == f"worker, from Holdfast; tries again after what may heal\n{hf.preset('worker').preview()}\n"
+
+
+def test_without_a_name_it_is_what_a_bare_retry_does(world):
+    text = world.run("policy", "preview").stdout
+
+    assert text.startswith("default, from Holdfast; ")
+    assert "5 attempts, 60 s in all\n  1 → 2  " in text
+    assert "after rate_limit, unless the answer says how long\n" in text
+    assert "no wait is short enough for that" in text
+
+
+def test_options_alone_are_the_policy(world):
+    words = [
+        "--max-attempts",
+        5,
+        "--base-delay",
+        "1s",
+        "--max-delay",
+        30,
+        "--backoff",
+        "exponential",
+        "--jitter",
+        "full",
+    ]
+    made = hf.RetryPolicy(max_attempts=5, base_delay=1, max_delay=30, backoff="exponential", jitter="full", deadline=60)
+    data = world.json("policy", "preview", *words, "--deadline", "1m")
+
+    assert [(wait["after"], wait["least"], wait["most"]) for wait in data["waits"]] == [
+        (wait.after, wait.least, wait.most) for wait in made.preview().waits
+    ]
+    assert data["deadline"] == 60
+    assert "any error but a PermanentError" in world.run("policy", "preview", *words).stdout
+
+
+def test_options_change_what_a_name_says(world):
+    data = world.json("policy", "preview", "etl", "--max-attempts", 2, "--jitter", "0.5")
+
+    assert data["from"] == "Holdfast and the options"
+    assert (data["max_attempts"], data["jitter"], data["base_delay"]) == (2, 0.5, 1.0)
+
+
+def test_the_policy_of_a_task(world):
+    text = world.run("policy", "preview", "flaky", "--app", "jobs:app").stdout
+
+    assert text.startswith("task flaky, from jobs:app; tries again after ")
+    assert "4 attempts\n" in text
+    assert world.json("policy", "preview", "flaky", "--app", "jobs:app")["waits"][0]["least"] == 60.0
+
+
+def test_policies_of_the_file_go_before_ours(world):
+    (world.folder / "holdfast.toml").write_text(FILE)
+    data = {each["name"]: each for each in world.json("policy", "list")}
+
+    assert list(data) == ["patient", "worker", "default", "blog", "etl", "feed"]
+    assert (data["worker"]["from"], data["worker"]["max_attempts"]) == ("holdfast.toml", 2)
+    assert (data["etl"]["from"], data["etl"]["max_attempts"]) == ("Holdfast", 5)
+    assert world.json("policy", "preview", "patient")["waits"][-1]["most"] == 14.0
+    assert "linear 2-300s" in world.run("policy", "list").stdout
+
+
+def test_the_list_says_where_more_come_from(world):
+    *rows, last = world.run("policy", "list").stdout.splitlines()
+
+    assert [row.split()[0] for row in rows] == ["POLICY", "default", "blog", "etl", "feed", "worker"]
+    assert max(map(len, rows)) <= 80
+    assert last == "holdfast.toml adds more, under [policies.NAME]; holdfast init writes one"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["nosuch"], "there is no policy 'nosuch'; there are: default, blog, etl, feed, worker."),
+        (["nosuch", "--app", "jobs:app"], "the app has no task 'nosuch'; there are: flaky, mail, many, scrape, slow"),
+        (["scrap", "--app", "jobs:app"], "the app has no task 'scrap'; did you mean scrape?"),
+        (["--app", "jobs:app"], "say which task is meant; jobs:app has: flaky, mail, many, scrape, slow"),
+        (["--jitter", "wild"], "'wild' is none; give none, full, equal, decorrelated, or a share such as 0.1"),
+        (["--jitter", "7"], "jitter is 7.0; "),
+        (["--max-attempts", "0"], "0 is not in the range 1<=x<=10000; see holdfast policy preview --help"),
+        (["--base-delay", "soon"], "'soon' is no span of time; write seconds, or 90s, 15m, 2h, 3d, 1w"),
+    ],
+)
+def test_mistakes(world, words, said):
+    result = world.run("policy", "preview", *words, code=1 if "--app" in words and len(words) > 2 else 2)
+
+    assert said in in_one_line(result.stderr)
+    assert result.stderr.count("\n") == 2

@@ -1,0 +1,249 @@
+"""The pages of jobs: runs, what the gate said, what failed, and the command that does the rest."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+import holdfast as hf
+from holdfast.decide.gate import Gate
+from holdfast.ports.job_rows import Run, RunState, TargetDone, TargetStatus
+from holdfast.report.runs import counts_of, gate_told, rest_of, seconds_of, state_of, verdict_of
+
+NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
+SECRET = "sk-live-0123456789abcdefghij"
+RUN = Run("r1", "items", None, "test", None, RunState.DONE, 10, 0, {}, NOW, NOW + timedelta(seconds=90))
+
+
+@pytest.fixture
+def app(tmp_path):
+    made = hf.App(f"sqlite:///{tmp_path / 'holdfast.db'}")
+    made.create_schema()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def site(app):
+    from starlette.testclient import TestClient
+
+    from holdfast.web import dashboard
+
+    with TestClient(dashboard(app, auth=lambda _: "operator"), base_url="http://localhost") as client:
+        yield client
+
+
+def items_job(app, bad=(), **settings):
+    """A job over ten targets, some of which fail."""
+
+    @app.job("items", **{"max_failure_rate": 0.1, "policy": hf.RetryPolicy(max_attempts=1), **settings})
+    def items(context, target):
+        if target in bad:
+            message = f"no <b>good</b> api_key={SECRET}" if target % 2 else "another reason"
+            raise (ValueError if target % 2 else KeyError)(message)
+
+    return items
+
+
+class TestRuns:
+    def test_verdict_counts_and_duration(self, app, site):
+        job = items_job(app, bad={1, 2, 3})
+        summary = job.run(range(10))
+        (row,) = site.get("/api/jobs").json()["rows"]
+        assert (row["id"], row["verdict"], row["exit_code"], row["total"]) == (summary.run_id, "failed", 1, 10)
+        assert row["counts"]["failed_targets"] == 3
+        assert row["failure_rate"] == 0.3
+        assert row["reasons"] == ["3 of 10 targets failed, and 10 % may"]
+        assert row["seconds"] >= 0
+        page = site.get("/jobs").text
+        assert "3 of 10 targets failed, and 10 % may" in page
+        assert f'href="/jobs/{summary.run_id}"' in page
+
+    def test_narrowed_and_page_by_page(self, app, site):
+        for number in range(70):
+            app.store.add_run(f"r{number:03}", "even" if number % 2 == 0 else "odd", None, "test", None)
+        seen, before = [], ""
+        while before is not None:
+            answer = site.get(f"/api/jobs?before={before}" if before else "/api/jobs").json()
+            seen += [row["id"] for row in answer["rows"]]
+            before = answer["next"]
+        assert seen == [f"r{number:03}" for number in reversed(range(70))]
+        assert {row["job"] for row in site.get("/api/jobs?job=odd").json()["rows"]} == {"odd"}
+        assert site.get("/jobs?before=nosuch").status_code == 200
+
+    def test_one_that_runs_and_one_that_died(self, app, site):
+        app.store.add_run("r1", "items", None, "test", None)
+        app.store.add_run("r2", "items", None, "test", None)
+        lock = app.store.lock_job("items", "host, process 1")
+        states = {row["id"]: row["state"] for row in site.get("/api/jobs").json()["rows"]}
+        assert states == {"r2": "running", "r1": "died"}
+        assert site.get("/api/jobs/r2").json()["holder"] == "host, process 1"
+        assert site.get("/api/jobs/r1").json()["holder"] is None
+        lock.release()
+        assert {row["state"] for row in site.get("/api/jobs").json()["rows"]} == {"died"}
+        answer = site.get("/api/jobs/r2").json()
+        assert answer["rest"] == "holdfast job run MODULE:JOB --resume r2"
+        assert "Its process died" in answer["verdict"]["text"]
+
+    def test_none(self, site):
+        assert "holdfast job run MODULE:JOB" in site.get("/jobs").text
+
+
+class TestRun:
+    def test_the_gate_the_groups_and_the_rest(self, app, site):
+        job = items_job(app, bad={1, 2, 3})
+        run_id = job.run(range(10)).run_id
+        answer = site.get(f"/api/jobs/{run_id}").json()
+        assert answer["verdict"] == {
+            "text": "The gate did not let it pass: 3 of 10 targets failed, and 10 % may.", "kind": "bad",
+        }  # fmt: skip
+        assert [(each["size"], each["source_id"]) for each in answer["groups"]] == [(2, "1"), (1, "2")]
+        assert [(each["source_id"], each["status"]) for each in answer["targets"]] == [
+            ("1", "failed"), ("2", "failed"), ("3", "failed"),
+        ]  # fmt: skip
+        assert answer["rest"] == f"holdfast job run MODULE:JOB --only-failed {run_id}"
+        page = site.get(f"/jobs/{run_id}").text
+        assert "no &lt;b&gt;good&lt;/b&gt;" in page
+        assert SECRET not in page + str(answer)
+
+    def test_one_group(self, app, site):
+        job = items_job(app, bad=set(range(10)))
+        run_id = job.run(range(10)).run_id
+        groups = site.get(f"/api/jobs/{run_id}").json()["groups"]
+        for group in groups:
+            found = site.get(f"/api/jobs/{run_id}?group={group['fingerprint']}").json()
+            assert [each["fingerprint"] for each in found["targets"]] == [group["fingerprint"]] * group["size"]
+            assert (found["next"], found["looked"]) == (None, 10)
+        assert site.get(f"/api/jobs/{run_id}?group=nosuch").json()["targets"] == []
+
+    @pytest.mark.parametrize("query", [{}, {"group": "f1"}, {"status": "failed"}])
+    def test_targets_page_by_page(self, app, site, query):
+        app.store.add_run("r1", "items", None, "test", None)
+        more = {"category": "data", "error_type": "E", "error_message": "m", "fingerprint": "f1"}
+        targets = [TargetDone(f"t{number:03}/&", TargetStatus.FAILED, **more) for number in range(120)]
+        app.store.add_targets("r1", targets)
+        answer = site.get("/api/jobs/r1", params=query).json()
+        seen = answer["targets"]
+        while answer["next"] is not None:
+            answer = site.get("/api/jobs/r1", params={**query, "after": answer["next"]}).json()
+            seen += answer["targets"]
+        assert [each["source_id"] for each in seen] == [each.source_id for each in targets]
+
+    def test_no_more_is_looked_at_than_for_other_lists(self, app, site, monkeypatch):
+        monkeypatch.setattr("holdfast.web.pages.jobs.MOST_LOOKED_AT", 4)
+        monkeypatch.setattr("holdfast.web.pages.jobs._BATCH", 2)
+        app.store.add_run("r1", "items", None, "test", None)
+        marks = ["a"] * 6 + ["b"]
+        app.store.add_targets(
+            "r1", [TargetDone(f"t{place}", TargetStatus.FAILED, fingerprint=mark) for place, mark in enumerate(marks)]
+        )
+        first = site.get("/api/jobs/r1?group=b").json()
+        assert (first["targets"], first["next"], first["looked"]) == ([], "t3", 4)
+        second = site.get("/api/jobs/r1?group=b&after=t3").json()
+        assert ([each["source_id"] for each in second["targets"]], second["next"]) == (["t6"], None)
+
+    def test_compared_with_its_parent(self, app, site):
+        bad = {1, 2, 3}
+        job = items_job(app, bad=bad)
+        before = job.run(range(10)).run_id
+        bad.clear()
+        bad.add(2)
+        after = job.run(only_failed=before).run_id
+        answer = site.get(f"/api/jobs/{after}").json()
+        assert answer["compared"] == {"parent": before, "fixed": 2, "broken": 0, "still": 1}
+        assert f'href="/jobs/{before}"' in site.get(f"/jobs/{after}").text
+        assert site.get(f"/api/jobs/{before}").json()["compared"] is None
+
+    def test_nothing_is_left_to_do(self, app, site):
+        run_id = items_job(app).run(range(3)).run_id
+        answer = site.get(f"/api/jobs/{run_id}").json()
+        assert (answer["rest"], answer["groups"], answer["targets"]) == (None, [], [])
+        assert answer["verdict"]["text"] == (
+            "The gate let it pass: none of 3 failed. Up to 10 % of the targets may fail; what is put off counts as failed."
+        )
+        assert "Do the rest" not in site.get(f"/jobs/{run_id}").text
+
+    def test_a_summary_of_another_version(self, app, site):
+        app.store.add_run("r1", "items", None, "test", None)
+        odd = {"figures": [1], "by_category": None, "by_origin": {"http": "many"}, "reasons": [1], "groups": 3}
+        app.store.end_run("r1", RunState.ABORTED, 1, odd)
+        assert site.get("/jobs/r1").status_code == 200
+        assert site.get("/api/jobs/r1").status_code == 200
+        assert site.get("/jobs").status_code == 200
+
+    def test_there_is_none(self, site):
+        assert site.get("/jobs/nosuch").status_code == 404
+        assert site.get("/jobs/..%2F..%2Fetc").status_code == 404
+
+    def test_the_job_is_named_where_its_code_is_at_hand(self, app, site, monkeypatch):
+        job = items_job(app, bad={1})
+        monkeypatch.setitem(globals(), "items", job)
+        run_id = job.run(range(3)).run_id
+        assert (
+            site.get(f"/api/jobs/{run_id}").json()["rest"]
+            == f"holdfast job run {__name__}:items --only-failed {run_id}"
+        )
+
+
+class TestWords:
+    def test_state_and_verdict(self):
+        running = RUN._replace(state=RunState.RUNNING, ended_at=None, exit_code=None, summary=None)
+        assert state_of(running, "host") == "running"
+        assert state_of(running, None) == "died"
+        assert state_of(RUN, None) == "done"
+        assert verdict_of(RUN, "done") == "passed"
+        assert verdict_of(RUN._replace(exit_code=1), "done") == "failed"
+        assert verdict_of(running, "died") == "died"
+
+    def test_how_long_it_took(self):
+        running = RUN._replace(state=RunState.RUNNING, ended_at=None, summary=None)
+        assert seconds_of(RUN, "done", NOW) == 90
+        assert seconds_of(RUN._replace(summary={"duration": 80.5}), "done", NOW) == 80.5
+        assert seconds_of(RUN._replace(summary={"duration": None}), "died", NOW) is None
+        assert seconds_of(running, "running", NOW + timedelta(seconds=5)) == 5
+        assert seconds_of(running, "died", NOW) is None
+
+    def test_counts(self):
+        assert counts_of(RUN._replace(summary=None), {TargetStatus.FAILED: 2}) == {
+            "success_targets": 0, "failed_targets": 2, "deferred_targets": 0, "skipped_targets": 0,
+        }  # fmt: skip
+        assert counts_of(RUN._replace(summary={"not_attempted": 3}), {})["not_attempted"] == 3
+
+    @pytest.mark.parametrize(
+        ("data", "command"),
+        [
+            ({"failed_targets": 1}, "holdfast job run m:j --only-failed r1"),
+            ({"deferred_targets": 1}, "holdfast job run m:j --only-failed r1"),
+            ({"failed_targets": 1, "not_attempted": 2}, "holdfast job run m:j --resume r1"),
+            ({"total_is_known": False}, "holdfast job run m:j --resume r1"),
+            ({}, None),
+        ],
+    )
+    def test_the_rest(self, data, command):
+        assert rest_of({"run_id": "r1", **data}, ["m:j"]) == command
+
+    @pytest.mark.parametrize(
+        ("run", "state", "counts", "gate", "kind", "text"),
+        [
+            (RUN, "done", {}, None, "ok", "The gate let it pass: none of 10 failed."),
+            (
+                RUN._replace(summary={"failure_rate": 0.1}), "done", {"failed_targets": 1, "deferred_targets": 2},
+                Gate(0.2, min_sample=5, max_failures=3, defer_ok=True), "ok",
+                (
+                    "The gate let it pass: 1 of 10 failed, 2 put off (10 %). Up to 20 % of the targets may fail where "
+                    "there are 5 or more, and 3 at most; what is put off does not count."
+                ),
+            ),
+            (
+                RUN._replace(exit_code=1, summary={"reasons": ["a", "b"]}), "done", {}, Gate(0.0), "bad",
+                "The gate did not let it pass: a; b.",
+            ),
+            (RUN._replace(exit_code=2, summary=None), "aborted", {}, None, "bad",
+             "The gate did not let it pass: exit code 2."),
+            (RUN._replace(ended_at=None, exit_code=None), "running", {}, Gate(0.0), "info",
+             "It runs; the gate judges it at its end. No target may fail; what is put off counts as failed."),
+            (RUN._replace(ended_at=None, exit_code=None), "died", {}, Gate(0.0), "bad",
+             "Its process died before the gate could judge it. What it has done is kept."),
+        ],
+    )  # fmt: skip
+    def test_what_the_gate_said(self, run, state, counts, gate, kind, text):
+        assert gate_told(run, state, counts, gate) == (text, kind)

@@ -1,0 +1,81 @@
+"""A dashboard of two pages and one action, which say who came and what was sent."""
+
+import sqlite3
+
+import pytest
+
+import holdfast as hf
+from holdfast.errors import SchemaError
+from holdfast.web.hook import HookAccess
+from holdfast.web.own_access import OwnAccess
+from holdfast.web.routing import Action, Done, NotThereError, Page, RefusedError
+from holdfast.web.site import build
+from holdfast.web.tokens import Tokens
+from web_asking import Client
+
+OPERATOR, READER = "the operators secret", "the readers secret"
+SEEN = "what only those who are in may see"
+done: list[tuple[str, dict[str, list[str]], str]] = []
+
+
+def show(asked):
+    name = asked.path.get("name", "")
+    if name in RAISED:
+        raise RAISED[name]
+    trouble = {
+        "heading": SEEN,
+        "text": f"{name} {sorted(asked.query.items())} {asked.operator} {asked.who}",
+        "status": 0,
+    }
+    return {"frame": "_bare.html", "trouble": trouble}
+
+
+def act(asked):
+    done.append((asked.path["name"], dict(asked.form), asked.who))
+    if asked.path["name"] in RAISED:
+        raise RAISED[asked.path["name"]]
+    return Done(f"did {asked.path['name']}", asked.form.get("to", ["/"])[0], {"name": asked.path["name"]})
+
+
+RAISED = {
+    "gone": NotThereError("there is no <b>such</b> thing"),
+    "bad": RefusedError("give a number"),
+    "locked": sqlite3.OperationalError("unable to open postgresql://user:hunter2@db/x"),
+    "schema": SchemaError(0, 4),
+    "broken": ZeroDivisionError("password=hunter2"),
+}
+PAGES = (Page("first", "/", "error.html", show), Page("thing", "/things/{name}", "error.html", show))
+ACTIONS = (Action("change", "/things/{name}/change", act),)
+
+
+@pytest.fixture(name="app", scope="module")
+def make_app(tmp_path_factory):
+    app = hf.App(f"sqlite:///{tmp_path_factory.mktemp('web') / 'x.db'}")
+    yield app
+    app.close()
+
+
+@pytest.fixture(autouse=True)
+def clean():
+    done.clear()
+
+
+def own(app, **settings):
+    tokens = settings.pop("tokens", Tokens(OPERATOR, READER))
+    access = OwnAccess(tokens, **settings)
+    return access, build(app, access, pages=PAGES, actions=ACTIONS)
+
+
+def hooked(app, hook, **settings):
+    return build(app, HookAccess(hook), pages=PAGES, actions=ACTIONS, **settings)
+
+
+def signed_in(site, token=OPERATOR, **settings):
+    """Sign in by the form, and return a client with the cookie."""
+    answer = Client(site, **settings).post("/sign-in", f"token={token.replace(' ', '+')}")
+    assert answer.status == 303, answer
+    return Client(site, ("Cookie", answer.cookies()[0].partition(";")[0]), **settings)
+
+
+def bearer(site, token, **settings):
+    return Client(site, ("Authorization", f"Bearer {token}"), origin=None, **settings)

@@ -1,0 +1,110 @@
+"""The table of routes of the dashboard, and a hostile store behind it: what the tests of its safety go through."""
+
+import sqlite3
+from typing import NamedTuple
+from urllib.parse import quote
+
+import pytest
+from starlette.routing import Route
+
+import holdfast as hf
+from holdfast.web.assets import Assets
+from holdfast.web.own_access import OwnAccess
+from holdfast.web.routes import PAGES
+from holdfast.web.site import build
+from holdfast.web.tokens import Tokens
+from web_asking import Client
+from web_hostile import make_hostile
+
+OPERATOR, READER = "the-operators-secret", "the-readers-secret"
+OPEN = {"enter", "sign_in_page", "sign_in", "sign_out", "static"}  # to those who are not in yet
+FORM = ("Content-Type", "application/x-www-form-urlencoded")
+
+
+class Asking(NamedTuple):
+    """One route, and an address of it that leads to something."""
+
+    name: str
+    method: str
+    path: str
+
+
+def _routes():
+    """Return all routes: of the pages and actions, their twins, and the site's own."""
+    site = build(hf.App("memory://"), OwnAccess(Tokens(OPERATOR)))
+    assert all(isinstance(route, Route) for route in site.routes)  # nothing is mounted that is not listed
+    return [(route.name, route.path, route.methods) for route in site.routes]
+
+
+ROUTES = _routes()
+VARIABLES = {"{name}": "x", "{number}": "1", "{fingerprint}": "x", "{run}": "x"}
+
+
+def filled(path, values):
+    for variable, value in values.items():
+        path = path.replace(variable, quote(value, safe=""))
+    return path
+
+
+def _asking(name, path, methods):
+    values = VARIABLES | ({"{name}": Assets().names()[0]} if name == "static" else {})
+    return Asking(name, "POST" if "POST" in methods else "GET", filled(path, values))
+
+
+ASKINGS = [_asking(*route) for route in ROUTES]
+CLOSED = [each for each in ASKINGS if each.name not in OPEN]
+POSTS = [each for each in ASKINGS if each.method == "POST"]
+every = pytest.mark.parametrize("asking", ASKINGS, ids=lambda each: each.name)
+every_closed = pytest.mark.parametrize("asking", CLOSED, ids=lambda each: each.name)
+every_post = pytest.mark.parametrize("asking", POSTS, ids=lambda each: each.name)
+page_names = [page.name for page in PAGES]
+every_page = pytest.mark.parametrize("page", PAGES, ids=page_names)
+
+
+ODD = [
+    "%00", "%ff", "%c0%ae%c0%ae", "%ed%a0%80", "..", "%2e%2e", "..%2f..%2fetc%2fpasswd", "%2fetc%2fpasswd", "..%5c..%5c", "%0d%0aX-Evil:%201",
+    "%E2%80%AE", "1%00", "-1", "0", "99999999999999999999", "9223372036854775808", "9223372036854775807", "1e3", "1.0", "0x1", "%D9%A3", "1;DROP",
+    "'", "%25", "%2525", "*", "%", "%zz", "nan", "inf", "%F0%9D%84%9E" * 50, "x" * 1500, "x" * 3000, "NULL", "true", "[]", "{}", "%0a", "%7f", "~",
+]  # fmt: skip
+NAMES = ("before", "after", "since", "until", "text", "status", "category", "range", "state", "limit", "group", "stayed", "task", "queue", "reason", "job", "profile", "view")  # fmt: skip
+
+
+class World(NamedTuple):
+    hostile: object
+    access: OwnAccess
+    site: object
+
+    def client(self, role=None, **settings):
+        if role is None:
+            return Client(self.site, **settings)
+        name = self.access.cookie
+        return Client(self.site, ("Cookie", f"{name}={self.access.sessions.begin(role, role)}"), **settings)
+
+    def bearer(self, token):
+        return Client(self.site, ("Authorization", f"Bearer {token}"), origin=None)
+
+    def path(self, page):
+        values = self.hostile.paths.get(page.name, {})
+        return filled(page.path, {f"{{{name}}}": value for name, value in values.items()})
+
+    def state(self):
+        """Return all that an action could change."""
+        with sqlite3.connect(self.hostile.app.store.db.path) as database:
+            tables = [row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+            skipped = {"task_flow", "failure_groups", "workers"}  # which are rolled up, and beat
+            return {
+                name: database.execute(f"SELECT * FROM {name}").fetchall() for name in tables if name not in skipped
+            }
+
+
+@pytest.fixture(name="world", scope="module")
+def make_world(tmp_path_factory):
+    hostile = make_hostile(f"sqlite:///{tmp_path_factory.mktemp('hostile') / 'x.db'}")
+    access = OwnAccess(Tokens(OPERATOR, READER))
+    yield World(hostile, access, build(hostile.app, access))
+    hostile.app.close()
+
+
+@pytest.fixture(autouse=True)
+def forgiven(world):
+    world.access.slowdown._places.clear()
