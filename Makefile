@@ -20,9 +20,12 @@ help: ## show this list
 run: $(VENV)/.ready-run ## the tour: see it work, on SQLite and loopback alone (ARGS="--for 20s")
 	@$(BIN)/python -m examples.tour $(ARGS)
 
-test: system-packages lint $(VENV)/.ready-test ## all tests, lint, types and layer contracts
+# Lint runs beside the tests, for most of it uses one core; it is shown at the end.
+test: system-packages $(VENV)/.ready-lint $(VENV)/.ready-test ## all tests, lint, types and layer contracts
 	@tools/system-packages $(SYSTEM_PACKAGES)
-	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(ARGS)
+	@told=$$(mktemp); passed=0; $(MAKE) --no-print-directory lint >"$$told" 2>&1 & linting=$$!; \
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(ARGS) || passed=$$?; \
+	wait $$linting || passed=1; cat "$$told"; rm -f "$$told"; exit $$passed
 
 test-all: test ## the tests on every Python this machine has, 3.11 to 3.13
 	@tools/test-all

@@ -8,6 +8,7 @@ import holdfast as hf
 from holdfast.ports.read_rows import FailureFilter
 from holdfast.ports.rows import Worker
 from holdfast.ports.source_rows import SourceState
+from holdfast.ports.triage_rows import ReplayState
 
 __all__ = ["EVIL", "MARK", "SECRET", "Hostile", "make_hostile"]
 
@@ -73,11 +74,19 @@ def make_hostile(url: Any) -> Hostile:
     run = job.run().run_id
     group = app.store.failures(FailureFilter()).rows[0]
     letter = app.dead_letters.list()[0]
+    app.dead_letters.note(group.fingerprint, f"{EVIL} password={SECRET}", who=EVIL)
+    patch = [{"op": "replace", "path": "/text", "value": f"{EVIL} again"}]
+    app.dead_letters.edit(letter.id, patch, definition=app.tasks_by_name[EVIL], who=EVIL, why=EVIL)
+    replay = app.dead_letters.replay_later(text=EVIL, who=EVIL, why=f"{EVIL} password={SECRET}")
+    app.store.end_replay(replay.id, ReplayState.STOPPED, f"{EVIL} password={SECRET}")
+    app.store.audit(EVIL, EVIL, f"source:{EVIL}", {EVIL: EVIL, "password": SECRET}, EVIL)
     return Hostile(
         app,
         {
             "failure": {"fingerprint": group.fingerprint},
             "dead_letter": {"number": str(letter.id)},
+            "edit_dead_letter": {"number": str(letter.id)},
+            "replay": {"number": str(replay.id)},
             "task": {"number": str(letter.original_task_id)},
             "source": {"number": str(source.id)},
             "run": {"run": run},

@@ -57,6 +57,12 @@ POSTS = [each for each in ASKINGS if each.method == "POST"]
 every = pytest.mark.parametrize("asking", ASKINGS, ids=lambda each: each.name)
 every_closed = pytest.mark.parametrize("asking", CLOSED, ids=lambda each: each.name)
 every_post = pytest.mark.parametrize("asking", POSTS, ids=lambda each: each.name)
+every_closed_post = pytest.mark.parametrize(
+    "asking", [each for each in POSTS if each.name not in OPEN], ids=lambda each: each.name
+)
+every_get = pytest.mark.parametrize(
+    "asking", [each for each in ASKINGS if each.method == "GET"], ids=lambda each: each.name
+)
 page_names = [page.name for page in PAGES]
 every_page = pytest.mark.parametrize("page", PAGES, ids=page_names)
 

@@ -10,6 +10,7 @@ import tempfile
 import time
 import webbrowser
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from examples.tour.flaky import flaky_server
 from examples.tour.guide import Guide
 from examples.tour.monitor import FEEDS
 from examples.tour.processes import Processes, streaming
+from holdfast.web.opening import Opening
 from holdfast.web.server import Server, serve
 
 if TYPE_CHECKING:
@@ -53,8 +55,9 @@ def lived(length: float | None, port: int, seed: int, *, browser: bool) -> None:
         from examples.tour.world import POLICY, app  # it looks for the file that is named above
 
         stack.callback(app.close)
-        server = stack.enter_context(serve(app, port=port, title="Holdfast tour", on_link=_say_next))
-        _welcome(server, POLICY, opens=browser and length is None and _is_watched())
+        opening = stack.enter_context(Opening(webbrowser.open))
+        server = stack.enter_context(serve(app, port=port, title="Holdfast tour", on_link=partial(_say_next, opening)))
+        _welcome(server, POLICY, opening if browser and length is None and _is_watched() else None)
         for name, answer in _FEEDS.items():
             app.sources.add(stack.enter_context(Site(answer).serving()).url, name=name)
         guide = Guide(app)
@@ -66,19 +69,20 @@ def lived(length: float | None, port: int, seed: int, *, browser: bool) -> None:
         print(happened(app, time.monotonic() - begun, guide.cooled, processes.deaths))
 
 
-def _welcome(server: Server, policy: hf.RetryPolicy, *, opens: bool) -> None:
+def _welcome(server: Server, policy: hf.RetryPolicy, opening: Opening | None) -> None:
     link = server.link()
     print(f"Dashboard: {link}")
     print("The link lets one browser in, once. Ctrl-C ends the tour.\n", flush=True)
-    if opens:
-        webbrowser.open(link)
+    if opening is not None:
+        opening.open(link)
     print("A worker, a monitor and a batch job are starting, against servers on this machine that fail by a script.")
     print("What fails is tried again by this policy, as policy.preview() draws it:\n")
     print("".join(f"    {line}\n" for line in str(policy.preview()).splitlines()))
     print("Look at these pages, in this order:\n", flush=True)
 
 
-def _say_next(link: str) -> None:
+def _say_next(opening: Opening, link: str) -> None:
+    opening.forget()
     print(f"    (the link was used; for another browser: {link})", flush=True)
 
 

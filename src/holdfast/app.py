@@ -18,11 +18,12 @@ from holdfast.jobs.job import Job
 from holdfast.observe.channels import Channel, channel
 from holdfast.observe.courier import Courier
 from holdfast.queue.dead_letters import DeadLetterBox
-from holdfast.queue.definition import TaskDefinition, seconds
+from holdfast.queue.definition import TaskDefinition, required_seconds, seconds
 from holdfast.queue.overview import TaskBook
 from holdfast.queue.payload import PAYLOAD_LIMIT
 from holdfast.queue.periodic import Recurrence, Schedule, recurrence
 from holdfast.queue.worker import Worker, WorkerSettings
+from holdfast.run.observing import checked_mode
 from holdfast.sources.book import SourceBook
 from holdfast.sources.cooldowns import SharedCooling
 from holdfast.sources.fetchers import fetcher
@@ -60,6 +61,7 @@ class App:
         keep_done: Seconds for which finished tasks are kept; None for ever.
         keep_dead: Seconds for which dead letters are kept; None, the default, for ever.
         keep_runs: Seconds for which runs of jobs that are over are kept; None for ever.
+        alert_age: Seconds after which a dead letter that waits is told of; None for never.
         spool: Folder for outcomes that could not be stored when a worker had to end.
         notify: Where alerts go: addresses of Slack webhooks, Apprise URLs (extra ``notify``), functions of a message.
             Without any they are logged.
@@ -79,14 +81,15 @@ class App:
         keep_done: float | timedelta | None = timedelta(days=7),
         keep_dead: float | timedelta | None = None,
         keep_runs: float | timedelta | None = timedelta(days=90),
+        alert_age: float | timedelta | None = timedelta(days=1),
         spool: str | Path | None = None,
         notify: "str | Callable[[Message], object] | Channel | Sequence[Any]" = (),
         notify_private: bool = False,
     ) -> None:
         """Check the settings; nothing is opened yet."""
         self.store, where = open_store(url) if isinstance(url, str) else (url, None)
-        lease = _required("lease", lease, 0.1)
-        beat = _required("heartbeat", lease / 4 if heartbeat is None else heartbeat, 0.01)
+        lease = required_seconds("lease", lease, 0.1)
+        beat = required_seconds("heartbeat", lease / 4 if heartbeat is None else heartbeat, 0.01)
         if beat * 2 > lease:
             message = f"heartbeat is {beat:g} s and lease {lease:g} s; a lease has to outlive two heartbeats"
             raise ConfigError(message)
@@ -105,9 +108,10 @@ class App:
             lease=lease,
             heartbeat=beat,
             crash_limit=crash_limit,
-            grace=_required("grace", grace, 0.0),
+            grace=required_seconds("grace", grace, 0.0),
             keep_done=seconds("keep_done", keep_done),
             keep_dead=seconds("keep_dead", keep_dead),
+            alert_age=seconds("alert_age", alert_age),
         )
         self.dead_letters = DeadLetterBox(self.store)
         self.tasks = TaskBook(self.store)
@@ -188,12 +192,11 @@ class App:
             concurrency: How many tasks run at once.
             name: For people.
         """
-        if isinstance(queues, str):
-            queues = [queues]
         known = dict.fromkeys([DEFAULT_QUEUE, *(each.queue for each in self.tasks_by_name.values())])
-        return Worker(
-            self.store, self.tasks_by_name, queues or list(known), concurrency, self.settings, self.schedule, name
-        )
+        where = [queues] if isinstance(queues, str) else queues or list(known)
+        made = Worker(self.store, self.tasks_by_name, where, concurrency, self.settings, self.schedule, name)
+        made.delivery = self.courier() if self.channels else None
+        return made
 
     def monitor(  # noqa: PLR0913  # its settings
         self,
@@ -211,6 +214,7 @@ class App:
         client: "Callable[[], Any] | None" = None,
         user_agent: str | None = None,
         name: str | None = None,
+        mode: str = "act",
     ) -> Monitor:
         """Return a monitor of the sources of one profile; its `run` polls until it is told to stop.
 
@@ -231,6 +235,7 @@ class App:
             client: Returns the HTTP client to use in place of ours: an AsyncClient of httpx or httpx2.
             user_agent: How it introduces itself.
             name: For people.
+            mode: ``act``, or ``observe``: no source changes its state, nobody is alerted; what would be is told.
 
         Raises:
             ConfigError: If a setting cannot be used.
@@ -246,11 +251,12 @@ class App:
             chosen,
             fetcher(fetch, chosen.fetch),
             on_change,
-            _required("every", every, _SHORTEST_INTERVAL),
-            _required("timeout", timeout, 0.001),
+            required_seconds("every", every, _SHORTEST_INTERVAL),
+            required_seconds("timeout", timeout, 0.001),
             concurrency,
             per_host,
-            _required("on_change_timeout", on_change_timeout, 0.001),
+            required_seconds("on_change_timeout", on_change_timeout, 0.001),
+            checked_mode(mode),
         )
         return Monitor(
             self.store,
@@ -258,8 +264,8 @@ class App:
             settings,
             delivery=self.courier(),
             client=client,
-            lease=_required("lease", lease, 0.1),
-            grace=_required("grace", grace, 0.0),
+            lease=required_seconds("lease", lease, 0.1),
+            grace=required_seconds("grace", grace, 0.0),
             user_agent=user_agent,
             name=name,
         )
@@ -283,6 +289,7 @@ class App:
         ledger: bool = True,
         env: str | None = None,
         etl: Any = None,
+        mode: str = "act",
     ) -> "Callable[[Callable[[JobContext, Any], Any]], Job]":
         """Make a function of a context and a target a batch job: ``@app.job("items", entity="item")``.
 
@@ -303,6 +310,7 @@ class App:
             ledger: Whether runs are written down, which resuming needs.
             env: Where it runs; by default what HOLDFAST_ENV says, else ``local``.
             etl: The `Etl` that the function uses, so that the job can be run from raw objects too.
+            mode: ``act``, or ``observe``: each target is called once, no gate; what would have been done is told.
 
         Raises:
             ConfigError: If a setting cannot be used, or another job has the name.
@@ -335,6 +343,7 @@ class App:
                 ledger=ledger,
                 env=env,
                 etl=etl,
+                mode=mode,
                 keep=self.keep_runs,
             )
             return made
@@ -384,12 +393,3 @@ class App:
 
 
 _TASK_SETTINGS = {"name", "policy", "queue", "priority", "timeout", "resource", "expires", "keep_result"}
-
-
-def _required(name: str, value: object, least: float) -> float:
-    """Return a span of time that has to be given."""
-    checked = seconds(name, value, least=least)
-    if checked is None:
-        message = f"{name} is None; give seconds, {least:g} or more"
-        raise ConfigError(message)
-    return checked

@@ -268,10 +268,10 @@ def _waits(stage: Stage, *, tame: bool) -> None:
         stage.enqueue("weather", city=city)
     store.cool("shop.test", 900, "429 Too Many Requests", capped=True)
     store.cool("news.test", 300, "by hand" if tame else f"by hand {texts.SCRIPT}")
-    first = [("payments", "open", 55.0, "5 failures in a row"), ("search", "closed", None, "")]
-    store.tell_breakers(stage.workers[0], first)
+    first = [("payments", "open", 900.0, "5 failures in a row"), ("search", "closed", None, "")]
+    store.tell_breakers(stage.workers[0], first, leased=True)
     odd = ("maps", "open", None, "by hand") if tame else (texts.RESOURCE, "open", None, texts.NASTY)
-    store.tell_breakers(stage.workers[1], [("payments", "half_open", None, ""), odd])
+    store.tell_breakers(stage.workers[1], [("payments", "half_open", None, ""), odd], leased=True)
     store.order_breaker("ledger", "open", 600)
 
 

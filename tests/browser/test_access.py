@@ -12,6 +12,7 @@ from browser.looking import audit
 from browser.stage import build
 from browser.views import VIEWS, path_to
 from holdfast.ports.rows import DeadLetterFilter
+from holdfast.web.opening import Opening
 from holdfast.web.routes import ACTIONS
 
 
@@ -25,7 +26,7 @@ def local(tmp_path_factory):
 
 
 def signs_in(page, token: str) -> None:
-    page.get_by_label("Token or password").fill(token)
+    page.get_by_label("Token").fill(token)
     page.get_by_role("button", name="Sign in").click()
 
 
@@ -44,6 +45,16 @@ def test_a_link_lets_one_browser_in_once_and_leaves_no_secret_behind(local, wind
     assert second.get_by_role("navigation", name="Pages").count() == 0
     assert "used" in second.locator("main").inner_text()
     assert audit(second) == {}
+
+
+def test_a_link_is_opened_by_a_file_and_leaves_nothing_behind(local, windows):
+    windows.expected = ("401 (Unauthorized)",)  # a strict cookie is kept back once, as a file is another site
+    page = windows.page(local, role=None)
+    with Opening(lambda file: bool(page.goto(file, wait_until="commit"))) as opening:
+        assert opening.open(local.server.link())
+        page.wait_for_url(local.at("/"))
+        page.get_by_role("navigation", name="Pages").wait_for()
+    assert "?once=" not in page.content()
 
 
 def test_a_token_lets_in_where_one_wanted_to_go(house, windows):
@@ -71,10 +82,10 @@ def test_signing_out_ends_the_session_and_its_streams(house, windows):
     other.wait_for_selector('[data-live-state="on"]')
     cookie = page.context.cookies()[0]
     page.get_by_role("button", name="Sign out").click()
-    page.get_by_label("Token or password").wait_for()
+    page.get_by_label("Token").wait_for()
     other.wait_for_selector('[data-live-state="lost"]')
     page.goto(house.at("/"))
-    assert page.get_by_label("Token or password").is_visible()
+    assert page.get_by_label("Token").is_visible()
     again = httpx.get(house.at("/"), cookies={cookie["name"]: cookie["value"]})
     assert again.status_code == 401, "the old cookie is worth nothing"
 

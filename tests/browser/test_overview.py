@@ -54,14 +54,17 @@ def test_every_figure_leads_to_the_list_behind_it(any_house, windows):
     assert value(page, "Dead letters") == counts["dead_letters"]
     for label, path in {
         "Done, last hour": path_to("tasks", {"status": "DONE"}),
-        "Failures, last hour": path_to("failures"),
-        "Dead letters": path_to("dead_letters"),
+        "Failures, last hour": path_to("failures", {"since": "1h"}),
         "Retries waiting": path_to("tasks", {"status": "QUEUED"}),
         "Oldest ready task": path_to("queues"),
         "Workers alive": path_to("queues"),
     }.items():
         assert tile(page, label).get_attribute("href") == path, label
     assert value(page, "Workers alive") == 2
+    dead = [link.get_attribute("href") for link in tile(page, "Dead letters").get_by_role("link").all()]
+    assert dead == [path_to("dead_letters"), path_to("dead_letters", {"since": "1h"})], (
+        "all, and those of the last hour"
+    )
 
 
 def test_every_category_of_the_chart_leads_to_its_failures(house, windows):
@@ -103,9 +106,11 @@ def test_other_ranges_are_told_to_stand_still(house, windows):
     page = windows.page(house, "/")
     ranges = page.get_by_role("navigation", name="Range of the charts").get_by_role("link")
     assert ranges.count() >= 3
-    for path in [link.get_attribute("href") for link in ranges.all()[1:]]:
+    paths = [link.get_attribute("href") for link in ranges.all()]
+    for path in paths:
         page.goto(house.at(path))
-        assert "Only the last hour is kept up to date" in page.locator("main").inner_text()
+        still = "Only ten minutes and the hour are kept up to date" in page.locator("main").inner_text()
+        assert still == (path not in paths[:2]), path
 
 
 def test_a_failure_shows_on_an_open_page_without_a_reload(any_house, windows):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from browser.house import TOKEN
@@ -78,11 +80,11 @@ def test_without_a_script_nothing_is_offered_that_needs_one(plain, house):
 def test_without_a_script_one_signs_in_and_out(house, windows):
     windows.expected = ("401 (Unauthorized)",)
     page = windows.page(house, "/", role=None, java_script_enabled=False)
-    page.get_by_label("Token or password").fill(TOKEN)
+    page.get_by_label("Token").fill(TOKEN)
     page.get_by_role("button", name="Sign in").click()
     page.wait_for_url(house.at("/"))
     page.get_by_role("button", name="Sign out").click()
-    assert page.get_by_label("Token or password").is_visible()
+    assert page.get_by_label("Token").is_visible()
 
 
 def test_times_stay_true_while_a_page_is_open(house, windows):
@@ -95,6 +97,15 @@ def test_times_stay_true_while_a_page_is_open(house, windows):
     page.clock.run_for(2000)
     assert time.inner_text() != before
     assert " h " in time.inner_text()
+
+
+def test_times_of_the_clock_stay_as_they_are(house, windows):
+    page = windows.page(house, path_to("task", number=house.stage.task["history"]))
+    page.locator("summary", has_text="The same in words").click()
+    clocks = page.locator("figure details time")
+    page.wait_for_function("document.querySelector('time[datetime]:not(.clock)')?.textContent.match(/ago|in |now/)")
+    assert clocks.count() > 1
+    assert [text for text in clocks.all_inner_texts() if not re.fullmatch(r"\d\d:\d\d:\d\d", text)] == []
 
 
 def test_a_page_tells_when_the_store_does_not_answer_and_when_it_does_again(house, windows, monkeypatch):

@@ -49,6 +49,16 @@ def group_of(stage: Stage, **which: object) -> str:
     return stage.app.store.failures(FailureFilter(**which)).rows[0].fingerprint
 
 
+def _stopped_replay(stage: Stage) -> int:
+    """Return the number of a replay that nobody carries on."""
+    box = stage.app.dead_letters
+    found = box.replays(limit=1)
+    number = found[0].id if found else box.replay_later(text=texts.NASTY, who=texts.NASTY, why=texts.NASTY).id
+    if not found:
+        box.stop_replay(number, why=texts.ERROR_WITH_SECRET)
+    return number
+
+
 def _plain(name: str) -> View:
     return View(name, "", lambda _: path_to(name))
 
@@ -85,6 +95,15 @@ _KNOWN: dict[str, list[View]] = {
         )
         for title in ("hostile", "nasty", "japanese", "bug")
     ],
+    "edit_dead_letter": [
+        View(
+            "edit_dead_letter",
+            title,
+            lambda stage, title=title: path_to("edit_dead_letter", number=stage.letter_of(stage.task[title])),
+        )
+        for title in ("hostile", "bug")
+    ],
+    "replay": [View("replay", "", lambda stage: path_to("replay", number=_stopped_replay(stage)))],
     "tasks": [
         _plain("tasks"),
         _asked("tasks", "filtered", status="DONE"),
@@ -108,8 +127,8 @@ _KNOWN: dict[str, list[View]] = {
         for title in ("passed", "failed", "rest", "aborted", "hostile", "running")
     ],
 }
-VIEWS = [view for page in PAGES for view in _KNOWN.get(page.name, [_plain(page.name)])]
-"""All of them; a page with a part of its path that varies has to be known here."""
+VIEWS = [view for page in PAGES for view in _KNOWN.get(page.name, [] if "{" in page.path else [_plain(page.name)])]
+"""All of them; a page with a part of its path that varies has to be known above."""
 MISSING = [
     View("", "no such page", lambda _: "/no/such/page"),
     View("", "no such task", lambda _: path_to("task", number=1 << 60)),

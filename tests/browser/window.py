@@ -18,6 +18,7 @@ _PATIENCE = 15_000  # milliseconds
 _FLAGS = [
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"),
+    *("--disable-gpu-compositing", "--num-raster-threads=1"),
 ]
 
 

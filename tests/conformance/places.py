@@ -37,6 +37,15 @@ class MemoryPlace:
     def raise_ids(self, beyond: int) -> None:
         self.store.book.task_ids = count(beyond)
 
+    def age_deltas(self) -> None:
+        """Do nothing: all is added up already."""
+
+    def age_breakers(self, seconds: float) -> None:
+        """Have been told of breakers so long ago."""
+        known = self.store.book.breakers
+        for key, told in known.items():
+            known[key] = told._replace(updated_at=told.updated_at - seconds)
+
     def close(self) -> None:
         self.store.close()
 
@@ -60,6 +69,23 @@ class SqlitePlace:
     def raise_ids(self, beyond: int) -> None:
         with self.connect() as connection:
             connection.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('task_queue', ?)", (beyond,))
+        connection.close()
+
+    def age_deltas(self) -> None:
+        """Let twenty seconds pass for what is in the books one by one, or is not in them yet."""
+        connection = self.connect()
+        with connection:
+            connection.execute("UPDATE task_flow SET at = at - 20000 WHERE span = 0")
+            connection.execute(
+                "UPDATE task_queue SET created_at = created_at - 20000 WHERE id > (SELECT up_to FROM counted_tasks)"
+            )
+        connection.close()
+
+    def age_breakers(self, seconds: float) -> None:
+        """Have been told of breakers so long ago."""
+        connection = self.connect()
+        with connection:
+            connection.execute("UPDATE breakers SET updated_at = updated_at - ?", (seconds * 1000,))
         connection.close()
 
     def blank(self) -> SqlitePlace:
@@ -96,6 +122,16 @@ class PostgresPlace:
     def raise_ids(self, beyond: int) -> None:
         with self.connect() as connection:
             connection.execute("SELECT setval(pg_get_serial_sequence('task_queue', 'id'), %s)", (beyond,))
+
+    def age_deltas(self) -> None:
+        """Let twenty seconds pass for what is in the books one by one."""
+        with self.connect() as connection:
+            connection.execute("UPDATE task_flow SET at = at - interval '20 seconds' WHERE span = 0")
+
+    def age_breakers(self, seconds: float) -> None:
+        """Have been told of breakers so long ago."""
+        with self.connect() as connection:
+            connection.execute("UPDATE breakers SET updated_at = updated_at - make_interval(secs => %s)", (seconds,))
 
     def blank(self) -> PostgresPlace:
         name = f"blank{next(_numbers)}"

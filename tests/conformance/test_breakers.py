@@ -44,7 +44,7 @@ def test_a_worker_that_is_not_known_any_more_is_left_out(store):
     register(store, "w1")
     register(store, "w2")
     for name in ("w1", "w2", "host:42"):
-        store.tell_breakers(name, [("api", "open", None, "")])
+        store.tell_breakers(name, [("api", "open", None, "")], leased=name != "host:42")
     store.leave("w1")
     assert [row.process for row in store.breakers()] == ["host:42", "w2"]
     die(store, "w2")
@@ -54,6 +54,38 @@ def test_a_worker_that_is_not_known_any_more_is_left_out(store):
     assert [row.process for row in store.breakers()] == ["host:42"]
     store.forget_breakers("host:42")
     assert store.pulse().open_breakers == 0
+
+
+def test_a_worker_that_has_left_tells_nothing_more(store):
+    """A beacon that was slow, after its worker said goodbye."""
+    register(store, "w1")
+    store.leave("w1")
+    store.tell_breakers("w1", [("api", "open", None, "")], leased=True)
+    assert store.breakers() == []
+    assert (store.pulse().open_breakers, store.pulse().changes) == (0, ())
+
+
+def test_a_process_that_fell_silent_is_left_out_but_not_its_order(store, place):
+    """A worker says by its lease that it lives; others have to tell again."""
+    register(store, "w1")
+    store.tell_breakers("w1", [("api", "closed", None, "")], leased=True)
+    store.tell_breakers("host:1", [("api", "open", None, ""), ("mail", "open", None, "")])
+    store.order_breaker("mail", "open")
+    assert store.pulse().open_breakers == 2
+    place.age_breakers(61)
+    assert states(store) == [("api", "w1", "closed", None), ("mail", "", "open", "open")]
+    assert store.pulse().open_breakers == 0
+    assert not [change for change in store.pulse().changes if change.kind == "breaker"]
+    store.tell_breakers("host:1", [("mail", "open", None, "")])
+    assert store.pulse().open_breakers == 1
+
+
+def test_an_open_one_whose_time_is_over_is_not_counted(store):
+    """Nobody has called since; the next call is let through."""
+    store.tell_breakers("host:1", [("api", "open", 0.0, "5 failures"), ("mail", "open", None, "by hand")])
+    assert store.pulse().open_breakers == 1
+    now = store.now()
+    assert [(row.resource, row.is_due(now)) for row in store.breakers()] == [("api", True), ("mail", False)]
 
 
 def test_orders_are_numbered(store):

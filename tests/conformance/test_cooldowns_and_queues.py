@@ -124,6 +124,20 @@ def test_warming_brings_them_back(store):
     store.warm("nobody")
 
 
+def test_warming_brings_back_those_that_met_the_answer(store):
+    """The answer is written before what becomes of the task: it waits until a moment behind the end."""
+    add(store, *(task(resource="a") for _ in range(3)))
+    met, longer, failed = claim(store)
+    store.cool("a", LATER, "429 from a")
+    settle(store, met, Kind.DEFER, delay=LATER + 5, note=NOTE)
+    settle(store, longer, Kind.DEFER, delay=3 * LATER, note=NOTE)
+    retry(store, failed, delay=LATER / 2)
+    assert store.get(met.id).next_run_after > store.cooldowns()[0].until
+    store.warm("a")
+    assert ids(claim(store)) == [met.id], "the others have a reason of their own"
+    assert store.get(met.id).deferrals == 1
+
+
 def test_a_task_with_a_time_of_its_own_is_never_early(store):
     (before,) = add(store, task(resource="a", delay=60))
     store.cool("a", LATER, "busy")

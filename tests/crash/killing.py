@@ -11,6 +11,9 @@
                on PostgreSQL one statement does both
 ``replayed``   after a dead letter was replayed
 ``replay sql`` inside a transaction that replays, after the task is queued again; on SQLite before its dead letter is gone
+``stepping``   before a step of a replay that workers carry on
+``stepped``    after it was committed, before the worker has seen the answer
+``ending``     before such a replay is ended
 
 ``name:3`` means at the third pass.
 """
@@ -58,6 +61,8 @@ def arm(app, where, hold):
         Pace.held = property(lambda self: hold)
     if name in _SQL:
         _watch_statements(app.store, name)
+    elif name in {"stepping", "stepped", "ending"}:
+        _watch_replays(app.store)
     elif name:
         _watch_turns(app.store)
 
@@ -111,6 +116,22 @@ def _watch_turns(store):
         return turned
 
     store.turn = watched
+
+
+def _watch_replays(store):
+    step, end = store.replay_step, store.end_replay
+
+    def watched(*args, **kwargs):
+        passed("stepping")
+        found = step(*args, **kwargs)
+        passed("stepped")
+        return found
+
+    def ended(*args, **kwargs):
+        passed("ending")
+        return end(*args, **kwargs)
+
+    store.replay_step, store.end_replay = watched, ended
 
 
 def _watch_statements(store, name):

@@ -4,7 +4,7 @@ As a script it is a worker, or replays dead letters; what it is to do stands in 
 ``CRASH_URL``, ``CRASH_EFFECTS`` (the file), ``CRASH_SETTINGS`` (of the app, as JSON), ``CRASH_WORKER`` (of the worker, as
 JSON), ``CRASH_AT`` (where it kills itself, see `killing`), ``CRASH_HOLD`` (how many tasks it holds in reserve),
 ``CRASH_FULL`` (a file: while it is there, the database must not grow), ``CRASH_CUT`` (while it is there, the store cannot
-be reached).
+be reached), ``CRASH_REPLAY_LEASE`` (seconds for which a replay is held; then workers also look for one more often).
 """
 
 from __future__ import annotations
@@ -69,6 +69,14 @@ def build(url, effects, **settings):  # noqa: C901  # a list of tasks
         raise PermanentError("no such thing")
 
     @app.task
+    def fixable(n: int, fixed: str) -> None:
+        """Fail until a file is there."""
+        left.add(n)
+        _passed("effect")
+        if not Path(fixed).exists():
+            raise PermanentError("no such thing")
+
+    @app.task
     async def gentle(n: int) -> None:
         left.add(n)
         await asyncio.sleep(0.002)
@@ -128,6 +136,10 @@ def main(verb):
     if "CRASH_CUT" in environment:
         killing.cut_off(app.store, environment["CRASH_CUT"])
     killing.arm(app, environment.get("CRASH_AT", ""), int(environment.get("CRASH_HOLD", "-1")))
+    if "CRASH_REPLAY_LEASE" in environment:
+        from holdfast.queue import replaying, worker
+
+        replaying.LEASE, worker.REPLAY_EVERY = float(environment["CRASH_REPLAY_LEASE"]), 0.05
     if verb == "work":
         app.worker(**json.loads(environment.get("CRASH_WORKER", "{}"))).run()
     elif verb == "replay":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 
 import psycopg
 import pytest
@@ -165,13 +166,25 @@ SELECT 'f' || n, CASE WHEN n < %(count)s / 2 THEN 'old' ELSE 'new' END, 'Timeout
     'message', now() - interval '2 days', now() - (%(count)s - n) * interval '1 second', n
 FROM generate_series(1, %(count)s) AS n
 """
+REPLAYED = f"""
+INSERT INTO plans.replays (which, canary, who, reason, total, newest, bound, cursor, state)
+VALUES ('{{}}', true, '', '', 0, 0, 0, 0, 'stopped');
+UPDATE plans.task_queue SET replay_id = 1, canary = id % 1000 = 0
+WHERE id > {2 * MANY} AND id <= {2 * MANY} + 11000;
+UPDATE plans.dead_letter_queue SET replay_id = 1 WHERE id % 100 = 0;
+INSERT INTO plans.failure_groups
+    (fingerprint, task_type, error_type, error_category, error_message, first_seen, last_seen, dead)
+SELECT kind, kind, '', kind, '', now(), now() - interval '1 day', {MANY} / 4
+FROM (VALUES ('old'), ('new')) AS kinds (kind);
+"""
+"""A replay of many tasks, eleven of them canaries, and the groups of the dead letters."""
 BIG = ("task_queue", "task_attempts", "dead_letter_queue")
 BEYOND = 2**63 - 1
 LIMIT, LOOK = 50, 5000
 NO_LETTERS = dict.fromkeys(
     ("ids", "task_type", "queue", "category", "reason", "fingerprint", "since", "until", "text", "pattern")
 ) | {"before": BEYOND, **bounded(LIMIT, LOOK)}
-NO_GROUPS = dict.fromkeys(("category", "task_type", "text", "pattern")) | {
+NO_GROUPS = dict.fromkeys(("category", "task_type", "text", "pattern", "standing", "since", "until")) | {
     "dead": False, "value": BEYOND // 10**6 * 10, "fingerprint": "", **bounded(LIMIT, LOOK)
 }  # fmt: skip
 NO_TASKS = dict.fromkeys(("status", "queue", "task_type")) | {"before": BEYOND, **bounded(LIMIT, LOOK)}
@@ -183,8 +196,9 @@ WALKS = {
     "numbers": ("dead_letter_lines_ids", NO_LETTERS | {"ids": list(range(1000, 1100))}, 100),
     **{
         name: (f"dead_letter_lines_{name}", NO_LETTERS | {name: "old"}, ONE_PAGE)
-        for name in ("fingerprint", "task_type", "category", "queue", "reason")
+        for name in ("fingerprint", "task_type", "category")
     },
+    "queue, looked through": ("dead_letter_lines", NO_LETTERS | {"queue": "old"}, LOOK + 1),
     "two that never meet": (
         "dead_letter_lines_task_type",
         NO_LETTERS | {"task_type": "old", "category": "new"},
@@ -198,8 +212,24 @@ WALKS = {
     "running tasks": ("task_lines_running", NO_TASKS | {"status": "RUNNING"}, 0),
     "parked tasks": ("task_lines_parked", NO_TASKS | {"status": "PARKED"}, 0),
 }
+REPLAY = NO_LETTERS | {"cursor": 20_000, "newest": 90_000, "limit": 100, "look": LOOK}
+STEPS = {
+    "all": ("replay_next", REPLAY, 100),
+    "a queue": ("replay_next", REPLAY | {"queue": "old"}, 100),
+    "a queue that is far": ("replay_next", REPLAY | {"queue": "new"}, 2 * LOOK),
+    "numbers": ("replay_next_ids", REPLAY | {"ids": list(range(19_990, 20_010))}, 18),
+    **{name: (f"replay_next_{name}", REPLAY | {name: "new"}, 100) for name in ("fingerprint", "task_type", "category")},
+    "two that never meet": ("replay_next_task_type", REPLAY | {"task_type": "old", "category": "new"}, 2 * LOOK),
+    "counting": ("replay_meant", REPLAY, LOOK),
+    "counting numbers": ("replay_meant_ids", REPLAY | {"ids": list(range(100))}, 100),
+    **{
+        f"counting by {name}": (f"replay_meant_{name}", REPLAY | {name: "old"}, LOOK)
+        for name in ("fingerprint", "task_type", "category")
+    },
+}
+"""How a replay finds what is next and how many there are, and how many rows that reads at most."""
 WHOLES = {
-    "pulse": ({"window": 3600.0, "step": 60.0, "most": MOST_COUNTED, "changes": CHANGES}, 200),
+    "pulse": ({"window": 3600.0, "step": 60.0, "most": MOST_COUNTED, "changes": CHANGES, "silent": 60.0}, 200),
     "counts": ({}, 0),
     "books": ({}, 0),
     "dead_letter_counts": ({}, 0),
@@ -211,6 +241,18 @@ WHOLES = {
     "get_task": ({"id": 5}, 1),
     "attempts": ({"id": 5}, 1),
     "workers": ({}, 0),
+    "canaries": ({"id": 1}, 2 * 11 + 1),
+    "canaries of none": ({"id": 2}, 0),
+    "replay_again": ({"id": -1, "cursor": 0, "newest": 90_000, "limit": 100}, 100),
+    "resume_replay": ({"id": 1}, 1000 + 11),
+    "replay": ({"id": 5}, 3),
+    "replay_letters": ({"ids": list(range(1, 501)), "replay_id": 1, "canary": True}, 3 * 500),
+    "discard": ({"ids": [5]}, 2),
+    "edit_payload": ({"id": 5, **dict.fromkeys(("before", "after", "patch", "who", "reason"), "{}")}, 4),
+    "oldest_dead_letter": ({"look": 100}, 100),
+    "oldest_dead_letter of each group": ({"look": 0}, 2),
+    "untold_groups": ({"limit": 100}, 0),
+    "prune_groups": ({"seconds": 1.0, "batch": 1000}, 0),
 }
 """What each reads of the large tables at most."""
 
@@ -222,6 +264,7 @@ def failed(full, postgres_server):
         for fill in (LETTERS, ATTEMPTS):
             connection.execute(fill, {"count": MANY // 2})
         connection.execute(GROUPS, {"count": MANY // 10})
+        connection.execute(REPLAYED)
     postgres_server.execute(*(f"ANALYZE plans.{table}" for table in (*BIG, "failure_groups")))
     return full
 
@@ -266,9 +309,22 @@ def test_a_list_of_one_time_begins_there(failed, postgres_server):
 @pytest.mark.parametrize("name", WHOLES)
 def test_what_a_page_shows_is_not_counted_row_by_row(failed, postgres_server, name, mode):
     values, most = WHOLES[name]
-    nodes = explain(postgres_server, failed, name, values, mode)
+    nodes = explain(postgres_server, failed, name.partition(" ")[0], values, mode)
     assert not _has_scan(nodes, *BIG)
     assert _read_of(nodes, *BIG) <= most
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_step_of_a_replay_reads_what_it_takes(failed, postgres_server, step):
+    name, values, most = STEPS[step]
+    nodes = explain(postgres_server, failed, name, values, "force_custom_plan")
+    assert not _has_scan(nodes, *BIG)
+    assert _read_of(nodes, *BIG) <= most
+
+
+def test_what_is_counted_row_by_row_is_counted_once(failed, postgres_server):
+    nodes = explain(postgres_server, failed, "count_rows", {}, "force_custom_plan")
+    assert _read_of(nodes, "task_queue") + _read_of(nodes, "dead_letter_queue") >= 3 * MANY + READY + MANY
 
 
 def test_queues_are_counted_without_what_is_over(failed, postgres_server):
@@ -283,6 +339,8 @@ def test_queues_are_counted_without_what_is_over(failed, postgres_server):
         ("failures_size", {}),
         ("failures_category", {"category": "old"}),
         ("failures_task", {"task_type": "old"}),
+        ("failures_seen", {"standing": "open", "since": datetime(2020, 1, 1, tzinfo=UTC)}),
+        ("failures_size", {"standing": "open", "until": datetime(2100, 1, 1, tzinfo=UTC)}),
     ],
 )
 def test_groups_are_read_along_their_order(failed, postgres_server, name, narrow):

@@ -10,6 +10,7 @@ from holdfast.errors import ConfigError
 from holdfast.ports.job_rows import TargetDone, TargetStatus
 from holdfast.ports.rows import DeadLetterFilter
 from holdfast.ports.source_rows import SourceFilter
+from holdfast.ports.triage_rows import NewReplay
 from holdfast.stores.queries import migrations
 from holdfast.stores.sqlite.schema import LATEST
 from holdfast.stores.sqlite.store import SqliteStore
@@ -125,4 +126,37 @@ def test_a_step_that_fails_leaves_the_file_as_it_was(old_file):
     connection.commit()
     connection.close()
     assert store.create_schema() == LATEST
+    store.close()
+
+
+def test_version_4_can_be_cleared_up(old_file):
+    with sqlite3.connect(old_file) as connection:
+        for number in (2, 3, 4):
+            connection.executescript(migrations("holdfast.stores.sqlite")[number])
+            connection.execute("INSERT INTO schema_version VALUES (?, 1)", (number,))
+        connection.execute("UPDATE task_queue SET status = 'FAILED'")
+        connection.execute(
+            "INSERT INTO dead_letter_queue (original_task_id, task_type, queue, priority, parameters, error_type,"
+            " error_message, error_category, reason, fingerprint, traceback, failure, retry_count, crash_count, replays,"
+            " created_at, moved_to_dlq_at) VALUES (1, 'scrape', 'default', 5, '{}', 'E', 'm', 'network', 'exhausted', 'f1',"
+            " '', '{}', 1, 0, 0, 1, 1000)"
+        )
+        connection.execute("UPDATE task_flow SET n = 1")
+        connection.execute("INSERT INTO task_flow VALUES (-1, 0, 'failed', 'scrape', 'network', '', 1, 1)")
+        connection.execute("INSERT INTO failure_groups VALUES ('f1', 'scrape', 'E', 'network', 'm', 1000, 1000, 1, 1)")
+    connection.close()
+    store = SqliteStore(old_file)
+    assert store.create_schema() == LATEST >= 5
+    group = store.failure("f1")
+    assert (group.note, group.acknowledged_at, group.standing(group.last_seen)) == ("", None, "open")
+    assert store.untold_groups() == [], "what was there before is no news"
+    assert store.oldest_dead_letter() > 1e9
+    assert store.count_rows() == store.counts()
+    replay = store.add_replay(NewReplay(DeadLetterFilter(reason="exhausted")))
+    assert replay.total == 1
+    taken = store.claim_replay("me", 60)
+    assert store.replay_step(replay.id, taken.epoch, 1, stage=0, canary=True).replayed == 1
+    register(store)
+    (claimed,) = claim(store)
+    assert (claimed.id, claimed.canary) == (1, True)
     store.close()

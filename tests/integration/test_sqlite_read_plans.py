@@ -9,6 +9,7 @@ from conformance.acting import NOTE, add, bury, claim, register, retry, task
 from holdfast import clock
 from holdfast.ports.read_rows import FailureFilter
 from holdfast.ports.rows import DeadLetterFilter, Status, TaskFilter
+from holdfast.ports.triage_rows import NewReplay, ReplayState
 from holdfast.stores.sqlite.store import SqliteStore
 from holdfast.testing import FakeClock
 
@@ -34,8 +35,20 @@ FROM dead_letter_queue
 GROUPS = (
     NUMBERS
     + """INSERT INTO failure_groups (fingerprint, task_type, error_type, error_category, error_message, first_seen,
-    last_seen, failures) SELECT 'g' || n, 't1', 'E', 'network', 'm', 1, n, n FROM numbers"""
+    last_seen, failures, told) SELECT 'g' || n, 't1', 'E', 'network', 'm', 1, n, n, 1 FROM numbers"""
 )
+
+
+def replay_some(store):
+    """Have a replay with canaries that are over, and one that runs, and a payload that was edited."""
+    for state in (ReplayState.CANCELLED, None):
+        replay = store.add_replay(NewReplay(DeadLetterFilter(queue="q", limit=4)))
+        store.claim_replay("me", 3600)
+        store.replay_step(replay.id, 1, 2, stage=1, canary=True)
+        if state is not None:
+            store.end_replay(replay.id, state)
+    (line, *_) = store.dead_letter_lines(DeadLetterFilter(limit=1)).rows
+    assert store.edit_payload(line.id, "{}", '{"a": 1}', "[]", "ann", "") == "edited"
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +68,9 @@ def stores(tmp_path_factory):
         register(store, lease=3600)
         for each in claim(store, limit=20)[:10]:
             retry(store, each, delay=3600)
+        for number in range(300):
+            store.audit("ann", f"a{number % 3}", f"s{number % 50}")
+        replay_some(store)
         time.advance(20)
         store.roll_up()
         made.append(store)
@@ -81,6 +97,17 @@ LISTS = {
     "letters until": lambda store: store.dead_letter_lines(DeadLetterFilter(until=MOMENT)),
     "letters of a kind": lambda store: store.dead_letter_lines(DeadLetterFilter(task_type="t1", text="none"), look=50),
 }
+LISTS |= {
+    "replays": lambda store: store.replay_runs(running=True),
+    "no replay for others": lambda store: store.claim_replay("you", 60),
+    "canaries": lambda store: store.canaries(2),
+    "edits": lambda store: store.edits(4),
+    "audits": lambda store: store.audits(limit=5),
+    "audits of a subject": lambda store: store.audits(subject="s3", limit=5),
+    "audits of an action": lambda store: store.audits(action="a1", limit=5),
+    "untold groups": lambda store: store.untold_groups(),
+    "oldest dead letter": lambda store: store.oldest_dead_letter(),
+}
 for given in (
     {},
     {"task_type": "t1"},
@@ -95,7 +122,14 @@ for status in (None, *Status):
     LISTS[f"tasks by {status}"] = lambda store, status=status: store.task_lines(
         TaskFilter(status=status, limit=20), look=60
     )
-for given in ({}, {"category": "network"}, {"task_type": "t1"}, {"dead": True}):
+for given in (
+    {},
+    {"category": "network"},
+    {"task_type": "t1"},
+    {"dead": True},
+    {"standing": "open"},
+    {"since": MOMENT},
+):
     for largest in (False, True):
         which = FailureFilter(**given, largest=largest, limit=20)
         LISTS[f"groups by {given}, {largest}"] = lambda store, which=which: store.failures(which, look=60)
@@ -153,10 +187,13 @@ def test_nothing_that_is_over_is_scanned(stores, ask, monkeypatch):
         )
         text = "\n".join(row[3] for row in rows)
         scans = re.findall(
-            r"SCAN (?:task_queue|dead_letter_queue|letter|task_attempts|failure_groups|failure_flow|source_polls)\b.*",
+            r"SCAN (?:task_queue|dead_letter_queue|letter|task_attempts|failure_groups|failure_flow|source_polls|audit_log)\b.*",
             text,
         )
-        allowed = re.compile(r"SCAN task_queue USING (COVERING )?INDEX task_queue_(ready|suspects|held|parked|retries)")
+        allowed = re.compile(
+            r"SCAN task_queue USING (COVERING )?INDEX task_queue_(ready|suspects|held|parked|retries)"
+            r"|SCAN failure_groups USING (COVERING )?INDEX failure_groups_untold"
+        )
         assert [scan for scan in scans if not allowed.match(scan)] == [], text
 
 
@@ -182,9 +219,10 @@ def test_enqueueing_and_success_write_no_more_than_they_must(stores):
     indexes = dict(store.db.read(lambda own: own.execute(sql).fetchall()))
     assert set(indexes) == {
         "task_queue_ready", "task_queue_suspects", "task_queue_held", "task_queue_resource", "task_queue_parked",
-        "task_queue_unique", "task_queue_retries",
+        "task_queue_unique", "task_queue_retries", "task_queue_canaries",
     }  # fmt: skip
     assert "retry_count > 0" in indexes["task_queue_retries"]
+    assert indexes["task_queue_canaries"].endswith("WHERE canary = 1")
     triggers = store.db.read(
         lambda own: own.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall()
     )

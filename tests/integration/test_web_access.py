@@ -7,6 +7,8 @@ from urllib.parse import quote
 import pytest
 
 from holdfast.web.callers import Role
+from holdfast.web.own_access import _MOST_LATE
+from holdfast.web.peers import proxy_of
 from holdfast.web.sessions import Sessions
 from holdfast.web.slowing import FREE
 from holdfast.web.tokens import Tokens
@@ -123,21 +125,52 @@ def test_a_wrong_token_is_refused_and_written_down_without_it(app, caplog):
     assert "a wrong secret for the dashboard came from 127.0.0.1" in caplog.text
 
 
-def test_guessing_is_slowed_down_even_for_the_right_token_and_not_for_others(app):
+def test_guessing_is_slowed_down_and_nobody_who_knows_the_token_is_locked_out(app, monkeypatch):
+    late = []
+
+    async def sleep(seconds):
+        late.append(seconds)
+
+    monkeypatch.setattr("holdfast.web.own_access.anyio.sleep", sleep)
     _, site = own(app)
     friend = signed_in(site)
     for _ in range(FREE):
         assert Client(site).post("/sign-in", "token=wrong").status == 401
-    for answer in (
-        Client(site).post("/sign-in", f"token={OPERATOR.replace(' ', '+')}"),
-        bearer(site, OPERATOR).get("/api"),
-        bearer(site, "wrong").get("/"),
-    ):
+    assert late == []
+    for answer in (Client(site).post("/sign-in", "token=other"), bearer(site, "wrong").get("/")):
         assert answer.status == 429
         assert answer.header("retry-after") == "1"
         assert not answer.cookies()
+    assert late == [1.0, 1.0]
     assert friend.get("/").status == 200
-    assert bearer(site, OPERATOR).get("/api", client=("10.0.0.9", 1)).status == 200
+    assert Client(site).post("/sign-in", f"token={OPERATOR.replace(' ', '+')}").status == 303
+    assert bearer(site, OPERATOR).get("/api").status == 200
+    assert bearer(site, "wrong").get("/api").status == 429  # a right one changes nothing for the others
+    assert bearer(site, "wrong").get("/api", client=("10.0.0.9", 1)).status == 401
+
+
+def test_those_who_guess_hold_no_more_than_a_few_connections(app, monkeypatch):
+    access, site = own(app)
+    monkeypatch.setattr("holdfast.web.own_access._LATE", 3600.0)
+    for _ in range(FREE):
+        bearer(site, "wrong").get("/api")
+    access._late = _MOST_LATE  # so many wait already
+    assert bearer(site, "wrong").get("/api").status == 429
+
+
+def test_behind_a_proxy_that_is_named_everybody_is_slowed_down_alone(app, monkeypatch):
+    monkeypatch.setattr("holdfast.web.own_access._LATE", 0.0)
+    _, site = own(app, proxy=proxy_of("127.0.0.1"))
+
+    def wrong(client, *named):
+        return bearer(site, "wrong").get("/api", *(("X-Forwarded-For", each) for each in named), client=(client, 1))
+
+    for _ in range(FREE):
+        assert wrong("127.0.0.1", "9.9.9.9, 10.0.0.7").status == 401
+    assert wrong("127.0.0.1", "8.8.8.8, 10.0.0.7").status == 429
+    assert wrong("127.0.0.1", "10.0.0.8").status == 401
+    assert wrong("10.0.0.5", "10.0.0.7").status == 401  # who is no proxy is taken for who is connected
+    assert wrong("127.0.0.1").status == 401
 
 
 def test_signing_in_needs_a_page_of_ours_too(app):

@@ -4,9 +4,12 @@ import contextlib
 import os
 import re
 import signal
+import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -61,6 +64,52 @@ def test_the_command_shows_a_link_and_ends_when_it_is_told_to(tmp_path, ending):
         assert "Traceback" not in err
 
 
+def test_the_link_stands_on_no_command_line(tmp_path):
+    """What a browser is started with can be read by everybody on the machine."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    fake = programs / "xdg-open"
+    fake.write_text('#!/bin/sh\nprintf "%s\\n" "$*" > "$STARTED.new" && mv "$STARTED.new" "$STARTED"\n', "utf-8")
+    fake.chmod(0o755)
+    started = tmp_path / "started"
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    with running(tmp_path, "jobs:app", "--port", "0", "--open", PATH=path, STARTED=str(started)) as (process, said):
+        server = Address(said)
+        soon(started.exists)
+        given = started.read_text("utf-8").strip()
+        assert "once=" not in given
+        file = Path(unquote(urlsplit(given).path))
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        link = re.search(r'content="0; url=([^"]+)"', file.read_text("utf-8"))[1]
+        assert link == server.link
+        assert ask(server, "GET", link.partition(str(server.port))[2])[0].status == 303
+        soon(lambda: not file.parent.exists())
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+        assert process.returncode == 0
+
+
+def test_a_signal_shows_a_fresh_link(tmp_path):
+    with running(tmp_path, "jobs:app", "--port", "0") as (process, said):
+        server = Address(said)
+        assert ask(server, "GET", "/sign-in")[0].status == 200  # it answers, so signals are listened to
+        assert "Ctrl-C" in process.stdout.readline()
+        process.send_signal(signal.SIGUSR1)
+        fresh = re.search(r"A fresh link: http://\S+?(/enter\S+)", process.stdout.readline())[1]
+        assert fresh not in said
+        assert ask(server, "GET", fresh)[0].status == 303
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+        assert process.returncode == 0
+
+
+def soon(condition):
+    begun = time.monotonic()
+    while not condition():
+        assert time.monotonic() - begun < 30, "it did not come about"
+        time.sleep(0.01)
+
+
 def test_the_command_with_a_token(tmp_path):
     with running(tmp_path, "jobs:app", "--port", "0", HOLDFAST_WEB_TOKEN=TOKEN) as (process, said):
         server = Address(said)
@@ -78,6 +127,7 @@ def test_the_command_with_a_token(tmp_path):
         (["jobs:app", "--host", "0.0.0.0"], {"HOLDFAST_WEB_TOKEN": "hunter2"}, "shorter than 12 characters"),
         (["jobs:app", "--host", "0.0.0.0"], {"HOLDFAST_WEB_TOKEN": ""}, "HOLDFAST_WEB_TOKEN"),
         (["jobs:app", "--allow-host", "https://x"], {}, "no name of a host"),
+        (["jobs:app", "--proxy", "proxy.example.com"], {}, "no address of a proxy"),
         (["--url", "sqlite:///nowhere.db"], {}, "there is no file"),
         (["jobs:app", "--url", "sqlite:///x.db"], {}, "not both"),
         (["jobs:app", "--token", "x"], {}, "No such option"),

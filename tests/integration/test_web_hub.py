@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 import pytest
 
 import holdfast as hf
+from conformance.acting import register
 from holdfast.web.assets import Assets
 from holdfast.web.hub import Hub
 from holdfast.web.rendering import Renderer
@@ -125,15 +126,64 @@ def test_a_tick_is_one_statement_whatever_the_number_of_those_who_look(world, vi
 
     async def scene():
         async with AsyncExitStack() as stack:
-            views = ["overview", "page", "dead_letters", "nothing of ours"]
+            views = ["overview", "page", "dead_letters", "nothing of ours", "overview-10m", "replays", "replay-1"]
             crowd = [
-                await stack.enter_async_context(looking(world.hub, views[number % 4])) for number in range(viewers)
+                await stack.enter_async_context(looking(world.hub, views[number % 7])) for number in range(viewers)
             ]
             await soon(lambda: len(world.beats) >= 20 and all(each.told("pulse") for each in crowd))
 
     run(scene)
-    assert rolled == rolled[:1], "no worker is alive, so it is done here, once in a while"
-    assert {number for place, number in enumerate(world.beats) if place not in rolled} == {1}
+    assert rolled == [], "nothing is old enough"
+    assert set(world.beats) == {1}
+
+
+def test_a_replay_is_watched(world):
+    world.fail("one", "two", "three")
+    replay = world.app.dead_letters.replay_later(all=True, who="ada", why="<i>again</i>")
+
+    async def scene():
+        async with (
+            looking(world.hub, f"replay-{replay.id}") as viewer,
+            looking(world.hub, "replays", "/admin") as other,
+        ):
+            await soon(lambda: viewer.told("parts") and other.told("parts"))
+            claimed = world.app.store.claim_replay("w", 15.0)
+            world.app.store.replay_step(replay.id, claimed.epoch, 1, stage=0, canary=True)
+            await soon(lambda: "1 of 3 dead letters queued again" in viewer.told("parts")[-1])
+            world.app.dead_letters.stop_replay(replay.id)
+            await soon(lambda: 'data-replay="cancelled"' in viewer.told("parts")[-1])
+            await soon(lambda: "cancelled" in other.told("parts")[-1])
+            assert f'href="/admin/replays/{replay.id}"' in other.told("parts")[-1]
+            assert "&lt;i&gt;again&lt;/i&gt;" in other.told("parts")[-1]
+            assert "<form" not in viewer.told("parts")[-1], "not all who look may press anything"
+
+    run(scene)
+
+
+def test_a_replay_that_nobody_looks_at_is_not_read(world):
+    world.app.store.replay_runs = None  # a call would be an error, and told as trouble
+
+    async def scene():
+        async with looking(world.hub, "overview-10m") as viewer:
+            await soon(lambda: len(world.beats) >= 10)
+            assert viewer.told("trouble") == []
+            assert "10 minutes" in "".join(viewer.told("parts"))
+
+    run(scene)
+
+
+def test_what_nobody_adds_up_is_added_up_here_whoever_is_alive(world):
+    """Such as where only workers of a program's own making, or none, are there."""
+    world.fail("broken")
+    register(world.app.store, "alive")
+    world.app.store.db.write(lambda own: own.execute("UPDATE task_flow SET at = at - 3600000 WHERE span = 0"))
+    assert world.app.store.pulse().not_rolled_up > 3600
+
+    async def scene():
+        async with looking(world.hub, "overview"):
+            await soon(lambda: (world.app.store.pulse().not_rolled_up or 0) < 60)
+
+    run(scene)
 
 
 def test_with_a_worker_alive_rolling_up_is_left_to_it(world):

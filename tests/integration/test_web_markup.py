@@ -14,8 +14,8 @@ from web_table import (
     FORM,
     ROUTES,
     every,
+    every_closed_post,
     every_page,
-    every_post,
     forgiven,  # noqa: F401  # a fixture
     make_world,  # noqa: F401  # a fixture
 )
@@ -97,7 +97,8 @@ def _checked_address(node, value):
 @every_page
 @pytest.mark.parametrize("role", [Role.READER, Role.OPERATOR])
 def test_pitfall_66_no_text_becomes_part_of_a_page(world, page, role):
-    answer = world.client(role).get(world.path(page))
+    others = f"?subject={quote(f'source:{EVIL}')}" if page.name == "audit" else ""  # much was done by other tests
+    answer = world.client(role).get(world.path(page) + others)
     assert answer.status == 200
     tree = _checked_html(answer)
     assert len(answer.body) < 100_000
@@ -113,7 +114,7 @@ def test_pitfall_66_no_text_becomes_part_of_a_page(world, page, role):
 def test_pitfall_66_what_stands_behind_the_question_mark_stays_text(world, page):
     client = world.client(Role.OPERATOR)
     names = ("text", "q", "category", "task", "task_type", "group", "fingerprint", "reason", "queue", "since", "until", "before",
-             "after", "status", "state", "profile", "job", "range", "sort", "order", "stayed", "view", "resource", "limit", "look")  # fmt: skip
+             "after", "status", "state", "profile", "job", "range", "sort", "order", "stayed", "view", "resource", "limit", "look", "standing", "action", "subject")  # fmt: skip
     for name in names:
         answer = client.get(f"{world.path(page)}?{name}={quote(EVIL)}")
         assert answer.status in {200, 400, 404}, name
@@ -136,10 +137,8 @@ def test_pitfall_66_what_stands_in_a_path_stays_text(world, name):
         _checked_html(world.client(Role.OPERATOR).get(answer.header("location")))
 
 
-@every_post
+@every_closed_post
 def test_pitfall_66_what_a_form_says_stays_text(world, asking):
-    if asking.name in {"sign_in", "sign_out"}:
-        return
     client = world.client(Role.OPERATOR)
     fields = (
         "name",
@@ -156,6 +155,12 @@ def test_pitfall_66_what_a_form_says_stays_text(world, asking):
         "to",
         "back",
         "task",
+        "why",
+        "note",
+        "rate",
+        "for",
+        "patch",
+        "field-1",
     )
     form = "&".join(f"{field}={quote(EVIL)}" for field in fields)
     answer = client.post(asking.path, form)

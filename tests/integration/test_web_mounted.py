@@ -4,6 +4,7 @@ import asyncio
 import re
 import subprocess
 import sys
+import threading
 from urllib.parse import quote
 
 import pytest
@@ -101,6 +102,55 @@ def test_a_hook_that_changes_its_mind_ends_streams(app, monkeypatch):
         return answers
 
     assert asyncio.run(asyncio.wait_for(course(), 10)) == [True]
+
+
+def test_a_hook_that_is_no_coroutine_does_not_hold_up_the_site(app):
+    """The hook waits for what only the loop does; it would wait for ever if it stood in its way."""
+    went_on = threading.Event()
+
+    def hook(request):
+        assert went_on.wait(30)
+        return "reader"
+
+    async def course():
+        asking = asyncio.create_task(HookAccess(hook).caller({"type": "http", "headers": []}))
+        await asyncio.sleep(0.01)
+        went_on.set()
+        return await asking
+
+    assert asyncio.run(asyncio.wait_for(course(), 60)).role == "reader"
+
+
+def test_what_a_hook_returns_may_be_awaited(app):
+    async def role(request):
+        return request.headers.get("x-role")
+
+    site = hooked(app, lambda request: role(request))  # noqa: PLW0108  # so that it is no coroutine function
+    assert Client(site, ("X-Role", "reader")).get("/things/x").status == 200
+    assert Client(site, ("X-Role", "other")).get("/things/x").status == 403
+
+
+@pytest.mark.parametrize("kind", ["coroutine", "function"])
+def test_a_hook_that_hangs_ends_streams(app, monkeypatch, caplog, kind):
+    monkeypatch.setattr("holdfast.web.hook.AGAIN", 0.01)
+    hangs, over = [False], threading.Event()
+
+    async def awaited(request):
+        return await asyncio.Event().wait() if hangs[0] else "reader"
+
+    def called(request):
+        return over.wait(60) if hangs[0] else "reader"
+
+    async def course():
+        caller = await HookAccess(awaited if kind == "coroutine" else called).caller({"type": "http", "headers": []})
+        assert caller.still_allowed()
+        hangs[0] = True
+        while caller.still_allowed():  # noqa: ASYNC110  # as a stream asks
+            await asyncio.sleep(0.005)
+        over.set()
+
+    asyncio.run(asyncio.wait_for(course(), 30))
+    assert "did not answer within" in caplog.text
 
 
 def test_mounted_in_a_site_of_ones_own(app):

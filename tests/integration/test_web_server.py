@@ -10,6 +10,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.errors import ConfigError
+from holdfast.ports.rows import NewTask
 from holdfast.web.server import serve
 from web_streaming import Stream, ask
 
@@ -111,9 +112,25 @@ def test_the_token_lets_people_and_programs_in(guarded):
     cookie = response.getheader("Set-Cookie").partition(";")[0]
     assert ask(guarded, "GET", "/tasks", Cookie=cookie)[0].status == 200
     assert ask(guarded, "POST", "/queues/x/pause", Cookie=cookie, Origin=form["Origin"])[0].status == 403
+    assert "send the token" in ask(guarded, "GET", "/api/tasks")[1]
+    assert "that is not the token" in ask(guarded, "GET", "/api/tasks", Authorization="Bearer wrong")[1]
     program = {"Authorization": f"Bearer {TOKEN}"}
     assert ask(guarded, "GET", "/api/tasks", **program)[0].status == 200
     assert ask(guarded, "POST", "/api/queues/x/pause", **program)[0].status == 200
+
+
+def test_commands_to_copy_name_the_app_that_it_was_started_with(app):
+    (number,) = [added.id for added in app.store.enqueue([NewTask("mail", "{}")])]
+    with serve(app, port=0, read_token=READ_TOKEN, reference="shop:app") as server:
+        answer, body = ask(server, "GET", f"/tasks/{number}", Authorization=f"Bearer {READ_TOKEN}")
+    assert answer.status == 200
+    assert f"holdfast tasks show {number} --app shop:app" in body
+    assert "MODULE:APP" not in body
+
+
+def test_where_there_is_no_token_a_program_is_told_how_to_have_one(app):
+    with serve(app, port=0) as server:
+        assert "HOLDFAST_WEB_READ_TOKEN (may look)" in ask(server, "GET", "/api/tasks")[1]
 
 
 @pytest.mark.parametrize(
@@ -239,7 +256,7 @@ def test_closing_ends_streams_and_sessions_and_frees_the_port(app):
 
 
 def test_a_port_that_is_taken_and_ports_that_are_none(app, local):
-    with pytest.raises(ConfigError, match=f"cannot listen on port {local.port} of 127.0.0.1: .*choose another one"):
+    with pytest.raises(ConfigError, match=f"cannot listen on port {local.port} of 127.0.0.1: .*choose another port"):
         serve(app, port=local.port)
     for port in (-1, 65_536, "80", True):
         with pytest.raises(ConfigError, match="port is"):

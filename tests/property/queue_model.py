@@ -10,6 +10,7 @@ from holdfast.ports.rows import NewTask
 LIVE = {"QUEUED", "RUNNING", "PARKED"}
 LOST = "lost"
 LATER = 3600.0
+GROUPS_KEPT = 90 * 86400.0
 
 names = st.sampled_from
 tasks = st.builds(
@@ -46,7 +47,22 @@ class ModelTask:
     worker: str | None = None
     handle: object = None  # what the last claim gave out; nobody else may settle
     cause: str = ""  # of its dead letter
+    letter: int = 0  # number among the dead letters, in the order in which they came
+    replay: "ModelReplay | None" = None  # that queued it
+    canary: bool = False
     history: list[tuple[int, str]] = field(default_factory=list)
+
+
+@dataclass
+class ModelReplay:
+    number: int  # in the store
+    meant: list[tuple[int, int]]  # tasks that are left to queue, with their dead letters, in the order of those
+    total: int
+    newest: int  # of the dead letters that are meant
+    state: str = "running"
+    replayed: int = 0
+    conflicts: int = 0
+    forgiven: int = 0  # dead letters up to this one stop it no more
 
 
 class Model:
@@ -62,6 +78,9 @@ class Model:
         self.cooling: dict[str, float] = {}
         self.books: Counter[str] = Counter()
         self.failures: Counter[str] = Counter()  # by cause
+        self.last_seen: dict[str, float] = {}  # by cause
+        self.buried = 0
+        self.replays: list[ModelReplay] = []
 
     def key_holder(self, task_type, key):
         for number, task in self.tasks.items():
@@ -137,10 +156,12 @@ class Model:
         self.books[event] += 1
         if cause is not None:
             self.failures[cause] += 1
+            self.last_seen[cause] = self.now
 
     def bury(self, number, cause):
         self.letters.add(number)
-        self.tasks[number].cause = cause
+        self.buried += 1
+        self.tasks[number].cause, self.tasks[number].letter = cause, self.buried
         self.failed("failed", cause)
 
     def dead_by(self, cause):
@@ -186,7 +207,7 @@ class Model:
         self.bury(number, LOST)
         return "dead"
 
-    def replay(self, number):
+    def replay(self, number, run=None, *, canary=False):
         task = self.tasks[number]
         if self.key_holder(task.task_type, task.key) is not None:
             return "conflict"
@@ -194,7 +215,49 @@ class Model:
         self.books["replayed"] += 1
         task.status, task.due, task.replays = "QUEUED", self.now, task.replays + 1
         task.retries, task.crashes, task.suspect = 0, 0, False
+        task.replay, task.canary = run, canary
         return "replayed"
+
+    def begin_replay(self, number, task_type, limit):
+        """Note which are meant: the newest so many, from the oldest of them on."""
+        fitting = [n for n in self.letters if task_type in {None, self.tasks[n].task_type}]
+        fitting.sort(key=lambda n: self.tasks[n].letter)
+        meant = fitting if limit is None else fitting[max(0, len(fitting) - limit) :]
+        letters = [(n, self.tasks[n].letter) for n in meant]
+        run = ModelReplay(number, letters, len(meant), letters[-1][1] if letters else 0)
+        self.replays.append(run)
+        return run
+
+    def step(self, run, limit, *, canary):
+        """Return how many are queued again, how many stay, and whether some are left."""
+        left = [(n, letter) for n, letter in run.meant if n in self.letters and self.tasks[n].letter == letter]
+        run.meant, outcomes = left[limit:], [self.replay(n, run, canary=canary) for n, _ in left[:limit]]
+        run.replayed += outcomes.count("replayed")
+        run.conflicts += outcomes.count("conflict")
+        return outcomes.count("replayed"), outcomes.count("conflict")
+
+    def resume(self, run):
+        """What of it failed since is taken again at the end, and stops it no more."""
+        own = [(n, self.tasks[n].letter) for n in self.letters if self.tasks[n].replay is run]
+        own = sorted((each for each in own if each[1] > run.newest), key=lambda each: each[1])
+        run.meant, run.total, run.newest = (
+            run.meant + own,
+            run.total + len(own),
+            max([run.newest, *(n for _, n in own)]),
+        )
+        run.state, run.forgiven = "running", self.buried
+        for task in self.tasks.values():
+            if task.replay is run and task.status not in LIVE:
+                task.canary = False
+
+    def canaries(self, run):
+        """Return how many live, how many are done, and the task that stops it."""
+        mine = {n: task for n, task in self.tasks.items() if task.canary and task.replay is run}
+        dead = [n for n in self.letters if self.tasks[n].replay is run and self.tasks[n].letter > run.forgiven]
+        dead.sort(key=lambda n: self.tasks[n].letter)
+        dead += sorted(n for n, task in mine.items() if task.status in {"CANCELLED", "DISCARDED"})
+        statuses = [task.status for task in mine.values()]
+        return sum(each in LIVE for each in statuses), statuses.count("DONE"), dead[0] if dead else None
 
     def discard(self, number):
         self.letters.remove(number)
@@ -210,6 +273,9 @@ class Model:
         over = [number for number, task in self.tasks.items() if task.status in {"DONE", "CANCELLED", "DISCARDED"}]
         for number in over:
             self.books[f"pruned_{self.tasks.pop(number).status.lower()}"] += 1
+        for cause, seen in self.last_seen.items():
+            if seen < self.now - GROUPS_KEPT and not self.dead_by(cause):
+                self.failures[cause] = 0
         return len(over)
 
     def warm(self, resource):

@@ -25,6 +25,7 @@ from conformance.places import MemoryPlace, PostgresPlace, SqlitePlace, need_pos
 from holdfast import clock
 from holdfast.ports.read_rows import FlowEvent
 from holdfast.ports.rows import Claim, DeadLetterFilter, Kind, Reason, Settlement, TaskFilter
+from holdfast.ports.triage_rows import NewReplay, ReplayState
 from holdfast.stores.worker_lost import worker_lost
 from holdfast.testing import FakeClock
 from property.queue_model import LATER, LIVE, LOST, Model, names, tasks
@@ -109,6 +110,7 @@ class StoreMachine(RuleBasedStateMachine):
             task = self.model.tasks[each.id]
             assert (each.attempt, each.retry_count, each.started) == (task.attempt + 1, task.retries, place < start)
             assert (each.suspect, each.resource, each.task_type) == (suspect, task.resource, task.task_type)
+            assert each.canary == task.canary
             self.model.take(each.id, each, name, started=place < start, suspect=suspect)
             self.handles.append(each)
         return claimed
@@ -220,6 +222,46 @@ class StoreMachine(RuleBasedStateMachine):
         if number not in self.model.letters:
             assert (self.store.replay(letter.id), self.store.discard(letter.id)) == ("gone", "gone")
 
+    @rule(task_type=names([None, None, "x", "y"]), limit=names([None, None, 1, 2]))
+    def begin_a_replay(self, task_type, limit):
+        begun = self.store.add_replay(NewReplay(DeadLetterFilter(task_type=task_type, limit=limit)))
+        assert begun.total == self.model.begin_replay(begun.id, task_type, limit).total
+
+    @precondition(lambda self: self.model.replays)
+    @rule(data=st.data(), owner=names(["me", "me", "you"]), limit=st.integers(0, 3), canary=st.booleans())
+    def carry_a_replay_on(self, data, owner, limit, canary):
+        """By whoever holds it, and in vain by who held it before."""
+        self.tick()
+        run = self.model.replays[-1 - data.draw(st.integers(0, min(len(self.model.replays) - 1, 2)))]
+        before = self.store.replay_run(run.number)
+        assert self.store.replay_step(run.number, before.epoch + 1, limit, stage=1, canary=canary) is None
+        claimed = None
+        for _ in self.model.replays:  # each claim gives another one, in turn: the lease of the last one is the longest
+            claimed = self.store.claim_replay(owner, next(self.numbers) - 1e6)
+            if claimed is None or claimed.id == run.number:
+                break
+        assert (claimed is not None and claimed.id == run.number) == (run.state == "running")
+        epoch = before.epoch if claimed is None or claimed.id != run.number else claimed.epoch
+        step = self.store.replay_step(run.number, epoch, limit, stage=1, canary=canary)
+        if run.state != "running":
+            assert step is None
+            return
+        assert (step.replayed, step.conflicts) == self.model.step(run, limit, canary=canary)
+        assert step.more or not run.meant or not limit
+
+    @precondition(lambda self: self.model.replays)
+    @rule(data=st.data(), state=names([ReplayState.STOPPED, ReplayState.CANCELLED, ReplayState.DONE, None]))
+    def end_or_resume_a_replay(self, data, state):
+        run = self.model.replays[-1 - data.draw(st.integers(0, min(len(self.model.replays) - 1, 2)))]
+        if state is not None:
+            assert self.store.end_replay(run.number, state, "why") == (run.state == "running")
+            run.state = str(state) if run.state == "running" else run.state
+        else:
+            resumed = self.store.resume_replay(run.number)
+            assert (resumed is not None) == (run.state in {"stopped", "cancelled"})
+            if resumed is not None:
+                self.model.resume(run)
+
     @precondition(lambda self: self.model.tasks)
     @rule(data=st.data(), verb=names(["cancel", "hurry"]))
     def cancel_or_hurry(self, data, verb):
@@ -243,6 +285,8 @@ class StoreMachine(RuleBasedStateMachine):
     def roll_up(self, wait):
         if not self.own_clock:
             self.time_passes(wait)
+        elif wait:
+            self.here.age_deltas()
         assert self.store.roll_up() >= 0
 
     @rule(queue=names(["a", "b"]), verb=names(["pause", "resume", "resume"]))
@@ -313,6 +357,14 @@ class StoreMachine(RuleBasedStateMachine):
         assert sorted(letters) == sorted(n for n, task in self.model.tasks.items() if task.status == "FAILED")
 
     @invariant()
+    def every_replay_is_as_it_should_be(self):
+        for run in self.model.replays[-3:] if hasattr(self, "model") else ():
+            found = self.store.replay_run(run.number)
+            assert (found.state, found.replayed, found.conflicts) == (run.state, run.replayed, run.conflicts)
+            assert found.replayed + found.conflicts <= found.total == run.total
+            assert self.store.canaries(run.number)[:3] == self.model.canaries(run)
+
+    @invariant()
     def nothing_is_in_two_hands(self):
         if not hasattr(self, "store"):
             return
@@ -342,7 +394,7 @@ class StoreMachine(RuleBasedStateMachine):
         assert live == sum(rows[status] for status in LIVE)
         assert books["failed"] - books["replayed"] - books["discarded"] == letters
         counts = self.store.counts()
-        assert counts == {name: rows[name] for name in counts} | {"dead_letters": letters}
+        assert counts == {name: rows[name] for name in counts} | {"dead_letters": letters} == self.store.count_rows()
 
     @invariant()
     def the_groups_say_what_a_count_would(self):

@@ -35,6 +35,25 @@ async def fetch_async(url: str) -> bytes:
     return url.encode()
 
 
+@hf.retry(mode="observe", max_attempts=3)
+def observed(url: str, *, depth: int = 0) -> bytes:
+    return url.encode() * depth
+
+
+@hf.retry(policy=policy, mode="observe")
+async def observed_async(url: str) -> bytes:
+    return url.encode()
+
+
+assert_type(observed("x", depth=1), bytes)
+observed(1)  # type: ignore[arg-type]
+hf.retry(mode=True)  # type: ignore[call-overload]
+
+
+async def use_observed() -> None:
+    assert_type(await observed_async("x"), bytes)
+
+
 class Client:
     @hf.retry
     def get(self, url: str) -> bytes:

@@ -8,9 +8,9 @@ import pytest
 
 import holdfast as hf
 from holdfast import BreakerSettings
+from holdfast.beacon import Beacon, shining
+from holdfast.decide.breaker import BREAKER_OPEN
 from holdfast.errors import BreakerOpenError, NetworkError
-from holdfast.queue.beacon import Beacon, shining
-from holdfast.queue.executing import BREAKER_OPEN
 from holdfast.record.bus import has_subscribers
 from holdfast.testing import fake_clock
 
@@ -37,7 +37,9 @@ def told(store, monkeypatch):
     """What was told, call by call."""
     calls = []
     tell = store.tell_breakers
-    monkeypatch.setattr(store, "tell_breakers", lambda process, rows: (calls.append(list(rows)), tell(process, rows)))
+    monkeypatch.setattr(
+        store, "tell_breakers", lambda process, rows, **more: (calls.append(list(rows)), tell(process, rows, **more))
+    )
     return calls
 
 
@@ -129,7 +131,7 @@ class TestTelling:
     def test_a_store_that_fails_is_told_the_next_time(self, store, monkeypatch):
         guard, beacon = make(), Beacon(store, lambda: "here:1")
         with monkeypatch.context() as down:
-            down.setattr(store, "tell_breakers", lambda *_: 1 / 0)
+            down.setattr(store, "tell_breakers", lambda *_, **__: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 beacon.tell_breakers()
         beacon.tell_breakers()
@@ -270,7 +272,7 @@ class TestShining:
         assert states(store) == {(guard.name, ""): "open"}, "the order stays, the process is forgotten"
 
     def test_a_store_that_is_down_is_told_of_once_and_asked_again(self, store, monkeypatch, caplog):
-        monkeypatch.setattr("holdfast.queue.beacon.EVERY", 0.01)
+        monkeypatch.setattr("holdfast.beacon.EVERY", 0.01)
         guard, down, asked = make(), threading.Event(), threading.Semaphore(0)
         down.set()
         orders = store.breaker_orders

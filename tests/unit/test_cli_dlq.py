@@ -104,8 +104,21 @@ class TestReplay:
 
     def test_dry_run(self, world):
         world.dead_letters(3)
-        assert world.run("dlq", "replay", "--all", "--dry-run").stdout == "3 dead letters would be replayed\n"
-        assert world.json("dlq", "replay", 1, "--dry-run") == {"count": 1}
+        groups = {each["fingerprint"]: each["size"] for each in world.json("dlq", "groups")}
+        said = world.run("dlq", "replay", "--all", "--dry-run").stdout.splitlines()
+        counts = world.json("dlq", "replay", "--all", "--dry-run")
+
+        assert said[0] == "3 dead letters would be replayed"
+        assert said[1:] == [
+            *(f"  group {name}: {size}" for name, size in groups.items()),
+            "  task scrape: 3",
+            "  category unknown: 3",
+        ]
+        assert counts == {
+            "count": 3, "total": 3, "groups": groups, "tasks": {"scrape": 3}, "categories": {"unknown": 3},
+        }  # fmt: skip
+        assert world.json("dlq", "replay", 1, "--dry-run")["count"] == 1
+        assert world.json("dlq", "replay", "--all", "--limit", 2, "--dry-run")["tasks"] == {"scrape": 2}
         assert len(world.json("dlq", "list")) == 3
 
     def test_a_conflict_stays_and_is_told(self, world):
@@ -171,4 +184,4 @@ class TestDiscard:
 
     def test_dry_run(self, world):
         world.dead_letters(2)
-        assert world.run("dlq", "discard", 1, "--dry-run").stdout == "1 dead letter would be discarded\n"
+        assert world.run("dlq", "discard", 1, "--dry-run").stdout.startswith("1 dead letter would be discarded\n")

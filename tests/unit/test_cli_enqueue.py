@@ -67,8 +67,8 @@ def test_people_are_told(world):
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["scrap"], 1, "the app has no task 'scrap'; did you mean scrape?"),
-        (["zzz"], 1, "there are: flaky, mail, many, scrape, slow"),
+        (["scrap"], 2, "the app has no task 'scrap'; did you mean scrape?"),
+        (["zzz"], 2, "there are: flaky, mail, many, scrape, slow"),
         (["scrape"], 2, "url is missing; its parameters are (url: str"),
         (["scrape", "url=x", "dept=2"], 2, "it has no parameter dept"),
         (["scrape", "url"], 2, "'url' is no KEY=VALUE"),

@@ -10,8 +10,11 @@ from cli_world import make_world  # noqa: F401  # a fixture
 from holdfast.cli import cli
 
 NEEDED = {
-    "completion": ["bash"], "dlq discard": ["1"], "dlq replay": ["1"], "dlq show": ["1"], "enqueue": ["jobs:app", "flaky"],
-    "explain": ["429"], "job failures": ["a"], "job run": ["etl:items"], "job show": ["a"], "monitor": ["jobs:app"],
+    "completion": ["bash"], "dlq ack": ["f"], "dlq discard": ["1"], "dlq edit": ["1", "--set", "a=1", "--why", "x"],
+    "dlq note": ["f", "x"], "dlq reopen": ["f"], "dlq replay": ["1"], "dlq replays resume": ["1"],
+    "dlq replays show": ["1"], "dlq replays stop": ["1"], "dlq show": ["1"], "dlq snooze": ["f", "--for", "1h"],
+    "enqueue": ["jobs:app", "flaky"],
+    "explain": ["--unknown"], "job failures": ["a"], "job run": ["etl:items"], "job show": ["a"], "monitor": ["jobs:app"],
     "queues pause": ["mail"], "queues resume": ["mail"], "sources add": ["https://example.com/"],
     "sources disable": ["1"], "sources enable": ["1"], "sources import": ["feeds.opml"], "sources probe": ["1"],
     "sources remove": ["1"], "sources show": ["1"], "tasks cancel": ["1"], "tasks retry": ["1"], "tasks show": ["1"],

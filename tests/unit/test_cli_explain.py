@@ -232,3 +232,97 @@ def test_without_its_packages_it_says_what_to_install():
 
     assert result.returncode == 1
     assert "pip install 'holdfast[cli]'" in result.stderr
+
+
+OWN = """
+import holdfast as hf
+
+app = hf.App("sqlite:///holdfast.db")
+
+
+class Grumpy(Exception):
+    pass
+
+
+@app.task
+def fetch(n: int):
+    raise Grumpy(f"no coffee for {n}, password=hunter2hunter2")
+
+
+@app.task
+def parse(n: int):
+    raise RuntimeError(f"cannot chew number {n} at all")
+"""
+
+
+@pytest.fixture
+def failed(tmp_path, monkeypatch):
+    """A file with failures that nobody knows."""
+    (tmp_path / "grumpy_jobs.py").write_text(OWN)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.delenv("HOLDFAST_URL", raising=False)
+    import grumpy_jobs
+
+    app = grumpy_jobs.app
+    app.create_schema()
+    for n in range(3):
+        grumpy_jobs.fetch.enqueue(n=n)
+    grumpy_jobs.parse.enqueue(n=1)
+    app.worker(concurrency=1).drain()
+    app.close()
+    yield tmp_path
+    del sys.modules["grumpy_jobs"]
+
+
+def test_rules_for_what_is_unknown(failed):
+    result = run("--unknown")
+
+    assert result.exit_code == 0, result.output
+    assert "hunter2" not in result.output
+    assert result.output.splitlines()[2:10] == [
+        "# Grumpy in fetch: no coffee for 2, password=***",
+        "# Nothing about it was known. Now unknown. Matches 3 failures in 1 group, 3 dead letters.",
+        "[[classify.rules]]",
+        'name = "Grumpy in fetch"',
+        'type = "grumpy_jobs.Grumpy"',
+        '# text = "no coffee for"  # to narrow it down: only with these words',
+        'category = "data"  # a guess: nothing in it tells; like what is unknown, it is not tried again',
+        '# category = "api_temporary"  # if trying again helps',
+    ]
+    assert 'text = "cannot chew number"' in result.output
+    assert not (failed / "holdfast.toml").exists(), "nothing is written"
+
+
+def test_what_is_printed_can_be_put_into_the_file_as_it_is(failed):
+    first, *lines = run("--unknown").output.splitlines()
+    assert first.endswith("put what is right into holdfast.toml:")
+    (failed / "holdfast.toml").write_text("\n".join(lines))
+
+    assert len(hf.load_config(failed / "holdfast.toml").rules) == 2
+    assert run("--unknown").output.startswith("every failure is known")
+    assert json.loads(run("--unknown", "--json").output) == []
+
+
+def test_rules_as_json(failed):
+    found = json.loads(run("--unknown", "--json", "--app", "grumpy_jobs:app").output)
+
+    assert [(each["title"], each["failures"], each["category"]) for each in found] == [
+        ("Grumpy in fetch", 3, "unknown"), ("RuntimeError in parse", 1, "unknown"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["--unknown", "429"], "--unknown looks at a store"),
+        (["--unknown", "--config", "x.toml"], "--unknown looks at a store"),
+        (["429", "--url", "sqlite:///x.db"], "--app and --url go with --unknown"),
+        (["--unknown"], "nothing says which store is meant"),
+    ],
+)
+def test_options_that_do_not_go_together(args, said, monkeypatch):
+    monkeypatch.delenv("HOLDFAST_URL", raising=False)
+    result = run(*args)
+
+    assert result.exit_code == 2
+    assert said in result.stderr

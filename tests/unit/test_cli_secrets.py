@@ -60,6 +60,6 @@ def test_what_is_no_secret_is_shown(leaking):
 
 
 def test_an_error_line_knows_the_patterns_of_the_file(leaking):
-    result = leaking.run("enqueue", "jobs:app", "customer 4711", code=1)
+    result = leaking.run("enqueue", "jobs:app", "customer 4711", code=2)
 
     assert "4711" not in result.output

@@ -210,7 +210,7 @@ class TestTextOfOthers:
             assert json.loads(text)[0]["unique_key"] == FORGED
 
     def test_an_error_keeps_to_its_lines(self, forged):
-        result = forged.run("enqueue", "jobs:app", FORGED, code=1)
+        result = forged.run("enqueue", "jobs:app", FORGED, code=2)
 
         assert result.stderr.count("\n") == 2
         assert [char for char in result.stderr if not char.isprintable() and char != "\n"] == []

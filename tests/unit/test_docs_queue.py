@@ -18,6 +18,7 @@ from holdfast.ports.rows import Claimed, Cooldown, DeadLetterFilter, Group, Queu
 from holdfast.queue.dead_letters import DeadLetterBox
 from holdfast.queue.definition import OPTIONS
 from holdfast.queue.overview import TaskBook
+from holdfast.queue.triage import Triage
 from holdfast.stores.queries import migrations
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -95,6 +96,7 @@ class TestMethods:
             ("Worker", hf.Worker, set()),
             ("app.tasks", TaskBook, set()),
             ("app.dead_letters", DeadLetterBox, set()),
+            ("Triage", Triage, set()),
         ],
     )
     def test_of_what_it_gives(self, title, kind, other):
@@ -170,11 +172,16 @@ class TestTables:
             }
         app.close()
 
-        assert _columns("SQLite") == found
+        named, shared = _columns("SQLite"), _columns()
+        assert {name: set(columns) for name, columns in named.items()} == {
+            name: set(each) for name, each in found.items()
+        }
+        for name, columns in shared.items():
+            assert [column for column in found[name] if column in columns] == columns, "in this order"
 
     def test_of_postgresql(self):
         """By its migrations; the order of columns is another one there."""
-        script = "".join(migrations("holdfast.stores.postgres").values())
+        script = re.sub(r"--.*", "", "".join(migrations("holdfast.stores.postgres").values()))
         tables = re.findall(r"^CREATE TABLE holdfast\.(\w+) \((.*?)^\)", script, re.MULTILINE | re.DOTALL)
         found = {name: set(re.findall(r"^    ([a-z_]+) ", body, re.MULTILINE)) for name, body in tables}
         for name, body in re.findall(r"^ALTER TABLE holdfast\.(\w+)(.*?);", script, re.MULTILINE | re.DOTALL):
@@ -241,7 +248,7 @@ def _shown(value):
     if isinstance(value, str):
         return f'`"{value}"`'
     if isinstance(value, timedelta):
-        return f"{value.days} days"
+        return f"{value.days} days" if value.days != 1 else "1 day"
     if value is UTC:
         return "UTC"
     return f"{value:g} s" if isinstance(value, float) else str(value)
@@ -266,12 +273,14 @@ def _rows(title):
     return re.findall(r"^\| `(\w+)`", _section(title), re.MULTILINE)
 
 
-def _columns(database):
-    """The columns of all tables, those of sources and of jobs from their own pages; what it has alone comes last."""
+def _columns(database=None):
+    """The columns of all tables, those of sources and of jobs from their own pages; what a database has alone is last."""
     tables = _section("Tables") + _section("Tables", page=SOURCES) + _section("Tables", page=JOBS)
     rows = re.findall(r"^\| `(\w+)` \| (.+) \|$", tables, re.MULTILINE)
     columns = {name: re.findall(r"`(\w+)`", cell) for name, cell in rows}
     section = _section("Of one database alone", 3)
+    if database is None:
+        return columns
     place = ["table", "SQLite", "PostgreSQL"].index(database)
     for line in re.findall(r"^\| `.+$", section, re.MULTILINE):
         cells = [re.findall(r"`(\w+)`", cell) for cell in line.split("|")[1:]]

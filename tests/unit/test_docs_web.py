@@ -9,7 +9,7 @@ import pytest
 from holdfast.ports.read_rows import MOST_COUNTED
 from holdfast.ports.reads import MOST_LOOKED_AT
 from holdfast.web import addresses, answering, dashboard, forms, headers, hub, narrowing, sessions, slowing, tokens
-from holdfast.web.rendering import EVENTS, SIGN_IN, SIGN_OUT, STATIC
+from holdfast.web.rendering import EVENTS, METRICS, SIGN_IN, SIGN_OUT, STATIC
 from holdfast.web.routes import ACTIONS, PAGES
 from holdfast.web.server import Server, serve
 from holdfast.web.signing_in import ENTER
@@ -37,7 +37,7 @@ def test_actions():
 def test_other_paths():
     named = {path.partition("?")[0] for path in _column("Other paths", 1)}
 
-    assert named == {EVENTS, STATIC, ENTER, SIGN_IN, SIGN_OUT}
+    assert named == {EVENTS, METRICS, STATIC, ENTER, SIGN_IN, SIGN_OUT}
 
 
 def test_headers():
@@ -65,7 +65,7 @@ def test_variables():
     "told",
     [
         f"no more than {MOST_LOOKED_AT:,} rows",
-        f"of which {MOST_COUNTED:,} means",
+        f"not counted beyond {MOST_COUNTED:,}",
         f"up to {narrowing.MOST_CHOSEN} times",
         f"It lasts {sessions.SECONDS / 3600:g} hours",
         f"of {sessions._MOST:,} at once",

@@ -258,6 +258,23 @@ class TestTurningItOnAndOff:
         assert world.values["holdfast.budget_exhausted", ("holdfast.resource", "api")] == 1
         assert world.values["holdfast.up",] == 1
 
+    def test_from_many_threads_at_once_counts_once(self, world):
+        """A subscription that nobody ends would count everything twice."""
+        barrier = threading.Barrier(8)
+
+        def turn_on():
+            barrier.wait(30)
+            for _ in range(5):
+                world.instrument()
+
+        threads = [threading.Thread(target=turn_on) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        uninstrument()
+        assert not bus.has_subscribers()
+
     def test_to_other_providers(self, world, app):
         world.instrument(app)
         other = World()

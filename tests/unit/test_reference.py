@@ -19,16 +19,8 @@ CLASSIFICATION = (ROOT / "docs" / "reference" / "classification.md").read_text("
 API = (ROOT / "docs" / "reference" / "api.md").read_text("utf-8")
 
 
-def test_the_pages_are_up_to_date():
-    done = subprocess.run(
-        [sys.executable, str(TOOL), "--check"], capture_output=True, text=True, timeout=60, check=False
-    )
-
-    assert done.returncode == 0, done.stderr
-
-
 def test_a_page_that_differs_is_named(tmp_path):
-    """The tool is copied, so that it looks for its pages beside the copy and finds none."""
+    """The tool is copied, so that it looks for its pages beside the copy and finds none. `make lint` runs it here."""
     (tmp_path / "tools").mkdir()
     for file in TOOL.parent.glob("reference*.py"):
         (tmp_path / "tools" / file.name).write_text(file.read_text("utf-8"), "utf-8")
@@ -36,12 +28,12 @@ def test_a_page_that_differs_is_named(tmp_path):
     command = [sys.executable, str(tmp_path / "tools" / "reference.py")]
     before = subprocess.run([*command, "--check"], capture_output=True, text=True, timeout=60, check=False)
     written = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    after = subprocess.run([*command, "--check"], capture_output=True, text=True, timeout=60, check=False)
 
     assert before.returncode == 1
     assert "docs/reference/classification.md" in before.stderr
     assert "make docs" in before.stderr
-    assert (written.returncode, after.returncode) == (0, 0)
+    assert written.returncode == 0
+    assert (tmp_path / "docs" / "reference" / "classification.md").read_text("utf-8") == CLASSIFICATION
 
 
 @pytest.mark.parametrize("category", list(Category))

@@ -26,7 +26,7 @@ from holdfast.record.keys import failure_keys
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "telemetry.md").read_text("utf-8")
 FAILURE = hf.Failure(hf.Category.API_TEMPORARY, True, hf.Origin.HTTP, 503, exception_name="E", message="m", rule="r")
-VALUES = {"str": "x", "int": 1, "float": 1.5, "bool": True, "Failure": FAILURE}
+VALUES = {"str": "x", "int": 1, "float": 1.5, "float | None": 1.5, "bool": True, "Failure": FAILURE}
 KINDS = [kind for kind in vars(events).values() if isinstance(kind, type) and issubclass(kind, events.Event)]
 EVENTS = [kind for kind in KINDS if kind is not events.Event]
 E9 = ["job_id", "run_id", "env", "job_start_at", "entity", "source_id", "attempt", "max_attempts"]
@@ -34,7 +34,7 @@ E9 = ["job_id", "run_id", "env", "job_start_at", "entity", "source_id", "attempt
 
 def made(kind):
     """Return an event of a kind, with something in each field."""
-    types = {field.name: getattr(field.type, "__name__", field.type) for field in dataclasses.fields(kind)}
+    types = {field.name: getattr(field.type, "__name__", str(field.type)) for field in dataclasses.fields(kind)}
     return kind(**{name: VALUES[type_] for name, type_ in types.items()})
 
 

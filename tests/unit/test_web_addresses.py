@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.requests import Request
 
+from holdfast.stores.books import parse_place
 from holdfast.web.addresses import address, mount_of, path_below, query_of
 from holdfast.web.forms import BodyTooLargeError, WrongKindError, read_form
 from holdfast.web.routing import NotThereError, RefusedError, number
@@ -157,3 +158,20 @@ def test_a_length_that_is_too_much_or_none(length):
 def test_more_than_was_told_is_not_read():
     with pytest.raises(BodyTooLargeError):
         form(b"a=" + b"x" * 10, parts=4, length="3", most=10)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (f"{2**63 - 1}.x", (2**63 - 1, "x")),
+        (f"{2**63}.x", None),
+        (f"-{2**63}.x", None),
+        ("99999999999999999999999.x", None),
+        ("1.x.y", (1, "x.y")),
+        ("x.1", None),
+        ("1", None),
+        (None, None),
+    ],
+)
+def test_a_place_in_the_list_of_groups_is_one_that_databases_know(text, found):
+    assert parse_place(text) == found

@@ -134,10 +134,10 @@ def test_pages_follow_one_another(world):
     first = world.client.get("/api/dead-letters?task=scrape").json()
     page = world.client.get("/dead-letters?task=scrape").text
 
-    assert [int(row["id"]) for row in first["rows"]] == letters[:4:-1]
+    assert [int(row["id"]) for row in first["rows"]] == letters[:14:-1]
     assert not first["stopped"]
     assert f"/dead-letters?task=scrape&amp;before={first['next']}" in page
-    assert world.listed(f"?task=scrape&before={first['next']}") == letters[4::-1]
+    assert world.listed(f"?task=scrape&before={first['next']}") == letters[14::-1]
     assert "Back to the newest" in world.client.get(f"/dead-letters?before={first['next']}").text
 
 
@@ -294,3 +294,17 @@ def test_a_command_for_a_shell_is_quoted():
 
 def test_counts_below_one_are_not_shown():
     assert facets({("a", "x"): 0, ("b", "x"): -1}, task=None, category=None) == ([], [], 0)
+
+
+@pytest.mark.parametrize("query", ["queue=nosuch", "text=no+good", "since=1h", "reason=permanent", "group=x"])
+def test_numbers_that_are_not_of_the_list_are_not_shown(world, query):
+    world.fail("a", "b")
+    told = world.client.get(f"/api/dead-letters?{query}").json()
+    page = world.client.get(f"/dead-letters?{query}").text
+    assert (told["whole"], told["counted"]) == (None, False)
+    assert [(each["name"], each["size"]) for each in told["tasks"]] == [("scrape", None)]
+    assert {each["size"] for each in told["categories"]} == {None}
+    assert '<option value="scrape">scrape</option>' in page
+    assert "(2)" not in page
+    assert '<span class="num sub">2</span>' not in page
+    assert "(2)" in world.client.get("/dead-letters").text

@@ -1,7 +1,9 @@
 """The page of health: what the checks find, without details that nobody should see, and never hanging."""
 
+import gc
 import threading
 import time
+import weakref
 
 import pytest
 
@@ -135,3 +137,21 @@ class TestStoreTold:
         from holdfast.stores.memory.store import MemoryStore
 
         assert store_told(MemoryStore()) == "memory"
+
+
+def test_a_dashboard_that_is_gone_leaves_nothing_behind(tmp_path):
+    """Checkers hold their app, and an app holds connections."""
+    from starlette.testclient import TestClient
+
+    from holdfast.web import dashboard
+
+    app = hf.App(f"sqlite:///{tmp_path / 'gone.db'}")
+    app.create_schema()
+    client = TestClient(dashboard(app, auth=lambda _: "reader"), base_url="http://localhost")
+    assert client.get("/health-checks").status_code == 200
+    assert client.get("/health-checks").status_code == 200
+    gone = weakref.ref(app)
+    app.close()
+    del app, client
+    gc.collect()
+    assert gone() is None

@@ -81,6 +81,19 @@ def test_whose_page_sent_it(origin, host, same):
     assert is_same_origin(origin, host) is same
 
 
+@pytest.mark.parametrize(
+    ("origin", "asked_by", "same"),
+    [
+        ("https://jobs.example.com", "https", True),
+        ("http://jobs.example.com", "https", False),  # nothing is safe on that page
+        ("https://jobs.example.com", "http", True),  # a proxy speaks https for us
+        ("http://jobs.example.com", "http", True),
+    ],
+)
+def test_a_page_of_http_is_none_of_ours_behind_https(origin, asked_by, same):
+    assert is_same_origin(origin, "jobs.example.com", asked_by) is same
+
+
 @given(st.text(max_size=40), st.sampled_from(["localhost:8787", "[::1]:1"]))
 def test_no_other_text_is_our_origin(origin, host):
     if is_same_origin(origin, host):

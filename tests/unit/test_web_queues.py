@@ -6,6 +6,7 @@ from starlette.testclient import TestClient
 import holdfast as hf
 from holdfast.ports.rows import Claim, Turn, Worker
 from holdfast.web import dashboard
+from web_weighing import MOST_BYTES, weight
 
 ODD = "a/b ?%&<i>"
 ODD_PATH = "a%2Fb%20%3F%25%26%3Ci%3E"
@@ -37,8 +38,8 @@ class World:
     def claim(self, name, queue, limit):
         return self.store.turn(Turn(name, [], [], [], Claim((queue,), limit, limit))).claimed
 
-    def data(self):
-        return self.client.get("/api/queues").json()
+    def data(self, query=""):
+        return self.client.get(f"/api/queues{query}").json()
 
     def page(self):
         answer = self.client.get("/queues")
@@ -111,6 +112,12 @@ def test_a_queue_that_is_not_there_is_not_resumed(world):
     assert "is the name right?" in answer.text
 
 
+def test_an_empty_queue_that_a_worker_looks_into_can_be_paused(world):
+    world.register("w-1", "mail")
+    assert [(row["name"], row["ready"]) for row in world.data()["queues"]] == [("mail", 0)]
+    assert 'action="/queues/mail/pause"' in world.page()
+
+
 def test_workers_and_what_they_have_in_hand(world):
     for _ in range(16):
         world.scrape.enqueue()
@@ -120,12 +127,12 @@ def test_workers_and_what_they_have_in_hand(world):
     first, second = sorted(world.data()["workers"], key=lambda each: each["worker"]["name"])
 
     assert first["worker"]["tasks"] == 15
-    assert [row["id"] for row in first["tasks"]] == held[::-1][:12]
-    assert first["more"] == 3
+    assert [row["id"] for row in first["tasks"]] == held[::-1][:6]
+    assert first["more"] == 9
     assert (second["tasks"], second["more"]) == ([], 0)
     page = world.page()
     assert f'href="/tasks/{held[-1]}"' in page
-    assert "and 3 more" in page
+    assert "and 9 more" in page
     assert "pauses: disk full" in page
     assert "hunter2" not in page + str(world.data())
 
@@ -148,3 +155,22 @@ def test_who_may_only_look_changes_nothing(world):
     assert 'method="post"' not in world.page()
     assert world.post("/queues/default/pause").status_code == 403
     assert world.paused() == set()
+
+
+def test_many_queues_and_workers_are_shown_in_part(world):
+    for number in range(60):
+        world.app.task(name=f"task-{number}", queue=f"queue-{number:02}")(lambda: None).enqueue()
+    for number in range(40):
+        world.register(f"worker-{number:02}", *(f"nobody-{each}" for each in range(5)))
+    data = world.data()
+
+    assert [len(data[name]) for name in ("queues", "workers", "unserved")] == [25, 15, 10]
+    assert data["totals"]["ready"] == 60
+    assert (data["totals"]["alive"], data["more_unserved"]) == (40, 50)
+    page = world.page()
+    assert "25 of 65 queues, and 40 more" in page
+    assert 'href="/queues?worker_page=2"' in page
+    assert "and 50 more: tasks are ready there" in page
+    assert weight(world.client, "/queues") < MOST_BYTES
+    names = [row["name"] for part in (1, 2, 3) for row in world.data(f"?queue_page={part}")["queues"]]
+    assert names == [*(f"nobody-{each}" for each in range(5)), *(f"queue-{number:02}" for number in range(60))]

@@ -9,7 +9,7 @@ from holdfast.web.callers import Role, TooOftenError
 from holdfast.web.notices import SECONDS, Notice, Signing
 from holdfast.web.sessions import Sessions
 from holdfast.web.slowing import FREE, LONGEST, Slowdown
-from holdfast.web.tokens import Links, Tokens
+from holdfast.web.tokens import LINK_SECONDS, Links, Tokens
 
 LONG, OTHER = "correct horse battery", "another long secret"
 
@@ -134,10 +134,16 @@ def test_wrong_guesses_wait_longer_each_time():
         slow.failed("10.0.0.1")
     assert waits == [1, 2, 4, 8, 16, 32, LONGEST, LONGEST]
     slow.check("10.0.0.2")  # elsewhere nobody waits
-    clock.now += LONGEST
-    slow.succeeded("10.0.0.1")
-    slow.failed("10.0.0.1")
-    slow.check("10.0.0.1")
+
+
+def test_a_link_is_good_for_a_while():
+    clock = Clock()
+    links = Links(clock)
+    first, second = links.fresh(), links.fresh()
+    clock.now += LINK_SECONDS - 1
+    assert links.use(first)
+    clock.now += 1
+    assert not links.use(second)
 
 
 def test_neighbours_in_one_network_of_ipv6_are_one_place():

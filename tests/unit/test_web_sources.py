@@ -10,6 +10,7 @@ from holdfast.errors import ResourceNotFoundError
 from holdfast.ports.source_rows import Cycle, NewSource, Poll, SourceChange
 from holdfast.report.sources import cell_of, cycle_told, failure_told, next_poll, strip_told
 from holdfast.web.pages.sources import drawn
+from web_weighing import MOST_BYTES, weight
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 SECRET = "sk-live-0123456789abcdefghij"
@@ -65,6 +66,30 @@ class TestList:
         page = site.get("/sources").text
         assert "404 &lt;b&gt;gone&lt;/b&gt;" in page
         assert SECRET not in page + site.get("/api/sources").text
+
+    def test_one_that_never_answered_does_not_pass_for_well(self, app, site):
+        """What is not counted, such as a 503, leaves its state as it is."""
+        never, lately, well = add(app, 3)
+        for _ in range(7):
+            poll(app, never, "failed", http_status=503)
+        app.sources.record_success(lately)
+        for number in (lately, well):
+            poll(app, number, "unchanged")
+        for _ in range(2):
+            poll(app, lately, "failed", http_status=503)
+        rows = {row["id"]: row for row in site.get("/api/sources").json()["rows"]}
+        assert {number: (row["state"], row["doubt"]) for number, row in rows.items()} == {
+            never: ("healthy", "never answered, 7 failed"),
+            lately: ("healthy", "2 failed in a row, not counted"),
+            well: ("healthy", ""),
+        }
+        assert "never answered, 7 failed" in site.get("/sources").text
+        assert "never answered, 7 failed" in site.get(f"/sources/{never}").text
+
+    def test_clearing_is_offered_where_something_is_narrowed(self, site):
+        assert ">Clear</a>" not in site.get("/sources").text + site.get("/jobs").text
+        assert ">Clear</a>" in site.get("/sources?state=healthy").text
+        assert ">Clear</a>" in site.get("/jobs?job=x").text
 
     def test_narrowed(self, app, site):
         add(app, 2)
@@ -222,3 +247,18 @@ class TestWords:
         assert failure_told(None) is None
         assert failure_told({"category": "data", "exception_name": "E", "message": "m"}) == "data: E: m"
         assert failure_told({"http_status": 503}) == "unknown (503): : "
+
+
+def test_a_long_history_of_long_errors_is_shown_in_part(app, site):
+    (number,) = add(app, 1)
+    for _ in range(70):
+        poll(app, number, "failed", error=f"password={SECRET} {'<long> ' * 600}", category="api_temporary")
+    told = site.get(f"/api/sources/{number}").json()
+    assert len(told["polls"]) == 30
+    assert max(len(each["error"]) for each in told["polls"]) <= 240
+    assert told["pages"]["polls"]["whole"] == 70
+    page = site.get(f"/sources/{number}").text
+    assert f'href="/sources/{number}?history_page=2"' in page
+    assert SECRET not in page
+    assert weight(site, f"/sources/{number}") < MOST_BYTES
+    assert len(site.get(f"/api/sources/{number}?history_page=3").json()["polls"]) == 10

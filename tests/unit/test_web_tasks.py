@@ -191,6 +191,26 @@ def test_a_done_task(world):
     assert "No attempt has failed." in world.page(number)
 
 
+def test_why_a_task_was_put_off_is_told_also_when_nothing_cools_any_more(world):
+    number = world.enqueue()
+    world.settle(Kind.DEFER, delay=600)
+    assert "1 time, the last time by: down, token=***" in world.page(number)
+    world.app.tasks.pause("default")
+    assert "When its time comes it will go on waiting, for its queue, default, is paused" in world.page(number)
+
+
+def test_a_page_is_kept_live_until_the_task_is_over(world):
+    number = world.enqueue()
+    assert f'data-view="task-{number}"' in world.page(number)
+    (before,) = re.findall('data-mark="(.*?)"', world.page(number))
+    claimed = world.take()
+    (after,) = re.findall('data-mark="(.*?)"', world.page(number))
+    assert before != after
+    world.turn(done=[(claimed.id, claimed.epoch)])
+    assert 'data-view="page"' in world.page(number)
+    assert 'data-mark=""' in world.page(number)
+
+
 def test_why_a_ready_task_is_not_taken_up(world):
     number = world.enqueue()
     assert world.data(number)["held_up"] == ""

@@ -1,15 +1,19 @@
 """The page of cooldowns and breakers: what waits for what, and what is done by hand."""
 
 import json
+import sqlite3
 from datetime import timedelta
 
 import pytest
 
 import holdfast as hf
+from holdfast import errors
 from holdfast.ports.read_rows import BreakerRow
 from holdfast.ports.rows import Worker
 from holdfast.ports.source_rows import NewSource, SourceChange
 from holdfast.report.breakers import by_resource
+from holdfast.web.board import read_board
+from web_weighing import MOST_BYTES, weight
 
 SECRET = "sk-live-0123456789abcdefghij"
 
@@ -79,6 +83,21 @@ class TestCooldowns:
         assert app.sources.get(elsewhere).not_before > now
         assert not site.post("/api/waits/warm", data={"resource": "api.test"}).json()["ok"]
 
+    def test_the_task_that_met_the_answer_is_due_too(self, app, site):
+        answers = [errors.RateLimitError("429", retry_after=600)]
+
+        @app.task(resource="api.test")
+        def call():
+            if answers:
+                raise answers.pop()
+
+        number = call.enqueue().id
+        app.worker(concurrency=1).drain()
+        assert app.tasks.show(number).task.next_run_after > app.store.now()
+        assert site.post("/api/waits/warm", data={"resource": "api.test"}).json()["ok"]
+        app.worker(concurrency=1).drain()
+        assert app.tasks.show(number).task.status == "DONE"
+
     def test_begun_by_hand(self, app, site):
         sent = {"resource": "api.test", "minutes": "1.5", "reason": "they  move house"}
         page = site.post("/waits/cool", data=sent)
@@ -143,10 +162,22 @@ class TestBreakers:
         (order,) = app.store.breaker_orders(0)
         assert (order.resource, order.state, order.seconds) == ("api.test", "open", None)
         (row,) = site.get("/api/waits").json()["breakers"]
-        assert (row["state"], row["order"], row["told"]) == ("open", "open", "no process has told of it")
+        assert (row["state"], row["order"], row["told"]) == ("ordered", "open", "no process has such a breaker yet")
         assert site.post("/api/waits/close", data={"resource": "api.test"}).json()["ok"]
         (order,) = app.store.breaker_orders(order.number)
         assert (order.resource, order.state) == ("api.test", "closed")
+
+    def test_one_that_no_process_has_is_told_of_as_such(self, app, site):
+        """Nothing refuses calls then, and the page does not say that anything does."""
+        answer = site.post("/api/waits/open", data={"resource": "api.test", "minutes": "1"}).json()
+        assert (answer["ok"], answer["known"]) == (True, False)
+        assert answer["message"].startswith("No process has a breaker named api.test yet, so its tasks run on.")
+        assert "not in use" in site.get("/waits").text
+        assert read_board(app.store, app.store.now()).waits == ()
+        app.store.tell_breakers("host:1", [("api.test", "closed", None, "")])
+        answer = site.post("/api/waits/open", data={"resource": "api.test", "minutes": "1"}).json()
+        assert (answer["known"], answer["message"][:13]) == (True, "All processes")
+        assert site.post("/api/waits/close", data={"resource": "api.test"}).json()["known"]
 
     def test_opened_for_a_while(self, app, site):
         site.post("/api/waits/open", data={"resource": "api.test", "minutes": "2"})
@@ -174,8 +205,10 @@ class TestBreakers:
 
 
 class TestByResource:
-    def row(self, app, resource, process, state, ago=0.0, order=None):
-        return BreakerRow(resource, process, state, None, "", order, app.store.now() - timedelta(seconds=ago))
+    def row(self, app, resource, process, state, due_in=None):
+        now = app.store.now()
+        until = None if due_in is None else now + timedelta(seconds=due_in)
+        return BreakerRow(resource, process, state, until, "", None, now)
 
     def test_the_worst_first(self, app):
         rows = [
@@ -191,16 +224,84 @@ class TestByResource:
             ("a", "closed", "closed in one process"),
         ]
 
-    def test_a_process_without_a_lease_that_fell_silent_is_left_out(self, app):
+    def test_an_open_one_whose_time_is_over_is_tried_at_the_next_call(self, app):
         rows = [
-            self.row(app, "a", "host:1", "open", ago=61),
-            self.row(app, "a", "host:2", "closed", ago=59),
-            self.row(app, "b", "host:1", "open", ago=61),
-            self.row(app, "c", "worker-1", "open", ago=3600),
+            self.row(app, "a", "w1", "open", due_in=-1),
+            self.row(app, "b", "w1", "open", due_in=60),
+            self.row(app, "b", "w2", "open", due_in=-1),
         ]
         found = by_resource(rows, app.store.now())
-        assert [(each.resource, each.state) for each in found] == [("c", "open"), ("a", "closed")]
+        assert [(each.resource, each.state, each.told) for each in found] == [
+            ("b", "open", "1 open, 1 tried at the next call"),
+            ("a", "due", "tried at the next call in one process"),
+        ]
+
+    def test_a_worker_may_have_a_name_with_a_colon_and_tell_but_once(self, app):
+        """Who is silent is left out by the store, which knows who has a lease."""
+        long_ago = app.store.now() - timedelta(hours=1)
+        (found,) = by_resource([BreakerRow("a", "w1:1", "open", None, "", None, long_ago)], app.store.now())
+        assert found.state == "open"
 
 
 def test_the_twin_is_json(app, site):
-    assert set(json.loads(site.get("/api/waits").text)) == {"at", "cooldowns", "breakers", "most_counted"}
+    assert set(json.loads(site.get("/api/waits").text)) == {
+        *("at", "cooldowns", "breakers", "pages", "all_sources_counted", "most_counted"),
+    }
+
+
+class TestMany:
+    def test_a_page_shows_a_part_and_leads_to_the_rest(self, app, site):
+        for number in range(90):
+            app.store.cool(f"host-{number:03}.test", 3600 + number, "x" * 300)
+        app.store.tell_breakers(
+            "host:1:x", [(f"api-{number:03}.test", "open", 60.0, "y" * 300) for number in range(45)]
+        )
+        told = site.get("/api/waits").json()
+        assert [len(told[name]) for name in ("cooldowns", "breakers")] == [20, 10]
+        assert told["pages"]["cooldowns"] == {"number": 1, "last": 5, "shown": 20, "whole": 90, "more": 70}
+        page = site.get("/waits").text
+        assert "20 of 90 cooldowns, and 70 more" in page
+        assert 'href="/waits?cooldown_page=2"' in page
+        seen = [
+            row["resource"]
+            for number in range(1, 6)
+            for row in site.get(f"/api/waits?cooldown_page={number}").json()["cooldowns"]
+        ]
+        assert seen == [f"host-{number:03}.test" for number in range(90)]
+        assert 'href="/waits?cooldown_page=3&amp;breaker_page=2"' in site.get("/waits?cooldown_page=3").text
+        assert weight(site, "/waits") < MOST_BYTES
+        assert site.get("/api/waits?cooldown_page=999").json()["pages"]["cooldowns"]["number"] == 5
+        for odd in ("0", "-1", "x", "1e3", "9999999", "٣"):
+            assert site.get("/waits", params={"cooldown_page": odd}).status_code == 400, odd
+
+    def test_a_breaker_of_many_processes_names_a_few(self, app, site):
+        for number in range(9):
+            app.store.tell_breakers(f"host:{number}:x", [("api.test", "open", 60.0, "")])
+        (row,) = site.get("/api/waits").json()["breakers"]
+        assert (len(row["processes"]), row["more_processes"]) == (3, 6)
+        assert "and 6 more" in site.get("/waits").text
+
+    def test_sources_that_were_not_all_counted_are_said_to_be_more(self, app, site, monkeypatch):
+        put_off(app, *(f"https://api.test/{number}" for number in range(5)))
+        app.store.cool("api.test", 3600, "429")
+        assert "or more" not in site.get("/waits").text
+        monkeypatch.setattr("holdfast.web.pages.waits._MOST_SOURCES", 3)
+        told = site.get("/api/waits").json()
+        assert (told["cooldowns"][0]["sources"], told["all_sources_counted"]) == (3, False)
+        assert "or more" in site.get("/waits").text
+        monkeypatch.setattr("holdfast.web.pages.waits._AT_ONCE", 2)
+        done = site.post("/api/waits/warm", data={"resource": "api.test"}).json()
+        assert done["sources"] == 5
+        assert app.store.waiting_sources(10) == []
+
+    def test_a_cooldown_whose_sources_cannot_be_moved_goes_on(self, app, site, monkeypatch):
+        put_off(app, "https://api.test/1")
+        app.store.cool("api.test", 3600, "429")
+
+        def locked(*_):
+            raise sqlite3.OperationalError("database is locked")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(type(app.store), "change_sources", locked)
+            assert site.post("/api/waits/warm", data={"resource": "api.test"}).status_code == 503
+        assert [each.resource for each in app.store.cooldowns()] == ["api.test"]

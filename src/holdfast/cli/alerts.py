@@ -1,9 +1,11 @@
 """``holdfast alerts``: what is told to people, whether it arrived, and whether it would."""
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from holdfast.cli.auditing import write_down
 from holdfast.cli.choosing import command, with_app
 from holdfast.cli.failing import FAILED, OneLineError
 from holdfast.cli.logs import set_up_logs
@@ -123,6 +125,8 @@ def test_channels(app: "App", *, as_json: bool) -> None:
     message = Message(
         "Holdfast: a test", "If you can read this, alerts arrive here. Nothing is wrong.", (AlertKind.FIRST,)
     )
+    with suppress(Exception):  # it says nothing about the store, which need not have tables yet
+        write_down(app, "test_alerts", "alerts", channels=[channel.name for channel in app.channels])
     outcomes = {channel.name: _sent(channel, message) for channel in app.channels}
     if as_json:
         print_json(
@@ -164,6 +168,8 @@ def deliver(app: "App", *, as_json: bool) -> None:
     from holdfast.cli.showing import counted, print_json, say  # noqa: PLC0415  # not for --help
 
     set_up_logs("warning", as_json=False)
+    if app.store.alerts(waiting=True, limit=1):  # a cron asks every minute, mostly for nothing
+        write_down(app, "deliver_alerts", "alerts")
     courier = app.courier()
     taken = 0
     for _ in range(_MOST_DELIVERIES):

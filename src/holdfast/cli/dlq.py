@@ -1,12 +1,15 @@
-"""``holdfast dlq``: look at dead letters; replaying and discarding them has a file of its own."""
+"""``holdfast dlq``: look at dead letters; what is done about them has files of its own."""
 
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from holdfast.cli.choosing import command, with_app
+from holdfast.cli.dlq_edit import edit
 from holdfast.cli.dlq_filters import with_filters
+from holdfast.cli.dlq_groups import ack, note, reopen, snooze
 from holdfast.cli.dlq_handling import discard, replay
+from holdfast.cli.dlq_replays import replays
 from holdfast.cli.moments import exact, relative
 from holdfast.cli.numbers import LIMIT, NUMBER
 
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
 
     from holdfast.app import App
     from holdfast.ports.rows import Group
+    from holdfast.ports.triage_rows import PayloadEdit
     from holdfast.queue.dead_letters import DeadLetterHistory
 
 __all__ = ["dlq", "groups_table"]
@@ -24,14 +28,14 @@ __all__ = ["dlq", "groups_table"]
 
 @click.group()
 def dlq() -> None:
-    """Look at dead letters, replay or discard them.
+    """Look at dead letters, edit, replay or discard them.
 
     A dead letter is a task that has ended without success. It is kept until it is replayed or discarded.
 
     \b
     Examples:
       holdfast dlq groups
-      holdfast dlq replay --group 5d41402abc4b2a76
+      holdfast dlq replay --group 5d41402abc4b2a76 --canary --rate 10/s
     """  # noqa: D301  # click reads the control character, not a backslash
 
 
@@ -79,22 +83,25 @@ def list_letters(app: "App", *, which: dict[str, Any], limit: int, as_json: bool
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 @with_app()
 def show_letter(app: "App", number: int, *, as_json: bool) -> None:
-    """Show a dead letter, every failed attempt, and the traceback.
+    """Show a dead letter, every failed attempt, who has changed its arguments, and the traceback.
 
     \b
     Example:
       holdfast dlq show 7
     """  # noqa: D301  # click reads the control character, not a backslash
     from holdfast.cli.showing import as_data, print_json  # noqa: PLC0415  # not for --help
+    from holdfast.queue.triage import masked_edit  # noqa: PLC0415  # not for --help
 
     history = app.dead_letters.show(number)
+    edits = [masked_edit(each) for each in app.dead_letters.edits(history.letter.original_task_id)]
     if as_json:
-        print_json({**as_data(history.letter), "attempts": [as_data(attempt) for attempt in history.attempts]})
+        attempts = [as_data(attempt) for attempt in history.attempts]
+        print_json({**as_data(history.letter), "attempts": attempts, "edits": [as_data(each) for each in edits]})
     else:
-        _show(history)
+        _show(history, edits)
 
 
-def _show(history: "DeadLetterHistory") -> None:
+def _show(history: "DeadLetterHistory", edits: "Sequence[PayloadEdit]") -> None:
     from holdfast.cli.attempts import print_attempts, print_traceback  # noqa: PLC0415  # not for --help
     from holdfast.cli.showing import counted, facts, masked, screen  # noqa: PLC0415  # not for --help
     from holdfast.queue.masking import masked_parameters  # noqa: PLC0415  # not for --help
@@ -122,9 +129,25 @@ def _show(history: "DeadLetterHistory") -> None:
             ]
         )
     )
+    _print_edits(edits)
     print_attempts(history.attempts)
     if letter.traceback and not any(attempt.traceback for attempt in history.attempts[-1:]):
         print_traceback(letter.traceback)
+
+
+def _print_edits(edits: "Sequence[PayloadEdit]") -> None:
+    """Print who has changed the arguments, oldest first."""
+    from holdfast.cli.showing import counted, line, masked, one_line, screen  # noqa: PLC0415  # not for --help
+
+    if not edits:
+        return
+    console = screen()
+    console.print(line(f"\nchanged by hand: {counted(len(edits), 'time')}", "bold"))
+    for each in edits:
+        told = f"  {each.at.isoformat(timespec='seconds')} ({relative(each.at)}) by {each.who}: {masked(each.reason)}"
+        console.print(line(one_line(told)), soft_wrap=True)
+        console.print(line(f"     was {one_line(each.before)}"), soft_wrap=True)
+        console.print(line(f"     {one_line(each.patch)}", "dim"), soft_wrap=True)
 
 
 @dlq.command("groups")
@@ -179,5 +202,5 @@ def groups_table(found: "Sequence[Group]") -> "Table":
     return table(columns, rows)
 
 
-dlq.add_command(replay)
-dlq.add_command(discard)
+for each in (replay, replays, edit, discard, ack, snooze, reopen, note):
+    dlq.add_command(each)

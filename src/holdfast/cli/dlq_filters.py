@@ -26,7 +26,7 @@ _OPTIONS = (
     ),
     click.option(
         "--reason",
-        type=click.Choice(["exhausted", "permanent", "crash", "undecodable", "expired"]),
+        type=click.Choice(["exhausted", "permanent", "crash", "undecodable", "expired", "canary"]),
         help="Only those that ended so.",
     ),
     click.option("--group", "fingerprint", metavar="FINGERPRINT", help="Only those of one cause; see dlq groups."),

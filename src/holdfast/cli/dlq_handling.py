@@ -1,6 +1,7 @@
 """``holdfast dlq replay`` and ``holdfast dlq discard``: many dead letters, one transaction each."""
 
 from collections import Counter
+from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,16 +11,20 @@ from holdfast.cli.choosing import with_app
 from holdfast.cli.dlq_filters import with_filters
 from holdfast.cli.failing import FAILED
 from holdfast.cli.numbers import LIMIT, NUMBER
+from holdfast.cli.rates import RATE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from holdfast.app import App
+    from holdfast.ports.triage_rows import Replay
     from holdfast.queue.dead_letters import Handled
+    from holdfast.queue.triage import DryRun
 
 __all__ = ["discard", "replay"]
 
 _A_FEW = 5
+_MOST_SHOWN = 10  # groups, tasks and categories of a dry run
 
 
 class _Meant(NamedTuple):
@@ -44,6 +49,15 @@ class _Meant(NamedTuple):
         """Return how many there are."""
         found = app.dead_letters.count(**self._narrowing())
         return found if self.limit is None else min(found, self.limit)
+
+    def dry_run(self, app: "App") -> "DryRun":
+        """Count them by group, task and category."""
+        return app.dead_letters.dry_run(**(self._narrowing() or {"all": True}), limit=self.limit)
+
+    def later(self, app: "App", *, canary: bool, rate: float | None, why: str) -> "Replay":
+        """Begin a replay of them that workers carry on."""
+        narrowing = {**(self._narrowing() or {"all": True}), "limit": self.limit}
+        return app.dead_letters.replay_later(canary=canary, rate=rate, why=why, **narrowing)
 
     def handled(self, act: "Callable[..., Iterator[Handled]]") -> "Iterator[Handled]":
         """Do it, one by one, as the result is read."""
@@ -72,16 +86,24 @@ def _meant(ids: tuple[int, ...], which: dict[str, Any], limit: int | None, *, ev
 @with_filters
 @click.option("--all", "everything", is_flag=True, help="All of them.")
 @click.option("--limit", type=LIMIT, metavar="N", help="How many at most, the newest first.")
-@click.option("--dry-run", is_flag=True, help="Count them only.")
+@click.option("--canary", is_flag=True, help="One first, then ten, then the rest; any failure stops it.")
+@click.option("--rate", type=RATE, metavar="RATE", help="How fast at most: 10/s, 30/min. Workers keep to it.")
+@click.option("--wait/--no-wait", default=True, help="With --canary or --rate: whether to stay until it is over.")
+@click.option("--why", metavar="TEXT", default="", help="Why, for those who look at it later.")
+@click.option("--dry-run", is_flag=True, help="Count them only, by group, task and category.")
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as a JSON object.")
 @with_app()
-def replay(
+def replay(  # noqa: PLR0913  # its options
     app: "App",
     ids: tuple[int, ...],
     *,
     which: dict[str, Any],
     everything: bool,
     limit: int | None,
+    canary: bool,
+    rate: float | None,
+    wait: bool,
+    why: str,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -90,17 +112,25 @@ def replay(
     Each is a transaction of its own: stopped halfway, every task is in exactly one place. One whose unique key is taken
     by a live task stays a dead letter and counts as a conflict; the exit code is 1 then.
 
+    With --canary or --rate the workers do it, and go on if this command ends. A canary gets one attempt; any failure
+    of a task that was replayed stops the replay, and the exit code is 1. See holdfast dlq replays.
+
     \b
     Examples:
       holdfast dlq replay 7 8
-      holdfast dlq replay --group 5d41402abc4b2a76 --limit 1
+      holdfast dlq replay --group 5d41402abc4b2a76 --canary --rate 10/s
       holdfast dlq replay --category network --since 2h --dry-run
     """  # noqa: D301  # click reads the control character, not a backslash
     meant = _meant(ids, which, limit, everything=everything)
     if dry_run:
-        _say_count(meant.count(app), "would be replayed", as_json=as_json)
+        _say_dry_run(meant.dry_run(app), "would be replayed", as_json=as_json)
+    elif canary or rate is not None:
+        from holdfast.cli.dlq_progress import follow  # noqa: PLC0415  # not for --help
+
+        follow(app, meant.later(app, canary=canary, rate=rate, why=why), wait=wait, as_json=as_json)
     else:
-        _handle(meant, meant.count(app), app.dead_letters.replaying, "replayed", as_json=as_json)
+        act = partial(app.dead_letters.replaying, why=why)
+        _handle(meant, meant.count(app), act, "replayed", as_json=as_json)
 
 
 @click.command()
@@ -108,7 +138,8 @@ def replay(
 @with_filters
 @click.option("--all", "everything", is_flag=True, help="All of them.")
 @click.option("--limit", type=LIMIT, metavar="N", help="How many at most, the newest first.")
-@click.option("--dry-run", is_flag=True, help="Count them only.")
+@click.option("--why", metavar="TEXT", default="", help="Why, for those who look at it later.")
+@click.option("--dry-run", is_flag=True, help="Count them only, by group, task and category.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as a JSON object.")
 @with_app()
@@ -119,6 +150,7 @@ def discard(  # noqa: PLR0913  # its options
     which: dict[str, Any],
     everything: bool,
     limit: int | None,
+    why: str,
     dry_run: bool,
     yes: bool,
     as_json: bool,
@@ -128,16 +160,16 @@ def discard(  # noqa: PLR0913  # its options
     \b
     Examples:
       holdfast dlq discard 7
-      holdfast dlq discard --category not_found --until 30d --yes
+      holdfast dlq discard --category not_found --until 30d --why 'gone' --yes
     """  # noqa: D301  # click reads the control character, not a backslash
     meant = _meant(ids, which, limit, everything=everything)
-    count = meant.count(app)
     if dry_run:
-        _say_count(count, "would be discarded", as_json=as_json)
+        _say_dry_run(meant.dry_run(app), "would be discarded", as_json=as_json)
         return
+    count = meant.count(app)
     if count and not yes:
         click.confirm(f"Discard {_letters(count)} for good?", abort=True, err=True)
-    _handle(meant, count, app.dead_letters.discarding, "discarded", as_json=as_json)
+    _handle(meant, count, partial(app.dead_letters.discarding, why=why), "discarded", as_json=as_json)
 
 
 def _handle(meant: _Meant, total: int, act: "Callable[..., Iterator[Handled]]", word: str, *, as_json: bool) -> None:
@@ -181,13 +213,18 @@ def _say_outcomes(counts: Counter[str], word: str, *, as_json: bool) -> None:
         say(", ".join(said) or "no dead letter is meant by that")
 
 
-def _say_count(count: int, words: str, *, as_json: bool) -> None:
-    from holdfast.cli.showing import print_json, say  # noqa: PLC0415  # not for --help
+def _say_dry_run(found: "DryRun", words: str, *, as_json: bool) -> None:
+    from holdfast.cli.showing import one_line, print_json, say  # noqa: PLC0415  # not for --help
 
     if as_json:
-        print_json({"count": count})
-    else:
-        say(f"{_letters(count)} {words}")
+        print_json({"count": found.total, **found._asdict()})
+        return
+    say(f"{_letters(found.total)} {words}")
+    for word, counts in (("group", found.groups), ("task", found.tasks), ("category", found.categories)):
+        for name, count in islice(counts.items(), _MOST_SHOWN):
+            say(f"  {word} {one_line(name) or '-'}: {count}")
+        if len(counts) > _MOST_SHOWN:
+            say(f"  … and {len(counts) - _MOST_SHOWN} more", "dim")
 
 
 def _letters(count: int) -> str:

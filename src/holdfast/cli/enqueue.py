@@ -78,14 +78,16 @@ def definition_of(app: "App", name: str) -> "TaskDefinition[Any, Any]":
     """Return a task of an app by its name.
 
     Raises:
-        LookupError: If it has none of that name; the message says which it has.
+        ConfigError: If it has none of that name; the message says which it has.
     """
     if name in app.tasks_by_name:
         return app.tasks_by_name[name]
+    from holdfast.errors import ConfigError  # noqa: PLC0415  # not for --help
+
     close = difflib.get_close_matches(name, app.tasks_by_name, n=1)
     hint = f"did you mean {close[0]}?" if close else f"there are: {', '.join(sorted(app.tasks_by_name)) or 'none'}"
     message = f"the app has no task {name!r}; {hint}"
-    raise LookupError(message)
+    raise ConfigError(message)
 
 
 def _by_name(definition: "TaskDefinition[Any, Any]", text: str) -> dict[str, Any]:

@@ -37,19 +37,27 @@ _LONGEST_RULE = 200
     "--credentials/--no-credentials", default=None, help="Whether the request carried credentials (decides a 403)."
 )
 @click.option("--config", type=click.Path(dir_okay=False), help="A holdfast.toml with rules of your own.")
+@click.option("--unknown", is_flag=True, help="Propose rules for the failures in a store that no rule is sure of.")
+@click.option("--app", "reference", metavar="MODULE:APP", help="With --unknown: the app whose store is meant.")
+@click.option("--url", metavar="URL", help="With --unknown: the store. Default: as for all commands.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def explain(
+def explain(  # noqa: PLR0913  # its options
     words: tuple[str, ...],
     headers: tuple[str, ...],
     *,
     credentials: bool | None,
     config: str | None,
+    unknown: bool,
+    reference: str | None,
+    url: str | None,
     as_json: bool,
 ) -> None:
     """Say what an error is, how sure that is, and what a policy does about it.
 
     WORDS is an HTTP status, a SQLSTATE, an errno name or an API's error code, the name of an exception, or the text of
     a message. Without WORDS, or with -, a traceback or a log is read from standard input and its last error explained.
+    With --unknown, the failures in a store that are unknown or judged by weak signs are shown, each with a rule for
+    holdfast.toml and how many it would have matched; nothing is written.
 
     \b
     Examples:
@@ -58,7 +66,19 @@ def explain(
       holdfast explain 40P01
       holdfast explain 'database is locked'
       python job.py 2>&1 | holdfast explain
+      holdfast explain --unknown --app jobs:app
     """  # noqa: D301  # click reads the control character, not a backslash
+    if unknown:
+        if words or headers or credentials is not None or config is not None:
+            message = "--unknown looks at a store, and goes with --app, --url and --json alone"
+            raise click.UsageError(message)
+        from holdfast.cli.suggesting import show_suggestions  # noqa: PLC0415  # most calls need no store
+
+        show_suggestions(reference=reference, url=url, as_json=as_json)
+        return
+    if reference is not None or url is not None:
+        message = "--app and --url go with --unknown, for instance: holdfast explain --unknown --app jobs:app"
+        raise click.UsageError(message)
     configure(config)
     subject = (
         _from_input()

@@ -9,7 +9,10 @@ _DRIVERS = {"sqlite3", "psycopg", "psycopg_pool"}
 _CHECK = "is the URL right? holdfast db check says when it is"
 _OF_A_DATABASE = (
     (r"not a database|file is encrypted", "the URL names a file of another kind; is it the right one?"),
-    (r"malformed|corrupt|disk I/O", "the file is damaged; put back a copy of it"),
+    (r"malformed|corrupt", "the file is damaged; put back a copy of it"),
+    (r"disk I/O", "the disk may be full, gone or failing: look at that first, and leave the file as it is"),
+    (r"too many clients|connection slots", "the server has no connection left; close some, or raise max_connections"),
+    (r"statement timeout|lock timeout", "it took longer than the server allows; try again, or raise that time"),
     (r"locked|busy", "another program holds it; try again in a moment"),
     (r"readonly|read-only|permission denied|InsufficientPrivilege", "whoever runs this needs the right to write there"),
     (r"unable to open", "is the folder there, and may you write into it?"),
@@ -26,6 +29,7 @@ _OF_OUR_OWN = (
     (r"this is not OPML", "give an OPML file, or a text file with one URL on each line"),
     (r"^\S*\.toml: ", "correct it there; holdfast init --path other.toml writes one with every setting explained"),
     (r"^the folder of the database", "create the folder, or correct the URL"),
+    (r"^the dashboard cannot listen", "for example --port 8788; --port 0 picks a free one"),
     (r"^SQLite \S+ is too old", "use a Python with a newer SQLite"),
 )
 _OF_A_FILE = {

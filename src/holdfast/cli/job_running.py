@@ -100,21 +100,11 @@ def run(reference: str, *, name: str | None, log_level: str, **options: Any) -> 
     try:
         if chosen.job.ledger and (not how.dry_run or how.resume or how.only_failed):
             chosen.check_tables()
-        with _beacon(chosen, how):
-            data = _run(chosen, _with_last(chosen, how))
+        data = _run(chosen, _with_last(chosen, how))
     finally:
         chosen.close()
     if data["exit_code"]:
         click.get_current_context().exit(FAILED)
-
-
-def _beacon(chosen: "Chosen", how: _How) -> "AbstractContextManager[None]":
-    """Have people see the breakers of this process, and order them, where its runs are kept."""
-    if chosen.app is None or not chosen.job.ledger or how.dry_run:
-        return nullcontext()
-    from holdfast.queue.beacon import process_name, shining  # noqa: PLC0415  # not for --help
-
-    return shining(chosen.app.store, process_name, leased=False)
 
 
 def _with_last(chosen: "Chosen", how: _How) -> _How:

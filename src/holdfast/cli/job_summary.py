@@ -63,6 +63,8 @@ def print_summary(data: "Mapping[str, Any]", *, dry_run: bool = False, before: s
     if groups:
         say("")
         screen().print(groups_table(groups))
+    for line in data.get("would") or ():
+        say(f"observed: {masked(line)}")
     for reason in data.get("reasons") or ():
         say(f"exit code 1: {masked(reason)}", "red")
 

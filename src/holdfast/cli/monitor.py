@@ -68,7 +68,6 @@ def monitor(  # noqa: PLR0913  # its options
     """  # noqa: D301  # click reads the control character, not a backslash
     from holdfast.cli.monitor_loading import load_monitor  # noqa: PLC0415  # not for --help
     from holdfast.config import configure  # noqa: PLC0415  # not for --help
-    from holdfast.queue.beacon import process_name, shining  # noqa: PLC0415  # not for --help
 
     if as_json and not once:
         message = "--json goes with --once; for a log in JSON there is --json-logs"
@@ -83,10 +82,7 @@ def monitor(  # noqa: PLR0913  # its options
         chosen.app.store.check_schema()  # before a start is told
         made.check()
         life = Life(lambda: made.last_beat, lambda: made.stopping)
-        with (
-            serving_health(chosen.app, life, health_port, health_host),
-            shining(chosen.app.store, process_name, leased=False),
-        ):
+        with serving_health(chosen.app, life, health_port, health_host):
             _say_start(chosen, config)
             if once:
                 _once(chosen, as_json=as_json)

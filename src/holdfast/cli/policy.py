@@ -27,6 +27,7 @@ class _Named(NamedTuple):
     name: str
     place: str
     policy: "RetryPolicy"
+    of_task: bool = False
 
 
 class _Jitter(click.ParamType):  # type: ignore[type-arg]  # not generic before click 8.4
@@ -83,9 +84,10 @@ def preview(name: str | None, *, reference: str | None, as_json: bool, **setting
     changes = {key: value for key, value in settings.items() if value is not None}
     meant = _meant(name, reference, changes)
     if as_json:
-        print_json({"name": meant.name, "from": meant.place, **_data(meant.policy)})
+        retried = {"retried": _retried(meant.policy, of_task=meant.of_task)}
+        print_json({"name": meant.name, "from": meant.place, **_data(meant.policy), **retried})
         return
-    say(f"{meant.name}, from {meant.place}; tries again after {_retried(meant.policy)}", "bold")
+    say(f"{meant.name}, from {meant.place}; tries again after {_retried(meant.policy, of_task=meant.of_task)}", "bold")
     _draw(meant.policy)
     for category, other in meant.policy.overrides.items():
         say(f"\nafter {category}, unless the answer says how long", "bold")
@@ -100,7 +102,9 @@ def _draw(chosen: "RetryPolicy") -> None:
     schedule = chosen.preview()
     say(schedule)
     if not schedule.waits and chosen.max_attempts > 1:
-        say("  no wait is short enough for that: the first failure is the last one", "yellow")
+        first = chosen.get_delay(1, chance=lambda: 0.0)
+        said = f"  the first wait would be {first:g} s, and {chosen.deadline:g} s are all the time there is"
+        say(f"{said}: no second attempt is made", "yellow")
 
 
 @policy.command("list")
@@ -175,7 +179,7 @@ def _of_a_task(reference: str, name: str | None) -> _Named:
         if name is None:
             message = f"say which task is meant; {reference} has: {', '.join(sorted(app.tasks_by_name)) or 'none'}"
             raise click.UsageError(message)
-        return _Named(f"task {name}", reference, definition_of(app, name).policy)
+        return _Named(f"task {name}", reference, definition_of(app, name).policy, of_task=True)
     finally:
         app.close()
 
@@ -194,13 +198,13 @@ def _row(named: _Named) -> tuple[object, ...]:
     )
 
 
-def _retried(chosen: "RetryPolicy") -> str:
-    """Return what is tried again, in a few words."""
+def _retried(chosen: "RetryPolicy", *, of_task: bool = False) -> str:
+    """Return what is tried again, in a few words; a worker asks the classifier where a policy does not say."""
     from holdfast.failure import RETRYABLE  # noqa: PLC0415  # not for --help
 
     what: Any = chosen.retry_on
     if what is None:
-        return "any error but a PermanentError"
+        return "what may heal" if of_task else "any error but a PermanentError"
     if isinstance(what, frozenset):
         return "what may heal" if what == RETRYABLE else ", ".join(sorted(what))
     kinds = what if isinstance(what, tuple) else (what,)

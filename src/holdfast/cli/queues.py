@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from holdfast.cli.auditing import write_down
 from holdfast.cli.choosing import with_app
 from holdfast.cli.completing import queue_names
 from holdfast.cli.failing import FAILED
@@ -77,6 +78,7 @@ def pause_queues(app: "App", names: tuple[str, ...]) -> None:
 
     known = {row.name for row in app.tasks.queues()}
     for name in names:
+        write_down(app, "pause_queue", f"queue:{name}")
         app.tasks.pause(name)
         say(f"queue {name}: paused{'' if name in known else '; it has no tasks yet'}", "yellow")
 
@@ -98,6 +100,7 @@ def resume_queues(app: "App", names: tuple[str, ...]) -> None:
         if name not in paused:
             say(f"queue {name}: is not paused and has no tasks; is the name right?", "red")
             continue
+        write_down(app, "resume_queue", f"queue:{name}")
         app.tasks.resume(name)
         say(f"queue {name}: {'resumed' if paused[name] else 'was not paused'}", "green")
     if not paused.keys() >= set(names):

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from holdfast.cli.auditing import write_down
 from holdfast.cli.choosing import with_app
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def add(app: "App", urls: tuple[str, ...], *, profile: str, name: str, selector:
     if name and len(urls) > 1:
         message = "--name is for one URL; add the others on their own"
         raise click.UsageError(message)
+    write_down(app, "add_sources", "sources", profile=profile, urls=list(urls))
     added = app.sources.add_many([NewSource(url, profile, name, selector) for url in urls])
     rows = [(app.sources.get(each.id), each.created) for each in added]
     if as_json:
@@ -77,6 +79,7 @@ def import_sources(app: "App", file: str, *, profile: str, dry_run: bool, as_jso
         fresh, known = _compared(app, file, profile)
         new = len(fresh)
     else:
+        write_down(app, "import_sources", "sources", profile=profile, file=file)
         fresh, added = [], {each.id: each.created for each in app.sources.import_file(file, profile=profile)}
         new = sum(added.values())
         known = len(added) - new

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from holdfast.cli.auditing import write_down
 from holdfast.cli.choosing import command, with_app
 from holdfast.cli.failing import FAILED, OneLineError
 from holdfast.cli.logs import set_up_logs
@@ -51,6 +52,7 @@ def enable(app: "App", words: tuple[str, ...]) -> None:
     """  # noqa: D301  # click reads the control character, not a backslash
 
     def act(source: "Source") -> str:
+        write_down(app, "enable_source", f"source:{source.id}")
         transition = app.sources.enable(source.id)
         was = f", was {transition.before}" if transition is not None else " already"
         return f"healthy{was}; its failures are forgotten and it is due now"
@@ -72,6 +74,7 @@ def disable(app: "App", words: tuple[str, ...], *, reason: str) -> None:
 
     def act(source: "Source") -> str:
         was = source.state
+        write_down(app, "disable_source", f"source:{source.id}", reason)
         app.sources.disable(source.id, reason)
         return f"disabled, was {was}; {command('sources', 'enable', source.id)} brings it back"
 
@@ -92,6 +95,7 @@ def probe(app: "App", words: tuple[str, ...]) -> None:
     """  # noqa: D301  # click reads the control character, not a backslash
 
     def act(source: "Source") -> str:
+        write_down(app, "probe_source", f"source:{source.id}")
         if app.sources.probe(source.id):
             return "is polled in the next cycle"
         message = f"was disabled by hand; {command('sources', 'enable', source.id)} brings it back"
@@ -117,6 +121,7 @@ def remove(app: "App", words: tuple[str, ...], *, yes: bool) -> None:
     if not yes:
         click.confirm(f"Remove {_told(meant)} for good?", abort=True, err=True)
     for source in meant:
+        write_down(app, "remove_source", f"source:{source.id}", profile=source.profile, url=source.url)
         app.sources.remove(source.id)
         say(f"source {source.id}: removed", "green")
 

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from holdfast.cli.auditing import write_down
 from holdfast.cli.choosing import command, with_app
 from holdfast.cli.completing import queue_names
 from holdfast.cli.failing import FAILED
@@ -183,7 +184,7 @@ def cancel_tasks(app: "App", numbers: tuple[int, ...]) -> None:
     Example:
       holdfast tasks cancel 42 43
     """  # noqa: D301  # click reads the control character, not a backslash
-    _each(app, numbers, app.tasks.cancel, "cancelled")
+    _each(app, numbers, app.tasks.cancel, "cancelled", "cancel_task")
 
 
 @tasks.command("retry")
@@ -198,14 +199,16 @@ def retry_tasks(app: "App", numbers: tuple[int, ...]) -> None:
     Example:
       holdfast tasks retry 42
     """  # noqa: D301  # click reads the control character, not a backslash
-    _each(app, numbers, app.tasks.hurry, "due now")
+    _each(app, numbers, app.tasks.hurry, "due now", "hurry_task")
 
 
-def _each(app: "App", numbers: tuple[int, ...], act: "Callable[..., Sequence[int]]", word: str) -> None:
+def _each(app: "App", numbers: tuple[int, ...], act: "Callable[..., Sequence[int]]", word: str, action: str) -> None:
     """Do something to tasks and say of each what became of it; exit 1 if it could not be done to one."""
     from holdfast.cli.showing import say  # noqa: PLC0415  # not for --help
 
     wanted = dict.fromkeys(numbers)
+    for number in wanted:
+        write_down(app, action, f"task:{number}")
     changed = set(act(*wanted))
     for number in wanted:
         if number in changed:

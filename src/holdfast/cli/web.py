@@ -1,6 +1,8 @@
 """``holdfast web``: the dashboard."""
 
 import os
+import signal
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -8,8 +10,10 @@ import click
 from holdfast.cli.logs import LEVELS, set_up_logs
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import ModuleType
 
+    from holdfast.web.opening import Opening
     from holdfast.web.server import Server
 
 __all__ = ["web"]
@@ -36,6 +40,10 @@ _NEEDED = {"anyio", "jinja2", "starlette", "uvicorn"}
     "--allow-host", "hosts", metavar="NAME", multiple=True,
     help="A name under which browsers reach it, besides localhost and the address itself. May be given again.",
 )  # fmt: skip
+@click.option(
+    "--proxy", metavar="ADDRESS",
+    help="A proxy before it that tells by X-Forwarded-For from where people ask: the address it connects from.",
+)  # fmt: skip
 @click.option("--read-only", is_flag=True, help="Nobody may change anything, whatever they sign in with.")
 @click.option("--open", "opens", is_flag=True, help="Open it in the browser of this machine.")
 @click.option(
@@ -50,6 +58,7 @@ def web(  # noqa: PLR0913  # its options
     host: str,
     port: int,
     hosts: tuple[str, ...],
+    proxy: str | None,
     read_only: bool,
     opens: bool,
     log_level: str,
@@ -57,7 +66,8 @@ def web(  # noqa: PLR0913  # its options
 ) -> None:
     """Show what fails, what waits for what, and what changed, in a browser.
 
-    On this machine the terminal shows a link that lets one browser in, once; when it was used, the next one is shown.
+    On this machine the terminal shows a link that lets one browser in, once, within 15 minutes; when it was used, the
+    next one is shown, and the signal USR1 shows one at any time.
     With HOLDFAST_WEB_TOKEN (may change things) or HOLDFAST_WEB_READ_TOKEN (may look) set, people sign in with that, and
     programs send it: Authorization: Bearer. Every page is there as JSON too, below /api.
 
@@ -77,18 +87,22 @@ def web(  # noqa: PLR0913  # its options
     app = chosen_app(reference, url, may_create=reference is not None)
     try:
         app.store.check_schema()  # before a start is told
-        server = serving.serve(
-            app,
-            host=host,
-            port=port,
-            token=os.environ.get(serving.VARIABLE),
-            read_token=os.environ.get(serving.READ_VARIABLE),
-            hosts=hosts,
-            read_only=read_only,
-            on_link=lambda link: click.echo(f"The link was used. The next one: {link}"),
-        )
-        _say_start(server, opens=opens)
-        server.run()
+        with serving.Opening(lambda file: click.launch(file) == 0) as opening:
+            server: Server = serving.serve(
+                app,
+                host=host,
+                port=port,
+                token=os.environ.get(serving.VARIABLE),
+                read_token=os.environ.get(serving.READ_VARIABLE),
+                hosts=hosts,
+                proxy=proxy,
+                read_only=read_only,
+                reference=reference,
+                on_link=lambda link: _say_next(link, opening),
+            )
+            _say_start(server, opening if opens else None)
+            with _links_on_demand(server):
+                server.run()
     finally:
         app.close()
 
@@ -107,7 +121,7 @@ def _serving() -> "ModuleType":
     return server
 
 
-def _say_start(server: "Server", *, opens: bool) -> None:
+def _say_start(server: "Server", opening: "Opening | None") -> None:
     where = server.link() if server.has_links else server.url
     if server.has_links:
         click.echo(f"Dashboard: {where}\nThis link lets one browser in, once. Ctrl-C ends the dashboard.")
@@ -115,5 +129,24 @@ def _say_start(server: "Server", *, opens: bool) -> None:
         click.echo(f"Dashboard: {where}\nSign in with the token. Ctrl-C ends the dashboard.")
     if not server.is_local:
         click.echo("Whoever is on the way can read the token: put a proxy that speaks https before it.", err=True)
-    if opens and click.launch(where) != 0:
+    if opening is not None and not opening.open(where):
         click.echo("No browser could be opened; open the address yourself.", err=True)
+
+
+def _say_next(link: str, opening: "Opening") -> None:
+    opening.forget()
+    click.echo(f"The link was used. The next one: {link}")
+
+
+@contextmanager
+def _links_on_demand(server: "Server") -> "Iterator[None]":
+    """Within the block, show a fresh link at the signal USR1, where there are links and such a signal."""
+    number = getattr(signal, "SIGUSR1", None)
+    if number is None or not server.has_links:
+        yield
+        return
+    before = signal.signal(number, lambda *_: click.echo(f"A fresh link: {server.link()}"))
+    try:
+        yield
+    finally:
+        signal.signal(number, before)

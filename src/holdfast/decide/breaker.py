@@ -18,10 +18,12 @@ if TYPE_CHECKING:
 
     from holdfast.decide.retry_on import RetryOn
 
-__all__ = ["BY_HAND", "Breaker", "BreakerSettings"]
+__all__ = ["BREAKER_OPEN", "BY_HAND", "Breaker", "BreakerSettings"]
 
 BY_HAND = "by hand"
 """The reason of a breaker that somebody opened."""
+BREAKER_OPEN = "breaker open"
+"""The reason of a cooldown that an open breaker began."""
 _LEAST_PROBE_TIME = 1.0  # seconds that a probe has at least before it counts as lost
 
 

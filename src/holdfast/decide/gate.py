@@ -104,9 +104,9 @@ class Gate:
             reasons.append(f"{_targets(counts.not_attempted)} not attempted")
         if self._is_too_much(failed, counts.total) and counts.total >= self.min_sample:
             share = float(Fraction(repr(self.max_failure_rate)) * 100)
-            reasons.append(f"{failed} of {_targets(counts.total)} failed, and {share:g} % may")
+            reasons.append(f"{failed} of {_targets(counts.total)} failed, and at most {share:g} % may")
         if self.max_failures is not None and failed > self.max_failures:
-            reasons.append(f"{_targets(failed)} failed, and {self.max_failures} may")
+            reasons.append(f"{_targets(failed)} failed, and at most {self.max_failures} may")
         if counts.db_failed:
             reasons.append(f"{_targets(counts.db_failed)} failed at the database")
         rate = failed / counts.total if counts.total else 0.0

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.classify import classify
 from holdfast.decide.budget import Budget
-from holdfast.jobs.context import RunFacts, log
+from holdfast.jobs.context import RunFacts, log, shown_id
 from holdfast.jobs.dead import end_the_dead
 from holdfast.jobs.feeding import Feed
 from holdfast.jobs.ledger import Ledger, NoLedger, holder, locked, patiently
+from holdfast.jobs.observing import ObservingTally, really
 from holdfast.jobs.running import Running
 from holdfast.jobs.summary import Summary, summary_of, write_step_summary
 from holdfast.jobs.tally import Tally
@@ -84,12 +85,12 @@ class Begun:
             if self._lock is not None:
                 self._tidy(told)
             self._feed = Feed(told.targets(), job.key, _done(job, told.resume), told.limit)
-            self._tally = Tally(job.gate, job.breakers, early_stop=job.early_stop, total=self._feed.total)
+            self._tally = _tally(job, self._feed.total)
             self._ledger = NoLedger()
             if self._lock is not None:
                 self._ledger = Ledger(job.kept, run_id, self._lock, _giving(job))
                 self._open(told)
-            plan = Plan.apart(job.handler, job.policy, self.facts, _budget(job), keep_targets=kept)
+            plan = Plan.apart(job.handler, job.policy, self.facts, _budget(job), keep_targets=kept, judge=job.judge)
             self.running = Running(plan, self._feed, self._tally, self._ledger, told.progress)
             with suppress(Exception):  # a handler of logs that raises must not end the job
                 log.info("%s %s begins", job.name, run_id, extra=self.facts.keys())
@@ -175,13 +176,19 @@ class Begun:
             state, ended = RunState.ABORTED, f"aborted: {tally.abort}"
         elif counts.not_attempted or not is_known:
             state, ended = RunState.STOPPED, "stopped before its end"
-        verdict = job.gate.judge(counts, ended=ended)
+        would: dict[str, Any] = {}
+        if isinstance(tally, ObservingTally):
+            code, lines = tally.told(counts, job.gate)
+            would = {"would_do": dict(tally.would_do), "would_exit_code": code, "would": lines}
+            counts, verdict = really(counts, ended)
+        else:
+            verdict = job.gate.judge(counts, ended=ended)
         facts = {"job_id": job.name, "run_id": self.facts.run_id, "entity": job.entity, "env": job.env}
         duration = time.monotonic() - self._began
         summary = summary_of(
             facts, tally, counts, verdict, str(state), duration, total_is_known=is_known, compared=compared
         )
-        return summary, state
+        return replace(summary, **would), state
 
     def _end(self, summary: Summary, state: RunState) -> None:
         """Write the end of the run down, unless somebody else has the job by now: the run may be theirs."""
@@ -239,6 +246,12 @@ class Beginning:
         return begun  # to nobody
 
 
+def _tally(job: "Job", total: int | None) -> Tally:
+    if job.mode == "observe":
+        return ObservingTally(job.name, job.gate, job.breakers, early_stop=job.early_stop, total=total)
+    return Tally(job.gate, job.breakers, early_stop=job.early_stop, total=total)
+
+
 def _budget(job: "Job") -> Resource | None:
     if job.budget is None:
         return None
@@ -262,7 +275,7 @@ def _done(job: "Job", run_id: str | None) -> Callable[[Sequence[str]], set[str]]
 def _giving(job: "Job") -> Callable[[Sequence[TargetDone]], None] | None:
     """Return what gives failed targets to a task, where there is one; the unique key keeps a second time from harm."""
     task = job.hand_over
-    if task is None:
+    if task is None or job.mode == "observe":
         return None
 
     def give(rows: Sequence[TargetDone]) -> None:
@@ -278,7 +291,7 @@ def _giving(job: "Job") -> Callable[[Sequence[TargetDone]], None] | None:
                 failure = classify(error)
                 if failure.retryable:
                     raise  # the store is down; all of them are given once more
-                log.error("%s %s cannot be given to %s: %s", job.name, row.source_id, task.name, failure)
+                log.error("%s %s cannot be given to %s: %s", job.name, shown_id(row.source_id), task.name, failure)
 
     return give
 

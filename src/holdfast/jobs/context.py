@@ -5,14 +5,20 @@ from collections import Counter
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from holdfast.classify import default_classifier
 from holdfast.run.attempting import left_for_attempt
 
 if TYPE_CHECKING:
     from holdfast.decide.policy import RetryPolicy
 
-__all__ = ["JobContext", "RunFacts", "log"]
+__all__ = ["JobContext", "RunFacts", "log", "shown_id"]
 
 log = logging.getLogger("holdfast.jobs")
+
+
+def shown_id(source_id: str) -> str:
+    """Return what tells a target from others as logs and events show it: an address may hold a password."""
+    return default_classifier().redact(source_id)
 
 
 class RunFacts:
@@ -121,7 +127,7 @@ class JobContext:
 
     def keys(self) -> dict[str, Any]:
         """Return what every log record of this target carries."""
-        return {**self._facts.keys(), "source_id": self.source_id}
+        return {**self._facts.keys(), "source_id": shown_id(self.source_id)}
 
     def _begin(self, policy: "RetryPolicy", started: float | None, began: float | None) -> None:
         """Begin the next attempt, with the times from which its limits count."""

@@ -8,6 +8,7 @@ from concurrent.futures import Executor
 from importlib import import_module
 from typing import Any
 
+from holdfast.beacon import BreakerStore, keeper_of, process_name, shining, shining_async
 from holdfast.decide.budget import Budget
 from holdfast.decide.gate import Gate
 from holdfast.decide.policy import RetryPolicy
@@ -24,14 +25,16 @@ from holdfast.jobs.checks import (
 from holdfast.jobs.context import JobContext, RunFacts
 from holdfast.jobs.feeding import key_of
 from holdfast.jobs.looping import Looping
+from holdfast.jobs.observing import judged
 from holdfast.jobs.rest import Rest
 from holdfast.jobs.running import Running
 from holdfast.jobs.signals import stopped_by_signals
 from holdfast.jobs.summary import Summary
 from holdfast.jobs.tally import Tally
-from holdfast.jobs.target import Done, Plan, attempts_of, keyed
+from holdfast.jobs.target import Done, Judge, Plan, attempts_of, keyed
 from holdfast.ports.job_rows import Run
 from holdfast.ports.jobs import Jobs
+from holdfast.run.observing import checked_mode
 from holdfast.run.retry import is_coroutine_function
 
 __all__ = ["Job"]
@@ -65,6 +68,7 @@ class Job:
         ledger: Whether runs are written down.
         env: Where it runs; by default what HOLDFAST_ENV says, else ``local``.
         etl: The `Etl` that its handler uses, where it does; `from_raw` needs it.
+        mode: ``act``, or ``observe`` to call every target once and only tell what would have been done.
         keep: Seconds for which runs that are over are kept; None for ever.
 
     Raises:
@@ -89,6 +93,7 @@ class Job:
         ledger: bool = True,
         env: str | None = None,
         etl: Any = None,
+        mode: str = "act",
         keep: float | None = None,
     ) -> None:
         """Check and keep the settings."""
@@ -101,7 +106,7 @@ class Job:
         self.hand_over, self.ledger = hand_over, ledger and store is not None
         self.env = checked_text("env", env or os.environ.get(_ENV) or "local")
         self.is_async = is_coroutine_function(handler)
-        self.etl, self.keep = etl, keep
+        self.etl, self.keep, self.mode = etl, keep, checked_mode(mode)
         if entity is not None:
             checked_text("entity", entity)
         if hand_over is not None and not self.ledger:
@@ -182,7 +187,7 @@ class Job:
         told = self._told(targets, concurrency, resume, only_failed, limit, progress, dry_run=dry_run)
         begun = Begun(self, told)
         running = begun.running
-        with stopped_by_signals(running):
+        with stopped_by_signals(running), shining(self._told_of_breakers(told), process_name, leased=False):
             try:
                 if self.is_async:
                     asyncio.run(_looped(running, concurrency))
@@ -216,14 +221,16 @@ class Job:
         running = begun.running
         with stopped_by_signals(running):
             try:
-                if self.is_async:
-                    await _looped(running, concurrency)
-                else:
-                    await _threaded(running, concurrency)
+                async with shining_async(self._told_of_breakers(told), process_name):
+                    await (_looped if self.is_async else _threaded)(running, concurrency)
             except BaseException as error:
                 await asyncio.shield(asyncio.to_thread(begun.interrupted, error))
                 raise
             return await asyncio.shield(asyncio.to_thread(begun.finished))
+
+    def _told_of_breakers(self, told: Told) -> BreakerStore | None:
+        """Return where people see and order the breakers of a run that is written down."""
+        return keeper_of(self.store) if self.ledger and not told.dry_run else None
 
     def _told(  # what a run is told
         self,
@@ -291,6 +298,11 @@ class Job:
         return run
 
     @property
+    def judge(self) -> Judge | None:
+        """What says of an error what would be done, where the job is only observed."""
+        return judged if self.mode == "observe" else None
+
+    @property
     def kept(self) -> Jobs:
         """The store that keeps its ledger."""
         if self.store is None:
@@ -304,7 +316,7 @@ class _Call:
 
     def __init__(self, job: Job, facts: RunFacts, plan: Plan | None = None) -> None:
         self._job, self._facts = job, facts
-        self._plan = plan or Plan.apart(job.handler, job.policy, facts, keep_targets=job.ledger)
+        self._plan = plan or Plan.apart(job.handler, job.policy, facts, keep_targets=job.ledger, judge=job.judge)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _Call, (self._job, self._facts)

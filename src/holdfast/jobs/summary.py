@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.decide.gate import Counts, Verdict
+from holdfast.jobs.context import shown_id
 from holdfast.jobs.tally import Tally
 
 __all__ = ["FIGURES", "Summary", "summary_of", "write_step_summary"]
@@ -32,6 +33,9 @@ class Summary:
         groups: The largest groups of failures: size, category, class, text, one target.
         reasons: Why the exit code is 1.
         compared: How it differs from the run before: fixed, broken, still.
+        would_do: How often each thing would have been done, where the job was only observed.
+        would_exit_code: The exit code that it would have had then; None where the job has acted.
+        would: What would have happened, for people.
     """
 
     job_id: str
@@ -61,6 +65,9 @@ class Summary:
     figures: dict[str, int] = field(default_factory=dict)
     groups: tuple[dict[str, Any], ...] = ()
     compared: dict[str, int] | None = None
+    would_do: dict[str, int] = field(default_factory=dict)
+    would_exit_code: int | None = None
+    would: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as JSON-ready values."""
@@ -72,30 +79,35 @@ class Summary:
 
     def to_markdown(self) -> str:
         """Return it as a page for a build's summary."""
-        verdict = "passed" if self.exit_code == 0 else "failed"
+        verdict = self._verdict
         lines = [f"### {_plain(self.job_id)}: {verdict}", ""]
-        lines += [f"- {_plain(reason)}" for reason in self.reasons]
+        lines += [f"- {_plain(reason)}" for reason in (*self.reasons, *self.would)]
         lines += ["", "| | |", "|---|---:|"]
         lines += [f"| {name.replace('_', ' ')} | {value} |" for name, value in self._rows()]
         if self.groups:
             lines += ["", "| failures | category | what | for instance |", "|---:|---|---|---|"]
             lines += [
-                f"| {each['size']} | {each['category']} | {_plain(each['error'])} | {_plain(each['source_id'])} |"
+                f"| {each['size']} | {each['category']} | {_plain(each['error'])} | {_plain(shown)} |"
                 for each in self.groups
+                for shown in [shown_id(each["source_id"])]
             ]
         return "\n".join(lines) + "\n"
 
     def __str__(self) -> str:
         """Return a few lines for people."""
-        head = (
-            f"{self.job_id} {self.run_id}: {'passed' if self.exit_code == 0 else 'failed'}, exit code {self.exit_code}"
-        )
+        head = f"{self.job_id} {self.run_id}: {self._verdict}, exit code {self.exit_code}"
         counts = (
             f"  {self.total_targets} targets = {self.success_targets} success + {self.failed_targets} failed"
             f" + {self.deferred_targets} put off + {self.skipped_targets} skipped"
             f" + {self.not_attempted} not attempted; failure rate {self.failure_rate:.2%}; {self.duration:.1f} s"
         )
-        return "\n".join([head, counts, *(f"  {reason}" for reason in self.reasons)])
+        return "\n".join([head, counts, *(f"  {reason}" for reason in (*self.reasons, *self.would))])
+
+    @property
+    def _verdict(self) -> str:
+        if self.would_exit_code is not None and self.exit_code == 0:
+            return "observed"
+        return "passed" if self.exit_code == 0 else "failed"
 
     def _rows(self) -> list[tuple[str, Any]]:
         names = (

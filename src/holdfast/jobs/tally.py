@@ -86,7 +86,11 @@ class Tally:
             self._failed += 1
             self._db_failed += failure.origin is Origin.DB or failure.category in _AT_THE_DATABASE
         found = abort or self._tripped(failure, row) or self._lost()
-        self.abort = self.abort or found
+        if found is not None:
+            self._end(found)
+
+    def _end(self, why: str) -> None:
+        self.abort = self.abort or why
 
     def _tripped(self, failure: Failure, row: TargetDone) -> str | None:
         """Count a target that its dependency has exhausted; what is answered with a refusal shows that it lives."""

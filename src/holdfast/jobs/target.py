@@ -14,7 +14,7 @@ from holdfast.decide.policy import RetryPolicy
 from holdfast.decide.targets import decide_target
 from holdfast.errors import AbortJob, SkipTarget
 from holdfast.failure import Category, Failure
-from holdfast.jobs.context import JobContext, RunFacts, log
+from holdfast.jobs.context import JobContext, RunFacts, log, shown_id
 from holdfast.ports.job_rows import TargetDone, TargetStatus
 from holdfast.ports.texts import storable
 from holdfast.record.keys import failure_keys
@@ -32,6 +32,11 @@ _SUCCESS = TargetStatus.SUCCESS
 _ERROR = 40
 
 
+Would = tuple[str, float | None, str]
+"""What would be done, after how many seconds, and why."""
+Judge = Callable[[BaseException, Failure, RetryPolicy], Would]
+
+
 class Plan(NamedTuple):
     """What every target of a run is treated by.
 
@@ -43,6 +48,7 @@ class Plan(NamedTuple):
         wait: Waits before another attempt; False if the run is told to stop meanwhile.
         wait_async: The same on an event loop.
         keep_targets: Whether failed targets are kept as JSON, for another run.
+        judge: Says what would be done about an error, where the job is only observed: then a target is called once.
     """
 
     handler: Callable[[JobContext, Any], Any]
@@ -52,6 +58,7 @@ class Plan(NamedTuple):
     wait: Callable[[float], bool]
     wait_async: Callable[[float], Awaitable[bool]]
     keep_targets: bool
+    judge: Judge | None = None
 
     @classmethod
     def apart(
@@ -62,14 +69,15 @@ class Plan(NamedTuple):
         budget: Resource | None = None,
         *,
         keep_targets: bool,
+        judge: Judge | None = None,
     ) -> "Plan":
         """Return a plan whose waits nobody cuts short."""
-        return cls(handler, policy, facts, budget, _wait, _wait_async, keep_targets)
+        return cls(handler, policy, facts, budget, _wait, _wait_async, keep_targets, judge)
 
     def started(self) -> float | None:
-        """Return the time from which limits count; None where there are none."""
+        """Return the time from which limits count; None where there are none, or none are in force."""
         timed = self.policy.deadline is not None or self.policy.attempt_timeout is not None
-        return clock.monotonic() if timed else None
+        return clock.monotonic() if timed and self.judge is None else None
 
 
 def _wait(seconds: float) -> bool:
@@ -90,12 +98,16 @@ class Done(NamedTuple):
         counts: What its handler has counted.
         abort: Why the whole job is to end, if it is.
         failure: The last one; None for a success, and for what its handler left out.
+        observed: What its handler raised, where the job is only observed.
+        would: What would have been done about it.
     """
 
     row: TargetDone | None
     counts: Counter[str] | None = None
     abort: str | None = None
     failure: Failure | None = None
+    observed: Failure | None = None
+    would: Would | None = None
 
 
 @contextmanager
@@ -122,7 +134,7 @@ def attempts_of(plan: Plan, keys: dict[str, Any], source_id: str, target: Any) -
             if result is not None:
                 never_awaitable(plan.facts.job_id, result)
         except Exception as error:  # noqa: BLE001  # the policy decides
-            if isinstance(error, SkipTarget | AbortJob):
+            if isinstance(error, SkipTarget | AbortJob) or plan.judge is not None:
                 return _as_told(plan, context, target, error)
             if state is None:
                 state = Attempting(policy, _name(context), serial, started, plan.budget)
@@ -155,7 +167,7 @@ async def attempts_async(  # noqa: C901  # a loop in one piece: who decides look
         except (Exception, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and _is_cancelled():
                 raise
-            if isinstance(error, SkipTarget | AbortJob):
+            if isinstance(error, SkipTarget | AbortJob) or plan.judge is not None:
                 return _as_told(plan, context, target, error)
             if state is None:
                 state = Attempting(policy, _name(context), serial, started, plan.budget)
@@ -180,17 +192,21 @@ def _is_cancelled() -> bool:
 
 def _name(context: JobContext) -> str:
     """Return what a target is called in logs and events."""
-    return f"{context.job_id} {context.source_id}"
+    return f"{context.job_id} {shown_id(context.source_id)}"
 
 
-def _as_told(plan: Plan, context: JobContext, target: Any, error: Exception) -> Done:
-    """Return what becomes of a target whose handler has said so itself."""
-    if isinstance(error, AbortJob):
+def _as_told(plan: Plan, context: JobContext, target: Any, error: BaseException) -> Done:
+    """Return what becomes of a target whose handler has said so itself, or is only observed."""
+    if not isinstance(error, SkipTarget):
         return failed_for_good(plan, context, target, error)
-    why = storable(classify(error).message, _TEXT)
+    failure = classify(error)
+    why = storable(failure.message, _TEXT)
     with suppress(Exception):  # a handler of logs that raises must not end the job
         log.debug("%s is left out: %s", _name(context), one_line(why), extra=context.keys())
-    return Done(TargetDone(context.source_id, TargetStatus.SKIPPED, context.attempt, error_message=why), context.counts)
+    row = TargetDone(context.source_id, TargetStatus.SKIPPED, context.attempt, error_message=why)
+    if plan.judge is None:
+        return Done(row, context.counts)
+    return Done(row, context.counts, observed=failure, would=plan.judge(error, failure, plan.policy))
 
 
 def failed_for_good(plan: Plan, context: JobContext, target: Any, error: BaseException) -> Done:
@@ -215,6 +231,9 @@ def failed_for_good(plan: Plan, context: JobContext, target: Any, error: BaseExc
         failure.http_status,
         failure.fingerprint,
     )
+    if plan.judge is not None:
+        _tell(plan.policy, context, failure, Fail("observed"), error)
+        return Done(row, context.counts, None, failure, failure, plan.judge(error, failure, plan.policy))
     _tell(plan.policy, context, failure, decision, error)
     match decision:
         case Abort(why):

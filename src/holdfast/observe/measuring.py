@@ -44,6 +44,11 @@ def _recovered(event: events.Recovered, values: LabelValues) -> list[Measure]:
     return [Measure("recoveries", (values.name("call", event.name),)), Measure("recovery", (), event.elapsed)]
 
 
+def _observed(event: events.Observed, values: LabelValues) -> list[Measure]:
+    labels = (values.name("call", event.name), event.failure.category.value, event.decision)
+    return [Measure("observed", labels)]
+
+
 def _opened(event: events.BreakerOpened, values: LabelValues) -> list[Measure]:
     return [Measure("breaker_transitions", (values.name("resource", event.resource), "open"))]
 
@@ -106,6 +111,7 @@ MEASURED: dict[type[events.Event], Callable[[Any, LabelValues], list[Measure]]] 
     events.Retrying: _retrying,
     events.GaveUp: _gave_up,
     events.Recovered: _recovered,
+    events.Observed: _observed,
     events.BreakerOpened: _opened,
     events.BreakerHalfOpened: _half_opened,
     events.BreakerClosed: _closed,

@@ -66,12 +66,14 @@ def instrument(
         raise ConfigError(_MISSING) from error
     from holdfast import __version__  # noqa: PLC0415  # the package is loaded by now
 
-    uninstrument()
     meter = metrics.get_meter(_NAME, __version__, meter_provider)
     tracer = trace.get_tracer(_NAME, __version__, tracer_provider)
     with _lock:
-        _current = _Instrumentation(app, meter, meter_provider, Spans(tracer))
-        _current.begin()
+        fresh, before = _Instrumentation(app, meter, meter_provider, Spans(tracer)), _current
+        if before is not None:
+            before.end()
+        _current = fresh
+        fresh.begin()
 
 
 def uninstrument() -> None:
@@ -79,8 +81,8 @@ def uninstrument() -> None:
     global _current
     with _lock:
         before, _current = _current, None
-    if before is not None:
-        before.end()
+        if before is not None:
+            before.end()
 
 
 class _Instrumentation:

@@ -46,6 +46,12 @@ class FlowEvent(StrEnum):
     PRUNED_DONE = "pruned_done"
     PRUNED_CANCELLED = "pruned_cancelled"
     PRUNED_DISCARDED = "pruned_discarded"
+    WOULD_RETRY = "would_retry"
+    WOULD_DEFER = "would_defer"
+    WOULD_FAIL = "would_fail"
+    WOULD_ABORT = "would_abort"
+    WOULD_SKIP = "would_skip"
+    WOULD_DISABLE = "would_disable"
 
 
 class FlowPoint(NamedTuple):
@@ -103,13 +109,14 @@ class Pulse(NamedTuple):
         silent_workers: How many are known whose lease ran out.
         sources: How many there are of each state, all five named.
         cooldowns: Resources that cool down.
-        open_breakers: Resources whose breaker is open in some process.
+        open_breakers: Resources whose breaker is open in some process that is there; not if the next call tries it.
         paused_queues: Queues that are paused.
         alerts_waiting: Alerts that were not delivered yet; counted up to `MOST_COUNTED`.
         running_jobs: Runs that have not ended.
         newest_task: The largest number of a task ever given; 0 before the first.
         newest_dead_letter: The same for dead letters.
         changes: What changed in the last 60 minutes, newest first, 50 at most.
+        not_rolled_up: Seconds for which the oldest delta of the books waits to be added up; None when none does.
     """
 
     at: datetime
@@ -130,6 +137,7 @@ class Pulse(NamedTuple):
     newest_task: int
     newest_dead_letter: int
     changes: tuple[Change, ...]
+    not_rolled_up: float | None = None
 
 
 class FailureGroup(NamedTuple):
@@ -139,6 +147,10 @@ class FailureGroup(NamedTuple):
         failures: Failed attempts so far.
         dead: Dead letters of it that are there now.
         error_message: Of the first of them, as a sample.
+        note: What somebody wrote about it.
+        acknowledged_at: When somebody took it on; it is open again by itself once it fails after that.
+        acknowledged_by: Who.
+        snoozed_until: Until when it is not told of.
     """
 
     fingerprint: str
@@ -150,6 +162,17 @@ class FailureGroup(NamedTuple):
     last_seen: datetime
     failures: int
     dead: int
+    note: str = ""
+    acknowledged_at: datetime | None = None
+    acknowledged_by: str = ""
+    snoozed_until: datetime | None = None
+
+    def standing(self, now: datetime) -> str:
+        """Return ``open``, ``acknowledged`` or ``snoozed``."""
+        if self.snoozed_until is not None and now < self.snoozed_until:
+            return "snoozed"
+        taken_on = self.acknowledged_at
+        return "open" if taken_on is None or self.last_seen > taken_on else "acknowledged"
 
 
 class FailureFilter(NamedTuple):
@@ -158,6 +181,9 @@ class FailureFilter(NamedTuple):
     Attributes:
         text: Occurs in the sample's text or the name of the error, upper and lower case alike.
         dead: Only those with dead letters.
+        standing: Only those that are ``open``, ``acknowledged`` or ``snoozed`` now.
+        since: Only those seen at this time or later.
+        until: Only those first seen before this time.
         largest: The largest first, by failures; otherwise the one seen last first.
         after: The group behind which the next page begins, as `Page.next` gives it.
         limit: How many at most.
@@ -167,6 +193,9 @@ class FailureFilter(NamedTuple):
     task_type: str | None = None
     text: str | None = None
     dead: bool = False
+    standing: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
     largest: bool = False
     after: str | None = None
     limit: int = 50
@@ -243,6 +272,10 @@ class BreakerRow(NamedTuple):
     reason: str
     order: str | None
     updated_at: datetime
+
+    def is_due(self, now: datetime) -> bool:
+        """Tell whether its time is over: it says open until somebody calls, and that call is let through."""
+        return self.state == "open" and self.until is not None and self.until <= now
 
 
 class BreakerOrder(NamedTuple):

@@ -20,10 +20,12 @@ from holdfast.ports.read_rows import (
 )
 from holdfast.ports.rows import Attempt, DeadLetterFilter, TaskFilter
 
-__all__ = ["MOST_LOOKED_AT", "Breakers", "Reads"]
+__all__ = ["MOST_LOOKED_AT", "SILENT_AFTER", "Breakers", "Reads"]
 
 MOST_LOOKED_AT = 3000
 """Rows that are looked at for one page."""
+SILENT_AFTER = 60.0
+"""Seconds after which a process that has no lease and tells nothing is taken for gone."""
 
 
 class Reads(Protocol):
@@ -41,6 +43,18 @@ class Reads(Protocol):
         """Add up the deltas of the books where nobody looks at them one by one any more; return how many went.
 
         Safe to run from many processes at once: one of them does it, the others return 0. In batches.
+        """
+
+    def recount(self) -> dict[str, int]:
+        """Put the books right by what is really there; in one transaction, beside which nothing is counted twice.
+
+        They go wrong when somebody deletes or changes tasks by SQL, or a program of an older version works on newer
+        tables. What happened is never taken back: what the books lack is added, and what they have too much of is
+        counted as pruned, discarded or cancelled. The flow stays as it was. A task that failed and has no dead letter
+        is discarded.
+
+        Returns:
+            By how much each number of `counts` was wrong; nothing where all was right.
         """
 
     def books(self) -> dict[str, int]:
@@ -74,19 +88,25 @@ class Reads(Protocol):
 class Breakers(Protocol):
     """Breakers, as the processes that have them tell of them, and as people order them."""
 
-    def tell_breakers(self, process: str, rows: Sequence[tuple[str, str, float | None, str]]) -> None:
+    def tell_breakers(
+        self, process: str, rows: Sequence[tuple[str, str, float | None, str]], *, leased: bool = False
+    ) -> None:
         """Write how the breakers of a process stand.
 
         Args:
             process: Whose.
             rows: Resource, state, seconds until it is tried again (None for not known) and reason; those that changed.
+            leased: Whether it is a worker. Of one that is not known any more nothing is written. Any other process
+                tells all of it again within `SILENT_AFTER` seconds, as its sign of life.
         """
 
     def forget_breakers(self, process: str) -> None:
         """Forget a process that ends."""
 
     def breakers(self) -> list[BreakerRow]:
-        """Return them by resource and process; those of workers that are not known any more are left out.
+        """Return them by resource and process; those of processes that are gone are left out.
+
+        Gone are workers that are not known any more, and others that have been silent for `SILENT_AFTER` seconds.
 
         A resource that was ordered open or closed by hand and that no process has told of is there too, with an empty
         process and the state that was ordered.

@@ -60,6 +60,7 @@ class Reason(StrEnum):
     CRASH = "crash"
     UNDECODABLE = "undecodable"
     EXPIRED = "expired"
+    CANARY = "canary"
 
 
 class NewTask(NamedTuple):
@@ -126,6 +127,7 @@ class Claimed(NamedTuple):
         deferred_for: Seconds since it was first put off without an attempt spent; 0 if it was not.
         started: Whether the start is marked.
         suspect: Whether it was running when a worker died.
+        canary: Whether a replay tries it before others: it gets one attempt.
     """
 
     id: int
@@ -139,6 +141,7 @@ class Claimed(NamedTuple):
     deferred_for: float
     started: bool
     suspect: bool
+    canary: bool = False
 
 
 class Note(NamedTuple):

@@ -23,6 +23,7 @@ from holdfast.ports.rows import (
     Worker,
 )
 from holdfast.ports.sources import Alerts, Sources
+from holdfast.ports.triage import Triage
 
 __all__ = ["Cooldowns", "DeadLetters", "Periodic", "Queues", "Schema", "Store", "Tasks", "Wakes", "Workers"]
 
@@ -99,7 +100,11 @@ class Workers(Protocol):
     """Who works, and what becomes of what a dead worker held."""
 
     def register(self, worker: Worker, lease: float) -> None:
-        """Add a worker, alive for so many seconds."""
+        """Add a worker, alive for so many seconds.
+
+        Raises:
+            SchemaError: If the tables are of another version by now: a migration has taken all leases away.
+        """
 
     def heartbeat(self, worker_id: str, lease: float, state: str) -> None:
         """Renew a worker's lease, and with it all that it holds.
@@ -169,7 +174,7 @@ class Queues(Protocol):
         """Have it claimed from again."""
 
     def queues(self) -> list[QueueRow]:
-        """Return the queues that exist or are paused."""
+        """Return the queues that exist or are paused; what waits and runs is counted, so it grows with that."""
 
 
 class Cooldowns(Protocol):
@@ -201,7 +206,10 @@ class Cooldowns(Protocol):
         """
 
     def warm(self, resource: str) -> None:
-        """End a cooldown by hand; the tasks that waited for its end are due now."""
+        """End a cooldown by hand; the tasks that waited for its end are due now.
+
+        Also those that were put off by the answer that began it. What waits for a time of its own goes on waiting.
+        """
 
     def cooldowns(self) -> list[Cooldown]:
         """Return those that run."""
@@ -277,6 +285,7 @@ class Store(
     Alerts,
     Jobs,
     Reads,
+    Triage,
     Wakes,
     Schema,
     Protocol,

@@ -3,14 +3,11 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from holdfast.failure import Category
-from holdfast.ports.rows import Attempt, DeadLetter, DeadLetterFilter, Group, Reason
-from holdfast.ports.store import Store
-from holdfast.queue.words import chosen
+from holdfast.ports.rows import Attempt, DeadLetter, Group
+from holdfast.queue.auditing import write_down
+from holdfast.queue.triage import Triage, check_meant, meant, pages, subject_of, told
 
 __all__ = ["DeadLetterBox", "DeadLetterHistory", "Handled"]
-
-_PAGE = 200
 
 
 class DeadLetterHistory(NamedTuple):
@@ -32,27 +29,24 @@ class Handled(NamedTuple):
     outcome: str
 
 
-class DeadLetterBox:
+class DeadLetterBox(Triage):
     """The dead letters of an app, as ``app.dead_letters``.
 
     Everywhere ``which`` narrows: ``task_type``, ``queue``, ``category``, ``reason``, ``fingerprint``, ``since`` and
-    ``until`` (aware datetimes), ``text`` and ``ids``.
+    ``until`` (aware datetimes), ``text`` and ``ids``. What changes something takes ``who`` asks for it, by default the
+    user of this process, and ``why``, and is written to the audit log first.
 
     Args:
         store: Where they are.
     """
 
-    def __init__(self, store: Store) -> None:
-        """Keep the store."""
-        self._store = store
-
     def list(self, limit: int | None = 50, **which: Any) -> list[DeadLetter]:
         """Return dead letters, newest first."""
-        return self._store.dead_letters(_filter(which, limit=limit))
+        return self._store.dead_letters(meant(which, limit=limit))
 
     def count(self, **which: Any) -> int:
         """Return how many there are."""
-        return self._store.count_dead_letters(_filter(which))
+        return self._store.count_dead_letters(meant(which))
 
     def show(self, number: int) -> DeadLetterHistory:
         """Return one with its history.
@@ -68,63 +62,52 @@ class DeadLetterBox:
 
     def groups(self, limit: int | None = 50, **which: Any) -> "Sequence[Group]":
         """Return them grouped by cause, the largest group first."""
-        return self._store.groups(_filter(which, limit=limit))
+        return self._store.groups(meant(which, limit=limit))
 
-    def replay(self, number: int | None = None, **which: Any) -> "Sequence[Handled]":
+    def replay(
+        self, number: int | None = None, *, who: str | None = None, why: str = "", **which: Any
+    ) -> "Sequence[Handled]":
         """Queue one again, or all that are meant; each in a transaction of its own.
 
         Args:
             number: Of one dead letter; else ``which`` says which are meant.
+            who: Who asks.
+            why: Why.
             which: At least one narrowing, or ``all=True``; ``limit`` says how many at most, the newest first.
         """
-        return [*self.replaying(number, **which)]
+        return [*self.replaying(number, who=who, why=why, **which)]
 
-    def replaying(self, number: int | None = None, **which: Any) -> Iterator[Handled]:
+    def replaying(
+        self, number: int | None = None, *, who: str | None = None, why: str = "", **which: Any
+    ) -> Iterator[Handled]:
         """Do the same one by one, as the result is read: for a progress bar."""
-        for each in self._numbers(number, which):
+        for each in self._numbers("replay_dead_letter", number, which, who, why):
             yield Handled(each, self._store.replay(each))
 
-    def discard(self, number: int | None = None, **which: Any) -> "Sequence[Handled]":
+    def discard(
+        self, number: int | None = None, *, who: str | None = None, why: str = "", **which: Any
+    ) -> "Sequence[Handled]":
         """Remove one, or all that are meant, for good; arguments as for `replay`."""
-        return [*self.discarding(number, **which)]
+        return [*self.discarding(number, who=who, why=why, **which)]
 
-    def discarding(self, number: int | None = None, **which: Any) -> Iterator[Handled]:
+    def discarding(
+        self, number: int | None = None, *, who: str | None = None, why: str = "", **which: Any
+    ) -> Iterator[Handled]:
         """Do the same one by one, as the result is read."""
-        for each in self._numbers(number, which):
+        for each in self._numbers("discard_dead_letter", number, which, who, why):
             yield Handled(each, self._store.discard(each))
 
-    def _numbers(self, number: int | None, which: dict[str, Any]) -> Iterator[int]:
-        """Yield the numbers that are meant, newest first, a page at a time.
-
-        Only what was there at the beginning: a task that fails again is a new dead letter, and is not taken twice.
-        """
+    def _numbers(
+        self, action: str, number: int | None, which: dict[str, Any], who: str | None, why: str
+    ) -> Iterator[int]:
+        """Write down what is asked for, then yield the numbers that are meant, newest first."""
         if number is not None:
+            write_down(self._store, action, f"dead_letter:{number}", who=who, why=why)
             yield number
             return
         limit: int | None = which.pop("limit", None)
-        meant = which.pop("all", False) or any(value is not None for value in which.values())
-        if not meant:
-            message = "say which dead letters are meant, or all=True"
-            raise ValueError(message)
-        before: int | None = None
-        while limit is None or limit > 0:
-            most = _PAGE if limit is None else min(_PAGE, limit)
-            page = self._store.dead_letters(_filter(which, limit=most, before=before))
-            for letter in page:
-                yield letter.id
-            if len(page) < most:
-                return
-            before = page[-1].id
-            limit = None if limit is None else limit - len(page)
-
-
-def _filter(which: dict[str, Any], **more: Any) -> DeadLetterFilter:
-    """Return what is meant, its words checked.
-
-    Raises:
-        ConfigError: If there is no such category or reason.
-    """
-    for name, kind in (("category", Category), ("reason", Reason)):
-        if which.get(name) is not None:
-            which = which | {name: chosen(kind, which[name])}
-    return DeadLetterFilter(**which, **more)
+        check_meant(which)
+        wanted = meant(which)
+        write_down(self._store, f"{action}s", subject_of(wanted), told(wanted) | {"limit": limit}, who=who, why=why)
+        for letter in pages(self._store, wanted, limit):
+            yield letter.id

@@ -17,7 +17,7 @@ from holdfast.queue.payload import Codec, decode_result
 if TYPE_CHECKING:
     from holdfast.app import App
 
-__all__ = ["OPTIONS", "TaskDefinition", "seconds"]
+__all__ = ["OPTIONS", "TaskDefinition", "required_seconds", "seconds"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -208,6 +208,19 @@ def seconds(name: str, value: object, *, least: float = 0.0) -> float | None:
         return float(number)
     message = f"{name} is {value!r}; give seconds, {least:g} or more, or a timedelta"
     raise ConfigError(message)
+
+
+def required_seconds(name: str, value: object, least: float) -> float:
+    """Return a span of time that has to be given.
+
+    Raises:
+        ConfigError: If it is none.
+    """
+    checked = seconds(name, value, least=least)
+    if checked is None:
+        message = f"{name} is None; give seconds, {least:g} or more"
+        raise ConfigError(message)
+    return checked
 
 
 def _moment(value: object) -> float | None:

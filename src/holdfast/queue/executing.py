@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from holdfast import clock
-from holdfast.decide.breaker import BY_HAND
+from holdfast.decide.breaker import BREAKER_OPEN, BY_HAND
 from holdfast.errors import BreakerOpenError, PayloadError, ResourceUnavailableError
 from holdfast.failure import Category, Failure, Origin
 from holdfast.ports.rows import Claimed, Kind, Note, Reason, Settlement
@@ -17,11 +17,9 @@ from holdfast.queue.settling import Cool, Outcome, settled_failure, settled_resu
 from holdfast.queue.verdict import Verdict, verdict_on
 from holdfast.run.resources import Resource, resource
 
-__all__ = ["BREAKER_OPEN", "execute", "execute_async", "expired", "parked", "released"]
+__all__ = ["execute", "execute_async", "expired", "parked", "released"]
 
 Definition = TaskDefinition[Any, Any]
-BREAKER_OPEN = "breaker open"
-"""The reason of a cooldown that an open breaker begins."""
 _BY_HAND_FOR = 60.0  # seconds for which the tasks of what was opened by hand wait until the breaker is asked again
 _NEXT_LOOK = 1.0  # seconds; for what was refused itself: it is the cooldown that it waits for, and that can be ended
 

@@ -62,12 +62,15 @@ def settled_failure(definition: Definition, claimed: Claimed, verdict: Verdict) 
     )
     outcomes: list[Outcome] = []
     note = note_of(failure, verdict.traceback)
+    if claimed.canary:
+        if isinstance(decision, Defer):
+            outcomes += _cooling(definition, failure, decision.delay)
+        decision = Fail(Reason.CANARY)  # it is tried so that the others need not be
     match decision:
         case Retry(delay):
             outcomes.append(Settlement(claimed.id, claimed.epoch, Kind.RETRY, delay, note))
         case Defer(delay):
-            if definition.resource is not None and failure.exception_name != _FULL:  # others may call it, only fewer
-                outcomes.append(Cool(definition.resource, delay, f"{failure.category}: {failure.message:.200}"))
+            outcomes += _cooling(definition, failure, delay)
             outcomes.append(Settlement(claimed.id, claimed.epoch, Kind.DEFER, delay, note))
         case Fail(reason):
             outcomes.append(Settlement(claimed.id, claimed.epoch, Kind.FAIL, note=note, reason=Reason(reason)))
@@ -77,6 +80,13 @@ def settled_failure(definition: Definition, claimed: Claimed, verdict: Verdict) 
     if has_subscribers():
         _tell(definition, claimed, failure, decision)
     return outcomes
+
+
+def _cooling(definition: Definition, failure: Failure, delay: float) -> list[Outcome]:
+    """Return that a resource is left alone, where the task has one that others may not call either, only fewer."""
+    if definition.resource is None or failure.exception_name == _FULL:
+        return []
+    return [Cool(definition.resource, delay, f"{failure.category}: {failure.message:.200}")]
 
 
 def undecodable(definition: Definition, claimed: Claimed, error: Exception) -> list[Outcome]:

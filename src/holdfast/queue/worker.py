@@ -12,23 +12,27 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from holdfast import clock
+from holdfast.beacon import shining
 from holdfast.classify import classify
-from holdfast.errors import ConfigError, LeaseLostError
+from holdfast.errors import ConfigError, LeaseLostError, SchemaError
 from holdfast.ports.rows import Kind
 from holdfast.ports.rows import Worker as WorkerRow
 from holdfast.ports.store import Store
-from holdfast.queue.beacon import shining
 from holdfast.queue.definition import TaskDefinition
 from holdfast.queue.heart import Chore, Heart
 from holdfast.queue.logs import log
 from holdfast.queue.periodic import Schedule
 from holdfast.queue.pump import Pump
+from holdfast.queue.replaying import EVERY as REPLAY_EVERY
+from holdfast.queue.replaying import Replayer
 from holdfast.queue.runners import Runners
 from holdfast.queue.spool import Spool
 from holdfast.queue.tray import Tray
+from holdfast.queue.watching import EVERY as WATCH_EVERY
+from holdfast.queue.watching import Watch
 from holdfast.run.signals import stopped_by_signals
 
 __all__ = ["Worker", "WorkerSettings"]
@@ -49,6 +53,7 @@ class WorkerSettings(NamedTuple):
         grace: Seconds that running tasks have to end when the worker stops.
         keep_done: Seconds for which finished tasks are kept; None for ever.
         keep_dead: Seconds for which dead letters are kept; None for ever.
+        alert_age: Seconds after which a dead letter that waits is told of; None for never.
     """
 
     spool: Path
@@ -58,6 +63,17 @@ class WorkerSettings(NamedTuple):
     grace: float = 30.0
     keep_done: float | None = 7 * 86400.0
     keep_dead: float | None = None
+    alert_age: float | None = 86400.0
+
+
+class Delivery(Protocol):
+    """Brings alerts to people, in a thread of its own."""
+
+    def start(self) -> None:
+        """Begin."""
+
+    def stop(self) -> None:
+        """End."""
 
 
 class Worker:
@@ -75,6 +91,7 @@ class Worker:
     Attributes:
         outcomes: How many outcomes of each kind it has written.
         last_beat: When its loop last came round, on the monotonic clock.
+        delivery: Brings alerts to people while it runs, where there is somebody to be told.
     """
 
     def __init__(
@@ -97,6 +114,7 @@ class Worker:
         self.id = ""
         self.outcomes: Counter[Kind] = Counter()
         self.last_beat = clock.monotonic()
+        self.delivery: Delivery | None = None
         self._stop = threading.Event()
         self._pump: Pump | None = None
 
@@ -186,12 +204,16 @@ class Worker:
             spool.replay(self.store, pump.worker_id)
             self._look_around(heart, drain=drain)
             thread.start()
+            if self.delivery is not None and not drain:
+                self.delivery.start()
             with shining(self.store, lambda: pump.worker_id, leased=True):
                 self._pump_until_end(pump, heart, drain=drain)
                 self._wind_down(pump, heart, runners)
         finally:
             deafen()
             heart.stop()
+            if self.delivery is not None and not drain:
+                self.delivery.stop()
             runners.close()
             if thread.ident is not None:
                 thread.join(self.settings.heartbeat)
@@ -245,13 +267,15 @@ class Worker:
             self._begin_anew(pump, heart)
 
     def _begin_anew(self, pump: Pump, heart: Heart) -> None:
-        """Register under another name, however long it takes."""
+        """Register under another name, however long it takes; not on tables of another version."""
         pause = 0.1
         while True:
             self.last_beat = clock.monotonic()
             try:
                 self.store.leave(pump.worker_id)  # what is left of the old name: its row, its lock
                 name = self._register()
+            except SchemaError:  # a migration took the lease away; waiting changes nothing
+                raise
             except Exception as error:  # noqa: BLE001  # whatever it is, it may pass
                 log.error("it cannot register, again in %.1f s: %s", pause, classify(error).message)
                 if self._stop.wait(pause):
@@ -295,12 +319,15 @@ class Worker:
             on_lost=lost,
         )
         often = min(settings.heartbeat, self.store.rescue_every)
+        replayer, watch = Replayer(self.store, lambda: pump.worker_id), Watch(self.store, settings.alert_age)
         heart.chores = [
             Chore(often, lambda: heart.rescue(settings.crash_limit)),
             Chore(often, suspects),
             Chore(_PRUNE_EVERY, prune),
             Chore(settings.heartbeat, lambda: self.store.unpark(list(self.definitions))),
             Chore(_ROLL_UP_EVERY, self.store.roll_up),
+            Chore(REPLAY_EVERY, replayer.carry_on),
+            Chore(WATCH_EVERY, watch.look_at_groups),
         ]
         if self.schedule:
             heart.chores.append(Chore(min(1.0, settings.heartbeat), lambda: self.schedule.tick(self.store)))

@@ -14,6 +14,7 @@ __all__ = [
     "CycleEnded",
     "Event",
     "GaveUp",
+    "Observed",
     "Recovered",
     "Retrying",
     "SourceChanged",
@@ -99,6 +100,25 @@ class Recovered(Event):
     name: str
     attempts: int
     elapsed: float
+
+
+@dataclass(frozen=True)
+class Observed(Event):
+    """Something failed in a program that is only observed: what would have been done.
+
+    Attributes:
+        name: What was called: a function, a job or a profile.
+        decision: ``retry``, ``defer``, ``fail``, ``abort``, ``skip`` or ``disable``.
+        delay: Seconds after which it would have been tried again, where it would.
+        reason: Why, for people; empty where the decision says it.
+        failure: What happened.
+    """
+
+    name: str
+    decision: str
+    delay: float | None
+    reason: str
+    failure: Failure
 
 
 @dataclass(frozen=True)

@@ -1,23 +1,28 @@
 """Breakers of many processes as one table: a resource, how many processes leave it alone, and what was ordered."""
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import NamedTuple
 
 from holdfast.ports.read_rows import BreakerRow
 
-__all__ = ["SILENT_AFTER", "ResourceBreakers", "by_resource"]
+__all__ = ["DUE", "ORDERED", "ResourceBreakers", "by_resource"]
 
-SILENT_AFTER = 60.0
-"""Seconds after which what a process without a lease has told is out of date."""
-_WORST = ("open", "half_open", "closed")
+DUE = "due"
+"""State of an open breaker whose time is over: nobody has called since, and the next call is let through."""
+ORDERED = "ordered"
+"""State of a breaker that was opened by hand and that no process has: nothing refuses calls."""
+_WORST = ("open", "half_open", DUE, "closed")
+_ORDER = ("open", "half_open", DUE, ORDERED, "closed")
+_WORDS = {"half_open": "half-open", DUE: "tried at the next call"}
 
 
 class ResourceBreakers(NamedTuple):
     """The breakers of one resource.
 
     Attributes:
-        state: The worst of them: ``open``, ``half_open`` or ``closed``.
+        state: The worst of them: ``open``, ``half_open``, ``due`` or ``closed``; ``ordered`` where one was opened by
+            hand that no process has told of.
         order: What somebody ordered by hand that was not taken back; None for nothing.
         processes: One row for each process that has told of it.
         told: How many stand how, in words.
@@ -40,30 +45,23 @@ def by_resource(rows: Iterable[BreakerRow], now: datetime) -> list[ResourceBreak
     """
     grouped: dict[str, list[BreakerRow]] = {}
     for row in rows:
-        grouped.setdefault(row.resource, [])
-        if not _is_silent(row, now):
-            grouped[row.resource].append(row)
-    found = [_of(resource, kept) for resource, kept in grouped.items() if kept]
-    return sorted(found, key=lambda each: (_WORST.index(each.state), each.resource))
-
-
-def _is_silent(row: BreakerRow, now: datetime) -> bool:
-    """Tell whether a process has not told anything for so long that it has died: one without a lease tells again."""
-    return ":" in row.process and now - row.updated_at > timedelta(seconds=SILENT_AFTER)
+        grouped.setdefault(row.resource, []).append(row._replace(state=DUE) if row.is_due(now) else row)
+    found = [_of(resource, kept) for resource, kept in grouped.items()]
+    return sorted(found, key=lambda each: (_ORDER.index(each.state), each.resource))
 
 
 def _of(resource: str, rows: Sequence[BreakerRow]) -> ResourceBreakers:
     order = next((row.order for row in rows if row.order is not None), None)
     processes = tuple(row for row in rows if row.process)
-    states = [row.state if row.state in _WORST else "closed" for row in processes or rows]
-    state = min(states, key=_WORST.index)
-    return ResourceBreakers(resource, state, order, processes, _told(states if processes else []))
+    if not processes:
+        state = ORDERED if order == "open" else "closed"
+        return ResourceBreakers(resource, state, order, processes, "no process has such a breaker yet")
+    states = [row.state if row.state in _WORST else "closed" for row in processes]
+    return ResourceBreakers(resource, min(states, key=_WORST.index), order, processes, _told(states))
 
 
 def _told(states: Sequence[str]) -> str:
-    if not states:
-        return "no process has told of it"
     if len(set(states)) == 1:
         many = "one process" if len(states) == 1 else f"all {len(states)} processes"
-        return f"{states[0].replace('_', '-')} in {many}"
-    return ", ".join(f"{states.count(each)} {each.replace('_', '-')}" for each in _WORST if each in states)
+        return f"{_WORDS.get(states[0], states[0])} in {many}"
+    return ", ".join(f"{states.count(each)} {_WORDS.get(each, each)}" for each in _WORST if each in states)

@@ -187,7 +187,7 @@ def _many(changes: Sequence[Change]) -> Sentence:
 
 
 def _state(state: str) -> str:
-    return {"error": "failing", "warning": "shaky", "probation": "on probation"}.get(state, state)
+    return {"error": "failing", "warning": "at a warning", "probation": "on probation"}.get(state, state)
 
 
 def _was(before: str, *, many: bool = False) -> str:

@@ -4,11 +4,13 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from holdfast.ports.read_rows import FlowEvent, FlowPoint
+from holdfast.ports.read_rows import FlowEvent, FlowPoint, Pulse
 from holdfast.report.words import CATEGORIES
 
-__all__ = ["Flow", "by_category", "failing", "flow_of", "happened", "is_failure", "series_of", "steps_of"]
+__all__ = ["Flow", "by_category", "failing", "flow_of", "happened", "is_failure", "is_young", "series_of", "steps_of"]
 
+YOUNG = 1_800.0
+"""Seconds for which books are young."""
 _FAILING = (FlowEvent.RETRIED, FlowEvent.LOST, FlowEvent.FAILED)
 
 
@@ -91,3 +93,19 @@ def by_category(counts: Mapping[tuple[FlowEvent, str], int]) -> dict[str, int]:
         if number and is_failure(event, category):
             found[category] = found.get(category, 0) + number
     return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+
+
+def is_young(pulse: Pulse) -> bool:
+    """Tell whether the first thing in the books happened not long ago.
+
+    What began anew after a silence is not young: most tasks that ever were are not among those of late.
+
+    Args:
+        pulse: Of the last hour.
+    """
+    if not pulse.newest_task:
+        return True
+    if not pulse.flow or (pulse.at - min(point.at for point in pulse.flow)).total_seconds() > YOUNG:
+        return False
+    lately = sum(point.count for point in pulse.flow if point.event is FlowEvent.ENQUEUED)
+    return lately * 2 >= pulse.newest_task

@@ -14,6 +14,7 @@ REASONS: dict[str, str] = {
     Reason.PERMANENT: "trying again would not help",
     Reason.CRASH: "workers died while it ran alone",
     Reason.UNDECODABLE: "its arguments cannot be read",
+    Reason.CANARY: "it was tried first for a replay, and failed again",
     Reason.EXPIRED: "it could not be done within its time",
 }
 """Why a task became a dead letter."""
@@ -34,10 +35,10 @@ _OPTIONS = ("task", "queue", "category", "reason", "group", "since", "until", "t
 
 
 class Facet(NamedTuple):
-    """A value that narrows a list, and how many there are of it."""
+    """A value that narrows a list, and how many there are of it; None where that is not known."""
 
     name: str
-    size: int
+    size: int | None
 
 
 def facets(
@@ -115,12 +116,13 @@ def numbers_text(numbers: Sequence[int]) -> str:
     return f"{named} and {counted(more, 'other')}" if more > 0 else named
 
 
-def command(verb: str, given: Mapping[str, str]) -> str:
+def command(verb: str, given: Mapping[str, str], reference: str = "MODULE:APP") -> str:
     """Return the command that does something to all dead letters of a filter, to be pasted into a shell.
 
     Args:
         verb: ``replay`` or ``discard``.
         given: What narrows, by the names that page and command share.
+        reference: Where the app is.
     """
     options = [f"--{name} {quote(given[name])}" for name in _OPTIONS if given.get(name)]
-    return " ".join(["holdfast dlq", verb, *(options or ["--all"]), "--app MODULE:APP"])
+    return " ".join(["holdfast dlq", verb, *(options or ["--all"]), "--app", quote(reference)])

@@ -128,6 +128,9 @@ def gate_told(run: Run, state: str, counts: Mapping[str, int], gate: Gate | None
     if run.exit_code is None or run.ended_at is None:
         return Sentence(f"It runs; the gate judges it at its end. {_rule(gate)}".strip(), "info")
     reasons = [str(each) for each in (run.summary or {}).get("reasons") or ()]
+    would = [str(each) for each in (run.summary or {}).get("would") or ()]
+    if would and run.exit_code == 0:
+        return Sentence(f"It was only observed: {'; '.join(would)}.", "info")
     if run.exit_code == 0:
         return Sentence(f"The gate let it pass: {_failed(run, counts)}. {_rule(gate)}".strip(), "ok")
     why = "; ".join(reasons) if reasons else f"exit code {run.exit_code}"

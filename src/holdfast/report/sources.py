@@ -7,9 +7,19 @@ from typing import Any, NamedTuple
 
 from holdfast.ports.source_rows import Cycle, Poll, Source
 
-__all__ = ["Cell", "NextPoll", "cell_of", "cycle_told", "failure_told", "next_poll", "strip_told"]
+__all__ = [
+    "KINDS",
+    "Cell",
+    "NextPoll",
+    "cell_of",
+    "cycle_told",
+    "doubt_told",
+    "failure_told",
+    "next_poll",
+    "strip_told",
+]
 
-_KINDS = {
+KINDS = {
     "changed": "info",
     "unchanged": "ok",
     "failed": "bad",
@@ -22,6 +32,7 @@ _KINDS = {
     "error": "bad",
     "disabled": "mute",
 }
+"""How each line of a history looks."""
 _GROUPS = {"changed": "answered", "unchanged": "answered", "failed": "failed", "deferred": "put off"}
 _TOLD = {
     "changed": "answered, with something new",
@@ -89,13 +100,31 @@ def failure_told(failure: Mapping[str, Any] | None) -> str | None:
     return f"{said}: {failure.get('exception_name', '')}: {failure.get('message', '')}"
 
 
+def doubt_told(source: Source, polls: Sequence[Poll]) -> str:
+    """Return what its state does not say of a source: that it never answered, or fails and is not blamed for it.
+
+    Args:
+        source: The row.
+        polls: The last lines of its history, newest first.
+    """
+    lines = [poll.outcome for poll in polls if poll.outcome in _GROUPS]
+    failed = next((place for place, outcome in enumerate(lines) if outcome != "failed"), len(lines))
+    if not failed:
+        return ""
+    if source.health.last_success_at is None:
+        return f"never answered, {failed} failed" if failed > 1 else "never answered"
+    if failed > source.consecutive_failures:
+        return f"{failed} failed in a row, not counted" if failed > 1 else "failed, not counted"
+    return ""
+
+
 def cell_of(poll: Poll) -> Cell:
     """Return a line of a source's history for its strip."""
     moved = f", {poll.before} to {poll.after}" if poll.after is not None and poll.before is not None else ""
     status = f", {poll.http_status}" if poll.http_status else ""
     why = ": ".join(each for each in (poll.category, poll.error) if each)
     said = f"{_TOLD.get(poll.outcome, poll.outcome)}{status}{moved}{f': {why}' if why else ''}"
-    return Cell(_KINDS.get(poll.outcome, "mute"), f"{poll.at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC: {said}")
+    return Cell(KINDS.get(poll.outcome, "mute"), f"{poll.at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC: {said}")
 
 
 def strip_told(polls: Sequence[Poll]) -> str:

@@ -83,10 +83,10 @@ def span(seconds: float) -> str:
 
 
 def ago(at: datetime, now: datetime) -> str:
-    """Return how far a time is from now: ``just now``, ``4 min ago``, ``in 2 h``."""
+    """Return how far a time is from now: ``just now``, ``now``, ``4 min ago``, ``in 2 h``."""
     seconds = (now - at).total_seconds()
     if abs(seconds) < 1.5:  # noqa: PLR2004  # what a glance does not tell from now
-        return "just now"
+        return "just now" if seconds >= 0 else "now"
     whole = round(abs(seconds))
     unit, size = next(((unit, size) for unit, size in _UNITS if whole >= size), ("s", 1))
     return f"{whole // size} {unit} ago" if seconds > 0 else f"in {whole // size} {unit}"

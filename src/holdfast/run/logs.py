@@ -103,6 +103,8 @@ def _warn(log: "logging.Logger", text: str, args: "tuple[Any, ...]", keys: "dict
     further = KEYS.get()
     if further:
         keys = {**further, **keys}
+        if type(target := keys.get("source_id")) is str:  # the address of a target may hold a password
+            keys["source_id"] = default_classifier().redact(target)
     if type(log) is not _plain_logger:
         log.warning(text, *args, extra=keys)
         return
@@ -151,6 +153,22 @@ def gave_up(
             "%s: gave up after %s (%s): %s: %s",
             (name, "1 attempt" if attempt == 1 else f"{attempt} attempts", reason, kind, line),
             {**keys, "attempt": attempt, "max_attempts": max_attempts, "reason": reason, "call": name},
+        )
+    except Exception:  # noqa: BLE001  # a handler that raises must not replace the error at hand
+        return
+
+
+def would(name: str, failure: "Failure", decision: str, delay: float | None) -> None:
+    """Tell what would have been done with an error, where a program is only observed."""
+    try:
+        import logging  # noqa: PLC0415  # only those who observe need these
+
+        from holdfast.record.keys import failure_keys  # noqa: PLC0415  # as above
+
+        wait = "" if delay is None else f" after {delay:.3g} s"
+        keys = {**failure_keys(failure), "call": name, "would": decision, "delay": delay}
+        logging.getLogger("holdfast.observe").info(
+            "%s: would %s%s (%s): %s", name, decision, wait, failure.category.value, failure.exception_name, extra=keys
         )
     except Exception:  # noqa: BLE001  # a handler that raises must not replace the error at hand
         return

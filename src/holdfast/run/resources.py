@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     _Entry = tuple["Resource", int, float]
     """A resource entered by hand: the permit, and when."""
 
-__all__ = ["Resource", "resource", "resources_with_breakers"]
+__all__ = ["Resource", "resource", "resources_with_breakers", "unwatch_breakers", "watch_breakers"]
 
 
 class Resource:
@@ -241,6 +241,7 @@ def _publish_transition(name: str, state: str, reason: str, seconds: float) -> N
 
 
 _resources: dict[str, Resource] = {}
+_watching: "list[Callable[[], object]]" = []
 _registering = allocate_lock()
 
 
@@ -266,7 +267,10 @@ def resource(
         elif given:
             message = f"resource {name!r} exists already with settings of its own; give them once"
             raise ConfigError(message)
-        return known
+    if breaker is not None:
+        for tell in tuple(_watching):
+            tell()
+    return known
 
 
 def resources_with_breakers() -> "list[tuple[Resource, Breaker]]":
@@ -274,3 +278,14 @@ def resources_with_breakers() -> "list[tuple[Resource, Breaker]]":
     with _registering:
         known = list(_resources.values())
     return [(each, each.breaker) for each in known if each.breaker is not None]
+
+
+def watch_breakers(tell: "Callable[[], object]") -> None:
+    """Have a function called, from any thread, whenever a resource of this process gets a breaker."""
+    _watching.append(tell)
+
+
+def unwatch_breakers(tell: "Callable[[], object]") -> None:
+    """Have it called no more."""
+    if tell in _watching:
+        _watching.remove(tell)

@@ -42,26 +42,31 @@ if TYPE_CHECKING:  # typing's overload is not loaded at run time
 
     @overload
     def retry(
-        function: Callable[P, R], /, *, policy: RetryPolicy | None, fallback: Fallback | None = None
+        function: Callable[P, R], /, *, policy: RetryPolicy | None, fallback: Fallback | None = None, mode: str = "act"
     ) -> Callable[P, R]: ...
     @overload
     def retry(
-        function: Callable[P, R], /, *, fallback: Fallback | None = None, **settings: Unpack[PolicySettings]
+        function: Callable[P, R],
+        /,
+        *,
+        fallback: Fallback | None = None,
+        mode: str = "act",
+        **settings: Unpack[PolicySettings],
     ) -> Callable[P, R]: ...
     @overload
     def retry(
-        *, policy: RetryPolicy | None, fallback: Fallback | None = None
+        *, policy: RetryPolicy | None, fallback: Fallback | None = None, mode: str = "act"
     ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
     @overload
     def retry(
-        *, fallback: Fallback | None = None, **settings: Unpack[PolicySettings]
+        *, fallback: Fallback | None = None, mode: str = "act", **settings: Unpack[PolicySettings]
     ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
     def retry(function: Any = None, /, **settings: Any) -> Any:
         """Call a function again while the policy says so."""
 
 else:
 
-    def retry(function=None, /, *, policy=None, fallback=None, **settings):  # noqa: ANN001, ANN003, ANN201
+    def retry(function=None, /, *, policy=None, fallback=None, mode="act", **settings):  # noqa: ANN001, ANN003, ANN201
         """Call a function again while the policy says so; raise its last error when it no longer does.
 
         Bare, it retries what the classifier calls retryable: 5 attempts, waits doubling from 0.5 s to at most 30 s with
@@ -72,12 +77,24 @@ else:
             function: The function or coroutine function, when used without brackets.
             policy: A whole policy; its settings are then not given one by one.
             fallback: Called with the error that would be raised; what it returns is returned instead.
+            mode: ``act``, or ``observe`` to call once, tell what would have been done, and change nothing.
             settings: Settings of a `RetryPolicy` that differ from those of a bare ``@hf.retry``.
         """
         chosen = _chosen(policy, settings)
+        if mode != "act":
+            return _observing(function, chosen, mode)
         if function is None:
             return partial(wrap, policy=chosen, fallback=fallback)
         return wrap(function, chosen, fallback)
+
+
+def _observing(function: "Any", policy: RetryPolicy, mode: object) -> "Any":
+    if mode != "observe":
+        message = f"mode is {mode!r}; choose act or observe"
+        raise ConfigError(message)
+    from holdfast.run.observing import observe  # noqa: PLC0415  # only those who observe need it, and it needs this module
+
+    return observe(function, policy=policy)
 
 
 def call(function: "Callable[..., R]", /, *args: "Any", policy: RetryPolicy | None = None, **kwargs: "Any") -> "R":

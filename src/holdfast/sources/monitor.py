@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, ParamSpec, Protocol, TypeVar
 
 from holdfast import clock
+from holdfast.beacon import keeper_of, process_name, shining_async
 from holdfast.classify import classify
 from holdfast.decide.profiles import Profile
 from holdfast.errors import HoldfastError
@@ -26,6 +27,7 @@ from holdfast.run.signals import stopped_by_signals
 from holdfast.sources import checking, outcomes
 from holdfast.sources.client import open_client
 from holdfast.sources.hands import Hands
+from holdfast.sources.observing import ObservingPoller, WatchedClose
 from holdfast.sources.polling import Poller, Settings
 from holdfast.sources.summary import CycleSummary
 from holdfast.sources.telling import log, shown, tell_of_cycle
@@ -120,6 +122,11 @@ class Monitor:
         return self.settings.profile
 
     @property
+    def observes(self) -> bool:
+        """Whether it leaves the state of every source as it is."""
+        return self.settings.mode == "observe"
+
+    @property
     def stopping(self) -> bool:
         """Whether it was told to stop."""
         return self._stopping.is_set()
@@ -157,7 +164,7 @@ class Monitor:
             self.delivery.start()
         try:
             with self._signals():
-                async with self._opened() as client:
+                async with shining_async(keeper_of(self.store), process_name), self._opened() as client:
                     while not self._stopping.is_set():
                         self._beat()
                         cycle = await self._asked(self.store.open_cycle, self.profile.name)
@@ -182,7 +189,7 @@ class Monitor:
         summary = None
         if cycle is not None:
             with self._signals():
-                async with self._opened() as client:
+                async with shining_async(keeper_of(self.store), process_name), self._opened() as client:
                     summary = await self._take_part(cycle, client)
                     if cycle.id in {each.id for each in newest} and not self.stopping:  # it had begun before this call
                         cycle = await self._in_thread(self.store.open_cycle, self.profile.name, everything=True)
@@ -239,7 +246,8 @@ class Monitor:
     async def _take_part(self, cycle: Cycle, client: Any) -> CycleSummary | None:
         """Poll sources of a cycle until none is left; None if the monitor is told to stop before that."""
         began = clock.monotonic()
-        hands = Hands(Poller(self.settings, self._cooling, client, self._stopping.is_set))
+        polls = ObservingPoller if self.observes else Poller
+        hands = Hands(polls(self.settings, self._cooling, client, self._stopping.is_set))
         renewing = asyncio.create_task(self._renew())
         waits = told = False
         try:
@@ -314,9 +322,13 @@ class Monitor:
 
     async def _closed(self, cycle: Cycle) -> Closed | None:
         """End the cycle, or see that another monitor has; None while others have sources of it in their hands."""
-        close = outcomes.closing(self.profile.name, self.profile.rules)
+        profile = self.profile
+        watched = WatchedClose(profile.name, profile.rules) if self.observes else None
+        close = watched or outcomes.closing(profile.name, profile.rules)
         closed = await self._asked(self.store.close_cycle, cycle.id, close)
         if closed is not None:
+            if watched is not None:
+                watched.tell()
             tell_of_cycle(closed)
             if self.delivery is not None:
                 self.delivery.wake()

@@ -45,6 +45,7 @@ class Settings(NamedTuple):
         concurrency: Fetches at once.
         per_host: Fetches of one host at once.
         on_change_timeout: Seconds for one call of `on_change`.
+        mode: ``act``, or ``observe``: no source changes its state, and nobody is alerted.
     """
 
     profile: Profile
@@ -55,6 +56,7 @@ class Settings(NamedTuple):
     concurrency: int
     per_host: int
     on_change_timeout: float = 300.0
+    mode: str = "act"
 
 
 class Poller:

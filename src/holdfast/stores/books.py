@@ -20,26 +20,32 @@ __all__ = [
     "FAILURES",
     "HOUR",
     "NO_NOTE",
+    "OBSERVED",
     "FlowKey",
     "Tally",
     "begin_of",
+    "counts_by_books",
     "counts_of",
     "parse_place",
     "place",
     "pulse_of",
     "take",
     "totals_of",
+    "unbounded_counts",
 ]
 
 T = TypeVar("T")
 
-FAILURES = (FlowEvent.RETRIED, FlowEvent.DEFERRED, FlowEvent.LOST, FlowEvent.FAILED)
+OBSERVED = tuple(event for event in FlowEvent if event.startswith("would_"))
+"""What would have happened in programs that only observe; no task is concerned."""
+FAILURES = (FlowEvent.RETRIED, FlowEvent.DEFERRED, FlowEvent.LOST, FlowEvent.FAILED, *OBSERVED)
 """What makes up the failures of a group."""
 DEAD = {FlowEvent.FAILED: 1, FlowEvent.REPLAYED: -1, FlowEvent.DISCARDED: -1}
 """What each does to the number of dead letters."""
 NO_NOTE = Note("", "", "unknown", "", "{}")
 """Stands for a failure that nobody described."""
 HOUR = 3600.0
+_MOST = 2**63 - 1  # what both databases hold
 CHANGES = 50
 """Changes that a pulse tells of at most."""
 
@@ -95,7 +101,12 @@ def totals_of(rows: Iterable[tuple[str, int]]) -> dict[str, int]:
 
 
 def counts_of(totals: Mapping[str, int], running: int, parked: int) -> dict[str, int]:
-    """Return how many tasks there are of each status, and ``dead_letters``."""
+    """Return how many tasks there are of each status, and ``dead_letters``; of nothing less than none."""
+    return {name: max(0, number) for name, number in unbounded_counts(totals, running, parked).items()}
+
+
+def unbounded_counts(totals: Mapping[str, int], running: int, parked: int) -> dict[str, int]:
+    """Return the same as the books have it: one that is less than none is wrong."""
     live = totals["enqueued"] + totals["replayed"] - totals["done"] - totals["failed"] - totals["cancelled"]
     dead = sum(totals[event] * sign for event, sign in DEAD.items())
     counts = {
@@ -124,9 +135,10 @@ def parse_place(text: str | None) -> tuple[int, str] | None:
     """Read what `place` made; None for the beginning, also where somebody made something else of it."""
     value, dot, fingerprint = (text or "").partition(".")
     try:
-        return (int(value), fingerprint) if dot else None
+        number = int(value) if dot else None
     except ValueError:
         return None
+    return None if number is None or abs(number) > _MOST else (number, fingerprint)
 
 
 def take(walk: Iterable[tuple[T, bool]], limit: int, look: int) -> tuple[list[T], T | None, int]:
@@ -178,3 +190,17 @@ def pulse_of(text: str) -> Pulse:
 
 def _moment(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
+
+
+def counts_by_books(rows: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """Return how many tasks there are of each status by the books, from the rows of the query ``counts``.
+
+    One that is less than none is told as it is: who asks wants to see what is wrong.
+    """
+    totals, live = [], {"running": 0, "parked": 0}
+    for name, count in rows:
+        if name in live:
+            live[name] = count
+        else:
+            totals.append((name, count))
+    return unbounded_counts(totals_of(totals), live["running"], live["parked"])

@@ -2,7 +2,10 @@
 
 from typing import NamedTuple
 
-__all__ = ["Cooled", "cooled"]
+__all__ = ["LATE", "Cooled", "cooled"]
+
+LATE = 60.0
+"""Seconds behind the end of a cooldown in which tasks wait that met what began it: they were put off after it began."""
 
 
 class Cooled(NamedTuple):

@@ -36,8 +36,8 @@ def dashboard(
 
     Args:
         app: Whose tasks, sources and jobs it shows.
-        auth: Says who may do what: takes the request, returns ``"operator"``, ``"reader"`` or None, by itself or when
-            awaited. Without it nobody is let in.
+        auth: Says who may do what: takes the request, returns ``"operator"``, ``"reader"`` or None. A coroutine
+            function is awaited, any other is called in a thread. Without it nobody is let in.
         hosts: Names under which the site is reached; all others are refused. Any port.
         title: Shown on every page.
 

@@ -11,10 +11,13 @@ from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlencode
 from holdfast.web.routing import RefusedError
 
 if TYPE_CHECKING:
+    from starlette.requests import Request
     from starlette.types import Scope
 
-__all__ = ["address", "checked_text", "decoded", "mount_of", "path_below", "query_of"]
+__all__ = ["PREFIX", "address", "checked_text", "decoded", "mount_of", "path_below", "prefix_of", "query_of"]
 
+PREFIX = "holdfast.prefix"
+"""Where a request's scope has the mount."""
 LONGEST_PATH = 2048
 """Bytes of a path, as it was sent."""
 LONGEST_QUERY = 4096
@@ -51,6 +54,12 @@ def mount_of(scope: "Scope") -> str:
     """Return where the dashboard is mounted, as it is written in an address; empty for nowhere."""
     parts = [part for part in scope.get("root_path", "").split("/") if part]
     return "".join(f"/{quote(part, safe='')}" for part in parts)
+
+
+def prefix_of(request: "Request") -> str:
+    """Return where the dashboard is mounted, as the gate noted it; empty for nowhere."""
+    prefix: str = request.scope[PREFIX]
+    return prefix
 
 
 def path_below(scope: "Scope") -> str:

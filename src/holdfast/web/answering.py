@@ -1,6 +1,6 @@
 """What answers once somebody was let in: pages, their JSON twins, actions, files and the stream."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
@@ -8,14 +8,17 @@ from urllib.parse import quote
 import anyio.to_thread
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 
-from holdfast.web.addresses import address, decoded, query_of
+from holdfast.errors import ConfigError
+from holdfast.web.addresses import decoded, prefix_of, query_of
+from holdfast.web.auditing import acted
 from holdfast.web.callers import Caller, Role, caller_of
 from holdfast.web.forms import read_form
 from holdfast.web.headers import nonce_of
+from holdfast.web.hosts import is_https
 from holdfast.web.json_data import encoded
 from holdfast.web.notices import COOKIE, SECONDS, Notice, Signing
-from holdfast.web.rendering import EVENTS, SIGN_OUT
-from holdfast.web.routing import Action, Asked, NotThereError, Page
+from holdfast.web.rendering import SIGN_OUT
+from holdfast.web.routing import ANY_APP, Action, Asked, FormError, NotThereError, Page
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -25,22 +28,14 @@ if TYPE_CHECKING:
     from holdfast.web.hub import Hub
     from holdfast.web.rendering import Renderer
 
-__all__ = ["API", "Answering", "json_response", "prefix_of"]
+__all__ = ["API", "Answering", "json_response"]
 
 API = "/api"
 """Before the path of a JSON twin."""
-PREFIX = "holdfast.prefix"
-"""Where a request's scope has the mount."""
 _THREADS = 8
 _FOR_EVER = "public, max-age=31536000, immutable"
 T = TypeVar("T")
 Endpoint = Callable[["Request"], Awaitable[Response]]
-
-
-def prefix_of(request: "Request") -> str:
-    """Return where the dashboard is mounted; empty for nowhere."""
-    prefix: str = request.scope[PREFIX]
-    return prefix
 
 
 def json_response(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
@@ -56,11 +51,24 @@ class Answering:
         renderer: For HTML.
         assets: Files that pages load.
         hub: What streams come from.
+        pages: All of them, for forms that are shown again.
+        reference: Where the app is, for commands to be copied.
     """
 
-    def __init__(self, app: "App", renderer: "Renderer", assets: "Assets", hub: "Hub") -> None:
+    def __init__(  # what it is made of
+        self,
+        app: "App",
+        renderer: "Renderer",
+        assets: "Assets",
+        hub: "Hub",
+        pages: Sequence[Page] = (),
+        reference: str = ANY_APP,
+    ) -> None:
         """Keep them."""
+        self._reference = reference
         self._app, self._renderer, self._assets, self._hub = app, renderer, assets, hub
+        self._pages = {page.name: page for page in pages}
+        self._kept: dict[str, object] = {}
         self._signing = Signing()
         self._limiter = anyio.CapacityLimiter(_THREADS)
 
@@ -93,7 +101,10 @@ class Answering:
 
         async def answer(request: "Request") -> Response:
             asked = self._asked(request, await read_form(request))
-            done = await self._in_thread(lambda: action.act(asked))
+            try:
+                done = await self._in_thread(lambda: acted(action, asked))
+            except FormError as error:
+                return await self._form_again(request, asked, error)
             response = Response(status_code=303)
             response.headers["location"] = _below(prefix_of(request), done.to)
             self._keep(request, response, Notice(done.message, done.ok))
@@ -106,7 +117,7 @@ class Answering:
 
         async def answer(request: "Request") -> Response:
             asked = self._asked(request, await read_form(request, takes_json=True))
-            done = await self._in_thread(lambda: action.act(asked))
+            done = await self._in_thread(lambda: acted(action, asked))
             return json_response({**done.data, "ok": done.ok, "message": done.message})
 
         return answer
@@ -118,6 +129,17 @@ class Answering:
             message = "there is no such file"
             raise NotThereError(message)
         return Response(asset.body, headers={"Cache-Control": _FOR_EVER, "Content-Type": asset.kind})
+
+    async def metrics(self, request: "Request") -> Response:
+        """Answer a scrape of Prometheus."""
+        _let_in(request)
+        from holdfast.observe.prometheus import exposition  # noqa: PLC0415  # only who is scraped needs it
+
+        try:
+            body, kind = await self._in_thread(lambda: exposition(self._app))
+        except ConfigError as error:
+            return Response(f"{error}\n", 404, media_type="text/plain")
+        return Response(body, headers={"Content-Type": kind})
 
     async def events(self, request: "Request") -> Response:
         """Answer with a stream that lasts as long as whoever asks may look."""
@@ -145,11 +167,25 @@ class Answering:
             "who": "" if caller is None else caller.who,
             "sign_out": f"{prefix}{SIGN_OUT}" if caller is not None and caller.session is not None else "",
             "active": active,
+            "reference": self._reference,
             "pulse_badges": None if caller is None else self._hub.badges(),
-            "events": address(prefix, EVENTS, {"view": active}) if active else "",
+            "is_live": bool(active),
+            "newest": {} if caller is None else self._hub.newest(),
             "twin": f"{prefix}{API}{path}" + (f"?{query}" if query else ""),
             "notice": None,
+            "typed": {},
+            "form_error": "",
         }
+
+    async def _form_again(self, request: "Request", asked: Asked, error: FormError) -> Response:
+        """Answer with the page of a form, and in it what was typed and what is wrong with it."""
+        page = self._pages[error.page]
+        again = asked._replace(query=error.query)
+        typed = {name: values[0] for name, values in asked.form.items() if values}
+        common = self.common(request, page.name)
+        common |= {"query": again.query, "typed": typed, "form_error": str(error)}
+        html = await self._in_thread(partial(self._page_html, page, again, common, prefix_of(request)))
+        return HTMLResponse(html, 400)
 
     def _page_html(self, page: Page, asked: Asked, common: Mapping[str, Any], prefix: str) -> str:
         return self._renderer.render(page.template, prefix, {**common, **page.read(asked)})
@@ -160,7 +196,8 @@ class Answering:
     def _asked(self, request: "Request", form: Mapping[str, list[str]]) -> Asked:
         caller = _let_in(request)
         path = {name: decoded(value) for name, value in request.path_params.items()}
-        return Asked(self._app, path, query_of(request.scope), caller.role is Role.OPERATOR, form, caller.who)
+        may = caller.role is Role.OPERATOR
+        return Asked(self._app, path, query_of(request.scope), may, form, caller.who, self._kept, self._reference)
 
     def _notice(self, request: "Request") -> tuple[Notice | None, bool]:
         """Return what the last action did, and whether the cookie that told of it has done its duty."""
@@ -183,7 +220,7 @@ class Answering:
             self._signing.value(notice),
             max_age=SECONDS,
             path=prefix_of(request) or "/",
-            secure=request.scope.get("scheme") == "https",
+            secure=is_https(request.scope),
             httponly=True,
             samesite="strict",
         )

@@ -4,13 +4,15 @@ It is read one statement at a time, so that whoever keeps pages live can spend o
 """
 
 from collections import deque
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.ports.read_rows import BreakerRow, FailureFilter, FailureGroup, FlowPoint
 from holdfast.queue.masking import masked_text
+from holdfast.report.breakers import by_resource
 from holdfast.report.flow import series_of, steps_of
+from holdfast.web.task_view import masked_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +32,7 @@ class GroupLine(NamedTuple):
     """A group of failures as a list shows it; its texts are masked.
 
     Attributes:
+        standing: ``open``, ``acknowledged`` or ``snoozed``.
         trend: Failures in each half hour of the last day, the oldest first.
     """
 
@@ -42,6 +45,11 @@ class GroupLine(NamedTuple):
     last_seen: datetime
     failures: int
     dead: int
+    note: str
+    acknowledged_at: datetime | None
+    acknowledged_by: str
+    snoozed_until: datetime | None
+    standing: str
     trend: tuple[int, ...]
 
     @property
@@ -84,6 +92,7 @@ class BoardReading:
 
     def __init__(self, store: "Store") -> None:
         self._store = store
+        self._now = datetime.min.replace(tzinfo=UTC)  # each step says what time it is
         self._groups: list[FailureGroup] = []
         self._flows: dict[str, list[FlowPoint]] = {}
         self._cooldowns: list[Cooldown] = []
@@ -96,8 +105,10 @@ class BoardReading:
         Args:
             now: The store's time, which the trends end with.
         """
+        self._now = now
         if self._steps:
-            self._steps.popleft()()
+            self._steps[0]()  # it stays if it fails, and is tried again
+            self._steps.popleft()
         if self._steps:
             return None
         lines = group_lines(self._groups, self._flows, now)
@@ -117,12 +128,12 @@ class BoardReading:
 
     def _read_breakers(self) -> None:
         cooling = [_Left(row.resource, "cooldown", row.until, row.reason) for row in self._cooldowns]
-        left = [*cooling, *_open(self._store.breakers())][:_WAITS]
+        left = [*cooling, *_open(self._store.breakers(), self._now)][:_WAITS]
         self._steps.extend(partial(self._count, each) for each in left)
 
     def _count(self, left: "_Left") -> None:
         number = self._store.waiting_for(left.resource)
-        self._waits.append(Wait(masked_text(left.resource), left.how, left.until, masked_text(left.reason), number))
+        self._waits.append(Wait(masked_line(left.resource), left.how, left.until, masked_line(left.reason), number))
 
 
 def read_board(store: "Store", now: datetime) -> Board:
@@ -140,7 +151,10 @@ def group_lines(groups: list[FailureGroup], flows: dict[str, list[FlowPoint]], n
         GroupLine(
             *group[:4],
             masked_text(group.error_message),
-            *group[5:],
+            *group[5:9],
+            masked_text(group.note),
+            *group[10:],
+            group.standing(now),
             series_of(flows.get(group.fingerprint, []), steps, HALF_HOUR),
         )
         for group in groups
@@ -154,10 +168,11 @@ class _Left(NamedTuple):
     reason: str
 
 
-def _open(rows: list[BreakerRow]) -> list[_Left]:
-    """Return resources whose breaker is open anywhere, each once."""
-    found: dict[str, BreakerRow] = {}
-    for row in rows:
-        if row.state == "open":
-            found.setdefault(row.resource, row)
-    return [_Left(row.resource, "breaker", row.until, row.reason) for row in found.values()]
+def _open(rows: list[BreakerRow], now: datetime) -> list[_Left]:
+    """Return resources whose breaker is open in any process that still tells of it, each once."""
+    found = [
+        next(row for row in each.processes if row.state == "open")
+        for each in by_resource(rows, now)
+        if each.state == "open"
+    ]
+    return [_Left(row.resource, "breaker", row.until, row.reason) for row in found]

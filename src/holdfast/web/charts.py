@@ -5,18 +5,18 @@ In per cent nothing is stretched with the width of the page: bars grow, and lett
 
 import math
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from holdfast.report.badges import compact
 from holdfast.report.words import category_look, count, span
 
-__all__ = ["Bar", "Cell", "Chart", "Drawn", "Series", "Spark", "Tick", "category_series", "spark", "stacked"]
+__all__ = ["Bar", "Chart", "Drawn", "Series", "Spark", "Tick", "category_series", "spark", "stacked"]
 
 _TOP, _BOTTOM = 5.0, 87.0
 """Where the plot begins and ends from the top; above it stands the uppermost label, below it those of time."""
 _FILLED = 0.82
-_MOST_DRAWN = 8
+_MOST_DRAWN = 6
 _TIMES = (("min", 60.0, 7_200.0), ("h", 3_600.0, 2 * 86_400.0), ("d", 86_400.0, math.inf))
 _LABELS = 4
 _LEAST = 1.2
@@ -24,13 +24,19 @@ _LEAST = 1.2
 
 
 class Bar(NamedTuple):
-    """One bar, or one part of a stack; in per cent."""
+    """One bar, or one part of a stack; in per cent.
+
+    Attributes:
+        title: What it says.
+        time: What narrows the page behind it to its step: ``since`` and ``until``; empty where that page knows no time.
+    """
 
     x: float
     y: float
     width: float
     height: float
     title: str
+    time: Mapping[str, str] = {}
 
 
 class Tick(NamedTuple):
@@ -53,6 +59,7 @@ class Series(NamedTuple):
         counts: One number for each step.
         page: Name of the page behind it.
         params: What narrows that page to it.
+        timed: Whether that page can also be narrowed to a time.
     """
 
     look: str
@@ -63,6 +70,7 @@ class Series(NamedTuple):
     counts: Sequence[int]
     page: str
     params: Mapping[str, Any]
+    timed: bool = False
 
 
 class Drawn(NamedTuple):
@@ -103,12 +111,10 @@ class Spark(NamedTuple):
     bars: tuple[Bar, ...]
     label: str
 
-
-class Cell(NamedTuple):
-    """One cell of a strip of history: its kind (as of a badge) and what it says."""
-
-    kind: str
-    title: str
+    @property
+    def path(self) -> str:
+        """All bars as one path in a square of 100: a list has forty charts, and a page is to be light."""
+        return "".join(f"M{bar.x} {bar.y}h{bar.width}V100h-{bar.width}z" for bar in self.bars)
 
 
 def stacked(
@@ -134,7 +140,8 @@ def stacked(
         for place, number in enumerate(each.counts):
             if number:
                 said = f"{_when(steps[place], step)}: {count(number)} {each.noun[number != 1]}"
-                bars.append(_bar(place, len(steps), floors[place], number * scale, most, said))
+                bar = _bar(place, len(steps), floors[place], number * scale, most, said)
+                bars.append(bar._replace(time=_time(steps[place], step)) if each.timed else bar)
                 floors[place] += number * scale
         drawn.append(Drawn(each, sum(each.counts), tuple(bars)))
     legend = tuple((each, sum(each.counts)) for each in series)
@@ -152,7 +159,7 @@ def _merged(series: Sequence[Series]) -> list[Series]:
     others = [each for each in series if each not in largest]
     counts = [sum(numbers) for numbers in zip(*(each.counts for each in others), strict=True)]
     noun = ("failure of other categories", "failures of other categories")
-    merged = Series("none", "··", False, "others", noun, counts, others[0].page, {})  # noqa: FBT003  # not hatched
+    merged = Series("none", "··", False, "others", noun, counts, others[0].page, {}, others[0].timed)  # noqa: FBT003  # not hatched
     return [*(each for each in series if each in largest), merged]
 
 
@@ -169,6 +176,7 @@ def category_series(failures: Mapping[str, Sequence[int]], page: str = "failures
             failures[name],
             page,
             {"category": name},
+            timed=True,
         )
         for name, look in looks
     ]
@@ -234,8 +242,14 @@ def _x_ticks(window: float) -> tuple[Tick, ...]:
 
 
 def _when(at: datetime, step: float) -> str:
-    form = "%H:%M" if step < 3600 else "%a %d %b %H:%M"  # noqa: PLR2004  # an hour
+    form = "%H:%M:%S" if step % 60 else "%H:%M" if step < 3600 else "%a %d %b %H:%M"  # noqa: PLR2004  # an hour
     return f"{at.strftime(form)} UTC"
+
+
+def _time(at: datetime, step: float) -> dict[str, str]:
+    """Return the time of a step as an address has it: short, for a page has hundreds of bars."""
+    form = "%Y%m%dT%H%M%S" if step % 60 else "%Y%m%dT%H%M"
+    return {"since": at.strftime(form), "until": (at + timedelta(seconds=step)).strftime(form)}
 
 
 def _round(number: float) -> float:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 
-from holdfast.web.addresses import mount_of, path_below, query_of
-from holdfast.web.answering import PREFIX
+from holdfast.web.addresses import PREFIX, mount_of, path_below, query_of
 from holdfast.web.callers import Access, Role, keep_caller
 from holdfast.web.headers import fresh_nonce, guarded, keep_nonce
 from holdfast.web.hosts import is_same_origin, only, split_host
@@ -132,6 +131,6 @@ def _may_change(scope: "Scope", host: str | None) -> bool:
     """
     headers = scope["headers"]
     if any(name.lower() == b"origin" for name, _ in headers):
-        return is_same_origin(only(headers, b"origin"), host)
+        return is_same_origin(only(headers, b"origin"), host, scope.get("scheme", "http"))
     bearer = (only(headers, b"authorization") or "").lower().startswith("bearer ")
     return bearer and not any(name.lower() == b"cookie" for name, _ in headers)

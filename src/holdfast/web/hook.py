@@ -5,8 +5,9 @@ import inspect
 import logging
 import signal
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+import anyio.to_thread
 from starlette.requests import Request
 
 from holdfast.web.callers import Caller, Role
@@ -17,9 +18,12 @@ if TYPE_CHECKING:
 __all__ = ["Hook", "HookAccess"]
 
 Hook = Callable[[Any], "str | Awaitable[str | None] | None"]
-"""Takes the request of Starlette; returns ``operator``, ``reader``, or None for nobody."""
+"""Takes the request of Starlette; returns ``operator``, ``reader``, or None for nobody.
+
+A coroutine function is awaited. Any other is called in a thread: it may look into a database, and the site goes on."""
 AGAIN = 30.0
-"""Seconds after which a stream is asked about again."""
+"""Seconds after which a stream is asked about again, and after which no answer to that is a no."""
+_THREADS = 8
 log = logging.getLogger("holdfast.web")
 
 
@@ -33,6 +37,7 @@ class HookAccess:
     def __init__(self, hook: Hook | None) -> None:
         """Keep the hook."""
         self._hook = hook
+        self._limiter = anyio.CapacityLimiter(_THREADS)  # one that hangs takes no thread from the site around us
 
     async def caller(self, scope: "Scope") -> Caller | None:
         """Return who asks, as the hook says. One that fails lets nobody in, and so does a word that is no role."""
@@ -45,9 +50,7 @@ class HookAccess:
         if self._hook is None:
             return None
         try:
-            said: object = self._hook(Request(scope))
-            if inspect.isawaitable(said):
-                said = await said
+            said: object = await self._said(self._hook, Request(scope))
         except Exception as error:  # noqa: BLE001  # the hook is a foreign one
             from holdfast.classify import classify  # noqa: PLC0415  # only trouble needs it
 
@@ -61,6 +64,12 @@ class HookAccess:
             "auth= of the dashboard returned neither 'operator', 'reader' nor None, but a %s", type(said).__name__
         )
         return None
+
+    async def _said(self, hook: Hook, request: Request) -> object:
+        if inspect.iscoroutinefunction(hook):
+            return await cast("Awaitable[object]", hook(request))
+        said: object = await anyio.to_thread.run_sync(hook, request, abandon_on_cancel=True, limiter=self._limiter)
+        return await said if inspect.isawaitable(said) else said
 
 
 class _Standing:
@@ -81,7 +90,12 @@ class _Standing:
         return self._allowed and not _is_stopping()
 
     async def _ask(self) -> None:
-        self._allowed = await self._access._role(self._scope) == self._role  # noqa: SLF001  # of the same file
+        try:
+            async with asyncio.timeout(AGAIN):
+                self._allowed = await self._access._role(self._scope) == self._role  # noqa: SLF001  # of the same file
+        except TimeoutError:
+            log.warning("auth= of the dashboard did not answer within %g s, a stream is ended", AGAIN)
+            self._allowed = False
         self._next, self._asking = asyncio.get_running_loop().time() + AGAIN, False
 
 

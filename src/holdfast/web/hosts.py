@@ -7,10 +7,14 @@ taken for ours by the browser.
 import re
 from collections.abc import Iterable, Sequence
 from ipaddress import AddressValueError, IPv6Address
+from typing import TYPE_CHECKING
 
 from holdfast.errors import ConfigError
 
-__all__ = ["LOOPBACK", "allowed_names", "is_loopback", "is_same_origin", "only", "split_host"]
+if TYPE_CHECKING:
+    from starlette.types import Scope
+
+__all__ = ["LOOPBACK", "allowed_names", "is_https", "is_loopback", "is_same_origin", "only", "split_host"]
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 """The names of this machine that are answered to by default."""
@@ -75,17 +79,25 @@ def is_loopback(host: str) -> bool:
     return host.removeprefix("[").removesuffix("]").lower() in LOOPBACK
 
 
-def is_same_origin(origin: str | None, host: str | None) -> bool:
+def is_https(scope: "Scope") -> bool:
+    """Tell whether the browser speaks https, also where a proxy in between does not."""
+    origin = only(scope["headers"], b"origin") or ""
+    return scope.get("scheme") == "https" or origin.startswith("https://")
+
+
+def is_same_origin(origin: str | None, host: str | None, asked_by: str = "http") -> bool:
     """Tell whether a page of the dashboard sent a request.
 
     Args:
         origin: The header ``Origin``, which a browser sends with every POST.
         host: The header ``Host``.
+        asked_by: How the request came. A page of http is none of ours where it came by https; the other way round it
+            is a proxy that speaks https for us.
     """
     if origin is None:
         return False
     scheme, separator, rest = origin.partition("://")
-    if not separator or scheme not in _PORTS:
+    if not separator or scheme not in _PORTS or (asked_by == "https" and scheme != "https"):
         return False
     theirs, ours = split_host(rest), split_host(host)
     if theirs is None or ours is None:

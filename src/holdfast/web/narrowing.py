@@ -7,7 +7,17 @@ from urllib.parse import parse_qsl, urlencode
 
 from holdfast.web.routing import NotThereError, RefusedError, number
 
-__all__ = ["MOST_CHOSEN", "before_of", "choice_of", "chosen_numbers", "moment_of", "text_of", "way_back"]
+__all__ = [
+    "MOST_CHOSEN",
+    "before_of",
+    "choice_of",
+    "chosen_numbers",
+    "length_of",
+    "line_of",
+    "moment_of",
+    "text_of",
+    "way_back",
+]
 
 MOST_CHOSEN = 500
 """Rows that one action takes."""
@@ -43,17 +53,21 @@ def choice_of(query: Mapping[str, str], name: str, choices: Iterable[str]) -> st
     raise RefusedError(message)
 
 
-def before_of(query: Mapping[str, str]) -> int | None:
+def before_of(query: Mapping[str, str], name: str = "before") -> int | None:
     """Return where a page begins: behind a row of this number; None for the first page.
+
+    Args:
+        query: What was sent.
+        name: In it, of that number.
 
     Raises:
         RefusedError: If it is no number of a row.
     """
-    text = query.get("before")
+    text = query.get(name)
     try:
         return None if text is None else number(text)
     except NotThereError:
-        message = f"before is {text!r:.50}; give the number of a row"
+        message = f"{name} is {text!r:.50}; give the number of a row"
         raise RefusedError(message) from None
 
 
@@ -80,6 +94,34 @@ def moment_of(query: Mapping[str, str], name: str, now: datetime) -> datetime | 
     except (ValueError, OverflowError):
         message = f"{name} is {text!r}; write a time in UTC, such as 2026-11-15T10:00, or how long ago: 15m, 2h, 3d"
         raise RefusedError(message) from None
+
+
+def length_of(text: str, name: str) -> float:
+    """Return the seconds of ``30m``, ``2h`` or ``7d``.
+
+    Raises:
+        RefusedError: If it is no length of time.
+    """
+    if found := _AGO.fullmatch(text.strip()):
+        try:
+            return timedelta(**{_UNITS[found[2]]: int(found[1])}).total_seconds()
+        except OverflowError:
+            pass
+    message = f"{name} is {text[:50]!r}; write a length of time: 30m, 2h, 7d"
+    raise RefusedError(message)
+
+
+def line_of(form: Mapping[str, list[str]], name: str, longest: int = 500) -> str:
+    """Return a text that somebody typed into a form, without what surrounds it; empty where there is none.
+
+    Raises:
+        RefusedError: If it is too long.
+    """
+    text = "".join(form.get(name, [])[:1]).strip()
+    if len(text) > longest:
+        message = f"{name} has {len(text)} characters; {longest} are enough"
+        raise RefusedError(message)
+    return text
 
 
 def chosen_numbers(form: Mapping[str, list[str]], what: str) -> list[int]:

@@ -5,7 +5,7 @@ Only the last word is kept, so a slow reader skips what is out of date, and cost
 
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 __all__ = ["PART", "News", "event"]
@@ -53,6 +53,17 @@ class News:
         """Forget all: it is too old to be told to somebody who comes now."""
         with self._lock:
             self._told.clear()
+
+    def keep(self, views: Collection[str]) -> None:
+        """Forget the fragments of pages that nobody looks at any more.
+
+        Args:
+            views: Those that somebody looks at.
+        """
+        with self._lock:
+            general = {_PULSE, _TROUBLE}
+            for name in [each for each in self._told if each not in general and each.rpartition(" ")[0] not in views]:
+                del self._told[name]
 
     def since(self, seen: dict[str, int], view: str) -> Iterator[str]:
         """Return the events that one reader has not seen, in the order in which they were told.

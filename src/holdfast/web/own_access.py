@@ -4,8 +4,11 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from holdfast.web.callers import Caller, Role
+import anyio
+
+from holdfast.web.callers import Caller, Role, TooOftenError
 from holdfast.web.hosts import only
+from holdfast.web.peers import Address, client_of
 from holdfast.web.sessions import Session, Sessions
 from holdfast.web.slowing import Slowdown
 from holdfast.web.tokens import Links, Tokens
@@ -13,8 +16,10 @@ from holdfast.web.tokens import Links, Tokens
 if TYPE_CHECKING:
     from starlette.types import Scope
 
-__all__ = ["OwnAccess", "client_of"]
+__all__ = ["OwnAccess"]
 
+_LATE = 1.0  # seconds after which somebody who guesses is answered
+_MOST_LATE = 20  # who wait for that at once; the others are refused at once, and hold no connection that people need
 log = logging.getLogger("holdfast.web")
 
 
@@ -27,6 +32,7 @@ class OwnAccess:
         cookie: Name of the cookie. Browsers do not tell ports of one host apart, so each dashboard needs its own.
         sessions: Where sessions are kept.
         on_link_used: Called when a one-time link was used, so that a fresh one can be told.
+        proxy: The one that is believed when it says from where somebody asks; None for none.
     """
 
     def __init__(
@@ -37,19 +43,20 @@ class OwnAccess:
         cookie: str = "holdfast-session",
         sessions: Sessions | None = None,
         on_link_used: Callable[[], None] = lambda: None,
+        proxy: Address | None = None,
     ) -> None:
         """Begin with nobody signed in."""
         self.tokens = Tokens() if tokens is None else tokens
         self.read_only, self.cookie, self.on_link_used = read_only, cookie, on_link_used
         self.sessions = Sessions() if sessions is None else sessions
         self.links, self.slowdown = Links(), Slowdown()
-        self._closed = False
+        self._closed, self._proxy, self._late = False, proxy, 0
 
     async def caller(self, scope: "Scope") -> Caller | None:
         """Return who asks: by their token, or without one by their cookie, never by both."""
         given = [value for name, value in scope["headers"] if name.lower() == b"authorization"]
         if any(value.strip().lower().startswith(b"bearer") for value in given):
-            return self._by_token(scope)
+            return await self._by_token(scope)
         session = self.session_of(scope)
         if session is None:
             return None
@@ -66,24 +73,33 @@ class OwnAccess:
         found = [value.strip() for name, _, value in pairs if name.strip() == self.cookie]
         return self.sessions.find(found[0]) if len(found) == 1 else None
 
-    def role_of_secret(self, secret: str, client: str) -> Role | None:
+    def client_of(self, scope: "Scope") -> str:
+        """Return from where somebody asks."""
+        return client_of(scope, self._proxy)
+
+    async def role_of_secret(self, secret: str, client: str) -> Role | None:
         """Return what a secret allows that somebody typed in or sent; None for a wrong one.
+
+        A right one is never refused: whoever shares an address with somebody who guesses would be locked out.
 
         Args:
             secret: What they gave.
             client: From where.
 
         Raises:
-            TooOftenError: If too many wrong ones came from there.
+            TooOftenError: If it is wrong, and too many wrong ones came from there before.
         """
-        self.slowdown.check(client)
         role = self.tokens.role_of(secret)
-        if role is None:
-            self.slowdown.failed(client)
-            log.warning("a wrong secret for the dashboard came from %s", client, extra={"client": client})
-            return None
-        self.slowdown.succeeded(client)
-        return self._limited(role)
+        if role is not None:
+            return self._limited(role)
+        try:
+            self.slowdown.check(client)
+        except TooOftenError:
+            await self._be_late()
+            raise
+        self.slowdown.failed(client)
+        log.warning("a wrong secret for the dashboard came from %s", client, extra={"client": client})
+        return None
 
     def role_of_link(self, secret: str) -> Role | None:
         """Return what a one-time link allows; from now on it is dead."""
@@ -97,20 +113,22 @@ class OwnAccess:
         self._closed = True
         self.sessions.end_all()
 
-    def _by_token(self, scope: "Scope") -> Caller | None:
+    async def _be_late(self) -> None:
+        if self._late < _MOST_LATE:
+            self._late += 1
+            try:
+                await anyio.sleep(_LATE)
+            finally:
+                self._late -= 1
+
+    async def _by_token(self, scope: "Scope") -> Caller | None:
         scheme, _, secret = (only(scope["headers"], b"authorization") or "").strip().partition(" ")
         if scheme.lower() != "bearer" or not self.tokens:
             return None
-        role = self.role_of_secret(secret.strip(), client_of(scope))
+        role = await self.role_of_secret(secret.strip(), self.client_of(scope))
         if role is None:
             return None
         return Caller(role, f"{role} by token", lambda: not self._closed)
 
     def _limited(self, role: Role) -> Role:
         return Role.READER if self.read_only else role
-
-
-def client_of(scope: "Scope") -> str:
-    """Return from where somebody asks."""
-    client = scope.get("client")
-    return str(client[0]) if client else "an unknown place"

@@ -8,12 +8,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from holdfast.web.addresses import address
 from holdfast.web.assets import Assets
-from holdfast.web.look import FILTERS
+from holdfast.web.look import FILTERS, visible
 from holdfast.web.routing import Action, Page
 
-__all__ = ["EVENTS", "SIGN_IN", "SIGN_OUT", "STATIC", "Renderer"]
+__all__ = ["EVENTS", "METRICS", "SIGN_IN", "SIGN_OUT", "STATIC", "Renderer"]
 
-EVENTS, STATIC, SIGN_IN, SIGN_OUT = "/events", "/static/{name}", "/sign-in", "/sign-out"
+EVENTS, METRICS, STATIC = "/events", "/metrics", "/static/{name}"
+SIGN_IN, SIGN_OUT = "/sign-in", "/sign-out"
 """Paths that the site itself answers."""
 
 
@@ -32,6 +33,7 @@ class Renderer:
         self._environment = Environment(
             loader=PackageLoader("holdfast.web"),
             autoescape=True,
+            finalize=visible,
             undefined=StrictUndefined,
             auto_reload=False,
             trim_blocks=True,

@@ -1,13 +1,15 @@
 """What a page and an action are: the tables of routes are made of these, and nothing else answers."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from holdfast.app import App
 
-__all__ = ["Action", "Asked", "Done", "NotThereError", "Page", "RefusedError", "number"]
+__all__ = ["ANY_APP", "Action", "Asked", "Done", "FormError", "NotThereError", "Page", "RefusedError", "number"]
 
+ANY_APP = "MODULE:APP"
+"""Stands for where the app is, while nobody has told."""
 _MOST = 2**63 - 1  # what both databases hold
 _LONGEST = 19  # digits of it
 
@@ -22,6 +24,8 @@ class Asked(NamedTuple):
         operator: Whether whoever asks may change things.
         form: What was sent, each name with all its values; empty for a page.
         who: Who asks, for people.
+        kept: What pages keep from one request to the next, by name; it ends with the site.
+        reference: Where the app is, for commands to be copied.
     """
 
     app: "App"
@@ -30,6 +34,8 @@ class Asked(NamedTuple):
     operator: bool
     form: Mapping[str, list[str]]
     who: str
+    kept: MutableMapping[str, object]
+    reference: str = ANY_APP
 
 
 class Page(NamedTuple):
@@ -84,6 +90,21 @@ class NotThereError(Exception):
 
 class RefusedError(Exception):
     """What was sent cannot be used: 400, with this line."""
+
+
+class FormError(RefusedError):
+    """What was typed cannot be used: 400, and the page of the form again, with this line and what was typed.
+
+    Args:
+        message: What is wrong, for people.
+        page: Name of the page that has the form.
+        query: What that page is asked with.
+    """
+
+    def __init__(self, message: str, page: str, query: Mapping[str, str] | None = None) -> None:
+        """Keep them."""
+        super().__init__(message)
+        self.page, self.query = page, query or {}
 
 
 def number(text: str) -> int:

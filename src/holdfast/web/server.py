@@ -12,7 +12,10 @@ import uvicorn
 from holdfast.errors import ConfigError
 from holdfast.web.addresses import address
 from holdfast.web.hosts import LOOPBACK, is_loopback
+from holdfast.web.opening import Opening
 from holdfast.web.own_access import OwnAccess
+from holdfast.web.peers import proxy_of
+from holdfast.web.routing import ANY_APP
 from holdfast.web.signing_in import ENTER
 from holdfast.web.site import build
 from holdfast.web.tokens import READ_VARIABLE, VARIABLE, Tokens
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
 
     from holdfast.app import App
 
-__all__ = ["PORT", "Server", "serve"]
+__all__ = ["PORT", "READ_VARIABLE", "VARIABLE", "Opening", "Server", "serve"]
 
 PORT = 8787
 """Where it listens by default."""
@@ -46,7 +49,9 @@ def serve(  # noqa: PLR0913  # its settings
     hosts: Sequence[str] = (),
     read_only: bool = False,
     title: str = "Holdfast",
+    reference: str | None = None,
     on_link: Callable[[str], None] | None = None,
+    proxy: str | None = None,
 ) -> "Server":
     """Return a server for the dashboard of an app; it holds its port already, and answers once it is started.
 
@@ -59,7 +64,10 @@ def serve(  # noqa: PLR0913  # its settings
         hosts: Names under which it answers, besides those of this machine and the address itself.
         read_only: Whether nobody may change anything.
         title: Shown on every page.
+        reference: Where the app is, such as ``jobs:app``, for commands to be copied.
         on_link: Told a fresh one-time link whenever one was used, where links let people in.
+        proxy: The address of a proxy before it, whose X-Forwarded-For says from where somebody asks; nobody else's
+            does. Only the slowing down of wrong secrets and the log go by it.
 
     Raises:
         ConfigError: If it cannot listen there, would be open to everybody, or something given cannot be used.
@@ -71,13 +79,15 @@ def serve(  # noqa: PLR0913  # its settings
             f"change things) or {READ_VARIABLE} (may look), or listen on 127.0.0.1"
         )
         raise ConfigError(message)
+    believed = proxy_of(proxy)
     bare = host.removeprefix("[").removesuffix("]")
     names = (*LOOPBACK, *hosts) if bare in _ANYWHERE else (*LOOPBACK, bare, *hosts)
     listener = _listener(bare, port)
     try:
         chosen = listener.getsockname()[1]
-        access = OwnAccess(tokens, read_only=read_only, cookie=f"holdfast-session-{chosen}")
-        site = build(app, access, hosts=names, title=title)
+        cookie = f"holdfast-session-{chosen}"
+        access = OwnAccess(tokens, read_only=read_only, cookie=cookie, proxy=believed)
+        site = build(app, access, hosts=names, title=title, reference=reference or ANY_APP)
         server = Server(site, access, listener, bare, chosen)
     except BaseException:
         listener.close()
@@ -109,7 +119,7 @@ class Server:
             log_config=None,
             access_log=False,  # it would write down one-time links
             server_header=False,
-            proxy_headers=False,  # who asks is who is connected; nobody's word is taken for it
+            proxy_headers=False,  # uvicorn would take the proxy's word for more than the address
             ws="none",
             http="h11",
             loop="asyncio",
@@ -226,5 +236,5 @@ def _listener(host: str, port: int) -> socket.socket:
         return socket.create_server(where[:2], family=family, backlog=_BACKLOG, dualstack_ipv6=both)
     except (OSError, UnicodeError) as error:
         why = getattr(error, "strerror", None) or "no such address"
-        message = f"the dashboard cannot listen on port {port} of {host or 'all addresses'}: {why}; choose another one"
+        message = f"the dashboard cannot listen on port {port} of {host or 'all addresses'}: {why}; choose another port"
         raise ConfigError(message) from error

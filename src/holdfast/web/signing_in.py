@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Match, Route
 
-from holdfast.web.addresses import LONGEST_PATH, LONGEST_QUERY, address, query_of
-from holdfast.web.answering import json_response, prefix_of
+from holdfast.web.addresses import LONGEST_PATH, LONGEST_QUERY, address, prefix_of, query_of
+from holdfast.web.answering import json_response
 from holdfast.web.callers import caller_of
 from holdfast.web.forms import read_form
-from holdfast.web.hosts import only
-from holdfast.web.own_access import OwnAccess, client_of
+from holdfast.web.hosts import is_https
+from holdfast.web.own_access import OwnAccess
 from holdfast.web.rendering import SIGN_IN, SIGN_OUT, STATIC
 from holdfast.web.telling import is_for_programs
+from holdfast.web.tokens import READ_VARIABLE, VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +70,7 @@ class SigningIn:
             return Response()
         role = self._access.role_of_link(query_of(request.scope).get("once", ""))
         if role is None:
-            return self._form(request, 401, "This link was used already, or is not one of ours.")
+            return self._form(request, 401, "This link was used already, is too old, or is not one of ours.")
         return self._let_in(request, role, f"{role} by link", "/")
 
     async def show(self, request: "Request") -> Response:
@@ -83,7 +84,8 @@ class SigningIn:
         """Exchange a token or password for a session."""
         form = await read_form(request, most=_MOST_BYTES)
         secret, to = "".join(form.get("token", ())), "".join(form.get("to", ()))
-        role = self._access.role_of_secret(secret.strip(), client_of(request.scope)) if self._access.tokens else None
+        where = self._access.client_of(request.scope)
+        role = await self._access.role_of_secret(secret.strip(), where) if self._access.tokens else None
         if role is None:
             return self._form(request, 401, "That is not the token.", to)
         return self._let_in(request, role, f"{role} by token", self._checked(to))
@@ -98,7 +100,7 @@ class SigningIn:
         response.delete_cookie(
             self._access.cookie,
             prefix_of(request) or "/",
-            secure=_is_https(request),
+            secure=is_https(request.scope),
             httponly=True,
             samesite="strict",
         )
@@ -107,8 +109,7 @@ class SigningIn:
     async def ask_in(self, request: "Request") -> Response:
         """Answer somebody who is not in, wherever they wanted to go."""
         if is_for_programs(request):
-            words = "send the token: Authorization: Bearer …" if self._access.tokens else "there is no token; sign in"
-            return json_response({"ok": False, "message": words}, 401, {"WWW-Authenticate": "Bearer"})
+            return json_response({"ok": False, "message": self._how(request)}, 401, {"WWW-Authenticate": "Bearer"})
         if request.method not in {"GET", "HEAD"}:
             return self._form(request, 401)
         wanted = _with_query(request)
@@ -118,18 +119,26 @@ class SigningIn:
             return self._html(request, "again.html", self._answering.common(request, "") | {"to": to}, 401)
         return self._form(request, 401, to=wanted)
 
+    def _how(self, request: "Request") -> str:
+        """Return what a program has to do to be let in."""
+        if not self._access.tokens:
+            return f"there is no token; start the dashboard with {READ_VARIABLE} (may look) or {VARIABLE}, or sign in"
+        if "authorization" in request.headers:
+            return "that is not the token"
+        return "send the token: Authorization: Bearer …"
+
     def _let_in(self, request: "Request", role: "Role", who: str, to: str) -> Response:
         old = self._access.session_of(request.scope)
         if old is not None:
             old.end()
-        log.info("%s signed in to the dashboard from %s", who, client_of(request.scope))
+        log.info("%s signed in to the dashboard from %s", who, self._access.client_of(request.scope))
         response = RedirectResponse(prefix_of(request) + to, 303)
         response.set_cookie(
             self._access.cookie,
             self._access.sessions.begin(role, who),
             max_age=int(self._access.sessions.seconds),
             path=prefix_of(request) or "/",
-            secure=_is_https(request),
+            secure=is_https(request.scope),
             httponly=True,
             samesite="strict",
         )
@@ -161,9 +170,3 @@ def _with_query(request: "Request") -> str:
     query = request.scope.get("query_string", b"").decode("ascii", "replace")
     path: str = request.scope["path"]
     return f"{path}?{query}" if query else path
-
-
-def _is_https(request: "Request") -> bool:
-    """Tell whether the browser speaks https, also where a proxy in between does not."""
-    origin = only(request.scope["headers"], b"origin") or ""
-    return request.scope.get("scheme") == "https" or origin.startswith("https://")

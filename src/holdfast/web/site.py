@@ -15,9 +15,9 @@ from holdfast.web.gate import Gate
 from holdfast.web.hosts import LOOPBACK, allowed_names
 from holdfast.web.hub import Hub
 from holdfast.web.own_access import OwnAccess
-from holdfast.web.rendering import EVENTS, STATIC, Renderer
+from holdfast.web.rendering import EVENTS, METRICS, STATIC, Renderer
 from holdfast.web.routes import ACTIONS, PAGES
-from holdfast.web.routing import Action, Page
+from holdfast.web.routing import ANY_APP, Action, Page
 from holdfast.web.signing_in import SigningIn
 from holdfast.web.telling import Telling
 
@@ -27,12 +27,13 @@ if TYPE_CHECKING:
 __all__ = ["build"]
 
 
-def build(
+def build(  # its settings
     app: "App",
     access: Access,
     *,
     hosts: Sequence[str] = LOOPBACK,
     title: str = "Holdfast",
+    reference: str = ANY_APP,
     pages: Sequence[Page] = PAGES,
     actions: Sequence[Action] = ACTIONS,
 ) -> Starlette:
@@ -43,6 +44,7 @@ def build(
         access: Knows who asks.
         hosts: Names under which it answers.
         title: Shown on every page.
+        reference: Where the app is, such as ``jobs:app``, for commands to be copied.
         pages: What there is to see.
         actions: What there is to do.
 
@@ -53,7 +55,7 @@ def build(
     assets = Assets()
     renderer = Renderer(pages, actions, assets, title)
     hub = Hub(app, renderer.render)
-    answering = Answering(app, renderer, assets, hub)
+    answering = Answering(app, renderer, assets, hub, pages, reference)
     telling = Telling(answering, renderer)
     seen = [Route(page.path, answering.page(page), methods=["GET"], name=page.name) for page in pages]
     routes = [
@@ -65,6 +67,7 @@ def build(
             for each in actions
         ),
         Route(EVENTS, answering.events, methods=["GET"], name="events"),
+        Route(METRICS, answering.metrics, methods=["GET"], name="metrics"),
         Route(STATIC, answering.asset, methods=["GET"], name="static"),
     ]
     gate: dict[str, Any] = {"is_open": lambda _path: False, "ask_in": telling.turn_away}

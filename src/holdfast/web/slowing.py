@@ -30,10 +30,10 @@ class Slowdown:
         self._places: dict[str, tuple[int, float]] = {}  # how often wrong, and when last; the latest at the end
 
     def check(self, client: str) -> None:
-        """See that a place may try.
+        """See that a place may be wrong once more.
 
         Raises:
-            TooOftenError: If it has to wait; even the right secret is not looked at then.
+            TooOftenError: If it has to wait. Right secrets are not asked about here, and never wait.
         """
         wrong, last = self._places.get(_place(client), (0, 0.0))
         if wrong >= FREE:
@@ -48,10 +48,6 @@ class Slowdown:
         if len(self._places) >= _MOST_PLACES:
             del self._places[next(iter(self._places))]
         self._places[place] = (1 if now - last > _FORGOTTEN else wrong + 1, now)
-
-    def succeeded(self, client: str) -> None:
-        """Forget a place."""
-        self._places.pop(_place(client), None)
 
 
 def _place(client: str) -> str:

@@ -1,11 +1,11 @@
 """Saying what is wrong: as JSON to programs, as a page to people."""
 
-import logging
 from typing import TYPE_CHECKING
 
 from starlette.responses import HTMLResponse, Response
 
-from holdfast.web.answering import API, json_response, prefix_of
+from holdfast.web.addresses import prefix_of
+from holdfast.web.answering import API, json_response
 from holdfast.web.callers import caller_of
 from holdfast.web.troubles import Trouble, trouble_of
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 __all__ = ["Telling", "is_for_programs"]
 
 _CLOSED = Trouble(403, "Closed", "You are not let in.")
-log = logging.getLogger("holdfast.web")
 
 
 def is_for_programs(request: "Request") -> bool:

@@ -4,16 +4,20 @@ import hashlib
 import hmac
 import secrets
 import threading
+import time
+from collections.abc import Callable
 
 from holdfast.errors import ConfigError
 from holdfast.web.callers import Role
 
-__all__ = ["READ_VARIABLE", "SHORTEST", "VARIABLE", "Links", "Tokens"]
+__all__ = ["LINK_SECONDS", "READ_VARIABLE", "SHORTEST", "VARIABLE", "Links", "Tokens"]
 
 VARIABLE, READ_VARIABLE = "HOLDFAST_WEB_TOKEN", "HOLDFAST_WEB_READ_TOKEN"
 """Variables of the environment with the secret of operators and that of readers."""
 SHORTEST = 12
 """Characters that a secret has at least."""
+LINK_SECONDS = 900.0
+"""How long a one-time link is good; a log of the terminal keeps it for longer."""
 _MOST_LINKS = 20
 _MAKE_ONE = 'python -c "import secrets; print(secrets.token_urlsafe(32))"'
 
@@ -50,11 +54,16 @@ class Tokens:
 
 
 class Links:
-    """Secrets that are good once each."""
+    """Secrets that are good once each, and not for long.
 
-    def __init__(self) -> None:
+    Args:
+        now: The clock; one that goes on while the machine sleeps.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.time) -> None:
         """Begin with none."""
-        self._hashes: dict[bytes, None] = {}
+        self._now = now
+        self._hashes: dict[bytes, float] = {}  # and until when each is good
         self._lock = threading.Lock()
 
     def fresh(self) -> str:
@@ -63,13 +72,14 @@ class Links:
         with self._lock:
             while len(self._hashes) >= _MOST_LINKS:
                 del self._hashes[next(iter(self._hashes))]
-            self._hashes[_hash(secret)] = None
+            self._hashes[_hash(secret)] = self._now() + LINK_SECONDS
         return secret
 
     def use(self, secret: str) -> bool:
         """Tell whether one is good; from now on it is not."""
         with self._lock:
-            return self._hashes.pop(_hash(secret), self) is None
+            until = self._hashes.pop(_hash(secret), None)
+        return until is not None and self._now() < until
 
 
 def _checked(name: str, secret: str | None) -> str:

@@ -153,6 +153,7 @@ class BaseWorker(ABC):
     def _step(self) -> bool:
         """Do one task; tell whether there was one."""
         try:
+            self._lease.check()
             if not self._write() or not self._pause.limit(clock.monotonic(), 1):
                 return False
             task = self.claim_task()

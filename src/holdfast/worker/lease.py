@@ -4,9 +4,11 @@ import os
 import socket
 import threading
 import uuid
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 
+from holdfast.beacon import shining
+from holdfast.errors import SchemaError
 from holdfast.ports.rows import Worker
 from holdfast.ports.store import Store
 from holdfast.queue.heart import Chore, Heart
@@ -14,6 +16,8 @@ from holdfast.worker import logs
 from holdfast.worker.settings import BaseSettings
 
 __all__ = ["Lease"]
+
+_ROLL_UP_EVERY = 5.0  # seconds
 
 
 class Lease:
@@ -38,6 +42,8 @@ class Lease:
         self._lock = threading.Lock()
         self._heart: Heart | None = None
         self._thread: threading.Thread | None = None
+        self._unfit: SchemaError | None = None
+        self._light = ExitStack()
 
     @property
     def begun(self) -> bool:
@@ -49,12 +55,22 @@ class Lease:
         """Whether the lease surely holds; without it nothing may be claimed."""
         return self._heart is not None and self._heart.holds
 
+    def check(self) -> None:
+        """See that the tables still fit, as far as it was noticed.
+
+        Raises:
+            SchemaError: If the lease was lost by a migration.
+        """
+        if self._unfit is not None:
+            raise self._unfit
+
     def begin(self) -> None:
         """Register, and let the heart beat.
 
         Raises:
             SchemaError: If the tables are missing or do not fit.
         """
+        self.check()
         if self._heart is not None:
             return
         self._store.check_schema()
@@ -69,10 +85,15 @@ class Lease:
             on_lost=self._lost,
         )
         often = min(settings.heartbeat, getattr(self._store, "rescue_every", settings.heartbeat))
-        heart.chores = [Chore(often, lambda: heart.rescue(settings.crash_limit)), Chore(often, self._look)]
+        heart.chores = [
+            Chore(often, lambda: heart.rescue(settings.crash_limit)),
+            Chore(often, self._look),
+            Chore(_ROLL_UP_EVERY, self._store.roll_up),
+        ]
         self._heart = heart
         self._thread = threading.Thread(target=heart.run, name="holdfast-heart", daemon=True)
         self._thread.start()
+        self._light.enter_context(shining(self._store, lambda: self.id, leased=True))
 
     def renew(self, lost: str) -> str:
         """Register anew, unless somebody else has seen to it already, and return the id.
@@ -88,7 +109,11 @@ class Lease:
                     self.id, self._name, socket.gethostname(), os.getpid(), self._settings.queues, 1, "running", 0,
                     alive=True, started_at=now, heartbeat_at=now,
                 )  # fmt: skip
-                self._store.register(row, self._settings.lease)
+                try:
+                    self._store.register(row, self._settings.lease)
+                except SchemaError as error:
+                    self._unfit = error
+                    raise
                 if self._heart is not None:
                     self._heart.renewed()
             return self.id
@@ -98,6 +123,7 @@ class Lease:
         heart, self._heart = self._heart, None
         if heart is None:
             return
+        self._light.close()
         heart.stop()
         if self._thread is not None:
             self._thread.join(self._settings.heartbeat)

@@ -15,8 +15,9 @@ from holdfast.stores.memory.booking import Books
 if TYPE_CHECKING:
     from holdfast.ports.job_rows import Run, TargetRow
     from holdfast.ports.jobs import JobLock
+    from holdfast.ports.triage_rows import AuditEntry, PayloadEdit, Replay
 
-__all__ = ["LIVE", "Book", "Lease", "Ordered", "Outgoing", "Row", "Told", "moment", "moment_or_none"]
+__all__ = ["LIVE", "Book", "Held", "Lease", "Ordered", "Outgoing", "Row", "Told", "moment", "moment_or_none"]
 
 LIVE = frozenset({Status.QUEUED, Status.RUNNING, Status.PARKED})
 """What keeps a unique key taken."""
@@ -66,6 +67,8 @@ class Row:
     started_at: float | None = None
     failed_at: float | None = None
     finished_at: float | None = None
+    replay_id: int | None = None
+    canary: bool = False
 
     def seen(self) -> Task:
         """Return it as people see it."""
@@ -119,6 +122,17 @@ class Ordered(NamedTuple):
     ordered_at: float
 
 
+@dataclass(slots=True)
+class Held:
+    """A replay, with what only the store has to know: who holds it, and which dead letters stop it no more."""
+
+    replay: "Replay"
+    bound: int  # newest at its begin; behind it are its own failures alone
+    owner: str | None = None
+    leased_until: float = 0.0
+    forgiven: int = 0
+
+
 class Book:
     """All tables."""
 
@@ -149,6 +163,11 @@ class Book:
         self.breakers: dict[tuple[str, str], Told] = {}
         self.order_numbers = count(1)
         self.orders: dict[str, Ordered] = {}
+        self.replay_ids, self.edit_ids, self.audit_ids = count(1), count(1), count(1)
+        self.replays: dict[int, Held] = {}
+        self.replayed_by: dict[int, int] = {}  # numbers of dead letters, and of the replay that had queued their tasks
+        self.edits: list[PayloadEdit] = []
+        self.audits: list[AuditEntry] = []
 
     def live_by_key(self, task_type: str, unique_key: str | None) -> Row | None:
         """Return the live task that has a unique key."""
@@ -193,6 +212,8 @@ class Book:
     def add_letter(self, row: Row, reason: Reason, note: Note, now: float) -> None:
         """Add the dead letter of a task."""
         number = self.newest_letter = next(self.letter_ids)
+        if row.replay_id is not None:
+            self.replayed_by[number] = row.replay_id
         self.letters[number] = DeadLetter(
             id=number,
             original_task_id=row.id,

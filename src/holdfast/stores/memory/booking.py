@@ -22,6 +22,10 @@ class Group:
     error_message: str
     first_seen: float
     last_seen: float
+    note: str = ""
+    acknowledged_at: float | None = None
+    acknowledged_by: str = ""
+    snoozed_until: float | None = None
 
 
 @dataclass(slots=True)
@@ -50,6 +54,12 @@ class Books:
         for key in tally.counts:
             if key.event in FAILURES and key.fingerprint:
                 self.groups[key.fingerprint].last_seen = now
+
+    def forget_group(self, fingerprint: str) -> None:
+        """Drop a group; what it counted stays, without its cause."""
+        del self.groups[fingerprint]
+        for key in [key for key in self.ever if key.fingerprint == fingerprint]:
+            self.ever[key._replace(fingerprint="")] += self.ever.pop(key)
 
     def forget(self, before: float) -> int:
         """Drop the flow of steps that began before; return how many. What was ever stays."""

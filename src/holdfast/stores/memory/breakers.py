@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from holdfast import clock
 from holdfast.ports.read_rows import BreakerOrder, BreakerRow
+from holdfast.ports.reads import SILENT_AFTER
 from holdfast.stores.memory.book import Book, Ordered, Told, moment, moment_or_none
 
 __all__ = ["MemoryBreakers", "known_breakers"]
@@ -14,15 +15,19 @@ class MemoryBreakers:
 
     book: Book
 
-    def tell_breakers(self, process: str, rows: Sequence[tuple[str, str, float | None, str]]) -> None:
+    def tell_breakers(
+        self, process: str, rows: Sequence[tuple[str, str, float | None, str]], *, leased: bool = False
+    ) -> None:
         """Write how the breakers of a process stand."""
         with self.book.lock:
-            now, is_worker = clock.now(), process in self.book.leases
+            now = clock.now()
+            if leased and process not in self.book.leases:
+                return
             for resource, state, seconds, reason in rows:
                 known = self.book.breakers.get((resource, process))
                 before = "" if known is None else known.before if known.state == state else known.state
                 until = None if seconds is None else now + seconds
-                fresh = Told(resource, process, state, before, until, reason, is_worker, now)
+                fresh = Told(resource, process, state, before, until, reason, leased, now)
                 self.book.breakers[resource, process] = fresh
 
     def forget_breakers(self, process: str) -> None:
@@ -65,7 +70,12 @@ class MemoryBreakers:
 
 def known_breakers(book: Book) -> list[Told]:
     """Return those that are told of by processes that are there, as far as that is known."""
-    return [each for each in book.breakers.values() if not each.is_worker or each.process in book.leases]
+    heard = clock.now() - SILENT_AFTER
+    return [
+        each
+        for each in book.breakers.values()
+        if (each.process in book.leases if each.is_worker else each.updated_at >= heard)
+    ]
 
 
 def _row(told: Told, order: Ordered | None) -> BreakerRow:

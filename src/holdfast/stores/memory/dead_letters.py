@@ -7,8 +7,9 @@ from holdfast.ports.read_rows import FlowEvent
 from holdfast.ports.rows import DeadLetter, DeadLetterFilter, Group, Status
 from holdfast.stores.books import Tally
 from holdfast.stores.memory.book import Book, moment
+from holdfast.stores.triaging import holds
 
-__all__ = ["MemoryDeadLetters", "is_meant"]
+__all__ = ["MemoryDeadLetters", "is_meant", "queue_again"]
 
 
 class MemoryDeadLetters:
@@ -44,27 +45,15 @@ class MemoryDeadLetters:
     def replay(self, number: int) -> str:
         """Queue the task of a dead letter again."""
         with self.book.lock:
-            letter = self.book.letters.get(number)
-            row = None if letter is None else self.book.tasks.get(letter.original_task_id)
-            if letter is None or row is None or row.status is not Status.FAILED:
-                return "gone"
-            if self.book.live_by_key(row.task_type, row.unique_key) is not None:
-                return "conflict"
-            del self.book.letters[number]
-            self._write(FlowEvent.REPLAYED, letter)
-            row.status, row.replays = Status.QUEUED, row.replays + 1
-            row.retry_count, row.crash_count, row.suspect, row.alone = 0, 0, False, False
-            row.deferred_at = row.expires_at = row.failed_at = None
-            row.next_run_after = row.updated_at = clock.now()
-            return "replayed"
+            return queue_again(self.book, number)
 
     def discard(self, number: int) -> str:
         """Remove a dead letter for good."""
         with self.book.lock:
-            letter = self.book.letters.pop(number, None)
+            letter = self.book.letters.get(number)
             if letter is None:
                 return "gone"
-            self._write(FlowEvent.DISCARDED, letter)
+            _remove(self.book, letter, FlowEvent.DISCARDED)
             row = self.book.tasks.get(letter.original_task_id)
             if row is not None and row.status is Status.FAILED:
                 row.status = Status.DISCARDED
@@ -78,15 +67,36 @@ class MemoryDeadLetters:
             old = [letter.id for letter in self.book.letters.values() if letter.moved_to_dlq_at < before]
             return sum(self.discard(number) == "discarded" for number in old)
 
-    def _write(self, event: FlowEvent, letter: DeadLetter) -> None:
-        tally = Tally()
-        tally.letter(event, letter.task_type, letter.error_category, letter.fingerprint)
-        self.book.books.write(tally, clock.now())
-
     def _meant(self, which: DeadLetterFilter) -> list[DeadLetter]:
         """Return those that a filter means, newest first."""
         with self.book.lock:
             return [letter for letter in reversed(self.book.letters.values()) if is_meant(letter, which)]
+
+
+def queue_again(book: Book, number: int, replay_id: int | None = None, *, canary: bool = False) -> str:
+    """Queue the task of a dead letter; return what became of it."""
+    letter = book.letters.get(number)
+    row = None if letter is None else book.tasks.get(letter.original_task_id)
+    if letter is None or row is None or row.status is not Status.FAILED:
+        return "gone"
+    if book.live_by_key(row.task_type, row.unique_key) is not None:
+        return "conflict"
+    _remove(book, letter, FlowEvent.REPLAYED)
+    row.status, row.replays = Status.QUEUED, row.replays + 1
+    row.retry_count, row.crash_count, row.suspect, row.alone = 0, 0, False, False
+    row.deferred_at = row.expires_at = row.failed_at = None
+    row.next_run_after = row.updated_at = clock.now()
+    row.replay_id, row.canary = replay_id, canary
+    return "replayed"
+
+
+def _remove(book: Book, letter: DeadLetter, event: FlowEvent) -> None:
+    """Delete a dead letter and write down why."""
+    del book.letters[letter.id]
+    book.replayed_by.pop(letter.id, None)
+    tally = Tally()
+    tally.letter(event, letter.task_type, letter.error_category, letter.fingerprint)
+    book.books.write(tally, clock.now())
 
 
 def is_meant(letter: DeadLetter, which: DeadLetterFilter) -> bool:
@@ -100,7 +110,7 @@ def is_meant(letter: DeadLetter, which: DeadLetterFilter) -> bool:
         and which.fingerprint in {None, letter.fingerprint}
         and (which.since is None or letter.moved_to_dlq_at >= which.since)
         and (which.until is None or letter.moved_to_dlq_at < which.until)
-        and (which.text is None or which.text in letter.error_message)
+        and (which.text is None or holds(which.text, letter.error_type, letter.error_message))
         and (which.before is None or letter.id < which.before)
     )
 

@@ -4,7 +4,7 @@ from collections import Counter
 
 from holdfast.ports.read_rows import DeadLetterLine, Page, TaskLine
 from holdfast.ports.reads import MOST_LOOKED_AT
-from holdfast.ports.rows import DeadLetter, DeadLetterFilter, TaskFilter
+from holdfast.ports.rows import DeadLetterFilter, TaskFilter
 from holdfast.stores.books import DEAD, take
 from holdfast.stores.memory.book import Book, Row
 from holdfast.stores.memory.dead_letters import is_meant
@@ -23,7 +23,7 @@ class MemoryLists:
         """Return dead letters."""
         with self.book.lock:
             letters = sorted(self.book.letters.values(), key=lambda each: each.id, reverse=True)
-        walk = [(each, _is_listed(each, which)) for each in letters if which.before is None or each.id < which.before]
+        walk = [(each, is_meant(each, which)) for each in letters if which.before is None or each.id < which.before]
         rows, last, looked = take(walk, _PAGE if which.limit is None else which.limit, look)
         lines = [DeadLetterLine(*(getattr(each, name) for name in DeadLetterLine._fields)) for each in rows]
         return Page(lines, None if last is None else str(last.id), looked)
@@ -45,11 +45,6 @@ class MemoryLists:
             seen = [row.seen() for row in rows]
         lines = [TaskLine(*(getattr(task, name) for name in TaskLine._fields)) for task in seen]
         return Page(lines, None if last is None else str(last.id), looked)
-
-
-def _is_listed(letter: DeadLetter, which: DeadLetterFilter) -> bool:
-    text = f"{letter.error_type}\n{letter.error_message}".casefold()
-    return is_meant(letter, which._replace(text=None)) and (which.text is None or which.text.casefold() in text)
 
 
 def _is_wanted(row: Row, which: TaskFilter) -> bool:

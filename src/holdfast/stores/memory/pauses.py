@@ -5,7 +5,7 @@ from datetime import datetime
 
 from holdfast import clock
 from holdfast.ports.rows import Cooldown, NewTask, QueueRow, Status
-from holdfast.stores.cooled import Cooled, cooled
+from holdfast.stores.cooled import LATE, Cooled, cooled
 from holdfast.stores.memory.book import LIVE, Book, Row, moment
 from holdfast.stores.memory.tasks import add
 
@@ -80,8 +80,8 @@ class MemoryCooldowns:
             until = self.book.cool_until(resource)
             self.book.cooldowns.pop(resource, None)
             for row in self.book.tasks.values():
-                if row.status is Status.QUEUED and row.resource == resource and now < row.next_run_after == until:
-                    row.next_run_after = now
+                if row.status is Status.QUEUED and row.resource == resource and _waits_for(row, until):
+                    row.next_run_after = min(row.next_run_after, now)
 
     def cooldowns(self) -> list[Cooldown]:
         """Return those that run."""
@@ -92,6 +92,11 @@ class MemoryCooldowns:
                 for resource, row in known
                 if row.until > now
             ]
+
+
+def _waits_for(row: Row, until: float) -> bool:
+    """Tell whether a task waits for the end of a cooldown: moved by it, or put off when it met what began it."""
+    return row.next_run_after == until or (row.deferred_at is not None and row.next_run_after <= until + LATE)
 
 
 class MemoryPeriodic:

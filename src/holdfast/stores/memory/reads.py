@@ -20,11 +20,13 @@ from holdfast.ports.read_rows import (
 from holdfast.ports.reads import MOST_LOOKED_AT
 from holdfast.ports.rows import Attempt, Status
 from holdfast.stores.books import CHANGES, DEAD, FAILURES, HOUR, begin_of, parse_place, place, take, totals_of
-from holdfast.stores.memory.book import Book, Told, moment
+from holdfast.stores.memory.book import Book, Told, moment, moment_or_none
+from holdfast.stores.memory.booking import Books
 from holdfast.stores.memory.breakers import known_breakers
 from holdfast.stores.memory.tasks import counts
+from holdfast.stores.triaging import group_fits
 
-__all__ = ["MemoryReads"]
+__all__ = ["MemoryReads", "group_of"]
 
 _KEPT = 8 * 86400.0  # seconds
 
@@ -56,7 +58,7 @@ class MemoryReads:
                 silent_workers=len(book.leases) - alive,
                 sources={str(state): states[state] for state in SourceState},
                 cooldowns=sum(each.until > now for each in book.cooldowns.values()),
-                open_breakers=len({each.resource for each in known_breakers(book) if each.state == "open"}),
+                open_breakers=len({each.resource for each in known_breakers(book) if _is_open(each, now)}),
                 paused_queues=sum(book.queues.values()),
                 alerts_waiting=min(sum(each.alert.delivered_at is None for each in book.alerts.values()), MOST_COUNTED),
                 running_jobs=sum(run.ended_at is None for run in book.runs.values()),
@@ -94,36 +96,21 @@ class MemoryReads:
     def failures(self, which: FailureFilter, *, look: int = MOST_LOOKED_AT) -> Page[FailureGroup]:
         """Return groups of failures."""
         with self.book.lock:
-            groups = [self._group(fingerprint) for fingerprint in self.book.books.groups]
+            groups = [group_of(self.book.books, fingerprint) for fingerprint in self.book.books.groups]
+            now = moment(clock.now())
 
         def order(group: FailureGroup) -> tuple[int, str]:
             return group.failures if which.largest else round(group.last_seen.timestamp() * 1000), group.fingerprint
 
         after = parse_place(which.after)
         ordered = sorted((each for each in groups if after is None or order(each) < after), key=order, reverse=True)
-        rows, last, looked = take(((each, _is_meant(each, which)) for each in ordered), which.limit, look)
+        rows, last, looked = take(((each, group_fits(each, which, now)) for each in ordered), which.limit, look)
         return Page(rows, None if last is None else place(*order(last)), looked)
 
     def failure(self, fingerprint: str) -> FailureGroup | None:
         """Return one."""
         with self.book.lock:
-            return self._group(fingerprint) if fingerprint in self.book.books.groups else None
-
-    def _group(self, fingerprint: str) -> FailureGroup:
-        books = self.book.books
-        mine = [(key.event, count) for key, count in books.ever.items() if key.fingerprint == fingerprint]
-        group = books.groups[fingerprint]
-        return FailureGroup(
-            fingerprint=fingerprint,
-            task_type=group.task_type,
-            error_type=group.error_type,
-            error_category=group.error_category,
-            error_message=group.error_message,
-            first_seen=moment(group.first_seen),
-            last_seen=moment(group.last_seen),
-            failures=sum(count for event, count in mine if event in FAILURES),
-            dead=sum(count * DEAD.get(event, 0) for event, count in mine),
-        )
+            return group_of(self.book.books, fingerprint) if fingerprint in self.book.books.groups else None
 
     def failure_flow(self, fingerprints: Sequence[str], *, window: float, step: float) -> dict[str, list[FlowPoint]]:
         """Return how often each of some groups failed, step by step."""
@@ -157,12 +144,24 @@ class MemoryReads:
             return min(sum(row.status is Status.QUEUED and row.resource == resource for row in rows), MOST_COUNTED)
 
 
-def _is_meant(group: FailureGroup, which: FailureFilter) -> bool:
-    return (
-        which.category in {None, group.error_category}
-        and which.task_type in {None, group.task_type}
-        and (group.dead > 0 or not which.dead)
-        and (which.text is None or which.text.casefold() in f"{group.error_type}\n{group.error_message}".casefold())
+def group_of(books: Books, fingerprint: str) -> FailureGroup:
+    """Return a group of failures as people see it."""
+    mine = [(key.event, count) for key, count in books.ever.items() if key.fingerprint == fingerprint]
+    group = books.groups[fingerprint]
+    return FailureGroup(
+        fingerprint=fingerprint,
+        task_type=group.task_type,
+        error_type=group.error_type,
+        error_category=group.error_category,
+        error_message=group.error_message,
+        first_seen=moment(group.first_seen),
+        last_seen=moment(group.last_seen),
+        failures=sum(count for event, count in mine if event in FAILURES),
+        dead=sum(count * DEAD.get(event, 0) for event, count in mine),
+        note=group.note,
+        acknowledged_at=moment_or_none(group.acknowledged_at),
+        acknowledged_by=group.acknowledged_by,
+        snoozed_until=moment_or_none(group.snoozed_until),
     )
 
 
@@ -192,6 +191,11 @@ def _ended_runs(book: Book) -> Iterator[Change]:
         if run.ended_at is not None:
             code = "" if run.exit_code is None else f" {run.exit_code}"
             yield Change(run.ended_at, "run", run.id, run.job, "", f"{run.state}{code}", "")
+
+
+def _is_open(told: Told, now: float) -> bool:
+    """Tell whether a breaker is open, and is not tried by the next call."""
+    return told.state == "open" and (told.until is None or told.until > now)
 
 
 def _told_breakers(book: Book) -> Iterator[Change]:

@@ -13,13 +13,16 @@ from holdfast.stores.memory.jobs import MemoryJobs
 from holdfast.stores.memory.lists import MemoryLists
 from holdfast.stores.memory.pauses import MemoryCooldowns, MemoryPeriodic, MemoryQueues
 from holdfast.stores.memory.reads import MemoryReads
+from holdfast.stores.memory.recounting import MemoryRecounting
+from holdfast.stores.memory.replays import MemoryReplays
 from holdfast.stores.memory.sources import MemorySources
 from holdfast.stores.memory.tasks import MemoryTasks
+from holdfast.stores.memory.triage import MemoryTriage
 from holdfast.stores.memory.workers import MemoryWorkers
 
 __all__ = ["MemoryStore"]
 
-_VERSION = 4
+_VERSION = 5
 
 
 class MemoryStore(
@@ -35,7 +38,10 @@ class MemoryStore(
     MemoryJobs,
     MemoryBreakers,
     MemoryReads,
+    MemoryRecounting,
     MemoryLists,
+    MemoryReplays,
+    MemoryTriage,
 ):
     """All duties in this process: what it holds is gone with it.
 

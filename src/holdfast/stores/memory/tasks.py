@@ -11,6 +11,7 @@ from holdfast.ports.rows import Attempt, Enqueued, NewTask, Status, Task, TaskFi
 from holdfast.stores.books import counts_of, totals_of
 from holdfast.stores.memory.book import Book, Row
 from holdfast.stores.memory.turning import turn
+from holdfast.stores.triaging import GROUPS_KEPT
 
 __all__ = ["MemoryTasks", "add", "counts", "give_back"]
 
@@ -151,10 +152,28 @@ class MemoryTasks:
                 ended = book.tasks.pop(task_id)
                 book.books.add(_PRUNED[ended.status], 1, now)
                 book.attempts.pop(task_id, None)
+            book.edits = [each for each in book.edits if each.task_id in book.tasks]
             expired = [task_id for task_id, (_, expires_at) in book.results.items() if expires_at <= now]
             for task_id in expired:
                 del book.results[task_id]
+            _prune_groups(book, now)
             return len(old) + len(expired)
+
+
+def _prune_groups(book: Book, now: float) -> None:
+    """Drop groups of long ago that nothing is left of."""
+    dead = {letter.fingerprint for letter in book.letters.values()}
+    for fingerprint, group in list(book.books.groups.items()):
+        if fingerprint not in dead and not group.note and group.last_seen < now - GROUPS_KEPT:
+            book.books.forget_group(fingerprint)
+            for key in (f"group:{fingerprint}", f"growth:{fingerprint}"):
+                gone = [
+                    number for number, row in book.alerts.items() if row.alert.key == key and row.alert.delivered_at
+                ]
+                for number in gone:
+                    del book.alerts[number]
+                if all(row.alert.key != key for row in book.alerts.values()):
+                    book.told.pop(key, None)
 
 
 def add(book: Book, tasks: Sequence[NewTask], now: float) -> list[Enqueued]:

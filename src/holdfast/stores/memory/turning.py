@@ -121,6 +121,7 @@ def _take(row: Row, claim: Claim, worker_id: str, now: float, *, started: bool) 
         deferred_for=0.0 if row.deferred_at is None else now - row.deferred_at,
         started=started,
         suspect=claim.suspect,
+        canary=row.canary,
     )
     row.status, row.worker_id, row.updated_at = Status.RUNNING, worker_id, now
     row.lease_epoch += 1

@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 
 from holdfast.ports.read_rows import BreakerOrder, BreakerRow
+from holdfast.ports.reads import SILENT_AFTER
 from holdfast.stores.postgres.connection import Database
 from holdfast.stores.postgres.times import in_utc
 
@@ -18,11 +19,14 @@ class PostgresBreakers:
 
     db: Database
 
-    def tell_breakers(self, process: str, rows: Sequence[tuple[str, str, float | None, str]]) -> None:
+    def tell_breakers(
+        self, process: str, rows: Sequence[tuple[str, str, float | None, str]], *, leased: bool = False
+    ) -> None:
         """Write how the breakers of a process stand; of one that is named twice the last word counts."""
         if rows:
             told = {row[0]: dict(zip(_TOLD, row, strict=True)) for row in rows}
-            self.db.change("tell_breakers", {"process": process, "rows": _dumps([*told.values()])})
+            values = {"process": process, "rows": _dumps([*told.values()]), "leased": leased}
+            self.db.change("tell_breakers", values)
 
     def forget_breakers(self, process: str) -> None:
         """Forget a process that ends."""
@@ -30,7 +34,7 @@ class PostgresBreakers:
 
     def breakers(self) -> list[BreakerRow]:
         """Return them by resource and process."""
-        return [BreakerRow._make(in_utc(row)) for row in self.db.fetch("breakers")]
+        return [BreakerRow._make(in_utc(row)) for row in self.db.fetch("breakers", {"silent": SILENT_AFTER})]
 
     def order_breaker(self, resource: str, state: str, seconds: float | None = None) -> BreakerOrder:
         """Have the breakers of a resource opened or closed in all processes."""

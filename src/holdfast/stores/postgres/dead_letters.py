@@ -8,6 +8,7 @@ from holdfast.ports.rows import DeadLetter, DeadLetterFilter, Group, Reason
 from holdfast.stores.postgres.connection import Database, Rows
 from holdfast.stores.postgres.driver import psycopg
 from holdfast.stores.postgres.times import in_utc
+from holdfast.stores.postgres.walking import has_nul, meant
 
 __all__ = ["PostgresDeadLetters"]
 
@@ -30,8 +31,7 @@ class PostgresDeadLetters:
 
     def count_dead_letters(self, which: DeadLetterFilter) -> int:
         """Return how many there are."""
-        count: int = self._read("count_dead_letters", which)[0][0]
-        return count
+        return sum(count for (count,) in self._read("count_dead_letters", which))
 
     def dead_letter(self, number: int) -> DeadLetter | None:
         """Return one."""
@@ -66,8 +66,8 @@ class PostgresDeadLetters:
 
     def _read(self, name: str, which: DeadLetterFilter) -> Rows:
         """Read by a filter; planned each time, for what is not given makes another query of it."""
-        values = which._asdict() | {"ids": None if which.ids is None else list(which.ids)}
-        return self.db.fetch(name, values, prepare=False)
+        values = meant(which)
+        return [] if has_nul(values) else self.db.fetch(name, values, prepare=False)
 
 
 def _letter(row: Sequence[Any]) -> DeadLetter:

@@ -8,14 +8,12 @@ from holdfast.ports.reads import MOST_LOOKED_AT
 from holdfast.ports.rows import DeadLetterFilter, Reason, Status, TaskFilter
 from holdfast.stores.postgres.connection import Database
 from holdfast.stores.postgres.times import in_utc
-from holdfast.stores.postgres.walking import bounded, has_nul, page_of, searched
+from holdfast.stores.postgres.walking import along_letters, bounded, has_nul, meant, page_of
 
 __all__ = ["PostgresLists"]
 
 _BEYOND = 2**63 - 1
 _LIMIT = 50
-_ALONG = ("ids", "fingerprint", "task_type", "category", "queue", "reason")
-"""What an index helps with, the narrowest first."""
 _LIVE = {Status.QUEUED: "task_lines_queued", Status.RUNNING: "task_lines_running", Status.PARKED: "task_lines_parked"}
 
 
@@ -27,12 +25,11 @@ class PostgresLists:
     def dead_letter_lines(self, which: DeadLetterFilter, *, look: int = MOST_LOOKED_AT) -> Page[DeadLetterLine]:
         """Return dead letters."""
         limit = _LIMIT if which.limit is None else which.limit
-        values = searched(which._asdict()) | {"before": _before(which.before)}
+        values = meant(which) | {"before": _before(which.before)}
         if has_nul(values):
             return Page([], None, 0)
-        along = next((f"_{name}" for name in _ALONG if values[name] is not None), "")
-        values |= {"ids": None if which.ids is None else list(which.ids)}
-        rows = self.db.fetch(f"dead_letter_lines{along}", values | bounded(limit, look), prepare=False)
+        name = f"dead_letter_lines{along_letters(which)}"
+        rows = self.db.fetch(name, values | bounded(limit, look), prepare=False)
         return page_of(rows, limit, look, _number, _letter)
 
     def dead_letter_counts(self) -> dict[tuple[str, str], int]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from holdfast.ports.rows import Cooldown, NewTask, QueueRow
+from holdfast.stores.cooled import LATE
 from holdfast.stores.postgres.connection import Database
 from holdfast.stores.postgres.enqueueing import add
 from holdfast.stores.postgres.times import in_utc
@@ -49,7 +50,7 @@ class PostgresCooldowns:
 
     def warm(self, resource: str) -> None:
         """End a cooldown by hand."""
-        self.db.change("warm", {"resource": resource})
+        self.db.change("warm", {"resource": resource, "late": LATE})
         self.db.fetch("notify")
 
     def cooldowns(self) -> list[Cooldown]:

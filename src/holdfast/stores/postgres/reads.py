@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from holdfast.ports.read_rows import MOST_COUNTED, FailureFilter, FailureGroup, FlowEvent, FlowPoint, Page, Pulse
-from holdfast.ports.reads import MOST_LOOKED_AT
+from holdfast.ports.reads import MOST_LOOKED_AT, SILENT_AFTER
 from holdfast.ports.rows import Attempt
 from holdfast.stores.books import CHANGES, parse_place, place, pulse_of, totals_of
 from holdfast.stores.postgres.connection import Database
@@ -13,7 +13,7 @@ from holdfast.stores.postgres.tasks import attempt_of
 from holdfast.stores.postgres.times import in_utc
 from holdfast.stores.postgres.walking import bounded, has_nul, page_of, searched
 
-__all__ = ["PostgresReads"]
+__all__ = ["PostgresReads", "group_of"]
 
 _MOST = 2**63 - 1
 _LATEST = int(datetime(9999, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
@@ -27,7 +27,7 @@ class PostgresReads:
     def pulse(self, *, window: float = 3600.0, step: float = 60.0) -> Pulse:
         """Return all that changes from moment to moment."""
         values = {"window": float(window), "step": float(step), "most": MOST_COUNTED, "changes": CHANGES}
-        return pulse_of(self.db.fetch("pulse", values)[0][0])
+        return pulse_of(self.db.fetch("pulse", values | {"silent": SILENT_AFTER})[0][0])
 
     def books(self) -> dict[str, int]:
         """Return how often each event happened."""
@@ -48,12 +48,12 @@ class PostgresReads:
             return Page([], None, 0)
         rows = self.db.fetch(name, values | bounded(which.limit, look), prepare=False)
         by = 1 if which.largest else 0  # of the two values that a group stands by
-        return page_of(rows, which.limit, look, lambda row: place(row[by], row[2]), lambda row: _group(row[2:]))
+        return page_of(rows, which.limit, look, lambda row: place(row[by], row[2]), lambda row: group_of(row[2:]))
 
     def failure(self, fingerprint: str) -> FailureGroup | None:
         """Return one."""
         rows = self.db.fetch("failure", {"fingerprint": fingerprint})
-        return _group(rows[0]) if rows else None
+        return group_of(rows[0]) if rows else None
 
     def failure_flow(self, fingerprints: Sequence[str], *, window: float, step: float) -> dict[str, list[FlowPoint]]:
         """Return how often each of some groups failed, step by step."""
@@ -74,5 +74,6 @@ class PostgresReads:
         return count
 
 
-def _group(row: Sequence[Any]) -> FailureGroup:
+def group_of(row: Sequence[Any]) -> FailureGroup:
+    """Return a group from its row."""
     return FailureGroup._make(in_utc(row))

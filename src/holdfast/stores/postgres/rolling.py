@@ -44,10 +44,11 @@ class PostgresRolling:
         return moved
 
     def _roll(self, step: _Step) -> int:
-        values = step._asdict() | {"batch": _BATCH}
-        moved = 0
+        moved: int = 0
+        since = None
         while True:
-            count: int = self.db.fetch(step.query, values)[0][0]
+            values = step._asdict() | {"batch": _BATCH, "since": since}
+            ((count, since),) = self.db.fetch(step.query, values)
             moved += count
             if count < _BATCH:
                 return moved

@@ -27,6 +27,8 @@ class PostgresSchema:
             version = self._version(connection)
             if version == 0:
                 connection.execute(self.db.sql["create_version"])
+            elif version < LATEST:
+                connection.execute(self.db.sql["forget_workers"])
             for number, script in scripts(self.db.schema).items():
                 if number > version:
                     connection.execute(script)

@@ -1,15 +1,28 @@
 """The SQL of this store, made ready for one schema."""
 
 import re
+from collections.abc import Mapping
 from functools import cache
 
 from holdfast.errors import ConfigError
+from holdfast.stores.books import FAILURES
 from holdfast.stores.postgres.walks import walks
 from holdfast.stores.queries import migrations, queries
 
 __all__ = ["scripts", "statements"]
 
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+_PARTS = {
+    "--which--": "which_dead_letters",
+    "--meant--": "meant_dead_letters",
+    "--replay--": "replay_columns",
+    "--group--": "group_columns",
+    "--open--": "open_group",
+    "--recent--": "recent_deltas",
+    "--counts--": "counts",
+    "--count_rows--": "count_rows",
+}
+"""Marks in the queries, and the files that stand for them."""
 _COMMENT = re.compile(r"^--.*\n", re.MULTILINE)
 
 
@@ -17,9 +30,16 @@ _COMMENT = re.compile(r"^--.*\n", re.MULTILINE)
 def statements(schema: str | None) -> dict[str, bytes]:
     """Return the queries by name; without comments, which would travel to the server with every call."""
     prefix, texts = _prefix(schema), queries(__package__)
-    filled = {name: text.replace("--which--", texts["which_dead_letters"]) for name, text in texts.items()}
+    filled = {name: _filled(text, texts) for name, text in texts.items()}
     filled |= walks(filled)
     return {name: _COMMENT.sub("", text).replace("holdfast.", prefix).encode() for name, text in filled.items()}
+
+
+def _filled(text: str, texts: Mapping[str, str]) -> str:
+    """Put in what several queries share; a part may have parts."""
+    for mark, part in _PARTS.items():
+        text = text.replace(mark, texts[part].rstrip())
+    return text.replace("--failures--", ", ".join(f"'{event}'" for event in FAILURES))
 
 
 @cache

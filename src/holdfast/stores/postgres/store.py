@@ -13,10 +13,12 @@ from holdfast.stores.postgres.listening import Listener
 from holdfast.stores.postgres.lists import PostgresLists
 from holdfast.stores.postgres.pauses import PostgresCooldowns, PostgresPeriodic, PostgresQueues
 from holdfast.stores.postgres.reads import PostgresReads
+from holdfast.stores.postgres.recounting import PostgresRecounting
 from holdfast.stores.postgres.rolling import PostgresRolling
 from holdfast.stores.postgres.schema import PostgresSchema
 from holdfast.stores.postgres.sources import PostgresSources
 from holdfast.stores.postgres.tasks import PostgresTasks
+from holdfast.stores.postgres.triage import PostgresTriage
 from holdfast.stores.postgres.workers import PostgresWorkers
 
 __all__ = ["PostgresStore"]
@@ -35,8 +37,10 @@ class PostgresStore(
     PostgresAlerts,
     PostgresJobs,
     PostgresReads,
+    PostgresRecounting,
     PostgresLists,
     PostgresRolling,
+    PostgresTriage,
     PostgresSchema,
 ):
     """All duties in one database, which may be shared by many machines; its clock is the one that counts.

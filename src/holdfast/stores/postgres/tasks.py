@@ -13,6 +13,7 @@ from holdfast.stores.postgres.driver import psycopg
 from holdfast.stores.postgres.enqueueing import add, callers
 from holdfast.stores.postgres.times import in_utc
 from holdfast.stores.postgres.turning import turn
+from holdfast.stores.triaging import GROUPS_KEPT
 
 __all__ = ["PostgresTasks", "attempt_of"]
 
@@ -115,7 +116,7 @@ class PostgresTasks:
         return counts_of(totals_of(found.items()), running, parked)
 
     def prune(self, *, done_before: float) -> int:
-        """Delete old successes and expired results."""
+        """Delete old successes and expired results, and forget old groups of failures."""
         pruned, after = 0, 0
         while True:
             values = {"seconds": float(done_before), "after": after, "batch": _BATCH}
@@ -123,8 +124,10 @@ class PostgresTasks:
             count, last = self.db.fetch("prune_tasks", values, prepare=False)[0]
             pruned += count
             if count < _BATCH:
-                return pruned + self._repeat("prune_results", {"batch": _BATCH})
+                break
             after = last
+        self._repeat("prune_groups", {"seconds": GROUPS_KEPT, "batch": _BATCH})
+        return pruned + self._repeat("prune_results", {"batch": _BATCH})
 
     def _repeat(self, query: str, values: dict[str, Any]) -> int:
         """Run a statement that changes at most a batch, until there is nothing left for it."""

@@ -10,7 +10,7 @@ from holdfast.ports.rows import Claim, Claimed, Kind, Note, Settlement, Turn, Tu
 from holdfast.stores.books import NO_NOTE, Tally
 from holdfast.stores.postgres.connection import Connection
 
-__all__ = ["settle", "turn"]
+__all__ = ["note_failures", "settle", "turn"]
 
 _LARGEST = 1000
 """Tasks that one statement claims at most; the same number stands in turn.sql."""
@@ -86,12 +86,12 @@ def settle(cursor: Any, sql: dict[str, bytes], settlements: Sequence[Settlement]
                 if kind in _EVENTS:
                     tally.failure(_EVENTS[kind], task_type, given[number].note)
     if tally.counts:
-        _note_failures(cursor, sql, tally)
+        note_failures(cursor, sql, tally)
     left = [(each.task_id, each.epoch) for each in settlements if each.task_id not in changed]
     return _others(cursor, sql, left) if left else []
 
 
-def _note_failures(cursor: Any, sql: dict[str, bytes], tally: Tally) -> None:
+def note_failures(cursor: Any, sql: dict[str, bytes], tally: Tally) -> None:
     """Tell the books of what failed; successes are told of by the statements that settle them."""
     counts = [key._asdict() | {"n": count} for key, count in tally.counts.items()]
     groups = [{"task_type": name} | _sample(note) for name, note in tally.groups.values()]

@@ -8,11 +8,23 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from holdfast.ports.read_rows import Page
+from holdfast.ports.rows import DeadLetterFilter
 from holdfast.stores.postgres.connection import Rows
+from holdfast.stores.postgres.walks import LETTERS
 
-__all__ = ["bounded", "has_nul", "page_of", "searched"]
+__all__ = ["along_letters", "bounded", "has_nul", "meant", "page_of", "searched"]
 
 T = TypeVar("T")
+
+
+def along_letters(which: DeadLetterFilter) -> str:
+    """Return by what ending the statements go that walk along the index which narrows a filter most."""
+    return next((f"_{name}" for name in LETTERS if getattr(which, name) is not None), "")
+
+
+def meant(which: DeadLetterFilter) -> dict[str, Any]:
+    """Return the values of a filter as the statements read them."""
+    return searched(which._asdict()) | {"ids": None if which.ids is None else list(which.ids)}
 
 
 def bounded(limit: int, look: int) -> dict[str, int]:

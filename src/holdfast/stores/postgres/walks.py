@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-__all__ = ["walks"]
+__all__ = ["LETTERS", "walks"]
 
 _GROUPS = {
     "failures_seen": ("last_seen", "fingerprint"),
@@ -24,13 +24,8 @@ _ENDS = {
     "error_category": "%(category)s::text",
     "task_type": "%(task_type)s::text",
 }
-_LETTERS = {
-    "dead_letter_lines_fingerprint": ("fingerprint", "fingerprint"),
-    "dead_letter_lines_task_type": ("task_type", "task_type"),
-    "dead_letter_lines_category": ("error_category", "category"),
-    "dead_letter_lines_queue": ("queue", "queue"),
-    "dead_letter_lines_reason": ("reason", "reason"),
-}
+LETTERS = {"ids": "id", "fingerprint": "fingerprint", "task_type": "task_type", "category": "error_category"}
+"""What an index of the dead letters helps with, the narrowest first, and its column."""
 _NEWER = """least(%(before)s::bigint, (
             SELECT min(id)
             FROM (
@@ -77,15 +72,16 @@ _BY_LETTER = """JOIN (
 
 def walks(texts: Mapping[str, str]) -> dict[str, str]:
     """Return the statements by name, made from the ones that leave open along what they walk."""
-    lines = texts["dead_letter_lines"]
-    newest = f"WHERE id < {_NEWER} AND id > {_OLDER}\n        ORDER BY id DESC"
-    given = "WHERE id = ANY (%(ids)s::bigint[]) AND id < %(before)s\n        ORDER BY id DESC"
     return (
         {name: _walk(texts["failures"], _along_groups(columns), columns) for name, columns in _GROUPS.items()}
-        | {name: _walk(lines, _along_letters(*by), (by[0], "id")) for name, by in _LETTERS.items()}
         | {
-            name: _walk(lines, walk, ("id",))
-            for name, walk in (("dead_letter_lines", newest), ("dead_letter_lines_ids", given))
+            f"{name}{along}": _walk(texts[name], walk(value), _letter_order(value))
+            for name, walk in (
+                ("dead_letter_lines", _along_letters),
+                ("replay_meant", _along_letters),
+                ("replay_next", _up_letters),
+            )
+            for value, along in (("", ""), *((value, f"_{value}") for value in LETTERS))
         }
         | {name: texts["task_lines_live"].replace("--walk--", walk) for name, walk in _LIVE.items()}
         | {"task_lines": _walk(texts["task_lines"], _BY_NUMBER, ("id",))}
@@ -107,9 +103,29 @@ def _along_groups(columns: tuple[str, ...]) -> str:
     return f"WHERE ({names}) < ({begin}) AND ({names}) >= ({end})\n        ORDER BY {_order(columns)}"
 
 
-def _along_letters(column: str, value: str) -> str:
-    names, given = f"({column}, id)", f"%({value})s::text"
-    return (
-        f"WHERE {names} < ({given}, {_NEWER}) AND {names} > ({given}, {_OLDER})\n"
-        f"        ORDER BY {_order((column, 'id'))}"
-    )
+def _letter_order(value: str) -> tuple[str, ...]:
+    return ("id",) if value in {"", "ids"} else (LETTERS[value], "id")
+
+
+def _along_letters(value: str) -> str:
+    """Walk dead letters from the newest on: all of them, those of some numbers, or those of a value."""
+    columns = _letter_order(value)
+    if value == "ids":
+        where = "id = ANY (%(ids)s::bigint[]) AND id < %(before)s"
+    elif not value:
+        where = f"id < {_NEWER} AND id > {_OLDER}"
+    else:
+        names, given = f"({', '.join(columns)})", f"%({value})s::text"
+        where = f"{names} < ({given}, {_NEWER}) AND {names} > ({given}, {_OLDER})"
+    return f"WHERE {where}\n        ORDER BY {_order(columns)}"
+
+
+def _up_letters(value: str) -> str:
+    """Walk those of a replay that are left, from the oldest on."""
+    columns = _letter_order(value)
+    if len(columns) == 1:
+        where = "id > %(cursor)s AND id <= %(newest)s" + (" AND id = ANY (%(ids)s::bigint[])" if value else "")
+    else:
+        names, given = f"({', '.join(columns)})", f"%({value})s::text"
+        where = f"{names} > ({given}, %(cursor)s) AND {names} <= ({given}, %(newest)s)"
+    return f"WHERE {where}\n        ORDER BY {', '.join(columns)}"

@@ -1,8 +1,9 @@
 """Workers in PostgreSQL, and what becomes of what a dead one held. A lease that ran out is what tells the dead."""
 
-from holdfast.errors import LeaseLostError
+from holdfast.errors import LeaseLostError, SchemaError
 from holdfast.ports.rows import Rescued, Worker
 from holdfast.stores.postgres.connection import Database
+from holdfast.stores.postgres.schema import LATEST
 from holdfast.stores.postgres.times import in_utc
 from holdfast.stores.worker_lost import worker_lost
 
@@ -18,7 +19,9 @@ class PostgresWorkers:
 
     def register(self, worker: Worker, lease: float) -> None:
         """Add a worker."""
-        self.db.change("add_worker", worker._asdict() | {"queues": list(worker.queues), "lease": float(lease)})
+        values = worker._asdict() | {"queues": list(worker.queues), "lease": float(lease), "schema_version": LATEST}
+        if self.db.change("add_worker", values) != 1:
+            raise SchemaError(self.db.fetch("version")[0][0] or 0, LATEST)
 
     def heartbeat(self, worker_id: str, lease: float, state: str) -> None:
         """Renew a worker's lease."""

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import cast
 
 from holdfast.ports.read_rows import BreakerOrder, BreakerRow
+from holdfast.ports.reads import SILENT_AFTER
 from holdfast.stores.queries import queries
 from holdfast.stores.sqlite.connection import Database
 from holdfast.stores.sqlite.times import milliseconds, moment, now_ms
@@ -19,7 +20,9 @@ class SqliteBreakers:
 
     db: Database
 
-    def tell_breakers(self, process: str, rows: Sequence[tuple[str, str, float | None, str]]) -> None:
+    def tell_breakers(
+        self, process: str, rows: Sequence[tuple[str, str, float | None, str]], *, leased: bool = False
+    ) -> None:
         """Write how the breakers of a process stand."""
         if not rows:
             return
@@ -31,6 +34,7 @@ class SqliteBreakers:
                 "state": state,
                 "until": None if seconds is None else now + milliseconds(seconds),
                 "reason": reason,
+                "leased": int(leased),
                 "now": now,
             }
             for resource, state, seconds, reason in rows
@@ -43,7 +47,9 @@ class SqliteBreakers:
 
     def breakers(self) -> list[BreakerRow]:
         """Return them by resource and process."""
-        rows = self.db.read(lambda connection: connection.execute(SQL["breakers"], {"now": now_ms()}).fetchall())
+        now = now_ms()
+        values = {"now": now, "heard": now - milliseconds(SILENT_AFTER)}
+        rows = self.db.read(lambda connection: connection.execute(SQL["breakers"], values).fetchall())
         return [
             BreakerRow(resource, process, state, moment(until), reason, order, cast(datetime, moment(updated_at)))
             for resource, process, state, until, reason, order, updated_at in rows

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from holdfast.errors import ConfigError
+from holdfast.stores.triaging import holds
 
 __all__ = ["BUSY_TIMEOUT", "Database"]
 
@@ -145,6 +146,7 @@ class Database:
         try:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute(f"PRAGMA synchronous = {self._synchronous}")
+            connection.create_function("holds", 3, holds, deterministic=True)
             self._prepare(connection)
         except BaseException:
             connection.close()

@@ -13,7 +13,7 @@ from holdfast.stores.sqlite.booking import book
 from holdfast.stores.sqlite.connection import Database
 from holdfast.stores.sqlite.times import milliseconds, moment, now_ms
 
-__all__ = ["SqliteDeadLetters"]
+__all__ = ["SqliteDeadLetters", "queue_again", "remove_letters"]
 
 SQL = queries(__package__)
 _BATCH = 500
@@ -64,16 +64,12 @@ class SqliteDeadLetters:
 
     def replay(self, number: int) -> str:
         """Queue the task of a dead letter again."""
-        values = {"id": number, "now": now_ms()}
 
         def work(connection: sqlite3.Connection) -> str:
-            try:
-                if connection.execute(SQL["replay"], values).rowcount != 1:
-                    return "gone"
-            except sqlite3.IntegrityError:
-                return "conflict"
-            _remove(connection, [number], FlowEvent.REPLAYED)
-            return "replayed"
+            outcome = queue_again(connection, number, now_ms())
+            if outcome == "replayed":
+                remove_letters(connection, [number], FlowEvent.REPLAYED)
+            return outcome
 
         return self.db.write(work)
 
@@ -106,10 +102,21 @@ class SqliteDeadLetters:
 def _discard(connection: sqlite3.Connection, numbers: list[int]) -> int:
     values = {"ids": json.dumps(numbers), "now": now_ms()}
     connection.execute(SQL["discard_tasks"], values)
-    return _remove(connection, numbers, FlowEvent.DISCARDED)
+    return remove_letters(connection, numbers, FlowEvent.DISCARDED)
 
 
-def _remove(connection: sqlite3.Connection, numbers: list[int], event: FlowEvent) -> int:
+def queue_again(
+    connection: sqlite3.Connection, number: int, now: int, replay_id: int | None = None, *, canary: bool = False
+) -> str:
+    """Queue the task of a dead letter, which is left to the caller; return what became of it."""
+    values = {"id": number, "now": now, "replay_id": replay_id, "canary": int(canary)}
+    try:
+        return "replayed" if connection.execute(SQL["replay"], values).rowcount == 1 else "gone"
+    except sqlite3.IntegrityError:
+        return "conflict"
+
+
+def remove_letters(connection: sqlite3.Connection, numbers: list[int], event: FlowEvent) -> int:
     """Delete dead letters and write down why; return how many there were."""
     rows = connection.execute(SQL["remove_dead_letters"], {"ids": json.dumps(numbers)}).fetchall()
     tally = Tally()

@@ -11,21 +11,14 @@ from holdfast.ports.rows import DeadLetterFilter, Reason, Status, TaskFilter
 from holdfast.stores.books import take
 from holdfast.stores.queries import queries
 from holdfast.stores.sqlite.connection import Database
-from holdfast.stores.sqlite.times import milliseconds, moment
+from holdfast.stores.sqlite.letter_walks import BEYOND, letter_walk
+from holdfast.stores.sqlite.times import moment
 
 __all__ = ["SqliteLists"]
 
 SQL = queries(__package__)
-_BEYOND = 1 << 62  # of every number
 _DEFAULT_LIMIT = 50
 _LIVE = {Status.QUEUED: "live_queued", Status.RUNNING: "live_running", Status.PARKED: "live_parked"}
-_ALONG = (  # the narrowest first
-    ("fingerprint", "fingerprint", "dead_letter_queue_fingerprint"),
-    ("task_type", "task_type", "dead_letter_queue_task"),
-    ("category", "error_category", "dead_letter_queue_category"),
-    ("queue", "queue", "dead_letter_queue_queue"),
-    ("reason", "reason", "dead_letter_queue_reason"),
-)
 
 
 class SqliteLists:
@@ -38,7 +31,7 @@ class SqliteLists:
         limit = _DEFAULT_LIMIT if which.limit is None else which.limit
 
         def work(connection: sqlite3.Connection) -> Page[DeadLetterLine]:
-            numbers, last, looked = take(_walk_letters(connection, which), limit, look)
+            numbers, last, looked = take(letter_walk(connection, which).rows(connection), limit, look)
             rows = connection.execute(SQL["dead_letter_lines"], {"ids": json.dumps(numbers)})
             return Page([_letter(row) for row in rows], None if last is None else str(last), looked)
 
@@ -60,36 +53,10 @@ class SqliteLists:
         return self.db.read(work)
 
 
-def _walk_letters(connection: sqlite3.Connection, which: DeadLetterFilter) -> Iterator[tuple[int, bool]]:
-    values = which._asdict()
-    for name in ("since", "until"):
-        values[name] = None if values[name] is None else milliseconds(values[name].timestamp())
-    least, most = 0, _BEYOND
-    if which.since is not None or which.until is not None:
-        first, last = connection.execute(SQL["dead_letter_bounds"], values).fetchone()
-        least = _BEYOND if first is None and which.since is not None else first or 0
-        most = (last or 0) + 1 if which.until is not None else most
-    values |= {"before": min(_BEYOND if which.before is None else which.before, most), "least": least}
-    if which.ids is not None:
-        along, by = "NOT INDEXED", "AND id IN (SELECT value FROM json_each(:ids))"
-        values["ids"] = json.dumps(which.ids)
-    else:
-        given = [
-            (f"INDEXED BY {index}", f"AND {column} = :{name}")
-            for name, column, index in _ALONG
-            if values[name] is not None
-        ]
-        along, by = given[0] if given else ("NOT INDEXED", "")
-    sql = SQL["dead_letter_walk"].replace("--along--", along).replace("--by--", by)
-    text = (which.text or "").casefold()
-    for number, fits, words in connection.execute(sql, values):
-        yield number, bool(fits) and (not text or text in words.casefold())
-
-
 def _walk_tasks(connection: sqlite3.Connection, which: TaskFilter, look: int) -> Iterator[tuple[int, bool]]:
     values = which._asdict()
     values |= {"status": None if which.status is None else str(which.status)}
-    values |= {"before": _BEYOND if which.before is None else which.before}
+    values |= {"before": BEYOND if which.before is None else which.before}
     if which.status in _LIVE:
         rows = connection.execute(SQL[_LIVE[which.status]], {"most": look + 1}).fetchall()
         if len(rows) <= look:

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import cast
 
 from holdfast.ports.rows import Cooldown, NewTask, QueueRow
-from holdfast.stores.cooled import Cooled, cooled
+from holdfast.stores.cooled import LATE, Cooled, cooled
 from holdfast.stores.queries import queries
 from holdfast.stores.sqlite.connection import Database
 from holdfast.stores.sqlite.tasks import add
@@ -73,7 +73,7 @@ class SqliteCooldowns:
 
     def warm(self, resource: str) -> None:
         """End a cooldown by hand."""
-        values = {"resource": resource, "now": now_ms()}
+        values = {"resource": resource, "now": now_ms(), "late": milliseconds(LATE)}
 
         def work(connection: sqlite3.Connection) -> None:
             connection.execute(SQL["warm_tasks"], values)

@@ -7,18 +7,20 @@ from datetime import datetime
 from typing import Any, cast
 
 from holdfast.ports.read_rows import MOST_COUNTED, FailureFilter, FailureGroup, FlowEvent, FlowPoint, Page, Pulse
-from holdfast.ports.reads import MOST_LOOKED_AT
+from holdfast.ports.reads import MOST_LOOKED_AT, SILENT_AFTER
 from holdfast.ports.rows import Attempt
 from holdfast.stores.books import CHANGES, begin_of, parse_place, place, pulse_of, take, totals_of
 from holdfast.stores.queries import queries
 from holdfast.stores.sqlite.connection import Database
 from holdfast.stores.sqlite.tasks import attempt_of
-from holdfast.stores.sqlite.times import moment, now_ms
+from holdfast.stores.sqlite.times import milliseconds, moment, now_ms
+from holdfast.stores.triaging import group_fits
 
-__all__ = ["SqliteReads"]
+__all__ = ["SqliteReads", "failure_group"]
 
 SQL = queries(__package__)
 _BEYOND = (1 << 62, "")  # of every order
+_TIMES = ("first_seen", "last_seen", "acknowledged_at", "snoozed_until")
 
 
 class SqliteReads:
@@ -29,6 +31,7 @@ class SqliteReads:
     def pulse(self, *, window: float = 3600.0, step: float = 60.0) -> Pulse:
         """Return all that changes from moment to moment."""
         values = {"most": MOST_COUNTED, "changes": CHANGES, **_steps(window, step)}
+        values["heard"] = values["now"] - milliseconds(SILENT_AFTER)
         return pulse_of(self.db.read(lambda connection: connection.execute(SQL["pulse"], values).fetchone()[0]))
 
     def books(self) -> dict[str, int]:
@@ -48,11 +51,12 @@ class SqliteReads:
         sql = sql.replace("--order--", f"failure_groups.{order}")
         sql = sql.replace("--index--", f"failure_groups_{along}{names[order]}")
         value, fingerprint = parse_place(which.after) or _BEYOND
-        values = {**which._asdict(), "value": value, "fingerprint": fingerprint}
+        values = {"category": which.category, "task_type": which.task_type, "value": value, "fingerprint": fingerprint}
+        now = cast(datetime, moment(now_ms()))
 
         def work(connection: sqlite3.Connection) -> Page[FailureGroup]:
-            rows = ((row[0], _group(row[1:])) for row in connection.execute(sql, values))
-            taken, last, looked = take(((row, _fits(row[1], which)) for row in rows), which.limit, look)
+            rows = ((row[0], failure_group(row[1:])) for row in connection.execute(sql, values))
+            taken, last, looked = take(((row, group_fits(row[1], which, now)) for row in rows), which.limit, look)
             more = None if last is None else place(last[0], last[1].fingerprint)
             return Page([group for _, group in taken], more, looked)
 
@@ -62,7 +66,7 @@ class SqliteReads:
         """Return one."""
         values = {"fingerprint": fingerprint}
         row = self.db.read(lambda connection: connection.execute(SQL["failure"], values).fetchone())
-        return None if row is None else _group(row)
+        return None if row is None else failure_group(row)
 
     def failure_flow(self, fingerprints: Sequence[str], *, window: float, step: float) -> dict[str, list[FlowPoint]]:
         """Return how often each of some groups failed, step by step."""
@@ -91,16 +95,8 @@ def _steps(window: float, step: float) -> dict[str, int]:
     return {"now": now, "step": round(step * 1000), "begin": round(begin_of(now / 1000, window, step) * 1000)}
 
 
-def _fits(group: FailureGroup, which: FailureFilter) -> bool:
-    return (
-        which.category in {None, group.error_category}
-        and which.task_type in {None, group.task_type}
-        and (group.dead > 0 or not which.dead)
-        and (which.text is None or which.text.casefold() in f"{group.error_type}\n{group.error_message}".casefold())
-    )
-
-
-def _group(row: Sequence[Any]) -> FailureGroup:
+def failure_group(row: Sequence[Any]) -> FailureGroup:
+    """Return a row as people see it."""
     values = dict(zip(FailureGroup._fields, row, strict=True))
-    values.update(first_seen=moment(values["first_seen"]), last_seen=moment(values["last_seen"]))
+    values.update({name: moment(values[name]) for name in _TIMES})
     return FailureGroup(**values)

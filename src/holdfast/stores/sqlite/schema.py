@@ -77,6 +77,8 @@ def migrate(connection: sqlite3.Connection | sqlite3.Cursor) -> None:
         connection.execute(
             "CREATE TABLE schema_version (version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL) STRICT"
         )
+    elif missing:  # workers of the older version lose their leases, and get no other
+        connection.execute("DELETE FROM workers")
     for number, script in missing.items():
         for statement in _statements(script):
             connection.execute(statement)

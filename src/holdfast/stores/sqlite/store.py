@@ -14,10 +14,13 @@ from holdfast.stores.sqlite.jobs import SqliteJobs
 from holdfast.stores.sqlite.lists import SqliteLists
 from holdfast.stores.sqlite.pauses import SqliteCooldowns, SqlitePeriodic, SqliteQueues
 from holdfast.stores.sqlite.reads import SqliteReads
+from holdfast.stores.sqlite.recounting import SqliteRecounting
+from holdfast.stores.sqlite.replays import SqliteReplays
 from holdfast.stores.sqlite.rolling import SqliteRolling
 from holdfast.stores.sqlite.schema import SqliteSchema, prepare
 from holdfast.stores.sqlite.sources import SqliteSources
 from holdfast.stores.sqlite.tasks import SqliteTasks
+from holdfast.stores.sqlite.triage import SqliteTriage
 from holdfast.stores.sqlite.workers import SqliteWorkers
 
 __all__ = ["SqliteStore"]
@@ -36,8 +39,11 @@ class SqliteStore(
     SqliteJobs,
     SqliteBreakers,
     SqliteReads,
+    SqliteRecounting,
     SqliteLists,
     SqliteRolling,
+    SqliteReplays,
+    SqliteTriage,
     SqliteSchema,
 ):
     """All duties in one file, which may be shared by the processes of a machine.

@@ -18,6 +18,7 @@ from holdfast.stores.sqlite.connection import Database
 from holdfast.stores.sqlite.schema import migrate, version_of
 from holdfast.stores.sqlite.times import milliseconds, moment, now_ms
 from holdfast.stores.sqlite.turning import turn
+from holdfast.stores.triaging import GROUPS_KEPT
 
 __all__ = ["SqliteTasks", "add", "attempt_of"]
 
@@ -144,7 +145,16 @@ class SqliteTasks:
             ids = _dumps([row[0] for row in rows])
             pruned += self.db.write(lambda connection: _prune(connection, ids, now))  # noqa: B023  # called at once
             values["after"] = rows[-1][0]
+        self._prune_groups(now - milliseconds(GROUPS_KEPT))
         return pruned + self._repeat("prune_results", values)
+
+    def _prune_groups(self, before: int) -> None:
+        """Delete groups of long ago that nothing is left of."""
+        values = {"before": before, "seen": 0, "after": "", "batch": _BATCH}
+        while rows := self.db.read(lambda connection: connection.execute(SQL["old_groups"], values).fetchall()):
+            names = _dumps([row[0] for row in rows])
+            self.db.write(lambda connection: _forget_groups(connection, names, before))  # noqa: B023  # called at once
+            values["after"], values["seen"] = rows[-1]
 
     def _repeat(self, query: str, values: dict[str, Any]) -> int:
         """Run a statement that changes at most a batch, until there is nothing left for it."""
@@ -192,12 +202,20 @@ def _add_one(connection: sqlite3.Connection | sqlite3.Cursor, task: NewTask, now
 def _prune(connection: sqlite3.Connection, ids: str, now: int) -> int:
     """Delete a batch of tasks that have ended, with their histories; what has ended never runs again."""
     count_tasks(connection, json.loads(ids)[-1])
-    connection.execute("DELETE FROM task_attempts WHERE task_id IN (SELECT value FROM json_each(?))", (ids,))
+    for table in ("task_attempts", "payload_edits"):
+        sql = f"DELETE FROM {table} WHERE task_id IN (SELECT value FROM json_each(?))"  # noqa: S608  # names of our own
+        connection.execute(sql, (ids,))
     sql = "DELETE FROM task_queue WHERE id IN (SELECT value FROM json_each(?)) RETURNING status"
     pruned = Counter(row[0] for row in connection.execute(sql, (ids,)).fetchall())
     for status, count in pruned.items():
         book_one(connection, _PRUNED[status], count, now)
     return pruned.total()
+
+
+def _forget_groups(connection: sqlite3.Connection, names: str, before: int) -> None:
+    rows = connection.execute(SQL["prune_groups"], {"fingerprints": names, "before": before}).fetchall()
+    if rows:
+        connection.execute(SQL["forget_group_alerts"], {"gone": _dumps([row[0] for row in rows])})
 
 
 def _plain(task: NewTask, now: int) -> tuple[Any, ...]:

@@ -163,4 +163,4 @@ def _claim(
             ids = _dumps([row[0] for row in part])
             values = {"ids": ids, "worker_id": worker_id, "now": now, "alone": int(claim.suspect)}
             connection.execute(SQL[query], values)
-    return [Claimed._make([*row, place < begun, claim.suspect]) for place, row in enumerate(rows)]
+    return [Claimed._make([*row[:-1], place < begun, claim.suspect, bool(row[-1])]) for place, row in enumerate(rows)]

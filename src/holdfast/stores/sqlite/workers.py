@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from holdfast.errors import LeaseLostError
+from holdfast.errors import LeaseLostError, SchemaError
 from holdfast.ports.read_rows import FlowEvent
 from holdfast.ports.rows import Reason, Rescued, Worker
 from holdfast.stores.books import Tally
@@ -14,6 +14,7 @@ from holdfast.stores.queries import queries
 from holdfast.stores.sqlite.booking import book
 from holdfast.stores.sqlite.connection import Database
 from holdfast.stores.sqlite.locks import hold, is_free
+from holdfast.stores.sqlite.schema import LATEST, version_of
 from holdfast.stores.sqlite.times import milliseconds, moment, now_ms
 from holdfast.stores.worker_lost import worker_lost
 
@@ -30,13 +31,22 @@ class SqliteWorkers:
     held_locks: dict[str, IO[bytes]]
 
     def register(self, worker: Worker, lease: float) -> None:
-        """Add a worker; its lock is held before anybody can look for it."""
+        """Add a worker; its lock is held before anybody can look for it.
+
+        None on tables of another version: whoever lost its lease by a migration gets no other.
+        """
         self.held_locks[worker.id] = hold(self._lock_file(worker.id))
         now = now_ms()
-        values = worker._asdict() | {"queues": json.dumps(worker.queues), "now": now}
+        values = worker._asdict() | {"queues": json.dumps(worker.queues), "now": now, "schema_version": LATEST}
         values |= {"started_at": now, "heartbeat_at": now, "expires_at": now + milliseconds(lease)}
+
+        def work(connection: sqlite3.Connection) -> None:
+            if (found := version_of(connection)) != LATEST:
+                raise SchemaError(found, LATEST)
+            connection.execute(SQL["add_worker"], values)
+
         try:
-            self.db.write(lambda connection: connection.execute(SQL["add_worker"], values))
+            self.db.write(work)
         except BaseException:
             self._unlock(worker.id)
             raise

@@ -2,24 +2,37 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote
 
+from holdfast.errors import ConfigError
 from holdfast.ports.read_rows import FailureFilter
 from holdfast.ports.rows import Attempt
 from holdfast.queue.masking import masked_text
 from holdfast.report.flow import series_of, steps_of
+from holdfast.report.replays import form_time
 from holdfast.report.verdict import verdict_of
-from holdfast.report.words import CATEGORIES
+from holdfast.report.words import CATEGORIES, span
 from holdfast.web.board import DAY, HALF_HOUR, group_lines
 from holdfast.web.charts import category_series, spark, stacked
-from holdfast.web.narrowing import choice_of, text_of
-from holdfast.web.routing import Action, Asked, NotThereError, Page
+from holdfast.web.narrowing import choice_of, length_of, line_of, moment_of, text_of
+from holdfast.web.routing import Action, Asked, Done, NotThereError, Page, RefusedError
+from holdfast.web.task_view import masked_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.ports.read_rows import FailureGroup
+    from holdfast.queue.triage import Triage
 
 __all__ = ["ACTIONS", "PAGES"]
 
 _ORDERS = ("latest", "largest")
+_STANDINGS = ("open", "acknowledged", "snoozed")
+_NAMES = ("category", "task", "text", "dead", "standing", "since", "until", "order")
 _SHOWN = 40
 _SAMPLES = 20
+_LONGEST_NOTE = 2_000  # characters
 
 
 class Sample(NamedTuple):
@@ -36,12 +49,16 @@ class Sample(NamedTuple):
 
 def _failures(asked: Asked) -> Mapping[str, Any]:
     query, store = asked.query, asked.app.store
+    now = store.now()
     order = choice_of(query, "order", _ORDERS) or "latest"
     which = FailureFilter(
         category=choice_of(query, "category", CATEGORIES),
         task_type=text_of(query, "task"),
         text=text_of(query, "text"),
         dead=bool(query.get("dead")),
+        standing=choice_of(query, "standing", _STANDINGS),
+        since=moment_of(query, "since", now),
+        until=moment_of(query, "until", now),
         largest=order == "largest",
         after=query.get("after"),
         limit=_SHOWN,
@@ -49,15 +66,21 @@ def _failures(asked: Asked) -> Mapping[str, Any]:
     page = store.failures(which)
     names = [group.fingerprint for group in page.rows]
     flows = store.failure_flow(names, window=DAY, step=HALF_HOUR) if names else {}
-    lines = group_lines(page.rows, flows, store.now())
+    lines = group_lines(page.rows, flows, now)
+    narrowed = {name: query[name] for name in _NAMES if name in query}
+    times = {name: form_time(at) for name, at in (("since", which.since), ("until", which.until)) if at is not None}
     return {
         "groups": lines,
         "next": page.next,
         "looked": page.looked,
         "order": order,
+        "since": which.since,
+        "until": which.until,
         "_categories": [(name, name.replace("_", " ")) for name in CATEGORIES],
         "_trends": {line.fingerprint: spark(line.trend, "Failures in the last 24 hours") for line in lines},
-        "_narrowed": {name: query[name] for name in ("category", "task", "text", "dead", "order") if name in query},
+        "_narrowed": narrowed | times,
+        "_timeless": {name: value for name, value in narrowed.items() if name not in times},
+        "_standings": _STANDINGS,
     }
 
 
@@ -96,7 +119,7 @@ def _sample(attempt: Attempt) -> Sample:
         attempt.outcome,
         attempt.worker_id,
         attempt.finished_at,
-        masked_text(attempt.error_message),
+        masked_line(attempt.error_message),
         attempt.delay,
     )
 
@@ -106,8 +129,58 @@ def _other(samples: list[Attempt]) -> int:
     return len({sample.task_id for sample in samples})
 
 
+def acknowledge(asked: Asked) -> Done:
+    """Say that somebody sees to a group; it is open again by itself once it fails after that."""
+    return _marked(asked, lambda box, group: box.acknowledge(group, who=asked.who), "somebody sees to it now")
+
+
+def snooze(asked: Asked) -> Done:
+    """Have a group not told of for a while.
+
+    Raises:
+        RefusedError: If that is no length of time.
+    """
+    text = line_of(asked.form, "for") or "24h"
+    seconds = length_of(text, "for")
+    return _marked(asked, lambda box, group: box.snooze(group, seconds, who=asked.who), f"snoozed for {span(seconds)}")
+
+
+def reopen(asked: Asked) -> Done:
+    """Have a group told of again."""
+    return _marked(asked, lambda box, group: box.snooze(group, 0.0, who=asked.who), "it is open again")
+
+
+def note(asked: Asked) -> Done:
+    """Write a note to a group; an empty one removes it.
+
+    Raises:
+        RefusedError: If it is too long.
+    """
+    text = line_of(asked.form, "note", _LONGEST_NOTE)
+    said = "the note was kept" if text else "the note was removed"
+    return _marked(asked, lambda box, group: box.note(group, text, who=asked.who), said)
+
+
+def _marked(asked: Asked, mark: "Callable[[Triage, str], FailureGroup]", said: str) -> Done:
+    fingerprint = asked.path["fingerprint"]
+    try:
+        group = mark(asked.app.dead_letters, fingerprint)
+    except LookupError:
+        message = "there is no such group of failures"
+        raise NotThereError(message) from None
+    except ConfigError as error:
+        raise RefusedError(str(error)) from None
+    data = {"group": fingerprint, "standing": group.standing(asked.app.store.now())}
+    return Done(said, f"/failures/{quote(fingerprint, safe='')}", data)
+
+
 PAGES: tuple[Page, ...] = (
     Page("failures", "/failures", "failures.html", _failures),
     Page("failure", "/failures/{fingerprint}", "failure.html", _failure),
 )
-ACTIONS: tuple[Action, ...] = ()
+ACTIONS: tuple[Action, ...] = (
+    Action("acknowledge_group", "/failures/{fingerprint}/acknowledge", acknowledge),
+    Action("snooze_group", "/failures/{fingerprint}/snooze", snooze),
+    Action("reopen_group", "/failures/{fingerprint}/reopen", reopen),
+    Action("note_group", "/failures/{fingerprint}/note", note),
+)

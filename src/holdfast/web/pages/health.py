@@ -3,13 +3,12 @@
 import platform
 import sqlite3
 from collections.abc import Callable, Mapping
-from functools import lru_cache, partial
+from functools import partial
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import holdfast
-from holdfast.app import App
 from holdfast.health import Finding, HealthChecker
 from holdfast.ports.rows import Worker
 from holdfast.ports.store import Store
@@ -20,6 +19,7 @@ from holdfast.web.routing import Asked, Page
 
 __all__ = ["ACTIONS", "PAGES"]
 
+_KEPT = "health checker"
 _LATE = 300.0  # seconds after which an alert that waits is a trouble
 _MOST_ALERTS = 1000
 _LIBRARIES = ("starlette", "jinja2", "uvicorn", "psycopg", "httpx", "httpx2")
@@ -44,7 +44,7 @@ _MEANING = {
 
 
 def _health(asked: Asked) -> Mapping[str, Any]:
-    report = _checker(asked.app).report()
+    report = _checker(asked).report()
     checks = [
         {
             "name": name,
@@ -64,11 +64,16 @@ def _health(asked: Asked) -> Mapping[str, Any]:
     }
 
 
-@lru_cache(8)  # apps; there is one
-def _checker(app: App) -> HealthChecker:
-    """Return the checker of an app: one for all viewers, for a check that hangs shall hang once."""
+def _checker(asked: Asked) -> HealthChecker:
+    """Return the checker of a site: one for all viewers, for a check that hangs shall hang once."""
+    known = asked.kept.get(_KEPT)
+    if isinstance(known, HealthChecker):
+        return known
+    app = asked.app
     checks: dict[str, Callable[[Store], Finding]] = {"tables": _tables, "workers": _workers, "alerts": _alerts}
-    return HealthChecker.for_app(app, checks={name: partial(check, app.store) for name, check in checks.items()})
+    made = HealthChecker.for_app(app, checks={name: partial(check, app.store) for name, check in checks.items()})
+    kept = asked.kept.setdefault(_KEPT, made)  # somebody may have been quicker
+    return kept if isinstance(kept, HealthChecker) else made
 
 
 def _tables(store: Store) -> Finding:

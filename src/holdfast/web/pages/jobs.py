@@ -11,15 +11,19 @@ from holdfast.ports.read_rows import Page as Rows
 from holdfast.ports.reads import MOST_LOOKED_AT
 from holdfast.queue.masking import masked_text, masked_value
 from holdfast.report import runs as told
+from holdfast.web.digests import DIGEST, key_of
 from holdfast.web.narrowing import choice_of, text_of
 from holdfast.web.routing import Asked, NotThereError, Page
+from holdfast.web.task_view import masked_line
 
 __all__ = ["ACTIONS", "PAGES"]
 
 _ROWS = 30
-_TARGETS = 50
-_GROUPS = 20
+_TARGETS = 30
+_GROUPS = 12
+_REASONS = 5
 _BATCH = 500
+_SEARCHED = 5_000  # targets that are read at once where one is looked for
 _LOOKED_BACK = 200  # runs of a job among which a later one is looked for
 _JOB = "MODULE:JOB"  # a store knows the name of a job, and not where its code is
 _LEFT = (TargetStatus.FAILED, TargetStatus.DEFERRED)
@@ -28,7 +32,7 @@ _FIGURES = ("diff_new_hash", "s3_put_success", "s3_put_fail", "db_upsert_success
 
 def _jobs(asked: Asked) -> Mapping[str, Any]:
     store = asked.app.store
-    job, before = text_of(asked.query, "job"), text_of(asked.query, "before")
+    job, before = _job(asked), text_of(asked.query, "before")
     found = store.runs(job, _ROWS + 1, before)
     rows, now = found[:_ROWS], store.now()
     holders: dict[str, str | None] = {}
@@ -39,13 +43,24 @@ def _jobs(asked: Asked) -> Mapping[str, Any]:
             holder = holders[run.job] = _holder(asked.app, run)
         counted = store.target_counts(run.id) if run.summary is None else {}
         lines.append(_line(run, holder, counted, now))
+    names = {*asked.app.jobs_by_name, *(run.job for run in rows), *([job] if job else [])}
     return {
         "rows": lines,
         "next": rows[-1].id if len(found) > _ROWS else None,
-        "job": job,
+        "job": None if job is None else key_of(job),
         "before": before,
-        "names": sorted({*asked.app.jobs_by_name, *(run.job for run in rows), *([job] if job else [])}),
+        "names": sorted(map(masked_line, names)),
+        "_choices": sorted((key_of(name), masked_line(name)) for name in names),
     }
+
+
+def _job(asked: Asked) -> str | None:
+    """Return the job that is asked for: by its name, or by the digest that stands for one."""
+    job = text_of(asked.query, "job")
+    if job is None or not job.startswith(DIGEST):
+        return job
+    known = {*asked.app.jobs_by_name, *(run.job for run in asked.app.store.runs(None, _LOOKED_BACK))}
+    return next((name for name in known if key_of(name) == job), job)
 
 
 def _run(asked: Asked) -> Mapping[str, Any]:
@@ -62,7 +77,8 @@ def _run(asked: Asked) -> Mapping[str, Any]:
     counts, state = line["counts"], line["state"]
     left = counts["failed_targets"] + counts["deferred_targets"]
     job = asked.app.jobs_by_name.get(run.job)
-    targets = _targets(asked.app, run.id, status, group, after) if left else Rows([], None, 0)
+    behind = _target_of(asked.app, run.id, after)
+    targets = _targets(asked.app, run.id, status, group, behind) if left else Rows([], None, 0)
     return {
         "run": line,
         "holder": None if holder is None else masked_text(holder),
@@ -70,11 +86,11 @@ def _run(asked: Asked) -> Mapping[str, Any]:
         "summary": _summary(run),
         "groups": [_group(*each) for each in store.failure_groups(run.id, _GROUPS)] if left else [],
         "targets": [_target(row) for row in targets.rows],
-        "next": targets.next,
+        "next": None if targets.next is None else key_of(targets.next),
         "looked": targets.looked,
         "status": status,
         "group": group,
-        "after": after,
+        "after": None if after is None else key_of(behind or ""),
         "rest": _rest(asked.app, run, state),
         "compared": _compared(asked.app, run),
     }
@@ -87,7 +103,7 @@ def _line(run: Run, holder: str | None, counted: Mapping[TargetStatus, int], now
     rate = (run.summary or {}).get("failure_rate")
     return {
         "id": run.id,
-        "job": masked_text(run.job),
+        "job": masked_line(run.job),
         "entity": None if run.entity is None else masked_text(run.entity),
         "env": masked_text(run.env),
         "parent": run.parent,
@@ -97,7 +113,7 @@ def _line(run: Run, holder: str | None, counted: Mapping[TargetStatus, int], now
         "total": run.total if run.ended_at is not None else sum(counts.values()),
         "counts": counts,
         "failure_rate": None if rate is None else float(rate),
-        "reasons": [masked_text(str(each)) for each in (run.summary or {}).get("reasons") or ()],
+        "reasons": _reasons(run),
         "seconds": told.seconds_of(run, state, now),
         "started_at": run.started_at,
         "ended_at": run.ended_at,
@@ -108,6 +124,24 @@ def _holder(app: App, run: Run) -> str | None:
     """Return who runs a run that is said to run; None if a later one has begun, or nobody has its lock."""
     newest = next((each.id for each in app.store.runs(run.job, _LOOKED_BACK) if each.state is RunState.RUNNING), None)
     return app.store.job_holder(run.job) if newest == run.id else None
+
+
+def _target_of(app: App, run_id: str, key: str | None) -> str | None:
+    """Return the id that a page begins behind: as it is, or found by the digest that stands for one.
+
+    Raises:
+        NotThereError: If no target of the run has that digest.
+    """
+    if key is None or not key.startswith(DIGEST):
+        return key
+    after = None
+    while batch := app.store.targets(run_id, statuses=_LEFT, after=after, limit=_SEARCHED):
+        for row in batch:
+            if key_of(row.source_id) == key:
+                return row.source_id
+        after = batch[-1].source_id
+    message = "there is no such place in the list (any more)"
+    raise NotThereError(message)
 
 
 def _targets(app: App, run_id: str, status: str | None, group: str | None, after: str | None) -> Rows[TargetRow]:
@@ -130,7 +164,7 @@ def _targets(app: App, run_id: str, status: str | None, group: str | None, after
 
 def _target(row: TargetRow) -> dict[str, Any]:
     return {
-        "source_id": masked_text(row.source_id),
+        "source_id": masked_line(row.source_id),
         "status": row.status,
         "attempts": row.attempts,
         "category": row.category,
@@ -151,12 +185,12 @@ def _group(fingerprint: str, size: int, row: TargetRow) -> dict[str, Any]:
         "category": row.category or "unknown",
         "origin": row.origin,
         "error": _error(row),
-        "source_id": masked_text(row.source_id),
+        "source_id": masked_line(row.source_id),
     }
 
 
 def _error(row: TargetRow) -> str:
-    return masked_text(": ".join(each for each in (row.error_type, row.error_message) if each))
+    return masked_line(": ".join(each for each in (row.error_type, row.error_message) if each))
 
 
 def _summary(run: Run) -> dict[str, Any] | None:
@@ -208,9 +242,13 @@ def _compared(app: App, run: Run) -> dict[str, Any] | None:
     return {"parent": run.parent, **figures}
 
 
+def _reasons(run: Run) -> list[str]:
+    """Return why the gate did not let a run pass, as far as there is room for it."""
+    return [masked_line(str(each)) for each in ((run.summary or {}).get("reasons") or ())[:_REASONS]]
+
+
 def _masked_run(run: Run) -> Run:
-    reasons = [masked_text(str(each)) for each in (run.summary or {}).get("reasons") or ()]
-    return run if run.summary is None else run._replace(summary={**run.summary, "reasons": reasons})
+    return run if run.summary is None else run._replace(summary={**run.summary, "reasons": _reasons(run)})
 
 
 PAGES = (

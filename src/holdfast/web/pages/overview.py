@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from holdfast.ports.read_rows import FlowEvent, Pulse
-from holdfast.queue.masking import masked_text
 from holdfast.report.changes import told
-from holdfast.report.flow import Flow, failing, flow_of, happened
+from holdfast.report.flow import Flow, failing, flow_of, happened, is_young
 from holdfast.report.overview import headline, rise
 from holdfast.web.board import Board, read_board
 from holdfast.web.charts import Chart, Series, category_series, spark, stacked
 from holdfast.web.routing import Action, Asked, Page
+from holdfast.web.task_view import masked_line
 
-__all__ = ["ACTIONS", "LIVE", "PAGES", "Range", "overview_of"]
+__all__ = ["ACTIONS", "FINEST", "LIVE", "PAGES", "WINDOW", "Range", "overview_of"]
 
 
 class Range(NamedTuple):
@@ -31,9 +31,13 @@ class Range(NamedTuple):
     step: float
 
 
-LIVE = Range("1h", "1 hour", 3_600.0, 120.0)
-"""What is shown unless another one is asked for, and the one that is kept up to date."""
-_RANGES = (LIVE, Range("24h", "24 hours", 86_400.0, 3_600.0), Range("7d", "7 days", 7 * 86_400.0, 21_600.0))
+_MINUTES = Range("10m", "10 minutes", 600.0, 20.0)
+_HOUR = Range("1h", "1 hour", 3_600.0, 120.0)
+_RANGES = (_MINUTES, _HOUR, Range("24h", "24 hours", 86_400.0, 3_600.0), Range("7d", "7 days", 7 * 86_400.0, 21_600.0))
+LIVE = {"overview": _HOUR, "overview-10m": _MINUTES}
+"""The ranges that are kept up to date, by the view that shows them."""
+WINDOW, FINEST = _HOUR.window, _MINUTES.step
+"""One pulse of this window and step has what all of them need."""
 _MINUTE = 60.0
 
 
@@ -69,7 +73,7 @@ def overview_of(pulse: Pulse, board: Board | None, chosen: Range) -> dict[str, A
         "groups": board.groups if board else None,
         "waits": board.waits if board else None,
         "_ranges": _RANGES,
-        "_live": chosen is LIVE,
+        "_view": next((view for view, each in LIVE.items() if each is chosen), ""),
         "_rising": rise(failing(pulse.last_hour), failing(pulse.hour_before)),
         "_failures": _failures(flow),
         "_throughput": _throughput(flow),
@@ -78,14 +82,18 @@ def overview_of(pulse: Pulse, board: Board | None, chosen: Range) -> dict[str, A
 
 
 def _overview(asked: Asked) -> Mapping[str, Any]:
-    chosen = next((each for each in _RANGES if each.name == asked.query.get("range")), LIVE)
+    chosen = next((each for each in _RANGES if each.name == asked.query.get("range")), None)
     store = asked.app.store
-    pulse = store.pulse(window=chosen.window, step=chosen.step)
+    if chosen is None:
+        pulse = store.pulse(window=WINDOW, step=FINEST)
+        chosen = _MINUTES if is_young(pulse) else _HOUR
+    else:
+        pulse = store.pulse(window=chosen.window, step=chosen.step)
     return overview_of(pulse, read_board(store, pulse.at), chosen)
 
 
 def _masked(change: Any) -> Any:
-    return change._replace(name=masked_text(change.name), text=masked_text(change.text))
+    return change._replace(name=masked_line(change.name), text=masked_line(change.text))
 
 
 def _hour(counts: Mapping[tuple[FlowEvent, str], int]) -> dict[str, int]:

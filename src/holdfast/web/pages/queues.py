@@ -4,15 +4,20 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from holdfast.ports.read_rows import TaskLine
-from holdfast.ports.rows import Status, TaskFilter, Worker
-from holdfast.queue.masking import masked_text
+from holdfast.ports.rows import QueueRow, Status, TaskFilter, Worker
+from holdfast.web.paging import part_of
 from holdfast.web.routing import Action, Asked, Done, NotThereError, Page, RefusedError
+from holdfast.web.task_view import masked_line
 
 __all__ = ["ACTIONS", "PAGES"]
 
 _PATH = "/queues"
+# Rows: a page stays below 100 kB with all that it loads.
+_QUEUES = 25
+_WORKERS = 15
+_MOST_UNSERVED = 10
 _MOST_HELD = 200  # tasks in hand that one page tells
-_MOST_EACH = 12  # of one worker
+_MOST_EACH = 6  # of one worker
 _LONGEST_NAME = 200
 
 
@@ -35,12 +40,17 @@ class Hands(NamedTuple):
 def read_queues(asked: Asked) -> Mapping[str, Any]:
     """Return the queues and the workers."""
     store = asked.app.store
-    queues, workers = store.queues(), store.workers()
-    held = store.task_lines(TaskFilter(status=Status.RUNNING, limit=_MOST_HELD)).rows if workers else []
+    workers = sorted(store.workers(), key=lambda each: (each.alive, each.name))
     served = {name for worker in workers if worker.alive for name in worker.queues}
+    queues = _with_empty(store.queues(), served)
+    shown, queue_part = part_of(queues, asked.query, "queue_page", _QUEUES)
+    known, worker_part = part_of(workers, asked.query, "worker_page", _WORKERS)
+    held = store.task_lines(TaskFilter(status=Status.RUNNING, limit=_MOST_HELD)).rows if workers else []
+    unserved = [queue.name for queue in queues if queue.ready and not queue.paused and queue.name not in served]
     return {
-        "queues": queues,
-        "workers": [_hands(worker, held) for worker in sorted(workers, key=lambda each: (each.alive, each.name))],
+        "queues": shown,
+        "workers": [_hands(worker, held) for worker in known],
+        "pages": {"queues": queue_part, "workers": worker_part},
         "totals": {
             "ready": sum(queue.ready for queue in queues),
             "scheduled": sum(queue.scheduled for queue in queues),
@@ -50,13 +60,21 @@ def read_queues(asked: Asked) -> Mapping[str, Any]:
             "alive": sum(worker.alive for worker in workers),
             "silent": sum(not worker.alive for worker in workers),
         },
-        "unserved": [queue.name for queue in queues if queue.ready and not queue.paused and queue.name not in served],
+        "unserved": unserved[:_MOST_UNSERVED],
+        "more_unserved": max(0, len(unserved) - _MOST_UNSERVED),
     }
+
+
+def _with_empty(queues: list[QueueRow], served: set[str]) -> list[QueueRow]:
+    """Return queues by name, also those that are empty and that workers look into: one of them can be paused."""
+    empty = served - {queue.name for queue in queues}
+    more = [QueueRow(name, paused=False, ready=0, scheduled=0, running=0, parked=0) for name in empty]
+    return sorted([*queues, *more], key=lambda queue: queue.name)
 
 
 def _hands(worker: Worker, held: list[TaskLine]) -> Hands:
     tasks = [row for row in held if row.worker_id == worker.id][:_MOST_EACH]
-    says = masked_text(worker.state) if worker.alive else "silent"
+    says = masked_line(worker.state) if worker.alive else "silent"
     return Hands(worker._replace(state=says), says, tasks, max(0, worker.tasks - len(tasks)))
 
 

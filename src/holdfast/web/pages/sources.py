@@ -8,15 +8,28 @@ from holdfast.decide.health import SourceState
 from holdfast.errors import ConfigError
 from holdfast.ports.source_rows import Poll, Source, SourceFilter
 from holdfast.queue.masking import masked_text
-from holdfast.report.sources import NextPoll, cell_of, cycle_told, failure_told, next_poll, strip_told
-from holdfast.web.narrowing import choice_of, text_of
+from holdfast.report.sources import (
+    KINDS,
+    NextPoll,
+    cell_of,
+    cycle_told,
+    doubt_told,
+    failure_told,
+    next_poll,
+    strip_told,
+)
+from holdfast.web.narrowing import before_of, choice_of, text_of
+from holdfast.web.paging import part_of
 from holdfast.web.routing import Action, Asked, Done, NotThereError, Page, RefusedError, number
+from holdfast.web.task_view import masked_line
 
 __all__ = ["ACTIONS", "PAGES"]
 
 _ROWS = 25
 _STRIP = 40  # lines of its history that a strip shows
-_HISTORY = 50  # and those that its own page shows
+_HISTORY = 30  # and those that its own page shows at a time
+_MOST_HISTORY = 100  # in all, which every store keeps
+_LONGEST_CELL = 60  # characters of an error in a strip, where it stands twice
 _CYCLES = 5
 _TOPS = {"bad": 0, "info": 5, "warn": 5, "ok": 9, "mute": 14}  # heights differ, so that a strip reads without colour
 _LONGEST_REASON = 300  # characters
@@ -30,6 +43,7 @@ class SourceLine(NamedTuple):
         next: When it is polled next.
         strip: How its last polls went, the oldest first: ok, info, warn, bad or mute.
         strip_told: The same in words.
+        doubt: What its state does not say: that it never answered, or fails and is not blamed for it.
     """
 
     id: int
@@ -45,13 +59,14 @@ class SourceLine(NamedTuple):
     next: NextPoll
     strip: tuple[str, ...]
     strip_told: str
+    doubt: str
 
 
 def _sources(asked: Asked) -> Mapping[str, Any]:
     store, query = asked.app.store, asked.query
     profile, text = text_of(query, "profile"), text_of(query, "text")
     state = choice_of(query, "state", list(SourceState))
-    after = _after(query)
+    after = before_of(query, "after")
     which = SourceFilter(profile, None if state is None else SourceState(state), None, text, after, _ROWS + 1)
     found = store.sources(which)
     rows, more = found[:_ROWS], len(found) > _ROWS
@@ -77,8 +92,8 @@ def _sources(asked: Asked) -> Mapping[str, Any]:
 
 def _source(asked: Asked) -> Mapping[str, Any]:
     store, source = asked.app.store, _found(asked)
-    polls, now = store.polls(source.id, _HISTORY), store.now()
-    shown = [each._replace(error=_masked(each.error)) for each in polls]
+    polls, now = store.polls(source.id, _MOST_HISTORY), store.now()
+    history, part = part_of(polls, asked.query, "history_page", _HISTORY)
     return {
         "source": {
             **_line(source, polls[:_STRIP], now)._asdict(),
@@ -96,9 +111,16 @@ def _source(asked: Asked) -> Mapping[str, Any]:
         },
         "failure": _failure(source.last_failure),
         "pending": _masked(failure_told(source.pending)),
-        "polls": shown,
-        "_cells": [cell_of(each) for each in reversed(shown[:_STRIP])],
+        "polls": [each._replace(error=masked_line(each.error) or None) for each in history],
+        "pages": {"polls": part},
+        "_kinds": KINDS,
+        "_cells": [cell_of(_brief(each)) for each in reversed(polls[:_STRIP])],
     }
+
+
+def _brief(poll: Poll) -> Poll:
+    error = masked_line(poll.error)
+    return poll._replace(error=error if len(error) <= _LONGEST_CELL else f"{error[: _LONGEST_CELL - 1]}…")
 
 
 def _enable(asked: Asked) -> Done:
@@ -139,15 +161,6 @@ def _found(asked: Asked) -> Source:
         raise NotThereError(message) from None
 
 
-def _after(query: Mapping[str, str]) -> int | None:
-    text = query.get("after")
-    try:
-        return None if text is None else number(text)
-    except NotThereError:
-        message = f"after is {text!r:.50}; give the number of a source"
-        raise RefusedError(message) from None
-
-
 def _line(source: Source, polls: Sequence[Poll], now: datetime) -> SourceLine:
     url = masked_text(source.url)
     return SourceLine(
@@ -164,6 +177,7 @@ def _line(source: Source, polls: Sequence[Poll], now: datetime) -> SourceLine:
         next_poll(source, now),
         tuple(cell_of(each).kind for each in reversed(polls)),
         strip_told(polls),
+        doubt_told(source, polls),
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import timedelta
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from holdfast.ports.read_rows import TaskLine
@@ -9,9 +10,11 @@ from holdfast.ports.reads import MOST_LOOKED_AT
 from holdfast.ports.rows import DeadLetterFilter, Status, Task, TaskFilter
 from holdfast.queue.masking import masked_text
 from holdfast.report.lines import STANDS, held_up
+from holdfast.web.lineage import by_hand, lineage_of
 from holdfast.web.narrowing import before_of, choice_of, text_of
 from holdfast.web.routing import Action, Asked, Done, NotThereError, Page, number
 from holdfast.web.task_view import masked_line, task_view
+from holdfast.web.watched_tasks import mark_of
 
 if TYPE_CHECKING:
     from holdfast.ports.store import Store
@@ -21,6 +24,7 @@ __all__ = ["ACTIONS", "PAGES"]
 _PATH = "/tasks"
 _ROWS = 50
 _WAITING = {Status.QUEUED, Status.PARKED}
+_OVER = {Status.DONE, Status.CANCELLED, Status.DISCARDED}
 
 
 def read_tasks(asked: Asked) -> Mapping[str, Any]:
@@ -65,15 +69,20 @@ def read_task(asked: Asked) -> Mapping[str, Any]:
         NotThereError: If there is none of that number (any more).
     """
     store, task = asked.app.store, _task(asked)
+    letter = _letter_of(store, task)
+    subjects = [f"task:{task.id}", *([] if letter is None else [f"dead_letter:{letter}"])]
     due = task.status is Status.QUEUED and task.next_run_after <= store.now()
     return {
         "history": task_view(store, task),
-        "letter": _letter_of(store, task),
+        "letter": letter,
+        "edits": lineage_of(store, task.id),
+        "by_hand": by_hand(store, *subjects),
         "waiting": task.status in _WAITING,
+        "_mark": "" if task.status in _OVER else mark_of(task),
         "due": due,
-        "held_up": held_up(task, store.queues(), store.workers()) if due else "",
+        "held_up": held_up(task, store.queues(), store.workers()) if task.status is Status.QUEUED else "",
         "stands": STANDS[task.status],
-        "shell": f"holdfast tasks show {task.id} --app MODULE:APP",
+        "shell": f"holdfast tasks show {task.id} --app {quote(asked.reference)}",
     }
 
 

@@ -1,64 +1,76 @@
 """Cooldowns and breakers: what is left alone, until when, what waits for it, and how that is ended or begun by hand."""
 
-import hashlib
 import math
 from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from holdfast.decide.breaker import BREAKER_OPEN
 from holdfast.http.scopes import host_of
 from holdfast.ports.read_rows import MOST_COUNTED, BreakerRow
 from holdfast.ports.source_rows import Source, SourceChange
-from holdfast.queue.executing import BREAKER_OPEN
+from holdfast.ports.store import Store
 from holdfast.queue.masking import masked_text
 from holdfast.report.breakers import by_resource
 from holdfast.sources import outcomes
+from holdfast.web.digests import DIGEST, LONGEST_NAME, key_of
+from holdfast.web.paging import part_of
 from holdfast.web.routing import Action, Asked, Done, NotThereError, Page, RefusedError
+from holdfast.web.task_view import masked_line
 
 __all__ = ["ACTIONS", "PAGES"]
 
-_MOST_COOLDOWNS = 100  # of which it is counted what waits for them
-_MOST_SOURCES = 10_000
-_LONGEST_NAME = 500  # characters
-_LONGEST_REASON = 300
+# Rows: a page stays below 100 kB with all that it loads.
+_COOLDOWNS = 20
+_BREAKERS = 10
+_PROCESSES = 3  # of one breaker
+_MOST_SOURCES = 10_000  # that are counted
+_ALL_SOURCES = 2**31 - 1
+_AT_ONCE = 1_000  # sources that are changed in one transaction
+_LONGEST_REASON = 300  # characters
 _MOST_MINUTES = 7 * 24 * 60
 _BY_HAND = "by hand"
-_DIGEST = "#"
 
 
 def _waits(asked: Asked) -> Mapping[str, Any]:
     store = asked.app.store
     now = store.now()
-    cooldowns = sorted(store.cooldowns(), key=lambda each: each.until)
-    put_off = Counter(host_of(url) for _, url in store.waiting_sources(_MOST_SOURCES))
+    found = sorted(store.cooldowns(), key=lambda each: each.until)
+    cooldowns, cooldown_part = part_of(found, asked.query, "cooldown_page", _COOLDOWNS)
+    breakers, breaker_part = part_of(by_resource(store.breakers(), now), asked.query, "breaker_page", _BREAKERS)
+    waiting = store.waiting_sources(_MOST_SOURCES) if cooldowns else []
+    put_off = Counter(host_of(url) for _, url in waiting)
     names = {worker.id: worker.name for worker in store.workers()}
     return {
         "at": now,
         "cooldowns": [
             {
-                "resource": masked_text(each.resource),
-                "_key": _key(each.resource),
+                "resource": masked_line(each.resource),
+                "_key": key_of(each.resource),
                 "until": each.until,
-                "reason": masked_text(each.reason),
+                "reason": masked_line(each.reason),
                 "capped": each.capped,
-                "tasks": store.waiting_for(each.resource) if place < _MOST_COOLDOWNS else None,
+                "tasks": store.waiting_for(each.resource),
                 "sources": put_off[each.resource],
                 "by_breaker": each.reason == BREAKER_OPEN,
             }
-            for place, each in enumerate(cooldowns)
+            for each in cooldowns
         ],
         "breakers": [
             {
-                "resource": masked_text(each.resource),
-                "_key": _key(each.resource),
+                "resource": masked_line(each.resource),
+                "_key": key_of(each.resource),
                 "state": each.state,
                 "order": each.order,
                 "told": each.told,
-                "processes": [_process(row, names) for row in each.processes],
+                "processes": [_process(row, names) for row in each.processes[:_PROCESSES]],
+                "more_processes": max(0, len(each.processes) - _PROCESSES),
             }
-            for each in by_resource(store.breakers(), now)
+            for each in breakers
         ],
+        "pages": {"cooldowns": cooldown_part, "breakers": breaker_part},
+        "all_sources_counted": len(waiting) < _MOST_SOURCES,
         "most_counted": MOST_COUNTED,
     }
 
@@ -68,7 +80,7 @@ def _process(row: BreakerRow, names: Mapping[str, str]) -> dict[str, Any]:
         "process": names.get(row.process, row.process),
         "state": row.state,
         "until": row.until,
-        "reason": masked_text(row.reason),
+        "reason": masked_line(row.reason),
         "updated_at": row.updated_at,
     }
 
@@ -86,10 +98,10 @@ def _warm(asked: Asked) -> Done:
     store = asked.app.store
     if resource not in {each.resource for each in store.cooldowns()}:
         return Done(f"{masked_text(resource)} does not cool down (any more).", "/waits", {"ended": False}, ok=False)
+    waiting = [number for number, url in store.waiting_sources(_ALL_SOURCES) if host_of(url) == resource]
+    for begin in range(0, len(waiting), _AT_ONCE):  # before the cooldown ends: if this fails, it can be done again
+        store.change_sources(dict.fromkeys(waiting[begin : begin + _AT_ONCE], (None, _due)))
     asked.app.tasks.warm(resource)
-    waiting = [number for number, url in store.waiting_sources(_MOST_SOURCES) if host_of(url) == resource]
-    if waiting:
-        store.change_sources(dict.fromkeys(waiting, (None, _due)))
     more = f", and so are {len(waiting)} sources" if waiting else ""
     said = f"The cooldown of {masked_text(resource)} is ended: tasks that waited for it are due now{more}."
     return Done(said, "/waits", {"ended": True, "sources": len(waiting)})
@@ -103,40 +115,46 @@ def _open(asked: Asked) -> Done:
     resource, minutes = _resource(asked), _minutes(asked, needed=False)
     order = asked.app.store.order_breaker(resource, "open", None if minutes is None else minutes * 60.0)
     how = "until it is closed by hand" if minutes is None else f"for {_span(minutes)}"
-    said = f"All processes leave {masked_text(resource)} alone {how}; they take it up within two seconds."
-    return Done(said, "/waits", {"resource": masked_text(resource), "order": order.number})
+    name, known = masked_text(resource), _has_breaker(asked.app.store, resource)
+    said = f"All processes leave {name} alone {how}; they take it up within two seconds."
+    if not known:
+        said = (
+            f"No process has a breaker named {name} yet, so its tasks run on. The order stands {how}, for a process "
+            "that has one. To hold the tasks back now, begin a cooldown."
+        )
+    return Done(said, "/waits", {"resource": name, "order": order.number, "known": known})
+
+
+def _has_breaker(store: Store, resource: str) -> bool:
+    told = by_resource([row for row in store.breakers() if row.resource == resource], store.now())
+    return any(each.processes for each in told)
 
 
 def _close(asked: Asked) -> Done:
     resource = _resource(asked)
     order = asked.app.store.order_breaker(resource, "closed")
-    said = f"All processes call {masked_text(resource)} again; they take it up within two seconds."
-    return Done(said, "/waits", {"resource": masked_text(resource), "order": order.number})
+    name, known = masked_text(resource), _has_breaker(asked.app.store, resource)
+    said = f"All processes call {name} again; they take it up within two seconds."
+    if not known:
+        said = f"No process has a breaker named {name}; if it was opened by hand, that order is taken back."
+    return Done(said, "/waits", {"resource": name, "order": order.number, "known": known})
 
 
 def _resource(asked: Asked) -> str:
     """Return the resource that is meant: by its name, or by the digest that stands for one."""
     name = "".join(asked.form.get("resource", [])[:1]).strip()
-    if not name or len(name) > _LONGEST_NAME:
-        message = f"name the resource, in {_LONGEST_NAME} characters at most: by custom it is the host"
+    if not name or len(name) > LONGEST_NAME:
+        message = f"name the resource, in {LONGEST_NAME} characters at most: by custom it is the host"
         raise RefusedError(message)
-    if not name.startswith(_DIGEST):
+    if not name.startswith(DIGEST):
         return name
     store = asked.app.store
     known = {*(each.resource for each in store.cooldowns()), *(each.resource for each in store.breakers())}
     for resource in known:
-        if _key(resource) == name:
+        if key_of(resource) == name:
             return resource
     message = "there is no such resource (any more)"
     raise NotThereError(message)
-
-
-def _key(resource: str) -> str:
-    """Return what stands for a resource in a form: its name, or a digest of one that holds a secret."""
-    plain = resource.isprintable() and resource == resource.strip() and not resource.startswith(_DIGEST)
-    if plain and len(resource) <= _LONGEST_NAME and masked_text(resource) == resource:
-        return resource
-    return _DIGEST + hashlib.sha256(resource.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def _minutes(asked: Asked, *, needed: bool) -> float | None:

@@ -9,7 +9,7 @@
   const units = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
   function ago(at) {
     const seconds = (Date.now() - at) / 1000;
-    if (Math.abs(seconds) < 1.5) return "just now";
+    if (Math.abs(seconds) < 1.5) return seconds >= 0 ? "just now" : "now";
     const whole = Math.round(Math.abs(seconds));
     const [unit, size] = units.find(([, size]) => whole >= size) ?? units[3];
     return seconds > 0 ? `${Math.floor(whole / size)} ${unit} ago` : `in ${Math.floor(whole / size)} ${unit}`;
@@ -55,7 +55,8 @@
       for (const field of all("input, select", form)) field.disabled = field.value === "" || field.disabled;
     });
   }
-  addEventListener("pageshow", () => all("form[data-auto-submit] :disabled").forEach((field) => (field.disabled = false)));
+  const enable = (what) => all(what).forEach((field) => (field.disabled = false));
+  addEventListener("pageshow", () => enable("form[data-auto-submit] :disabled"));
 
   // Questions before what cannot be undone, and no second submit of the same form.
   document.addEventListener("submit", (event) => {
@@ -64,18 +65,20 @@
     if (question && !confirm(question)) event.preventDefault();
     else if (form.method === "post") setTimeout(() => all("button", form).forEach((button) => (button.disabled = true)));
   });
+  addEventListener("pageshow", (event) => event.persisted && enable("form[method=post] button:disabled")); // gone back
 
   // Copying.
-  for (const button of all("[data-copy]")) {
-    if (!navigator.clipboard) break;
-    button.hidden = false;
-    button.addEventListener("click", async () => {
-      const label = button.textContent;
-      await navigator.clipboard.writeText(one("[data-copy-text]", button.parentElement).textContent);
-      button.textContent = "Copied";
-      setTimeout(() => (button.textContent = label), 1500);
-    });
+  function offerCopies() {
+    for (const button of all("[data-copy]")) button.hidden = !navigator.clipboard;
   }
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest("[data-copy]");
+    if (!button) return;
+    await navigator.clipboard.writeText(one("[data-copy-text]", button.parentElement).textContent);
+    button.textContent = "Copied";
+    setTimeout(() => (button.textContent = "Copy"), 1500);
+  });
+  offerCopies();
 
   // Selecting rows.
   const selectAll = one("[data-select-all]");
@@ -106,8 +109,8 @@
     helpButton.hidden = false;
     helpButton.addEventListener("click", () => help.showModal());
   }
-  const pages = ["overview", "failures", "dead_letters", "tasks", "queues", "sources", "jobs", "waits", "health"];
-  const initials = "ofdtqsjwh";
+  const pages = ["overview", "failures", "dead_letters", "tasks", "queues", "sources", "jobs", "waits", "health", "audit"];
+  const initials = "ofdtqsjwha";
   let going = false;
   function move(by) {
     const rows = all("[data-row]");
@@ -145,9 +148,25 @@
   // Live: one stream, closed while nobody looks at the page. Fragments come from the server's own templates, escaped.
   const state = one("[data-live-state]");
   const events = document.body.dataset.events;
+  // On a phone the line is behind the menu, and nobody looks there for long: what lasts is told across the page.
+  const band = one("[data-lost]");
+  let heard = Date.now();
+  let alarm = 0;
   function tell(is, text) {
     state.dataset.liveState = is;
     if (state.textContent !== text) state.textContent = text;
+    if (is === "on") {
+      heard = Date.now();
+      clearTimeout(alarm);
+      alarm = 0;
+      band.hidden = true;
+    } else {
+      alarm ||= setTimeout(() => {
+        const since = new Date(heard).toLocaleTimeString();
+        band.textContent = `The dashboard or its store does not answer. What stands here is of ${since}, and may not be so any more.`;
+        band.hidden = false;
+      }, 8000);
+    }
   }
   function showBadges(badges) {
     for (const place of all("[data-badge]")) {
@@ -159,10 +178,10 @@
   }
   function showNew(newest) {
     for (const pill of all("[data-new]")) {
-      const more = BigInt(newest[pill.dataset.new] ?? 0) - BigInt(pill.dataset.seen || 0); // numbers go beyond 2**53
+      pill.dataset.seen ||= newest[pill.dataset.new] ?? 0; // the server did not know the newest when it made the page
+      const more = BigInt(newest[pill.dataset.new] ?? 0) - BigInt(pill.dataset.seen); // numbers go beyond 2**53
       pill.hidden = more <= 0n;
-      const text = `${more.toLocaleString("en")} new · show`;
-      if (!pill.hidden && pill.textContent !== text) pill.textContent = text;
+      if (!pill.hidden && pill.textContent !== "New · show") pill.textContent = "New · show"; // numbers have gaps
     }
   }
   function showPart(html) {
@@ -177,9 +196,27 @@
       const opened = one("[data-row].at [data-open]", old)?.getAttribute("href");
       const find = (href) => all("a[href]", fresh).find((link) => link.getAttribute("href") === href);
       old.replaceWith(fresh);
+      if (old.dataset.mark !== fresh.dataset.mark) refresh();
       if (opened) find(opened)?.closest("[data-row]")?.classList.add("at");
       if (focused) find(focused)?.focus({ preventScroll: true });
     }
+  }
+  // A page whose subject moved on is read again, once for every step; never under the hands of somebody who types.
+  async function refresh() {
+    const typed = all("[data-fresh] input:not([type=hidden])").some((field) => field.value || field === document.activeElement);
+    const answer = typed ? null : await fetch(location.href).catch(() => null);
+    const page = answer?.ok ? new DOMParser().parseFromString(await answer.text(), "text/html") : null;
+    const [old, fresh] = [one("[data-fresh]"), page && one("[data-fresh]", page)];
+    if (!fresh) return (one("[data-changed]", old).hidden = false);
+    const opened = all("details", old).map((each) => each.open);
+    old.replaceWith(fresh);
+    if (all("details", fresh).length === opened.length) all("details", fresh).forEach((each, at) => (each.open = opened[at]));
+    tellTimes(fresh);
+    offerCopies();
+    if (document.body.dataset.view === page.body.dataset.view) return;
+    document.body.dataset.view = page.body.dataset.view;
+    hush();
+    listen();
   }
   let stream = null;
   function listen() {
@@ -199,6 +236,8 @@
     });
   }
   function hush() {
+    clearTimeout(alarm);
+    alarm = 0;
     stream?.close();
     stream = null;
   }

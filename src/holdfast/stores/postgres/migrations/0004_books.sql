@@ -28,7 +28,8 @@ CREATE UNIQUE INDEX task_flow_ever ON holdfast.task_flow (event, task_type, cate
 CREATE INDEX task_flow_failures ON holdfast.task_flow (fingerprint) WHERE span = 0 AND fingerprint <> '';
 
 -- A task that somebody adds by SQL is counted here, one by one; what Holdfast adds is counted by the statement that adds it.
--- The table is found by its neighbour: whoever adds the task may have another search path, and no right to the books.
+-- The table is found by its neighbour: whoever adds the task may have another search path, and no right to the books. It runs
+-- with the rights of its owner, so nobody else may put it on a table of his own; who adds a task needs no right to it.
 ALTER TABLE holdfast.task_queue ADD COLUMN booked boolean NOT NULL DEFAULT false;
 CREATE FUNCTION holdfast.book_task() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -38,6 +39,7 @@ BEGIN
     RETURN NULL;
 END
 $$;
+REVOKE EXECUTE ON FUNCTION holdfast.book_task() FROM PUBLIC;
 CREATE TRIGGER task_queue_booked AFTER INSERT ON holdfast.task_queue
     FOR EACH ROW WHEN (NOT NEW.booked) EXECUTE FUNCTION holdfast.book_task();
 
@@ -139,7 +141,7 @@ ON CONFLICT (event, task_type, category) WHERE span = -1 DO UPDATE SET n = task_
 INSERT INTO holdfast.failure_groups
     (fingerprint, task_type, error_type, error_category, error_message, first_seen, last_seen, failures, dead)
 SELECT fingerprint, task_type, error_type, error_category, error_message, first_seen, last_seen,
-    greatest(dead, (SELECT count(*) FROM holdfast.task_attempts AS known WHERE known.fingerprint = causes.fingerprint)), dead
+    greatest(dead, attempts), dead
 FROM (
     SELECT DISTINCT ON (fingerprint)
         fingerprint, task_type, error_type, error_category, error_message,
@@ -149,4 +151,13 @@ FROM (
     WHERE fingerprint <> ''
     WINDOW same AS (PARTITION BY fingerprint)
     ORDER BY fingerprint, id
-) AS causes;
+) AS causes
+LEFT JOIN (
+    -- Counted once for all: the two columns have different collations, so the index cannot be asked for each.
+    SELECT fingerprint, count(*) AS attempts FROM holdfast.task_attempts WHERE fingerprint <> '' GROUP BY fingerprint
+) AS known USING (fingerprint);
+
+-- A worker of an older version would change tasks without a word in the books. Its row is gone after a migration, and without
+-- this column it gets no other.
+DELETE FROM holdfast.workers;
+ALTER TABLE holdfast.workers ADD COLUMN schema_version integer NOT NULL;

@@ -3,7 +3,11 @@ WITH orders AS (
     SELECT * FROM holdfast.breaker_orders WHERE until IS NULL OR until > now()
 ),
 known AS (
-    SELECT * FROM holdfast.breakers WHERE NOT is_worker OR process IN (SELECT id FROM holdfast.workers)
+    SELECT * FROM holdfast.breakers
+    WHERE CASE
+        WHEN is_worker THEN process IN (SELECT id FROM holdfast.workers)
+        ELSE updated_at >= now() - make_interval(secs => %(silent)s)
+    END
 )
 SELECT resource, process, known.state, known.until, reason, orders.state AS ordered, updated_at
 FROM known LEFT JOIN orders USING (resource)

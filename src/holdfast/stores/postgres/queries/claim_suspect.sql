@@ -3,7 +3,8 @@ WITH found AS MATERIALIZED (
     SELECT task.*
     FROM unnest(%(queues)s::text[]) WITH ORDINALITY AS wanted (queue, place)
     CROSS JOIN LATERAL (
-        SELECT id, lease_epoch, task_type, parameters, attempt, retry_count, resource, expires_at, deferred_at
+        SELECT id, lease_epoch, task_type, parameters, attempt, retry_count, resource, expires_at, deferred_at,
+            canary
         FROM holdfast.task_queue
         WHERE status = 'QUEUED' AND suspect AND queue = wanted.queue AND next_run_after <= now()
             AND (resource IS NULL OR resource NOT IN (SELECT resource FROM holdfast.cooldowns WHERE until > now()))
@@ -27,6 +28,6 @@ taken AS (
 )
 SELECT id, lease_epoch + 1, task_type, parameters, attempt + 1, retry_count, resource,
     extract(epoch FROM expires_at - now())::double precision,
-    coalesce(extract(epoch FROM now() - deferred_at), 0)::double precision, place <= %(start)s, true
+    coalesce(extract(epoch FROM now() - deferred_at), 0)::double precision, place <= %(start)s, true, canary
 FROM claimed
 ORDER BY place

@@ -8,7 +8,7 @@ FROM (
     UNION ALL
     SELECT fingerprint, at, event, n FROM holdfast.task_flow
     WHERE fingerprint = ANY (%(fingerprints)s::text[]) AND span = 0 AND fingerprint <> ''
-        AND event IN ('retried', 'deferred', 'lost', 'failed')
+        AND event IN (--failures--)
         AND at >= to_timestamp(floor((extract(epoch FROM now()) - %(window)s) / %(step)s) * %(step)s)
 ) AS flow
 JOIN holdfast.failure_groups USING (fingerprint)

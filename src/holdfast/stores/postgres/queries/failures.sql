@@ -1,9 +1,8 @@
 -- Groups of failures in the order of the last roll-up, along one index, on from a place in it, and no further than told. By
 -- tuples of its columns: no other index has this order. A group that does not match is passed over; the last one that was
 -- looked at is returned in any case, and tells how far it went. What is not rolled up yet is added to the counts.
-SELECT page.place, last, matches, (extract(epoch FROM last_seen) * 1000000)::bigint, page.failures,
-    page.fingerprint, task_type, error_type, error_category, error_message, first_seen, greatest(last_seen, recent.seen),
-    (page.failures + recent.failures)::bigint, (page.dead + recent.dead)::bigint
+SELECT known.place, last, matches, (extract(epoch FROM last_seen) * 1000000)::bigint, known.failures,
+    --group--
 FROM (
     SELECT *
     FROM (
@@ -21,7 +20,22 @@ FROM (
                     SELECT sum(CASE event WHEN 'failed' THEN n WHEN 'replayed' THEN -n WHEN 'discarded' THEN -n END)
                     FROM holdfast.task_flow AS delta
                     WHERE span = 0 AND delta.fingerprint <> '' AND delta.fingerprint = walked.fingerprint
-                ), 0) > 0) AS matches,
+                ), 0) > 0)
+                AND (%(until)s::timestamptz IS NULL OR first_seen < %(until)s::timestamptz)
+                AND (%(since)s::timestamptz IS NULL OR last_seen >= %(since)s::timestamptz OR EXISTS (
+                    SELECT FROM holdfast.task_flow AS delta
+                    WHERE span = 0 AND delta.fingerprint <> '' AND delta.fingerprint = walked.fingerprint
+                        AND event IN (--failures--) AND at >= %(since)s::timestamptz
+                ))
+                AND (%(standing)s::text IS NULL OR %(standing)s::text = CASE
+                    WHEN snoozed_until > now() THEN 'snoozed'
+                    WHEN acknowledged_at IS NULL OR last_seen > acknowledged_at OR EXISTS (
+                        SELECT FROM holdfast.task_flow AS delta
+                        WHERE span = 0 AND delta.fingerprint <> '' AND delta.fingerprint = walked.fingerprint
+                            AND event IN (--failures--) AND at > acknowledged_at
+                    ) THEN 'open'
+                    ELSE 'acknowledged'
+                END) AS matches,
             walked.*
         FROM (
             SELECT * FROM holdfast.failure_groups
@@ -32,12 +46,6 @@ FROM (
     ) AS looked
     WHERE place <= %(look)s AND matches OR place = %(look)s OR last
     ORDER BY --order-- LIMIT %(rows)s
-) AS page
-CROSS JOIN LATERAL (
-    SELECT coalesce(sum(n) FILTER (WHERE event IN ('retried', 'deferred', 'lost', 'failed')), 0) AS failures,
-        coalesce(sum(CASE event WHEN 'failed' THEN n WHEN 'replayed' THEN -n WHEN 'discarded' THEN -n END), 0) AS dead,
-        max(at) FILTER (WHERE event IN ('retried', 'deferred', 'lost', 'failed')) AS seen
-    FROM holdfast.task_flow AS delta
-    WHERE span = 0 AND delta.fingerprint <> '' AND delta.fingerprint = page.fingerprint
-) AS recent
-ORDER BY page.place
+) AS known
+--recent--
+ORDER BY known.place

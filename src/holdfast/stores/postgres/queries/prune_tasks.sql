@@ -8,6 +8,9 @@ WITH old AS MATERIALIZED (
 history AS (
     DELETE FROM holdfast.task_attempts AS attempt USING old WHERE attempt.task_id = old.id
 ),
+edits AS (
+    DELETE FROM holdfast.payload_edits AS edit USING old WHERE edit.task_id = old.id
+),
 deleted AS (
     DELETE FROM holdfast.task_queue AS task USING old WHERE task.id = old.id RETURNING task.id, task.status
 ),

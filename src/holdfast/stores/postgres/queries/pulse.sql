@@ -60,8 +60,11 @@ due AS (
     FROM suspects WHERE suspects.queue NOT IN (SELECT name FROM holdfast.queues WHERE paused)
 ),
 known AS MATERIALIZED (
-    SELECT resource, before, state, reason, updated_at FROM holdfast.breakers
-    WHERE NOT is_worker OR process IN (SELECT id FROM holdfast.workers)
+    SELECT resource, before, state, reason, updated_at, until FROM holdfast.breakers
+    WHERE CASE
+        WHEN is_worker THEN process IN (SELECT id FROM holdfast.workers)
+        ELSE updated_at >= now() - make_interval(secs => %(silent)s)
+    END
 ),
 changes AS (
     (
@@ -120,7 +123,9 @@ SELECT json_build_object(
         FROM (SELECT state, count(*) AS n FROM holdfast.sources GROUP BY state) AS states
     ),
     'cooldowns', (SELECT count(*) FROM holdfast.cooldowns WHERE until > now()),
-    'open_breakers', (SELECT count(DISTINCT resource) FROM known WHERE state = 'open'),
+    'open_breakers', (
+        SELECT count(DISTINCT resource) FROM known WHERE state = 'open' AND (until IS NULL OR until > now())
+    ),
     'paused_queues', (SELECT count(*) FROM holdfast.queues WHERE paused),
     'alerts_waiting', (
         SELECT count(*)
@@ -134,6 +139,7 @@ SELECT json_build_object(
     'newest_dead_letter', coalesce(
         (SELECT last_value FROM holdfast.dead_letter_queue_id_seq, ever WHERE event = 'failed'), 0
     ),
+    'not_rolled_up', (SELECT extract(epoch FROM now() - min(at)) FROM holdfast.task_flow WHERE span = 0),
     'changes', (
         SELECT coalesce(
             json_agg(json_build_array(extract(epoch FROM at), kind, subject, name, before, after, text)), '[]'

@@ -7,7 +7,8 @@ WITH letter AS MATERIALIZED (
 changed AS (
     UPDATE holdfast.task_queue AS task
     SET status = 'QUEUED', retry_count = 0, crash_count = 0, suspect = false, alone = false, replays = replays + 1,
-        next_run_after = now(), deferred_at = NULL, expires_at = NULL, failed_at = NULL, updated_at = now()
+        next_run_after = now(), deferred_at = NULL, expires_at = NULL, failed_at = NULL, updated_at = now(),
+        replay_id = NULL, canary = false
     FROM letter
     WHERE task.id = letter.original_task_id AND task.status = 'FAILED'
     RETURNING task.id

@@ -62,10 +62,10 @@ letters AS (
     INSERT INTO holdfast.dead_letter_queue
         (original_task_id, task_type, queue, priority, parameters, resource, unique_key,
          error_type, error_message, error_category, reason, fingerprint, traceback, failure,
-         retry_count, crash_count, replays, worker_id, created_at, moved_to_dlq_at)
+         retry_count, crash_count, replays, replay_id, worker_id, created_at, moved_to_dlq_at)
     SELECT id, task_type, queue, priority, parameters, resource, unique_key,
         %(error_type)s, %(error_message)s, %(error_category)s, 'crash', %(fingerprint)s, %(traceback)s, %(failure)s,
-        retry_count, crash_count, replays, worker_id, created_at, now()
+        retry_count, crash_count, replays, replay_id, worker_id, created_at, now()
     FROM changed WHERE outcome = 'dead'
     ORDER BY id
 ),

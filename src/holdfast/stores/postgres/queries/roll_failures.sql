@@ -6,7 +6,7 @@ over AS (
     DELETE FROM holdfast.failure_flow
     WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM holdfast.failure_flow
-        WHERE span = %(span)s AND (SELECT alone FROM mine)
+        WHERE span = %(span)s AND (SELECT alone FROM mine) AND at >= coalesce(%(since)s::timestamptz, '-infinity')
             AND at < to_timestamp(floor((extract(epoch FROM now()) - %(age)s) / %(into)s) * %(into)s)
         ORDER BY at LIMIT %(batch)s
     ))
@@ -19,4 +19,4 @@ flow AS (
     GROUP BY begin, fingerprint, event
     ON CONFLICT (fingerprint, span, at, event) DO UPDATE SET n = known.n + excluded.n
 )
-SELECT count(*) FROM over
+SELECT count(*), max(at) FROM over

@@ -6,7 +6,7 @@ over AS (
     DELETE FROM holdfast.task_flow
     WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM holdfast.task_flow
-        WHERE span = %(span)s AND (SELECT alone FROM mine)
+        WHERE span = %(span)s AND (SELECT alone FROM mine) AND at >= coalesce(%(since)s::timestamptz, '-infinity')
             AND at < to_timestamp(floor((extract(epoch FROM now()) - %(age)s) / %(into)s) * %(into)s)
         ORDER BY at, id LIMIT %(batch)s
     ))
@@ -18,4 +18,4 @@ flow AS (
     FROM over WHERE %(keep)s
     GROUP BY begin, event, category
 )
-SELECT count(*) FROM over
+SELECT count(*), max(at) FROM over

@@ -1,6 +1,7 @@
 -- Deltas whose ten seconds are over, a batch at a time: into the flow, into what was ever, and into the groups of failures.
 -- One process at a time, and nobody waits: who does not get the lock has nothing to do. Whoever got it a moment after another
--- sees rows that are gone already; they are passed over, and what the other has added is added to.
+-- sees rows that are gone already; they are passed over, and what the other has added is added to. A batch begins where the
+-- last one ended: what is deleted and not vacuumed yet is not read again for each.
 WITH mine AS MATERIALIZED (
     SELECT pg_try_advisory_xact_lock(7093010443484004352 | 'holdfast.task_flow'::regclass::oid::bigint) AS alone
 ),
@@ -9,13 +10,14 @@ over AS (
     WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM holdfast.task_flow
         WHERE span = 0 AND at < to_timestamp(floor((extract(epoch FROM now()) - 10) / 10) * 10) AND (SELECT alone FROM mine)
+            AND at >= coalesce(%(since)s::timestamptz, '-infinity')
         ORDER BY at, id LIMIT %(batch)s
     ))
     RETURNING at, n, event, task_type, category, fingerprint
 ),
 steps AS MATERIALIZED (
     SELECT to_timestamp(floor(extract(epoch FROM at) / 10) * 10) AS begin, event, task_type, category, fingerprint,
-        sum(n)::bigint AS n, max(at) AS seen, event IN ('retried', 'deferred', 'lost', 'failed') AS is_failure
+        sum(n)::bigint AS n, max(at) AS seen, event IN (--failures--) AS is_failure
     FROM over GROUP BY 1, 2, 3, 4, 5
 ),
 flow AS (
@@ -45,4 +47,4 @@ groups AS (
     ) AS more
     WHERE known.fingerprint = more.fingerprint
 )
-SELECT count(*) FROM over
+SELECT count(*), max(at) FROM over

@@ -1,8 +1,9 @@
--- Told by the process whose they are and nobody else.
+-- Told by the process whose they are and nobody else. Of a worker that has left meanwhile nothing is told.
 INSERT INTO holdfast.breakers AS known (resource, process, state, until, reason, is_worker, updated_at)
 SELECT resource, %(process)s, state, now() + make_interval(secs => seconds), reason,
-    EXISTS (SELECT FROM holdfast.workers WHERE id = %(process)s), now()
+    %(leased)s, now()
 FROM json_to_recordset(%(rows)s::json) AS given (resource text, state text, seconds float8, reason text)
+WHERE NOT %(leased)s OR EXISTS (SELECT FROM holdfast.workers WHERE id = %(process)s)
 ORDER BY resource COLLATE "C"
 ON CONFLICT (resource, process) DO UPDATE
 SET before = CASE WHEN known.state = excluded.state THEN known.before ELSE known.state END, state = excluded.state,

@@ -53,7 +53,8 @@ found AS MATERIALIZED (
     SELECT task.*
     FROM ranges
     CROSS JOIN LATERAL (
-        SELECT id, lease_epoch, task_type, parameters, attempt, retry_count, resource, expires_at, deferred_at
+        SELECT id, lease_epoch, task_type, parameters, attempt, retry_count, resource, expires_at, deferred_at,
+            canary
         FROM holdfast.task_queue
         WHERE status = 'QUEUED' AND NOT suspect
             AND queue = ranges.queue AND priority = ranges.priority AND next_run_after <= now()
@@ -86,7 +87,7 @@ held AS (
 SELECT answer.*, claimed.id, claimed.lease_epoch + 1, claimed.task_type, claimed.parameters, claimed.attempt + 1,
     claimed.retry_count, claimed.resource, extract(epoch FROM claimed.expires_at - now())::double precision,
     coalesce(extract(epoch FROM now() - claimed.deferred_at), 0)::double precision,
-    claimed.place <= (SELECT start FROM asked), false
+    claimed.place <= (SELECT start FROM asked), false, claimed.canary
 FROM (
     SELECT EXISTS (SELECT FROM me), (SELECT count(*) FROM settled) + (SELECT count(*) FROM started),
         EXISTS (

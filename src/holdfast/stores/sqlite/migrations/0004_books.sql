@@ -114,3 +114,8 @@ FROM (
         ) AS last_seen
     FROM dead_letter_queue WHERE fingerprint <> '' GROUP BY fingerprint
 ) AS letters;
+
+-- A worker of an older version would change tasks without a word in the books. Its row is gone after a migration, and without
+-- this column it gets no other.
+DELETE FROM workers;
+ALTER TABLE workers ADD COLUMN schema_version INTEGER NOT NULL;

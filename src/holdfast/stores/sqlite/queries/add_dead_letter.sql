@@ -2,10 +2,10 @@
 INSERT INTO dead_letter_queue
     (original_task_id, task_type, queue, priority, parameters, resource, unique_key,
      error_type, error_message, error_category, reason, fingerprint, traceback, failure,
-     retry_count, crash_count, replays, worker_id, created_at, moved_to_dlq_at)
+     retry_count, crash_count, replays, worker_id, created_at, moved_to_dlq_at, replay_id)
 SELECT
     id, task_type, queue, priority, parameters, resource, unique_key,
     :error_type, :error_message, :error_category, :reason, :fingerprint, :traceback, :failure,
-    retry_count, crash_count, replays, worker_id, created_at, :now
+    retry_count, crash_count, replays, worker_id, created_at, :now, replay_id
 FROM task_queue
 WHERE id = :id

@@ -1,2 +1,3 @@
-INSERT INTO workers (id, name, host, pid, queues, concurrency, state, started_at, heartbeat_at, expires_at)
-VALUES (:id, :name, :host, :pid, :queues, :concurrency, :state, :started_at, :heartbeat_at, :expires_at)
+INSERT INTO workers
+    (id, name, host, pid, queues, concurrency, state, started_at, heartbeat_at, expires_at, schema_version)
+VALUES (:id, :name, :host, :pid, :queues, :concurrency, :state, :started_at, :heartbeat_at, :expires_at, :schema_version)

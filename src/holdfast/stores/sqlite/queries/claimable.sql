@@ -4,7 +4,8 @@ WITH priorities (priority) AS (VALUES (0), (1), (2), (3), (4), (5), (6), (7), (8
 SELECT json_group_array(json_array(
     id, lease_epoch + 1, task_type, parameters, attempt + 1, retry_count, resource,
     CASE WHEN expires_at IS NOT NULL THEN (expires_at - :now) / 1000.0 END,
-    CASE WHEN deferred_at IS NULL THEN 0.0 ELSE (:now - deferred_at) / 1000.0 END
+    CASE WHEN deferred_at IS NULL THEN 0.0 ELSE (:now - deferred_at) / 1000.0 END,
+    canary
 ))
 FROM (
     SELECT task_queue.*

@@ -1,5 +1,4 @@
--- From the newest back, along the index of one condition or the table itself, no further than told. The others are looked at on
--- the way.
+-- Along the index of one condition or the table itself, no further than told. The others are looked at on the way.
 SELECT id,
     (:task_type IS NULL OR task_type = :task_type)
     AND (:queue IS NULL OR queue = :queue)
@@ -7,8 +6,8 @@ SELECT id,
     AND (:reason IS NULL OR reason = :reason)
     AND (:fingerprint IS NULL OR fingerprint = :fingerprint)
     AND (:since IS NULL OR moved_to_dlq_at >= :since)
-    AND (:until IS NULL OR moved_to_dlq_at < :until),
-    CASE WHEN :text IS NOT NULL THEN error_type || char(10) || error_message END
+    AND (:until IS NULL OR moved_to_dlq_at < :until)
+    AND CASE WHEN :text IS NULL THEN 1 ELSE holds(:text, error_type, error_message) END AS fits
 FROM dead_letter_queue --along--
 WHERE id < :before AND id >= :least --by--
-ORDER BY id DESC
+ORDER BY id --order--

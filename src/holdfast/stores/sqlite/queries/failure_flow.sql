@@ -4,7 +4,7 @@ FROM (
     WHERE failure_flow.fingerprint = wanted.value AND span IN (10, 600) AND at >= :begin
     UNION ALL
     SELECT fingerprint, at, event, n FROM task_flow
-    WHERE span = 0 AND at >= :begin AND event IN ('retried', 'deferred', 'lost', 'failed')
+    WHERE span = 0 AND at >= :begin AND event NOT IN ('replayed', 'discarded')
         AND fingerprint IN (SELECT value FROM json_each(:fingerprints))
 ) AS flow
 CROSS JOIN failure_groups ON failure_groups.fingerprint = flow.fingerprint

@@ -63,9 +63,9 @@ due (at) AS (
     )
     FROM suspects WHERE queue IS NOT NULL AND queue NOT IN (SELECT name FROM queues WHERE paused = 1)
 ),
-known (resource, before, state, reason, updated_at) AS (
-    SELECT resource, before, state, reason, updated_at FROM breakers
-    WHERE is_worker = 0 OR process IN (SELECT id FROM workers)
+known (resource, before, state, reason, updated_at, until) AS (
+    SELECT resource, before, state, reason, updated_at, until FROM breakers
+    WHERE CASE WHEN is_worker THEN process IN (SELECT id FROM workers) ELSE updated_at >= :heard END
 ),
 changes (at, kind, subject, name, before, after, text) AS (
     SELECT * FROM (
@@ -126,7 +126,9 @@ SELECT json_object(
         FROM (SELECT state, count(*) AS n FROM sources INDEXED BY sources_state GROUP BY state)
     ),
     'cooldowns', (SELECT count(*) FROM cooldowns WHERE until > :now),
-    'open_breakers', (SELECT count(DISTINCT resource) FROM known WHERE state = 'open'),
+    'open_breakers', (
+        SELECT count(DISTINCT resource) FROM known WHERE state = 'open' AND (until IS NULL OR until > :now)
+    ),
     'paused_queues', (SELECT count(*) FROM queues WHERE paused = 1),
     'alerts_waiting', (
         SELECT count(*) FROM (
@@ -136,6 +138,10 @@ SELECT json_object(
     'running_jobs', (SELECT count(*) FROM job_runs INDEXED BY job_runs_running WHERE ended_at IS NULL),
     'newest_task', coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'task_queue'), 0),
     'newest_dead_letter', coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'dead_letter_queue'), 0),
+    'not_rolled_up', (
+        SELECT (:now - min(at)) / 1000.0
+        FROM (SELECT min(at) AS at FROM task_flow WHERE span = 0 UNION ALL SELECT min(at) FROM fresh)
+    ),
     'changes', (
         SELECT json_group_array(json_array(at / 1000.0, kind, subject, name, before, after, text)) FROM changes
     )

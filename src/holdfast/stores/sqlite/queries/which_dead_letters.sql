@@ -6,5 +6,5 @@ WHERE (:ids IS NULL OR id IN (SELECT value FROM json_each(:ids)))
     AND (:fingerprint IS NULL OR fingerprint = :fingerprint)
     AND (:since IS NULL OR moved_to_dlq_at >= :since)
     AND (:until IS NULL OR moved_to_dlq_at < :until)
-    AND (:text IS NULL OR instr(error_message, :text) > 0)
+    AND CASE WHEN :text IS NULL THEN 1 ELSE holds(:text, error_type, error_message) END
     AND (:before IS NULL OR id < :before)

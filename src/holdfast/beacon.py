@@ -4,29 +4,35 @@ Breakers belong to a process and are read without a lock. Nothing here is on the
 looks at them, tells the store what has changed, and asks it for new orders. A process without a breaker asks nothing.
 """
 
+import asyncio
+import logging
 import math
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from typing import NamedTuple
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import NamedTuple, Protocol, cast
 
 from holdfast import clock
 from holdfast.classify import classify
-from holdfast.decide.breaker import BY_HAND, Breaker
+from holdfast.decide.breaker import BREAKER_OPEN, BY_HAND, Breaker
 from holdfast.ports.read_rows import BreakerOrder
-from holdfast.ports.store import Store
-from holdfast.queue.executing import BREAKER_OPEN
-from holdfast.queue.logs import log
-from holdfast.run.resources import Resource, resources_with_breakers
+from holdfast.ports.reads import Breakers
+from holdfast.ports.store import Cooldowns
+from holdfast.run.resources import Resource, resources_with_breakers, unwatch_breakers, watch_breakers
 
-__all__ = ["EVERY", "Beacon", "process_name", "shining"]
+__all__ = ["EVERY", "Beacon", "BreakerStore", "keeper_of", "process_name", "shining", "shining_async"]
 
+log = logging.getLogger("holdfast.beacon")
 EVERY = 1.0
 """Seconds between two looks."""
 _AGAIN = 20.0  # seconds after which a process that has no lease tells all of it again, as its sign of life
 _LOOKS = 2  # after a close: what was refused a moment before it may begin another cooldown
+
+
+class BreakerStore(Breakers, Cooldowns, Protocol):
+    """What a beacon asks of a store."""
 
 
 class _Stand(NamedTuple):
@@ -51,12 +57,15 @@ class Beacon:
     Args:
         store: Where others see them, and where orders are.
         process: Tells under which name; a worker has another one after its lease was lost.
-        again: Seconds after which all is told again; None for never, where a lease says that the process lives.
+        leased: Whether a lease says that the process lives; without it nothing is told of it any more.
+        again: Seconds after which all is told again; None for never, where a lease vouches for it.
     """
 
-    def __init__(self, store: Store, process: Callable[[], str], *, again: float | None = None) -> None:
+    def __init__(
+        self, store: BreakerStore, process: Callable[[], str], *, leased: bool = False, again: float | None = None
+    ) -> None:
         """Begin with nothing told."""
-        self._store, self._process, self._again = store, process, again
+        self._store, self._process, self._leased, self._again = store, process, leased, again
         self._name = ""
         self._told: dict[str, _Stand] = {}
         self._told_at = 0.0
@@ -120,7 +129,7 @@ class Beacon:
         changed = {each: stand for each, stand in stands.items() if self._told.get(each) != stand}
         if changed:
             rows = [(each, stand.state, _left(stand, now), stand.reason) for each, stand in changed.items()]
-            self._store.tell_breakers(name, rows)
+            self._store.tell_breakers(name, rows, leased=self._leased)
         for each, stand in changed.items():
             if stand.state == "closed" and each in self._told and self._told[each].reason == BY_HAND:
                 self._closed[each] = _LOOKS
@@ -155,44 +164,131 @@ def process_name() -> str:
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
-@contextmanager
-def shining(store: Store, process: Callable[[], str], *, leased: bool) -> Iterator[None]:
-    """Have a beacon in a thread of its own within the block; standing orders are obeyed before it begins.
+def keeper_of(store: object) -> BreakerStore | None:
+    """Return a store that knows of breakers; None where it knows of something else alone."""
+    return cast(BreakerStore, store) if hasattr(store, "tell_breakers") and hasattr(store, "warm") else None
 
-    No chore of the heart: what takes long there, such as pruning, must not hold up an order.
+
+class _Light:
+    """A beacon in a thread of its own, which begins when the process has a breaker."""
+
+    def __init__(self, store: BreakerStore, process: Callable[[], str], *, leased: bool) -> None:
+        self.store, self.leased = store, leased
+        self._beacon = Beacon(store, process, leased=leased, again=None if leased else _AGAIN)
+        self._ended, self._troubled = threading.Event(), False
+        self._thread: threading.Thread | None = None
+        self._kindling, self._pid = threading.Lock(), os.getpid()
+
+    def begin(self) -> None:
+        """Obey what stands; go on beside whatever is done."""
+        with _listing:
+            _lit.append(self)
+        if resources_with_breakers():
+            self._look()
+            self._kindle(at_once=False)
+        watch_breakers(self._kindle)
+        if resources_with_breakers():  # one may have come in between
+            self._kindle()
+
+    def end(self, *, hurry: bool = False) -> None:
+        """Have the process forgotten. In a hurry, what was told grows old by itself."""
+        unwatch_breakers(self._kindle)
+        self._ended.set()
+        with _listing, suppress(ValueError):
+            _lit.remove(self)
+        if self._thread is not None and not hurry:
+            self._thread.join(EVERY)
+            with suppress(Exception):  # what was told is left out anyhow when its process is known no more
+                self._beacon.forget()
+
+    @property
+    def is_lit(self) -> bool:
+        """Whether there is anything to end."""
+        return self._thread is not None
+
+    def _kindle(self, *, at_once: bool = True) -> None:
+        with self._kindling:
+            if self._thread is None and not self._ended.is_set() and os.getpid() == self._pid:  # not in a fork of it
+                self._thread = threading.Thread(
+                    target=self._look_on, args=(at_once,), name="holdfast-beacon", daemon=True
+                )
+                self._thread.start()
+
+    def _look_on(self, at_once: bool) -> None:  # noqa: FBT001  # from here alone
+        if at_once:
+            self._look()
+        while not self._ended.wait(EVERY):
+            self._look()
+
+    def _look(self) -> None:
+        try:
+            if self._is_needed():
+                self._beacon.tell_breakers()
+            else:
+                self._beacon.forget()
+            self._troubled = False
+        except Exception as error:  # noqa: BLE001  # tried again with the next look
+            if not self._troubled and not self._ended.is_set():
+                log.error("breakers could not be told of, tried again: %s", classify(error))  # noqa: TRY400  # in a line
+            self._troubled = True
+
+    def _is_needed(self) -> bool:
+        """Tell whether no other one of this process tells the store the same: a worker's, or one that began before."""
+        with _listing:
+            beside = [each for each in _lit if each.store is self.store]
+        return self.leased or (not any(each.leased for each in beside) and beside[:1] == [self])
+
+
+_lit: list[_Light] = []
+_listing = threading.Lock()
+
+
+@contextmanager
+def shining(store: BreakerStore | None, process: Callable[[], str], *, leased: bool) -> Iterator[None]:
+    """Have a beacon within the block; standing orders are obeyed before it begins.
+
+    It has a thread of its own and is no chore of the heart: what takes long there, such as pruning, must not hold up an
+    order. A process without a breaker has no such thread, until it gets one.
 
     Args:
-        store: Where orders are.
+        store: Where orders are; None for none.
         process: Tells under which name.
-        leased: Whether a lease vouches for the process. Of one without it, a colon in the name says so.
+        leased: Whether a lease vouches for the process; whose is over is told of no more.
     """
-    beacon, ended, troubled = Beacon(store, process, again=None if leased else _AGAIN), threading.Event(), False
-
-    def look() -> None:
-        nonlocal troubled
-        try:
-            beacon.tell_breakers()
-            troubled = False
-        except Exception as error:  # noqa: BLE001  # tried again with the next look
-            if not troubled and not ended.is_set():
-                log.error("breakers could not be told of, tried again: %s", classify(error))
-            troubled = True
-
-    def look_on() -> None:
-        while not ended.wait(EVERY):
-            look()
-
-    look()
-    thread = threading.Thread(target=look_on, name="holdfast-beacon", daemon=True)
-    thread.start()
+    if store is None:
+        yield
+        return
+    light = _Light(store, process, leased=leased)
+    light.begin()
+    hurry = False
     try:
         yield
-    except KeyboardInterrupt:  # somebody is in a hurry; what was told grows old by itself
-        ended.set()
+    except KeyboardInterrupt:  # somebody is in a hurry
+        hurry = True
         raise
     finally:
-        if not ended.is_set():
-            ended.set()
-            thread.join(EVERY)
-            with suppress(Exception):  # what was told is left out anyhow when its process is known no more
-                beacon.forget()
+        light.end(hurry=hurry)
+
+
+@asynccontextmanager
+async def shining_async(store: BreakerStore | None, process: Callable[[], str]) -> AsyncIterator[None]:
+    """Do as `shining` does for a process without a lease, and never hold up the event loop."""
+    if store is None:
+        yield
+        return
+    light = _Light(store, process, leased=False)
+    if resources_with_breakers():
+        await asyncio.to_thread(light.begin)
+    else:
+        light.begin()
+    hurry = False
+    try:
+        yield
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        hurry = True
+        raise
+    finally:
+        if hurry or not light.is_lit:
+            light.end(hurry=True)
+        else:
+            await asyncio.shield(asyncio.to_thread(light.end))

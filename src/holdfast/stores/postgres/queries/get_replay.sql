@@ -1,0 +1,2 @@
+SELECT --replay--
+FROM holdfast.replays WHERE id = %(id)s

@@ -1,0 +1,69 @@
+"""How a replay goes on: the decisions, without any store."""
+
+import pytest
+
+from holdfast.decide.canary import STAGES, Finish, Go, Standing, Stop, Wait, next_step
+
+
+def standing(**given):
+    values = {"canary": True, "stage": 0, "begun": False, "more": True, "live": 0, "bad": ""}
+    return Standing(**(values | given))
+
+
+@pytest.mark.parametrize(
+    ("given", "step"),
+    [
+        ({}, Go(0, 1, canary=True)),
+        ({"begun": True, "live": 1}, Wait()),
+        ({"begun": True}, Go(1, 10, canary=True)),
+        ({"stage": 1}, Go(1, 10, canary=True)),
+        ({"stage": 1, "begun": True, "live": 3}, Wait()),
+        ({"stage": 1, "begun": True}, Go(2, None, canary=False)),
+        ({"stage": 2}, Go(2, None, canary=False)),
+        ({"stage": 2, "live": 2}, Go(2, None, canary=False)),
+        ({"more": False}, Finish()),
+        ({"begun": True, "more": False}, Finish()),
+        ({"begun": True, "more": False, "live": 1}, Wait()),
+        ({"stage": 2, "more": False}, Finish()),
+        ({"canary": False}, Go(2, None, canary=False)),
+        ({"canary": False, "begun": True, "live": 5}, Go(2, None, canary=False)),
+        ({"canary": False, "more": False}, Finish()),
+    ],
+)
+def test_what_comes_next(given, step):
+    assert next_step(standing(**given)) == step
+
+
+@pytest.mark.parametrize("canary", [True, False])
+@pytest.mark.parametrize("stage", range(len(STAGES)))
+@pytest.mark.parametrize("more", [True, False])
+@pytest.mark.parametrize("live", [0, 4])
+def test_any_failure_stops_it_in_every_stage(canary, stage, more, live):
+    found = next_step(standing(canary=canary, stage=stage, begun=True, more=more, live=live, bad="task 3 failed"))
+    assert found == Stop("task 3 failed")
+
+
+def course(total, *, fails=None):
+    """Go through a replay whose tasks end at once; return how many were queued at each step, and how it ended."""
+    queued, stage, steps, canaries = 0, 0, [], 0
+    while True:
+        bad = "" if fails is None or queued <= fails else f"task {fails} failed"
+        begun = queued == total or canaries >= sum(each or 0 for each in STAGES[: stage + 1])
+        step = next_step(Standing(True, stage, begun, queued < total, 0, bad))
+        if not isinstance(step, Go):
+            return steps, step
+        count = min(total - queued, step.most or total)
+        queued, stage, canaries = queued + count, step.stage, canaries + (count if step.canary else 0)
+        steps.append(count)
+
+
+def test_one_then_ten_then_the_rest():
+    assert course(100) == ([1, 10, 89], Finish())
+    assert course(11) == ([1, 10], Finish())
+    assert course(1) == ([1], Finish())
+    assert course(0) == ([], Finish())
+
+
+def test_a_cause_that_is_not_fixed_costs_one():
+    assert course(100, fails=0) == ([1], Stop("task 0 failed"))
+    assert course(100, fails=5) == ([1, 10], Stop("task 5 failed"))

@@ -1,0 +1,214 @@
+"""``holdfast doctor`` on a real file: each check off once, and what it says then."""
+
+import shutil
+import sqlite3
+import time
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import pytest
+
+from cli_world import make_world  # noqa: F401  # a fixture
+from holdfast.stores.sqlite.store import SqliteStore
+
+
+class Disk(NamedTuple):
+    total: int
+    used: int
+    free: int
+
+
+@pytest.fixture
+def busy(world):
+    """A file in which something was done, something failed, and something waits."""
+    world.enqueue("scrape", "url=good/x")
+    world.dead_letters(2)
+    world.enqueue("mail", "to=ann")
+    world.app().store.roll_up()  # a worker does so every few seconds; until then a new task is not in the books
+    world.app().close()
+    return world
+
+
+def spoil(world, *statements):
+    connection = sqlite3.connect(world.folder / "holdfast.db")
+    for statement in statements:
+        assert connection.execute(statement).rowcount > 0, statement
+    connection.commit()
+    connection.close()
+
+
+def found(world, *words, code=0):
+    """What each check said: its name, whether it is well, and the text."""
+    answer = world.json("doctor", *words, code=code)
+    assert answer["ok"] is (code == 0)
+    assert answer["store"].endswith("holdfast.db")
+    assert all(each.keys() == {"check", "ok", "text", "todo"} for each in answer["findings"])
+    return {each["check"]: (each["ok"], each["text"], each["todo"]) for each in answer["findings"]}
+
+
+def test_all_is_well(busy):
+    said = busy.run("doctor").stdout
+
+    assert [line.split()[1] for line in said.splitlines() if line[0] in "✓•"] == [
+        "settings", "store", "clock", "writing", "spool", "disk", "workers", "ledger",
+    ]  # fmt: skip
+    assert "✗" not in said
+    assert "4 tasks = 1 done + 2 dead + 1 live + 0 cancelled + 0 discarded, as by the books" in said
+    assert "written anew" not in busy.run("doctor", "--mend").stdout
+
+
+def test_as_json(busy):
+    checks = found(busy)
+
+    assert {name: ok for name, (ok, *_) in checks.items()} == {
+        "settings": True, "store": True, "clock": True, "writing": True, "spool": True, "disk": True, "workers": None,
+        "ledger": True,
+    }  # fmt: skip
+    assert checks["workers"][1:] == ("0 alive", "holdfast worker MODULE:APP starts one.")
+
+
+def test_nothing_is_changed_by_looking(busy):
+    before = busy.json("status")["counts"], busy.app().store.books(), busy.json("audit")
+    busy.run("doctor")
+
+    assert (busy.json("status")["counts"], busy.app().store.books(), busy.json("audit")) == before
+
+
+def test_a_file_that_is_no_database(world):
+    (world.folder / "holdfast.db").write_bytes(b"once upon a time, there was no database" * 100)
+    checks = found(world, code=1)
+
+    assert checks.keys() == {"settings", "store"}
+    ok, text, todo = checks["store"]
+    assert ok is False
+    assert "not a database" in text
+    assert todo
+
+
+def test_tables_of_another_version(busy):
+    spoil(busy, "INSERT INTO schema_version VALUES (999, 0)")
+    checks = found(busy, code=1)
+
+    assert checks.keys() == {"settings", "store"}
+    assert checks["store"][0] is False
+    assert "999" in checks["store"][1]
+
+
+def test_a_dead_letter_cannot_be_written(busy, monkeypatch):
+    def refuse(_):
+        message = "attempt to write a readonly database"
+        raise sqlite3.OperationalError(message)
+
+    monkeypatch.setattr(SqliteStore, "check_dead_letters", refuse)
+    checks = found(busy, code=1)
+
+    assert "writing" not in checks
+    assert checks["store"][:2] == (False, "OperationalError: attempt to write a readonly database")
+    assert "✗ store" in busy.run("doctor", code=1).stdout
+
+
+def test_outcomes_that_wait_to_be_stored(busy):
+    spool = busy.app().settings.spool
+    spool.mkdir()
+    (spool / "5d41402a.jsonl").write_text("{}\n")
+    ok, text, todo = found(busy, code=1)["spool"]
+
+    assert ok is False
+    assert text == f"1 file of outcomes that could not be stored lies in {spool}"
+    assert "worker" in todo
+
+
+def test_a_clock_that_is_wrong(busy, monkeypatch):
+    slow = datetime.fromtimestamp(time.time() - 90, UTC)
+    monkeypatch.setattr(SqliteStore, "now", lambda _: slow)
+    ok, text, _ = found(busy, code=1)["clock"]
+
+    assert ok is False
+    assert text.endswith("ahead of the store")
+
+
+@pytest.mark.parametrize(("free", "code"), [(0.04, 1), (0.06, 0)])
+def test_a_full_disk(busy, monkeypatch, free, code):
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Disk(2**40, 0, int(2**40 * free)))
+    ok, text, todo = found(busy, code=code)["disk"]
+
+    assert (ok, bool(todo)) == (code == 0, code == 1)
+    assert text.startswith(f"{free:.0%} free")
+
+
+def test_alerts_that_were_not_delivered_are_no_mistake(busy):
+    from holdfast.ports.source_rows import NewAlert
+
+    app = busy.app()
+    app.store.raise_alerts([NewAlert("group:f1", "new", "something new")])
+    app.close()
+
+    assert found(busy)["alerts"][:2] == (None, "1 not delivered yet")
+
+
+@pytest.mark.parametrize(
+    ("statement", "check", "said"),
+    [
+        ("DELETE FROM task_queue WHERE status = 'DONE'", "ledger", "1 task DONE is missing"),
+        ("DELETE FROM task_queue WHERE status = 'QUEUED'", "ledger", "1 task QUEUED is missing"),
+        (
+            "UPDATE task_queue SET status = 'CANCELLED' WHERE status = 'QUEUED'",
+            "ledger",
+            "1 task cancelled is too many",
+        ),
+        ("DELETE FROM dead_letter_queue WHERE id = 1", "pairs", "2 tasks failed for good, and there are 1 dead letter"),
+        ("DELETE FROM task_flow WHERE event = 'done'", "ledger", "1 task DONE is too many"),
+    ],
+)
+def test_books_that_are_off_and_are_put_right(busy, statement, check, said):
+    spoil(busy, statement)
+    text = busy.run("doctor", code=1).stdout
+    assert said in text
+    assert found(busy, code=1)[check][0] is False
+
+    mended = busy.run("doctor", "--mend").stdout
+    assert said in mended, "what was off is told also when it is put right"
+    assert "the books were written anew from what is there" in mended
+    assert mended.splitlines()[-1].startswith("✓ ledger")
+    assert found(busy)["ledger"][0] is True
+    assert "written anew" not in busy.run("doctor", "--mend").stdout
+
+
+def test_put_right_as_json(busy):
+    spoil(busy, "DELETE FROM task_queue WHERE status = 'DONE'")
+    answer = busy.json("doctor", "--mend")
+
+    assert answer["ok"] is True
+    assert [each["ok"] for each in answer["findings"] if each["check"] == "ledger"] == [False, True]
+
+
+def test_what_cannot_be_mended_stays_off(busy, monkeypatch):
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Disk(2**40, 0, 1))
+    spoil(busy, "DELETE FROM task_queue WHERE status = 'DONE'")
+
+    assert "written anew" in busy.run("doctor", "--mend", code=1).stdout
+    checks = found(busy, code=1)
+    assert (checks["disk"][0], checks["ledger"][0]) == (False, True)
+
+
+def test_tables_are_missing(world, postgres_server):
+    postgres_server.execute("DROP DATABASE IF EXISTS doctor", "CREATE DATABASE doctor")
+    url = postgres_server.url.rpartition("/")[0] + "/doctor"
+    (_, store) = world.json("doctor", "--url", url, code=1)["findings"]
+
+    assert (store["check"], store["ok"]) == ("store", False)
+    assert "holdfast db init creates the tables" in store["todo"]
+    world.run("db", "init", "--url", url)
+    answer = world.json("doctor", "--url", url)
+    assert [each["check"] for each in answer["findings"]] == ["settings", "store", "clock", "writing", "spool", "workers", "ledger"]  # fmt: skip
+    postgres_server.execute("DROP DATABASE doctor")
+
+
+def test_a_server_that_is_not_there(world):
+    pytest.importorskip("psycopg")
+    answer = world.json("doctor", "--url", "postgresql://ann:hunter2@127.0.0.1:1/x", code=1)
+
+    (_, store) = answer["findings"]
+    assert (store["check"], store["ok"]) == ("store", False)
+    assert "hunter2" not in str(answer)
+    assert "db init" not in store["todo"], "tables are not what is missing"

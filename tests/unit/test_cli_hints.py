@@ -1,0 +1,23 @@
+"""What to do about an error of a database: the hint must not make it worse."""
+
+import sqlite3
+
+import psycopg
+import pytest
+
+from holdfast.cli.hints import of_a_database
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (sqlite3.OperationalError("disk I/O error"), "the disk may be full, gone or failing"),
+        (sqlite3.DatabaseError("database disk image is malformed"), "the file is damaged"),
+        (psycopg.OperationalError("FATAL: sorry, too many clients already"), "no connection left"),
+        (psycopg.errors.QueryCanceled("canceling statement due to statement timeout"), "longer than the server allows"),
+        (psycopg.OperationalError("connection refused"), "is the server up?"),
+        (ValueError("disk I/O error"), "None"),
+    ],
+)
+def test_what_is_said(error, said):
+    assert said in str(of_a_database(error))
