@@ -102,7 +102,7 @@ class Claim(NamedTuple):
     Attributes:
         queues: In which it looks, the first one first; a worker changes the order from claim to claim.
         limit: How many tasks at most.
-        start: So many of them are marked as started in the same transaction; the others are only held.
+        start: So many are marked as started at once; the others are only held.
         suspect: Ask for one task that was running when a worker died; it is then run alone.
     """
 
@@ -350,9 +350,7 @@ class Worker(NamedTuple):
 
     Attributes:
         id: Of this run; a restart under the same name has another.
-        name: For people.
         state: ``running``, ``stopping`` or why it does not claim.
-        tasks: How many it holds.
         alive: Whether its lease has not run out.
     """
 
