@@ -8,7 +8,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 ARGS ?=
-JOBS ?= auto
+# more than there are cores: much of what is tested waits, for leases, browsers and servers
+JOBS ?= 4
 # package:program pairs that the tests use; installed where this user may
 SYSTEM_PACKAGES ?= redis-server:redis-server chromium:chromium
 

@@ -1,10 +1,11 @@
 """The outbox: each piece of news once, in its order, until it is delivered."""
 
+import time
 from datetime import timedelta
 
 import pytest
 
-from conformance.acting import NAMES
+from conformance.acting import NAMES, NOTE, bury
 from conformance.polling import at_once, opened
 from holdfast.decide.alerting import AlertKind
 from holdfast.ports.source_rows import AlertResult, NewAlert
@@ -211,6 +212,39 @@ def test_what_is_not_well_is_told_again(store):
     assert [alert.key for alert in deliver(store)] == ["waiting", "source:1"]
     assert {alert.key for alert in store.remind_alerts(0)} == {"waiting", "source:1"}
     assert kinds(store.raise_alerts([news("b"), news(None)])) == ["recovered"], "a reminder is no news"
+
+
+@pytest.mark.parametrize("rolled_up", [False, True])
+def test_nobody_is_reminded_of_groups_that_are_seen_to(store, rolled_up):
+    names = ("open", "snoozed", "acknowledged", "again", "it's")
+    for name in names:
+        bury(store, note=NOTE._replace(fingerprint=name))
+    kept = [news("new", key=f"{kind}:{name}") for name in names for kind in ("group", "growth")]
+    store.raise_alerts(
+        [*kept, news("a", key="group:unknown"), news("a", key="source:snoozed"), news("a", key="snoozed")]
+    )
+    deliver(store)
+    store.mark_group("snoozed", snooze=60)
+    for name in ("acknowledged", "again"):
+        store.mark_group(name, acknowledged=True)
+    time.sleep(0.003)
+    bury(store, note=NOTE._replace(fingerprint="again"))
+    if rolled_up:
+        store.roll_up()
+    expected = {f"{kind}:{name}" for name in ("open", "again", "it's") for kind in ("group", "growth")}
+    expected |= {"group:unknown", "source:snoozed", "snoozed"}
+    assert {alert.key for alert in store.remind_alerts(0)} == expected
+    store.mark_group("snoozed", snooze=0)
+    assert {alert.key for alert in store.remind_alerts(0)} == {"group:snoozed", "growth:snoozed"}
+
+
+def test_the_last_of_each_key(store):
+    assert store.last_alerts([]) == store.last_alerts(["a"]) == {}
+    raised = store.raise_alerts([news("x", key="a"), news("y", key="a"), news("x", key="b"), news(None, key="b")])
+    store.raise_alerts([news("x", key=str(number)) for number in range(60)])
+    assert store.last_alerts(["a", "b", "a", "c"]) == {"a": raised[1], "b": raised[3]}
+    named = store.raise_alerts([NewAlert(name, name, name) for name in NAMES])
+    assert store.last_alerts(NAMES) == {alert.key: alert for alert in named}
 
 
 def test_many_who_remind_at_once_remind_once(store, place):

@@ -129,11 +129,46 @@ def test_by_how_much_it_was_wrong(store, database):
     assert store.books()["enqueued"] == 11
 
 
-def test_a_task_that_failed_and_has_no_dead_letter_is_discarded(store, database):
+def lose_letters(store, place):
+    """Delete all dead letters behind the back of the books."""
+    if place.kind == "memory":
+        store.book.letters.clear()
+    else:
+        execute(place, "DELETE FROM dead_letter_queue")
+
+
+def test_a_task_that_failed_and_lost_its_dead_letter_gets_it_anew(store, place):
+    lost = [bury(store, task("scrape", resource="r", unique_key="k")), bury(store, task("mail"), note=OTHER)]
+    lose_letters(store, place)
+    assert store.recount() == {"rebuilt": 2}
+    anew = store.dead_letters(DeadLetterFilter())[::-1]
+    same = [now._replace(id=old.id, moved_to_dlq_at=old.moved_to_dlq_at) for old, now in zip(lost, anew, strict=True)]
+    assert same == lost
+    assert {store.get(each.original_task_id).status for each in lost} == {"FAILED"}
+    agrees(store)
+    books, counted = store.ledger()
+    assert books == counted
+    assert store.recount() == {}
+    assert store.replay(anew[0].id)
+    assert store.get(lost[0].original_task_id).status == "QUEUED"
+
+
+def test_a_dead_letter_is_rebuilt_without_any_attempt(store, place):
     number = bury(store).original_task_id
-    execute(database, "DELETE FROM dead_letter_queue")
-    assert store.recount() == {"FAILED": -1, "dead_letters": -1, "DISCARDED": 1}
-    assert store.get(number).status == "DISCARDED"
+    lose_letters(store, place)
+    if place.kind == "memory":
+        store.book.attempts.clear()
+    else:
+        execute(place, "DELETE FROM task_attempts")
+    assert store.recount()["rebuilt"] == 1
+    (letter,) = store.dead_letters(DeadLetterFilter())
+    assert (letter.original_task_id, letter.reason, letter.error_category) == (number, "exhausted", "unknown")
+    assert (letter.error_type, letter.error_message, letter.fingerprint, letter.traceback) == ("", "", "", "")
+    assert letter.failure == {}
+    assert store.get(number).status == "FAILED"
+    books, counted = store.ledger()
+    assert books == counted
+    assert store.recount() == {}
 
 
 def test_counts_are_never_less_than_nothing(store, database):

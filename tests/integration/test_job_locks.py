@@ -15,6 +15,7 @@ import psycopg
 import pytest
 
 from holdfast.errors import SchemaError
+from holdfast.stores.postgres.sql import scripts
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sqlite.store import SqliteStore
 from servers.postgres import PostgresServer
@@ -345,10 +346,12 @@ class TestSessions:
 
     def test_tables_of_version_2_are_brought_up_to_date(self, stores, server):
         store = stores[0]
-        server.execute(
-            "DROP TABLE job_locks.job_targets, job_locks.job_runs",
-            "DELETE FROM job_locks.schema_version WHERE version = 3",
-        )
+        server.execute("DROP SCHEMA job_locks CASCADE", "CREATE SCHEMA job_locks")
+        with store.db.connection() as connection, connection.transaction():
+            connection.execute(store.db.sql["create_version"])
+            for version in (1, 2):
+                connection.execute(scripts("job_locks")[version])
+                connection.execute(store.db.sql["add_version"], {"version": version})
         for ask in (lambda: store.lock_job("items", "me"), store.runs, lambda: store.targets("r1")):
             with pytest.raises(SchemaError, match="holdfast db migrate") as caught:
                 ask()

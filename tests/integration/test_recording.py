@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 
 import pytest
@@ -165,3 +166,30 @@ def test_a_real_store_that_is_down(tmp_path, caplog):
         fetching(ConnectionError("refused"))(3)
     app.close()
     assert any("could not be written" in each.getMessage() for each in caplog.records)
+
+
+class Stuck:
+    """A store that does not answer until it is let go."""
+
+    def __init__(self):
+        self.free, self.asked = threading.Event(), 0
+
+    def observed(self, rows):
+        self.asked += 1
+        self.free.wait(30)
+
+
+def test_leaving_does_not_wait_for_ever(monkeypatch, caplog):
+    monkeypatch.setattr(module, "_LEAVING", 0.2)
+    stuck = Stuck()
+    began = time.monotonic()
+    with recording(stuck):
+        fetching(ConnectionError("refused"))(450)
+    assert time.monotonic() - began < 10
+    (told,) = [each.getMessage() for each in caplog.records if "were dropped" in each.getMessage()]
+    assert 250 <= int(told.split()[0]) <= 449
+    thread = next(each for each in threading.enumerate() if each.name == "holdfast-recording")
+    stuck.free.set()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert stuck.asked == 1, "what was dropped is not written later"

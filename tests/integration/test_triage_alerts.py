@@ -9,6 +9,7 @@ from conformance.acting import NOTE, bury, task
 from conformance.conftest import another, place, postgres_place, store  # noqa: F401  # fixtures
 from crash.processes import until
 from holdfast.ports.rows import DeadLetterFilter
+from holdfast.ports.source_rows import NewAlert
 from holdfast.queue import watching, worker
 from holdfast.queue.dead_letters import DeadLetterBox
 from holdfast.queue.watching import AGE_KEY, Watch, growth_step
@@ -133,6 +134,67 @@ class TestPeople:
         outbox.box.snooze("f1", 3600)
         outbox.bury(group="f2")
         assert outbox.look() == [("group:f2", "new", "first")]
+
+
+class TestManyAlerts:
+    """More of other matters than anybody reads at once."""
+
+    def drown(self, where):
+        where.raise_alerts([NewAlert(f"source:{number}", "down", "t") for number in range(1001)])
+
+    def test_a_group_that_fails_again_is_told_of(self, outbox, store):  # noqa: F811  # a fixture
+        outbox.bury()
+        outbox.look()
+        self.drown(store)
+        group = outbox.box.acknowledge("f1")
+        until(lambda: store.now() > group.acknowledged_at, 5, "another millisecond")
+        outbox.bury()
+        Watch(store, None).look_at_groups()
+        (alert,) = store.last_alerts(["group:f1"]).values()
+        assert (alert.state, alert.kind) == (f"again after {group.acknowledged_at.isoformat()}", "changed")
+
+    def test_growth_goes_no_step_back(self, outbox, store):  # noqa: F811  # a fixture
+        outbox.bury(100)
+        outbox.look()
+        self.drown(store)
+        for letter in store.dead_letters(DeadLetterFilter(limit=70)):
+            store.discard(letter.id)
+        Watch(store, None).look_at_groups()
+        assert store.last_alerts(["growth:f1"])["growth:f1"].state == "100"
+
+    def test_that_a_group_is_over_is_told_however_many_came_after_it(self, outbox, store, monkeypatch):  # noqa: F811  # a fixture
+        monkeypatch.setattr(watching, "_PAGE", 3)
+        names = [f"g{number}" for number in range(10)]
+        for name in names:
+            store.observed([("sync", "retry", "network", name, "TimeoutError", "timed out")])
+        for _ in range(4):
+            outbox.look()
+        assert set(store.last_alerts([f"group:{name}" for name in names])) == {f"group:{name}" for name in names}
+        self.drown(store)
+        monkeypatch.setattr(watching, "_QUIET", watching.timedelta(seconds=-1))
+        watch = Watch(store, None)
+        for _ in range(5):
+            watch.look_at_groups()
+        told = store.last_alerts([f"group:{name}" for name in names]).values()
+        assert [alert.state for alert in told] == [None] * len(names)
+
+
+class TestOver:
+    def test_groups_that_are_over_before_they_are_told_hold_nothing_up(self, outbox, store, monkeypatch):  # noqa: F811  # a fixture
+        monkeypatch.setattr(watching, "_PAGE", 3)
+        for number in range(5):
+            store.observed([("sync", "retry", "network", f"o{number}", "TimeoutError", "timed out")])
+        monkeypatch.setattr(watching, "_QUIET", watching.timedelta(seconds=-1))
+        outbox.bury()
+        for rolled_up in (False, True):
+            found = [group.fingerprint for group in store.untold_groups(3, quiet=-1)]
+            assert found == ["f1"], rolled_up
+            assert len(store.untold_groups(quiet=DAY)) == len(store.untold_groups()) == 6
+            store.roll_up()
+        assert outbox.look() == [("group:f1", "new", "first")]
+        assert outbox.look() == []
+        monkeypatch.undo()
+        assert len(outbox.look()) == 5, "one that comes back is news"
 
 
 class TestAge:

@@ -50,7 +50,7 @@ class Heavy:
                 Worker(name, name, "h" * 60, 1, tuple(queues[:3]), 4, LONG, 0, True, now, now), 3600
             )
         letter = self.app.dead_letters.list()[0]
-        answer = self.client.post("/api/replays/begin", json={"why": "w" * 400})
+        answer = self.client.post("/api/replays/begin", json={"all": 1, "canary": False, "why": "w" * 400})
         assert answer.status_code == 200, answer.text
         return {
             "failure": {"fingerprint": self.app.store.failures(FailureFilter()).rows[0].fingerprint},

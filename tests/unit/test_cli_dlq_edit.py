@@ -120,7 +120,7 @@ class TestWhoAndWhy:
         assert "@" in data["edits"][0]["who"]
         assert json.loads(data["edits"][0]["before"]) == {"url": "bad0/x", "token": "***"}
         assert json.loads(data["edits"][0]["after"]) == {"url": "first", "token": "***"}
-        assert json.loads(data["edits"][1]["patch"])[0]["value"] == "***"
+        assert json.loads(data["edits"][1]["patch"])[0].keys() == {"op", "path"}
         for secret in ("hunter2", "correct-horse"):
             assert secret not in text + json.dumps(data)
 
@@ -213,3 +213,17 @@ class TestBox:
         assert not {"4711-secret", "first", "last"} & set(
             (shown.before + shown.after + shown.patch).replace('"', " ").split()
         )
+
+    @pytest.mark.parametrize(
+        "secret", ["-----BEGIN KEY-----\nMIIabc\n-----END KEY-----\n", 'hunter"2\\x', "typo-secret"]
+    )
+    def test_no_value_of_a_patch_is_shown(self, letter, secret):
+        app, pay, dead = letter
+        patch = [
+            {"op": "replace", "path": "/pin", "value": secret},
+            {"op": "replace", "path": "/pin", "value": "last"},
+        ]
+        shown = masked_edit(app.dead_letters.edit(dead.id, patch, definition=pay, why="x"))
+        assert json.loads(shown.patch) == [{"op": "replace", "path": "/pin"}] * 2
+        for part in (secret, json.dumps(secret)[1:-1], "MIIabc", "hunter"):
+            assert part not in shown.before + shown.after + shown.patch

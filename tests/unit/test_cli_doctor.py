@@ -118,6 +118,19 @@ def test_outcomes_that_wait_to_be_stored(busy):
     assert "worker" in todo
 
 
+def test_outcomes_that_were_refused_are_no_mistake_for_ever(busy):
+    spool = busy.app().settings.spool
+    spool.mkdir()
+    (spool / "5d41402a.refused").write_text("{}\n")
+    checks = found(busy)
+
+    assert checks["spool"][0] is True
+    ok, text, todo = checks["refused"]
+    assert ok is None
+    assert text == f"1 file of outcomes that the store refused for good lies in {spool}"
+    assert "No worker applies them" in todo
+
+
 def test_a_clock_that_is_wrong(busy, monkeypatch):
     slow = datetime.fromtimestamp(time.time() - 90, UTC)
     monkeypatch.setattr(SqliteStore, "now", lambda _: slow)
@@ -172,6 +185,20 @@ def test_books_that_are_off_and_are_put_right(busy, statement, check, said):
     assert mended.splitlines()[-1].startswith("✓ ledger")
     assert found(busy)["ledger"][0] is True
     assert "written anew" not in busy.run("doctor", "--mend").stdout
+
+
+def test_a_lost_dead_letter_is_rebuilt_and_written_down(busy):
+    before = {each["action"] for each in busy.json("audit")}
+    spoil(busy, "DELETE FROM dead_letter_queue WHERE id = 1")
+    said = busy.run("doctor", "--mend").stdout
+
+    assert "1 dead letter was rebuilt from the failed task and its last attempt" in said
+    assert busy.json("status")["counts"]["dead_letters"] == 2
+    assert busy.json("status")["counts"]["DISCARDED"] == 0
+    (entry,) = [each for each in busy.json("audit") if each["action"] == "mend_books"]
+    assert "mend_books" not in before
+    assert entry["subject"] == "books"
+    assert "@" in entry["who"]
 
 
 def test_put_right_as_json(busy):

@@ -121,5 +121,16 @@ def test_it_is_written_before():
     assert entry.detail == {"number": ["1", "2"], "resource": "https://***@h/", "fields": ["payload"]}
 
 
+@pytest.mark.parametrize("word", ["replay", "discard"])
+def test_all_numbers_of_a_bulk_action_are_written(site, word):
+    app, _, _ = site
+    numbers = [str(number) for number in range(1001, 1501)]
+    body = "&".join(f"number={each}" for each in [*numbers, *numbers[:20]]).encode()
+    answer = client(site, Role.OPERATOR).ask("POST", f"/api/dead-letters/{word}", FORM, body=body)
+    assert answer.status == 200
+    (entry,) = app.store.audits(limit=1)
+    assert (entry.action, entry.detail) == (f"{word}_dead_letters", {"number": numbers})
+
+
 def test_no_field_of_a_payload_is_shown():
     assert not {"patch", "value", "payload", "arguments", "parameters", "note", "password", "token"} & SHOWN

@@ -93,7 +93,7 @@ def test_only_what_was_counted_is_replayed(world):
     page = world.get("/replays/new")
     before = re.search(r'name="before" value="(\d+)"', page)[1]
     world.fail(1)
-    answer = world.post("/replays/begin", before=before, canary="1", rate="30/min", why="the page is back")
+    answer = world.post("/replays/begin", all="1", before=before, canary="1", rate="30/min", why="the page is back")
     assert answer.headers["location"] == "/replays/1"
     (replay,) = world.app.store.replay_runs()
     assert (replay.total, replay.canary, replay.rate, replay.reason) == (2, True, 0.5, "the page is back")
@@ -108,13 +108,82 @@ def test_a_rate_that_is_none_is_shown_again_with_what_was_typed(world):
     assert 'value="fast"' in answer.text
     assert "&lt;b&gt;because&lt;/b&gt;" in answer.text
     assert f'name="group" value="{world.group}"' in answer.text
-    assert world.client.post("/api/replays/begin", json={"rate": "fast"}).status_code == 400
+    assert world.client.post("/api/replays/begin", json={"all": 1, "rate": "fast"}).status_code == 400
     assert world.app.store.replay_runs() == []
+
+
+@pytest.mark.parametrize(
+    ("sent", "wrong"),
+    [
+        ({}, "say which dead letters are meant"),
+        ({"why": "x", "rate": "10"}, "say which"),
+        ({"group": ""}, "say which"),
+        ({"group": " "}, "say which"),
+        ({"group": None}, "say which"),
+        ({"before": 99}, "say which"),
+        ({"all": 0}, "say which"),
+        ({"all": False}, "say which"),
+        ({"fingerprint": "g1"}, "'fingerprint' is no field of a replay"),
+        ({"number": 1}, "'number' is no field"),
+        ({"all": 1, "Canary": "no"}, "'Canary' is no field"),
+        ({"all": 1, "task": "fetch"}, "not both"),
+    ],
+)
+def test_nothing_is_replayed_that_nobody_meant(world, sent, wrong):
+    world.fail(2)
+    answer = world.client.post("/api/replays/begin", json=sent)
+    assert answer.status_code == 400
+    assert wrong in answer.text
+    form = {name: str(value) for name, value in sent.items() if value is not None}
+    assert world.post("/replays/begin", **form).status_code == 400
+    assert world.app.store.replay_runs() == []
+
+
+@pytest.mark.parametrize("field", ["category", "task", "group", "reason", "queue", "since", "until", "text"])
+def test_whatever_narrows_is_enough(world, field):
+    world.fail(1)
+    value = {
+        "category": "invalid_parameters", "reason": "permanent", "since": "1h", "until": "1h", "group": world.group,
+    }.get(field, "x")  # fmt: skip
+    assert world.client.post("/api/replays/begin", json={field: value}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("canary", "tried"),
+    [
+        ({}, True), ({"canary": ""}, True), ({"canary": None}, True), ({"canary": True}, True), ({"canary": "yes"}, True),
+        ({"canary": False}, False), ({"canary": 0}, False), ({"canary": "no"}, False), ({"canary": "False"}, False),
+    ],
+)  # fmt: skip
+def test_one_is_tried_first_unless_somebody_says_no(world, canary, tried):
+    world.fail(1)
+    assert world.client.post("/api/replays/begin", json={"all": True} | canary).status_code == 200
+    (replay,) = world.app.store.replay_runs()
+    assert replay.canary is tried
+
+
+@pytest.mark.parametrize("query", ["", "?task=fetch"])
+@pytest.mark.parametrize("checked", [True, False])
+def test_the_form_says_it_whether_its_box_is_checked_or_not(world, query, checked):
+    world.fail(2)
+    page = world.get(f"/replays/new{query}")
+    form = {}
+    for field in re.findall(r'<input type="(?:hidden|checkbox)" name="[^>]*>', page[page.index("/replays/begin") :]):
+        if checked or 'type="checkbox"' not in field:
+            form.setdefault(re.search(r'name="(\w+)"', field)[1], []).append(re.search(r'value="([^"]*)"', field)[1])
+    assert form["canary"] == (["1", "no"] if checked else ["no"])
+    assert ("all" in form) is not bool(query)
+    wrong = world.post("/replays/begin", **form, rate="fast")
+    assert ("checked><" in wrong.text) is checked
+    assert world.post("/replays/begin", **form).status_code == 303
+    (replay,) = world.app.store.replay_runs()
+    assert (replay.total, replay.canary) == (2, checked)
+    assert world.app.store.audits(limit=1)[0].detail["canary"] == ("1" if checked else "no")
 
 
 def test_a_replay_is_stopped_and_goes_on(world):
     world.fail(2)
-    world.post("/replays/begin", canary="1")
+    world.post("/replays/begin", all="1")
     page = world.get("/replays/1")
     assert 'data-replay="running"' in page
     assert 'data-view="replay-1"' in page
@@ -292,7 +361,7 @@ def test_all_of_it_is_in_the_audit_log(world):
     world.post(f"/dead-letters/{letters[0]}/edit", **typed(world, letters[0], tries="5"), why="five")
     world.post(f"/failures/{world.group}/acknowledge")
     world.post("/dead-letters/discard", number=str(letters[0]), why="useless")
-    world.post("/replays/begin", why="once more", canary="1")
+    world.post("/replays/begin", why="once more", all="1")
     entries = [row["entry"] for row in world.json("/audit")["rows"]]
     assert len(entries) == 4, "each is written once"
     assert [entry["reason"] for entry in entries] == ["once more", "useless", "", "five"]
@@ -329,7 +398,7 @@ def test_the_audit_log_has_pages(world):
 
 def test_a_reader_sees_all_and_can_press_nothing(world):
     (letter,) = world.fail()
-    world.post("/replays/begin", canary="1")
+    world.post("/replays/begin", all="1")
     world.role = "reader"
     for path in (f"/failures/{world.group}", "/replays/new", "/replays", "/replays/1", f"/dead-letters/{letter}", f"/dead-letters/{letter}/edit", "/audit", "/dead-letters"):  # fmt: skip
         page = world.get(path)

@@ -49,11 +49,15 @@ def doctor(app: "App", *, mend: bool, as_json: bool) -> None:
             say(told(finding), {True: "green", False: "red", None: ""}[finding.ok])
     sick = any(each.ok is False for each in found)
     if mend and any(each.ok is False and each.check in {"ledger", "pairs"} for each in found):
-        app.store.recount()
+        rebuilt = _mended(app, found)
+        if rebuilt:
+            found.append(rebuilt)
         found += _ledger(app)
         sick = any(each.ok is False for each in found if each.check not in {"ledger", "pairs"}) or not found[-1].ok
         if not as_json:
             say("the books were written anew from what is there")
+            if rebuilt:
+                say(told(rebuilt))
             say(told(found[-1]), "green" if found[-1].ok else "red")
     if as_json:
         print_json({"store": store_shown(app), "ok": not sick, "findings": [each._asdict() for each in found]})
@@ -91,13 +95,16 @@ def _surroundings(app: "App") -> "Iterator[Finding]":
     from holdfast.report.doctor import Finding  # noqa: PLC0415  # not for --help
 
     spool = app.settings.spool
-    left = sorted(spool.iterdir()) if spool.is_dir() else []
+    left, refused = (len([*spool.glob(f"*.{kind}")]) for kind in ("jsonl", "refused"))
     if left:
         todo = "They are applied when a worker starts; start one where this folder is."
-        files = "1 file of outcomes" if len(left) == 1 else f"{len(left)} files of outcomes"
-        lie = "lies" if len(left) == 1 else "lie"
-        yield Finding("spool", ok=False, text=f"{files} that could not be stored {lie} in {spool}", todo=todo)
-    else:
+        text = f"{_files(left)} that could not be stored {'lies' if left == 1 else 'lie'} in {spool}"
+        yield Finding("spool", ok=False, text=text, todo=todo)
+    if refused:
+        todo = "No worker applies them: those tasks ran again. Look at them (*.refused), then delete or move them."
+        text = f"{_files(refused)} that the store refused for good {'lies' if refused == 1 else 'lie'} in {spool}"
+        yield Finding("refused", ok=None, text=text, todo=todo)
+    if not left:
         yield Finding("spool", ok=True, text="no outcome waits to be stored")
     file = getattr(getattr(app.store, "db", None), "path", None)
     if isinstance(file, Path):
@@ -123,3 +130,22 @@ def _ledger(app: "App") -> "list[Finding]":
     from holdfast.report.doctor import ledger_findings  # noqa: PLC0415  # not for --help
 
     return ledger_findings(*app.store.ledger())
+
+
+def _mended(app: "App", found: "list[Finding]") -> "Finding | None":
+    """Write down who mends what, then mend; tell how many dead letters were rebuilt, if any were."""
+    from holdfast.queue.auditing import write_down  # noqa: PLC0415  # not for --help
+    from holdfast.report.doctor import Finding  # noqa: PLC0415  # not for --help
+
+    off = [each.text for each in found if each.ok is False and each.check in {"ledger", "pairs"}]
+    write_down(app.store, "mend_books", "books", {"off": off})
+    count = app.store.recount().get("rebuilt", 0)
+    if not count:
+        return None
+    letters = "1 dead letter was" if count == 1 else f"{count:,} dead letters were"
+    text = f"{letters} rebuilt from the failed task and its last attempt"
+    return Finding("rebuilt", ok=None, text=text, todo="holdfast dlq list shows them; nothing was given up.")
+
+
+def _files(count: int) -> str:
+    return "1 file of outcomes" if count == 1 else f"{count:,} files of outcomes"

@@ -70,8 +70,11 @@ class Summary:
     would: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all of it as JSON-ready values."""
-        return asdict(self)
+        """Return all of it as JSON-ready values; what would have been done only where the job was observed."""
+        values = asdict(self)
+        if self.would_exit_code is None:
+            del values["would_do"], values["would_exit_code"], values["would"]
+        return values
 
     def to_json(self) -> str:
         """Return it as one line of JSON."""

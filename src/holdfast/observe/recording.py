@@ -22,6 +22,7 @@ _MOST = 10_000  # observations that wait to be written; what comes beyond them i
 _BATCH = 200
 _LONGEST = 4096  # characters of an error's text that are kept
 _EVERY = 1.0  # seconds
+_LEAVING = 10.0  # seconds that the end of the block waits for what is left
 
 Row = tuple[str, str, str, str, str, str]
 
@@ -30,7 +31,8 @@ Row = tuple[str, str, str, str, str, str]
 def recording(store: "Triage") -> "Iterator[None]":
     """Write what the bus tells of `Observed` into a store, in batches, by a thread; at the end all that is left.
 
-    A store that does not answer is told to the log, and the program goes on: what could not be written is dropped.
+    A store that does not answer is told to the log, and the program goes on: what could not be written is dropped, and
+    so is what is left ten seconds after the end of the block.
 
     Args:
         store: Where to.
@@ -51,7 +53,9 @@ def recording(store: "Triage") -> "Iterator[None]":
         end()
         ended.set()
         waiting.put(None)
-        thread.join()
+        thread.join(_LEAVING)
+        if thread.is_alive():
+            _drop(waiting)
 
 
 def _row(event: Observed) -> Row:
@@ -74,6 +78,20 @@ def _write_on(store: "Triage", waiting: "queue.SimpleQueue[Row | None]", ended: 
             return
         if len(rows) < _BATCH:
             ended.wait(_EVERY)
+
+
+def _drop(waiting: "queue.SimpleQueue[Row | None]") -> None:
+    """Take away what still waits, so that the thread ends with the batch it has in hand."""
+    dropped = 0
+    try:
+        while True:
+            dropped += waiting.get_nowait() is not None
+    except queue.Empty:
+        waiting.put(None)  # the thread may be about to wait for one
+    log.error(
+        "%d observations were dropped, and up to %d more may not be written: the store did not take them within %g s",
+        dropped, _BATCH, _LEAVING,
+    )  # fmt: skip
 
 
 def _batch(waiting: "queue.SimpleQueue[Row | None]") -> list[Row]:

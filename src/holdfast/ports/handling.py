@@ -17,6 +17,7 @@ class Standing(NamedTuple):
         epoch: Of the latest claim.
         expires_in: Seconds after which it is not worth starting; None for never.
         deferred_for: Seconds since it was first put off without an attempt spent; 0 if it was not.
+        canary: Whether a replay tries it before others: it gets one attempt.
     """
 
     task_type: str
@@ -25,6 +26,7 @@ class Standing(NamedTuple):
     epoch: int
     expires_in: float | None
     deferred_for: float
+    canary: bool = False
 
 
 @runtime_checkable

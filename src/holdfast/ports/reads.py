@@ -51,10 +51,11 @@ class Reads(Protocol):
         They go wrong when somebody deletes or changes tasks by SQL, or a program of an older version works on newer
         tables. What happened is never taken back: what the books lack is added, and what they have too much of is
         counted as pruned, discarded or cancelled. The flow stays as it was. A task that failed and has no dead letter
-        is discarded.
+        gets one anew, from itself and its last attempt: nothing is given up.
 
         Returns:
-            By how much each number of `counts` was wrong; nothing where all was right.
+            By how much each number of `counts` was wrong, and as ``rebuilt`` how many dead letters were written anew;
+            nothing where all was right.
         """
 
     def books(self) -> dict[str, int]:

@@ -118,7 +118,10 @@ class Alerts(Protocol):
         """Add those that are news; return them."""
 
     def remind_alerts(self, after: float) -> list[Alert]:
-        """Add a reminder for each matter that is not well, and was told of last, done with, so many seconds ago."""
+        """Add a reminder for each matter that is not well, and was told of last, done with, so many seconds ago.
+
+        Nobody is reminded of a group (``group:`` or ``growth:`` and its fingerprint) that is snoozed or acknowledged.
+        """
 
     def claim_alerts(self, limit: int, lease: float) -> list[Alert]:
         """Take alerts that are due and in nobody's hands, oldest first, and raise their epochs.
@@ -132,6 +135,9 @@ class Alerts(Protocol):
 
     def alerts(self, *, waiting: bool | None = None, limit: int = 50) -> list[Alert]:
         """Return alerts, newest first; only those that wait, or only those done with, where it is said."""
+
+    def last_alerts(self, keys: Sequence[str]) -> dict[str, Alert]:
+        """Return the last alert of each key; a key without any is left out."""
 
     def prune_alerts(self, older_than: float) -> int:
         """Delete alerts done with longer ago than so many seconds, but never the last of a key that is not well.

@@ -92,10 +92,14 @@ class Triage(Protocol):
             who: Who says it.
         """
 
-    def untold_groups(self, limit: int = 100) -> list[FailureGroup]:
-        """Return groups of which no alert was ever written, oldest first.
+    def untold_groups(self, limit: int = 100, *, quiet: float | None = None) -> list[FailureGroup]:
+        """Return open groups of which no alert was ever written, oldest first.
 
         The key of such an alert is ``group:`` and the fingerprint.
+
+        Args:
+            limit: How many at most.
+            quiet: Seconds; a group that was not seen for longer and has no dead letters is over, and left out.
         """
 
     def audit(self, who: str, action: str, subject: str, detail: dict[str, Any] | None = None, reason: str = "") -> int:

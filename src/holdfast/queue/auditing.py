@@ -49,6 +49,7 @@ def write_down(
     *,
     who: str | None = None,
     why: str = "",
+    most: int = _MOST,
 ) -> None:
     """Write down that somebody asks for something; secrets in it are masked, and it is cut.
 
@@ -59,21 +60,22 @@ def write_down(
         detail: More, without anything of a payload; what is None is left out.
         who: Who asks; by default the user of this process.
         why: Why, in their words.
+        most: Values of a list that are kept.
     """
     if _is_written.get():
         return
-    values = {name: _plain(value) for name, value in (detail or {}).items() if value is not None}
+    values = {name: _plain(value, most) for name, value in (detail or {}).items() if value is not None}
     store.audit(_cut(who or os_user(), _LONGEST_WHO), action, _cut(subject, _LONGEST), values, _cut(why, _LONGEST_WHY))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, most: int) -> Any:
     if isinstance(value, bool) or value is None or type(value) in {int, float}:
         return value
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, list | tuple):
-        shown = [_plain(each) for each in value[:_MOST]]
-        return [*shown, f"… {len(value) - _MOST} more"] if len(value) > _MOST else shown
+        shown = [_plain(each, most) for each in value[:most]]
+        return [*shown, f"… {len(value) - most} more"] if len(value) > most else shown
     return _cut(str(value), _LONGEST)
 
 

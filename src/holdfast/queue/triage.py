@@ -12,7 +12,7 @@ from holdfast.ports.rows import DeadLetter, DeadLetterFilter, Reason
 from holdfast.ports.store import Store
 from holdfast.ports.triage_rows import NewReplay, PayloadEdit, Replay, ReplayState
 from holdfast.queue.auditing import os_user, write_down
-from holdfast.queue.masking import is_secret_name, masked_parameters
+from holdfast.queue.masking import masked_parameters, masked_text
 from holdfast.queue.patching import hidden_in, patched
 from holdfast.queue.words import chosen
 from holdfast.redact import MASK
@@ -250,24 +250,18 @@ _UNEDITED = {
 
 
 def masked_edit(edit: PayloadEdit) -> PayloadEdit:
-    """Return an edit as it may be shown: what it was, what it is and the patch without secrets."""
+    """Return an edit as it may be shown: what it was and what it is without secrets, and of the patch no value."""
     before, after = masked_parameters(edit.before), masked_parameters(edit.after)
-    return edit._replace(before=before, after=after, patch=_masked_patch(edit))
+    return edit._replace(before=before, after=after, patch=_bare_patch(edit.patch))
 
 
-def _masked_patch(edit: PayloadEdit) -> str:
-    """Return a patch whose values are as they are shown in the whole: the name beside a value tells what it is."""
-    hidden = {str(each) for each in hidden_in(edit.after)} | {str(each) for each in hidden_in(edit.before)}
-    operations = json.loads(masked_parameters(edit.patch))
-    given = json.loads(edit.patch)
-    if not isinstance(given, list) or not isinstance(operations, list):
+def _bare_patch(patch: str) -> str:
+    """Return what a patch does and where; never a value, which may be a secret that is in neither text."""
+    operations = json.loads(patch)
+    if not isinstance(operations, list):
         return MASK
-    for shown, each in zip(operations, given, strict=True):
-        value = each.get("value")
-        holds = any(text and text in json.dumps(value, ensure_ascii=False) for text in hidden)
-        if holds or is_secret_name(each["path"].rpartition("/")[2], value):
-            shown["value"] = MASK
-    return json.dumps(operations, ensure_ascii=False, separators=(",", ":"))
+    bare = [{"op": each["op"], "path": masked_text(each["path"])} for each in operations]
+    return json.dumps(bare, ensure_ascii=False, separators=(",", ":"))
 
 
 def check_meant(which: dict[str, Any]) -> None:

@@ -1,6 +1,6 @@
 """Tells of dead letters: of every new group, of one that grows, and of what waits too long."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 from holdfast.ports.read_rows import FailureFilter, FailureGroup
@@ -17,8 +17,6 @@ AGE_KEY = "age:dead_letters"
 _QUIET = timedelta(days=3)  # without a failure or a dead letter: a group is over
 _FIRST_STEP, _FACTOR = 10, 10
 _PAGE, _MOST_GROUPS = 200, 1000
-_MOST_TOLD = 1000  # alerts that are looked at
-_SOME = 50  # groups that are looked at one by one each time
 _LONGEST = 160  # characters of an error in a title
 
 
@@ -33,37 +31,36 @@ class Watch:
     """
 
     def __init__(self, store: Store, age: float | None) -> None:
-        """Begin with nothing known."""
+        """Begin with the groups seen last."""
         self._store, self._age = store, age
-        self._told: dict[str, str | None] | None = None
-        self._turn = 0
+        self._after: str | None = None
 
     def look_at_groups(self) -> None:
         """Raise what is news; to be called every so often."""
         now = self._store.now()
-        fresh = {each.fingerprint: each for each in self._store.untold_groups(_PAGE)}
-        if self._told is None:
-            self._told = self._last_told()
+        untold = self._store.untold_groups(_PAGE, quiet=_QUIET.total_seconds())
+        fresh = {each.fingerprint: each for each in untold}
         others = self._known_groups(fresh)
-        if not self._news(fresh, others, now):
-            return
-        self._told = self._last_told()  # others tell too: what they have told last is what counts
-        news = self._news(fresh, others, now)
+        told = self._last_told((*fresh, *others))  # after the groups: who tells meanwhile knows them no older
+        news = self._news(fresh, others, told, now)
         if news:
             self._store.raise_alerts(news)
-            self._told.update((alert.key, alert.state) for alert in news)
 
-    def _last_told(self) -> dict[str, str | None]:
-        """Return the state that was told last, by key."""
-        found: dict[str, str | None] = {}
-        for alert in self._store.alerts(limit=_MOST_TOLD):
-            if alert.key.startswith(("group:", "growth:", "age:")):
-                found.setdefault(alert.key, alert.state)
-        return found
+    def _last_told(self, fingerprints: Iterable[str]) -> dict[str, str | None]:
+        """Return the state that was told last of each matter, by key."""
+        keys = [f"{kind}:{each}" for each in fingerprints for kind in ("group", "growth")]
+        return {key: alert.state for key, alert in self._store.last_alerts([*keys, AGE_KEY]).items()}
 
     def _known_groups(self, fresh: Mapping[str, FailureGroup]) -> dict[str, FailureGroup]:
-        """Return groups that may have changed: those with dead letters, those seen lately, some that were told of."""
-        found = {each.fingerprint: each for each in self._store.failures(FailureFilter(limit=_PAGE)).rows}
+        """Return groups that may have changed: those with dead letters, those seen lately, the next page of all."""
+        page = self._store.failures(FailureFilter(limit=_PAGE))
+        found = {each.fingerprint: each for each in page.rows}
+        if self._after is None:
+            self._after = page.next
+        else:
+            page = self._store.failures(FailureFilter(after=self._after, limit=_PAGE))
+            found.update((each.fingerprint, each) for each in page.rows)
+            self._after = page.next
         after: str | None = None
         for _ in range(_MOST_GROUPS // _PAGE):
             page = self._store.failures(FailureFilter(dead=True, after=after, limit=_PAGE))
@@ -71,24 +68,21 @@ class Watch:
             after = page.next
             if after is None:
                 break
-        told = sorted({key.partition(":")[2] for key, state in (self._told or {}).items() if state is not None})
-        left = [each for each in told if each not in found]
-        self._turn = (self._turn + _SOME) if self._turn + _SOME < len(left) else 0
-        for fingerprint in left[self._turn : self._turn + _SOME]:
-            group = self._store.failure(fingerprint)
-            if group is not None:
-                found[fingerprint] = group
         return {name: group for name, group in found.items() if name not in fresh}
 
     def _news(
-        self, fresh: Mapping[str, FailureGroup], others: Mapping[str, FailureGroup], now: datetime
+        self,
+        fresh: Mapping[str, FailureGroup],
+        others: Mapping[str, FailureGroup],
+        told: Mapping[str, str | None],
+        now: datetime,
     ) -> list[NewAlert]:
         """Return what is not as it was told last."""
-        told = self._told or {}
         alerts = self._of_age()
         for group in (*fresh.values(), *others.values()):
             found = _of_growth(group, told.get(f"growth:{group.fingerprint}"))
-            if group.fingerprint in fresh or f"group:{group.fingerprint}" in told:  # else it was there before alerts
+            is_known = group.fingerprint in fresh or f"group:{group.fingerprint}" in told
+            if is_known or group.acknowledged_at is not None:  # else it was there before alerts
                 found.append(_of_group(group, now))
             is_open = group.standing(now) == "open"
             alerts += [alert for alert in found if is_open or alert.state is None]

@@ -74,11 +74,12 @@ def missing(found: Found) -> Counter[FlowKey]:
     return +more
 
 
-def shown_wrong(found: Found, more: Counter[FlowKey]) -> dict[str, int]:
-    """Return by how much each count was wrong; nothing for those that were right."""
+def shown_wrong(found: Found, more: Counter[FlowKey], rebuilt: int) -> dict[str, int]:
+    """Return by how much each count was wrong, nothing for those that were right; and how many letters were rebuilt."""
     running, parked = found.tasks.get(Status.RUNNING, 0), found.tasks.get(Status.PARKED, 0)
     booked = [(key.event, count) for key, count in found.booked.items()]
     before = unbounded_counts(totals_of(booked), running, parked)
     booked += [(key.event, count) for key, count in more.items()]
     after = unbounded_counts(totals_of(booked), running, parked)
-    return {name: after[name] - before[name] for name in after if after[name] != before[name]}
+    wrong = {name: after[name] - before[name] for name in after if after[name] != before[name]}
+    return wrong | {"rebuilt": rebuilt} if rebuilt else wrong

@@ -4,18 +4,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from holdfast.queue.auditing import write_down, written_down
+from holdfast.web.narrowing import MOST_CHOSEN
 from holdfast.web.routing import Action, Asked, Done
 
 __all__ = ["SHOWN", "acted"]
 
 SHOWN = frozenset(
     [
-        *("before", "canary", "category", "for", "group", "minutes", "name", "number", "queue", "rate", "reason"),
-        *("replay", "resource", "since", "state", "task", "text", "until"),
+        *("all", "before", "canary", "category", "for", "group", "minutes", "name", "number", "queue", "rate"),
+        *("reason", "replay", "resource", "since", "state", "task", "text", "until"),
     ]
 )
 """Fields of forms whose values are written; of all others, which may hold something of a payload, the names alone."""
 _WHY = "why"
+_CHOSEN = "number"  # has as many values as rows were chosen
 _KINDS = {
     "dead-letters": "dead_letter",
     "failures": "group",
@@ -34,7 +36,13 @@ def acted(action: Action, asked: Asked) -> Done:
     why = "".join(asked.form.get(_WHY, [])[:1])
     name = _CALLED.get(action.name, action.name)
     write_down(
-        asked.app.store, name, _subject(action, asked), _detail(asked.form), who=asked.who or "somebody", why=why
+        asked.app.store,
+        name,
+        _subject(action, asked),
+        _detail(asked.form),
+        who=asked.who or "somebody",
+        why=why,
+        most=MOST_CHOSEN,
     )
     with written_down():
         return action.act(asked)
@@ -52,7 +60,13 @@ def _subject(action: Action, asked: Asked) -> str:
 
 
 def _detail(form: Mapping[str, list[str]]) -> dict[str, Any]:
-    shown = {name: values[0] if len(values) == 1 else values for name, values in form.items() if name in SHOWN}
+    shown = {name: _told(name, values) for name, values in form.items() if name in SHOWN}
     others = sorted(name for name in form if name not in SHOWN and name != _WHY)[:_MOST]
     given = {name: value for name, value in shown.items() if value not in ("", [])}
     return given | ({"fields": others} if others else {})
+
+
+def _told(name: str, values: list[str]) -> str | list[str]:
+    """Return what counts of a field: each chosen row once, and of any other field the first value."""
+    each = list(dict.fromkeys(values)) if name == _CHOSEN else values[:1]
+    return each[0] if len(each) == 1 else each

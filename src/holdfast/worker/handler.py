@@ -96,9 +96,9 @@ class ErrorHandler:
         """Decide what becomes of a task whose attempt failed, and write it.
 
         Another attempt is due after the strategy's delay, or after the `retry_after` of our own errors as it is. What
-        the other side asks to wait costs no attempt. What is permanent, or was the last attempt, is a dead letter:
-        status, history and letter are written in one transaction. A database that fails is logged, never raised; the
-        task then stays as it was.
+        the other side asks to wait costs no attempt. What is permanent, or was the last attempt, is a dead letter;
+        so is a replay's canary, whatever it raised. Status, history and letter are written in one transaction. A
+        database that fails is logged, never raised; the task then stays as it was.
 
         Args:
             task_id: The task, waiting or running.
@@ -228,6 +228,8 @@ class ErrorHandler:
 
     @staticmethod
     def _decided(judged: _Judged, policy: RetryPolicy, attempt: int, standing: Standing | None) -> Retry | Defer | Fail:
+        if standing is not None and standing.canary:
+            return Fail(Reason.CANARY)  # it is tried so that the others need not be
         return decide(
             judged.failure,
             policy,

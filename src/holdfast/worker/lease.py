@@ -12,6 +12,10 @@ from holdfast.errors import SchemaError
 from holdfast.ports.rows import Worker
 from holdfast.ports.store import Store
 from holdfast.queue.heart import Chore, Heart
+from holdfast.queue.replaying import EVERY as REPLAY_EVERY
+from holdfast.queue.replaying import Replayer
+from holdfast.queue.watching import EVERY as WATCH_EVERY
+from holdfast.queue.watching import Watch
 from holdfast.worker import logs
 from holdfast.worker.settings import BaseSettings
 
@@ -85,10 +89,14 @@ class Lease:
             on_lost=self._lost,
         )
         often = min(settings.heartbeat, getattr(self._store, "rescue_every", settings.heartbeat))
+        replayer = Replayer(self._store, lambda: self.id)
+        watch = Watch(self._store, None)  # an age of its own could contradict the App's, and both would tell in turns
         heart.chores = [
             Chore(often, lambda: heart.rescue(settings.crash_limit)),
             Chore(often, self._look),
             Chore(_ROLL_UP_EVERY, self._store.roll_up),
+            Chore(REPLAY_EVERY, replayer.carry_on),
+            Chore(WATCH_EVERY, watch.look_at_groups),
         ]
         self._heart = heart
         self._thread = threading.Thread(target=heart.run, name="holdfast-heart", daemon=True)
@@ -135,6 +143,8 @@ class Lease:
         return self._beaten
 
     def _lost(self, _: str) -> None:
+        if self._heart is None:  # a last beat after it has left
+            return
         logs.log.error("worker %s was taken for dead; it begins anew, and what it was doing is dropped", self._beaten)
         self.renew(self._beaten)
 

@@ -7,6 +7,7 @@ from holdfast import clock
 from holdfast.decide.alerting import AlertKind, next_kind
 from holdfast.ports.source_rows import Alert, AlertResult, NewAlert
 from holdfast.stores.memory.book import Book, Outgoing, moment
+from holdfast.stores.memory.reads import group_of
 
 __all__ = ["MemoryAlerts", "raise_alerts"]
 
@@ -28,7 +29,10 @@ class MemoryAlerts:
             return [
                 _add(self.book, NewAlert(last.key, last.state, last.title, last.text), AlertKind.REMINDER, now)
                 for last in _newest(self.book).values()
-                if last.state is not None and last.delivered_at and last.delivered_at <= moment(now - after)
+                if last.state is not None
+                and last.delivered_at
+                and last.delivered_at <= moment(now - after)
+                and not _is_seen_to(self.book, last.key, now)
             ]
 
     def claim_alerts(self, limit: int, lease: float) -> list[Alert]:
@@ -59,6 +63,12 @@ class MemoryAlerts:
         with self.book.lock:
             known = [row.alert for row in reversed(self.book.alerts.values())]
             return [each for each in known if waiting in {None, each.delivered_at is None}][:limit]
+
+    def last_alerts(self, keys: Sequence[str]) -> dict[str, Alert]:
+        """Return the last alert of each key."""
+        with self.book.lock:
+            newest = _newest(self.book)
+            return {key: newest[key] for key in keys if key in newest}
 
     def prune_alerts(self, older_than: float) -> int:
         """Delete alerts done with long ago."""
@@ -93,6 +103,14 @@ def raise_alerts(book: Book, alerts: Iterable[NewAlert], now: float) -> list[Ale
 def _newest(book: Book) -> dict[str, Alert]:
     """Return the last alert of each key."""
     return {row.alert.key: row.alert for row in book.alerts.values()}
+
+
+def _is_seen_to(book: Book, key: str, now: float) -> bool:
+    """Tell whether an alert is of a group that is snoozed or acknowledged now."""
+    kind, _, fingerprint = key.partition(":")
+    if kind not in {"group", "growth"} or fingerprint not in book.books.groups:
+        return False
+    return group_of(book.books, fingerprint).standing(moment(now)) != "open"
 
 
 def _add(book: Book, alert: NewAlert, kind: AlertKind, now: float) -> Alert:

@@ -29,7 +29,9 @@ class MemoryHandling:
                 return None
             expires_in = None if row.expires_at is None else row.expires_at - now
             deferred_for = 0.0 if row.deferred_at is None else now - row.deferred_at
-            return Standing(row.task_type, row.status, row.retry_count, row.lease_epoch, expires_in, deferred_for)
+            return Standing(
+                row.task_type, row.status, row.retry_count, row.lease_epoch, expires_in, deferred_for, row.canary
+            )
 
     def settle_attempt(self, settlement: Settlement, attempt: int, *, epoch: int | None = None) -> bool:
         """Take the task up, if its attempt is the current one, and settle it."""

@@ -64,11 +64,17 @@ class MemoryTriage:
                 group.snoozed_until = now + snooze if snooze > 0 else None
             return group_of(self.book.books, fingerprint)
 
-    def untold_groups(self, limit: int = 100) -> list[FailureGroup]:
+    def untold_groups(self, limit: int = 100, *, quiet: float | None = None) -> list[FailureGroup]:
         """Return groups that nobody was told of."""
         with self.book.lock:
             told = self.book.told
-            groups = [group for group in self._open_groups() if f"group:{group.fingerprint}" not in told]
+            since = None if quiet is None else moment(clock.now() - quiet)
+            groups = [
+                group
+                for group in self._open_groups()
+                if f"group:{group.fingerprint}" not in told
+                and (since is None or group.last_seen >= since or group.dead > 0)
+            ]
         return sorted(groups, key=lambda group: group.first_seen)[:limit]
 
     def _open_groups(self) -> list[FailureGroup]:

@@ -49,6 +49,11 @@ class PostgresAlerts:
         rows = self.db.fetch("find_alerts", {"waiting": waiting, "limit": limit}, prepare=False)
         return [_alert(row) for row in rows]
 
+    def last_alerts(self, keys: Sequence[str]) -> dict[str, Alert]:
+        """Return the last alert of each key."""
+        alerts = [_alert(row) for row in self.db.fetch("last_alerts", {"keys": list(keys)})]
+        return {alert.key: alert for alert in alerts}
+
     def prune_alerts(self, older_than: float) -> int:
         """Delete alerts done with long ago."""
         return self.db.change("prune_alerts", {"seconds": float(older_than)})

@@ -18,11 +18,11 @@ class PostgresRecounting:
         sql = self.db.sql
         with self.db.connection() as connection, connection.transaction():
             connection.execute(sql["recount_lock"])
-            connection.execute(sql["recount_orphans"])
+            rebuilt = connection.execute(sql["recount_orphans"]).rowcount
             found = found_of(connection.execute(sql["recount"]).fetchall())
             more = missing(found)
             rows = [key._asdict() | {"n": count} for key, count in more.items()]
             connection.execute(sql["recount_add"], {"rows": json.dumps(rows)})
             connection.execute(sql["recount_new_groups"])
             connection.execute(sql["recount_groups"])
-        return shown_wrong(found, more)
+        return shown_wrong(found, more, rebuilt)

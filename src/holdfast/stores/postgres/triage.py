@@ -53,9 +53,10 @@ class PostgresTriage(PostgresReplays):
             rows = connection.execute(self.db.sql["failure"], {"fingerprint": fingerprint}).fetchall()
         return group_of(rows[0]) if rows else None
 
-    def untold_groups(self, limit: int = 100) -> list[FailureGroup]:
+    def untold_groups(self, limit: int = 100, *, quiet: float | None = None) -> list[FailureGroup]:
         """Return groups of which no alert was ever written; planned each time, for there may be few or many."""
-        return [group_of(row) for row in self.db.fetch("untold_groups", {"limit": limit}, prepare=False)]
+        values = {"limit": limit, "quiet": None if quiet is None else float(quiet)}
+        return [group_of(row) for row in self.db.fetch("untold_groups", values, prepare=False)]
 
     def audit(self, who: str, action: str, subject: str, detail: dict[str, Any] | None = None, reason: str = "") -> int:
         """Write down that somebody asked for something."""

@@ -32,7 +32,8 @@ class SqliteAlerts:
 
         def work(connection: sqlite3.Connection) -> list[Alert]:
             now = now_ms()
-            open_ones = connection.execute(SQL["alerts_to_remind"], {"before": now - milliseconds(after)}).fetchall()
+            values = {"before": now - milliseconds(after), "now": now}
+            open_ones = connection.execute(SQL["alerts_to_remind"], values).fetchall()
             return [_add(connection, NewAlert._make(row), AlertKind.REMINDER, now) for row in open_ones]
 
         return self.db.write(work)
@@ -64,6 +65,12 @@ class SqliteAlerts:
         which = "" if waiting is None else f"WHERE delivered_at IS {'' if waiting else 'NOT '}NULL"
         sql = f"SELECT {_COLUMNS} FROM alerts {which} ORDER BY id DESC LIMIT ?"  # noqa: S608  # texts of our own
         return [_alert(row) for row in self.db.read(lambda connection: connection.execute(sql, (limit,)).fetchall())]
+
+    def last_alerts(self, keys: Sequence[str]) -> dict[str, Alert]:
+        """Return the last alert of each key."""
+        values = {"keys": _dumps(list(keys))}
+        rows = self.db.read(lambda connection: connection.execute(SQL["last_alerts"], values).fetchall())
+        return {alert.key: alert for alert in map(_alert, rows)}
 
     def prune_alerts(self, older_than: float) -> int:
         """Delete alerts done with long ago."""

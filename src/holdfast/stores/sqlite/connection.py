@@ -144,14 +144,27 @@ class Database:
             error.add_note(f"the database is {self.path}")
             raise
         try:
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute(f"PRAGMA synchronous = {self._synchronous}")
             connection.create_function("holds", 3, holds, deterministic=True)
-            self._prepare(connection)
+            self._made_ready(connection)
         except BaseException:
             connection.close()
             raise
         return connection
+
+    def _made_ready(self, connection: sqlite3.Connection) -> None:
+        """Set it up. While others do so to a new file, SQLite says at once that it is locked, and does not wait."""
+        end = time.monotonic() + BUSY_TIMEOUT
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode = WAL")
+                connection.execute(f"PRAGMA synchronous = {self._synchronous}")
+                self._prepare(connection)
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() >= end:
+                    raise
+                time.sleep(0.005)
+            else:
+                return
 
     def begin_fork(self) -> None:
         """Close the file for the moment of a fork, when nobody uses it."""

@@ -74,7 +74,7 @@ class SqliteHandling:
         """Return how a task stands."""
         values = {"id": task_id, "now": now_ms()}
         row = self._db.read(lambda connection: connection.execute(SQL["handle_standing"], values).fetchone())
-        return None if row is None else Standing(row[0], Status(row[1]), *row[2:])
+        return None if row is None else Standing(*row)._replace(status=Status(row[1]), canary=bool(row[6]))
 
     def settle_attempt(self, settlement: Settlement, attempt: int, *, epoch: int | None = None) -> bool:
         """Take the task up, if its attempt is the current one, and settle it."""

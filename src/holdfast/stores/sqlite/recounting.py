@@ -26,11 +26,11 @@ class SqliteRecounting:
 
 def _recount(connection: sqlite3.Connection, now: int) -> dict[str, int]:
     count_tasks(connection, connection.execute("SELECT coalesce(max(id), 0) FROM task_queue").fetchone()[0])
-    connection.execute(SQL["recount_orphans"], {"now": now})
+    rebuilt = connection.execute(SQL["recount_orphans"], {"now": now}).rowcount
     found = found_of(connection.execute(SQL["recount"]))
     more = missing(found)
     rows = [key._asdict() | {"n": count, "now": now} for key, count in more.items()]
     connection.executemany(SQL["recount_add"], rows)
     connection.execute(SQL["recount_new_groups"])
     connection.execute(SQL["recount_groups"])
-    return shown_wrong(found, more)
+    return shown_wrong(found, more, rebuilt)

@@ -75,12 +75,13 @@ class SqliteTriage:
 
         return self.db.write(work)
 
-    def untold_groups(self, limit: int = 100) -> list[FailureGroup]:
+    def untold_groups(self, limit: int = 100, *, quiet: float | None = None) -> list[FailureGroup]:
         """Return groups that nobody was told of. Those that were are marked, so that they are not looked at again."""
         if self.db.read(lambda connection: connection.execute(SQL["told_groups"]).fetchone()[0]):
             self.db.write(lambda connection: connection.execute(SQL["mark_told"]))
         sql = SQL["untold_groups"].replace("--fresh--", SQL["failure_fresh"])
-        values = {"now": now_ms(), "limit": limit}
+        now = now_ms()
+        values = {"now": now, "limit": limit, "since": None if quiet is None else now - milliseconds(quiet)}
         rows = self.db.read(lambda connection: connection.execute(sql, values).fetchall())
         return [failure_group(row) for row in rows]
 

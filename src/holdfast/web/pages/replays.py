@@ -1,7 +1,7 @@
 """Replays in steps: what one would be about, how far it is, and how it is stopped and goes on."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import ConfigError
@@ -27,6 +27,9 @@ _GROUPS = 20
 _VIEW = re.compile(r"replay-([1-9]\d{0,18})", re.ASCII)
 _RATE = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)(?:\s*/\s*(s|min|h))?", re.ASCII)
 _UNITS = {"s": 1.0, "min": 60.0, "h": 3_600.0}
+_FIELDS = frozenset([*NAMES, "all", "before", "canary", "rate", "why"])
+_NO = frozenset(["0", "false", "no"])
+_YES = frozenset(["1", "true", "yes"])
 
 
 def is_replay_view(view: str) -> bool:
@@ -134,13 +137,16 @@ def begin(asked: Asked) -> Done:
 
     Raises:
         FormError: If what was typed cannot be used.
+        RefusedError: If a field has an unknown name, or nothing narrows and ``all`` is not sent.
     """
+    _check_names(asked.form)
     sent = {name: values[0] for name, values in asked.form.items() if values and values[0]}
     query = {name: sent[name] for name in (*NAMES, "before") if name in sent}
     which = which_of(query, asked.app.store.now())
+    _check_meant(which, _word(sent, "all") in _YES)
     try:
         replay = asked.app.dead_letters.replay_later(
-            canary=sent.get("canary", "") not in {"", "no", "false"},
+            canary=_word(sent, "canary") not in _NO,
             rate=_rate(sent.get("rate", "")),
             who=asked.who,
             why=line_of(asked.form, "why"),
@@ -154,6 +160,37 @@ def begin(asked: Asked) -> Done:
         else f"replay {replay.id} has begun: one dead letter"
     )
     return Done(message, f"{_PATH}/{replay.id}", {"number": replay.id, "total": replay.total})
+
+
+def _word(sent: Mapping[str, str], name: str) -> str:
+    return sent.get(name, "").strip().lower()
+
+
+def _check_names(names: Iterable[str]) -> None:
+    """Refuse fields that are not known: what a misspelled one was to leave out would be replayed.
+
+    Raises:
+        RefusedError: If there is one.
+    """
+    unknown = next((name for name in names if name not in _FIELDS), None)
+    if unknown is not None:
+        message = f"{unknown[:50]!r} is no field of a replay; known are: {', '.join(sorted(_FIELDS))}"
+        raise RefusedError(message)
+
+
+def _check_meant(which: DeadLetterFilter, everything: bool) -> None:  # noqa: FBT001  # a private check
+    """Refuse a replay of all dead letters that nobody asked for, and one of all that is narrowed.
+
+    Raises:
+        RefusedError: If it is one; ``before`` alone does not narrow.
+    """
+    is_narrowed = which._replace(before=None, limit=None) != DeadLetterFilter()
+    if not is_narrowed and not everything:
+        message = f"say which dead letters are meant, by one of: {', '.join(NAMES)}; or send all=1"
+        raise RefusedError(message)
+    if is_narrowed and everything:
+        message = "send all=1, or what narrows, not both"
+        raise RefusedError(message)
 
 
 def _rate(text: str) -> float | None:

@@ -11,6 +11,17 @@ SELECT --group--
 FROM (
     SELECT * FROM holdfast.failure_groups AS known
     WHERE NOT told AND NOT EXISTS (SELECT FROM holdfast.alerts WHERE key = 'group:' || known.fingerprint) AND --open--
+        AND (
+            %(quiet)s::float8 IS NULL OR last_seen >= now() - make_interval(secs => %(quiet)s::float8) OR EXISTS (
+                SELECT FROM holdfast.task_flow AS delta
+                WHERE span = 0 AND delta.fingerprint <> '' AND delta.fingerprint = known.fingerprint
+                    AND event IN (--failures--) AND at >= now() - make_interval(secs => %(quiet)s::float8)
+            ) OR dead + coalesce((
+                SELECT sum(CASE event WHEN 'failed' THEN n WHEN 'replayed' THEN -n WHEN 'discarded' THEN -n END)
+                FROM holdfast.task_flow AS delta
+                WHERE span = 0 AND delta.fingerprint <> '' AND delta.fingerprint = known.fingerprint
+            ), 0) > 0
+        )
     ORDER BY first_seen, fingerprint LIMIT %(limit)s
 ) AS known
 --recent--
