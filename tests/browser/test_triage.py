@@ -272,8 +272,9 @@ def test_the_pages_are_sound_in_every_theme_and_width(shop_house, windows):
     patch = [{"op": "replace", "path": "/pages", "value": 7}]
     definition = shop.app.tasks_by_name["stopped"]
     shop.app.dead_letters.edit(letter, patch, definition=definition, who="ada", why="seven")
+    replay = shop.app.dead_letters.replay_later(ids=(letter,), who="ada", why="seven").id
     page = windows.page(shop_house)
-    for path in ("/replays", "/replays/new", "/replays/1", "/audit", f"/dead-letters/{letter}/edit", f"/dead-letters/{letter}", f"/failures/{shop.group('stopped')}", "/failures?since=1h"):  # fmt: skip
+    for path in ("/replays", "/replays/new", f"/replays/{replay}", "/audit", f"/dead-letters/{letter}/edit", f"/dead-letters/{letter}", f"/failures/{shop.group('stopped')}", "/failures?since=1h"):  # fmt: skip
         page.goto(shop_house.at(path))
         assert problems(page) == {}, path
         assert weight(shop_house, path) < 100_000, path

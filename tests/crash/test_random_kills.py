@@ -62,6 +62,7 @@ def test_postgres_restarted_under_load(restarting_scene, crash_server, soak):
     scene.add("slow", 40, seconds=0.4)
     settings = {"lease": 20.0, "heartbeat": 1.0, "worker": {"concurrency": 4}}
     workers = [scene.start(**settings) for _ in range(2)]
+    until(lambda: len(scene.store.workers()) == len(workers), 30, scene.fleet.said)  # one that cannot begin ends
     rounds, restarts = (30 if soak else 3), 0
     for _ in range(rounds):
         time.sleep(RESTART_EVERY)
