@@ -106,6 +106,7 @@ def test_postgres_and_workers_killed_under_load(restarting_scene, crash_server, 
         over.set()
         restarting.join(60)
     scene.settle(90, lambda: scene.tend(2, **WORKERS) and scene.is_settled())
+    until(lambda: sum(each.alive for each in scene.store.workers()) > 1, 30, scene.fleet.said)  # none is just beginning
     scene.fleet.disband()
     tasks = scene.check_books()
     assert sum(each.status is Status.FAILED for each in tasks.values()) == broken
