@@ -6,11 +6,11 @@ import pytest
 
 import holdfast as hf
 from holdfast.errors import SchemaError
-from holdfast.web.hook import HookAccess
-from holdfast.web.own_access import OwnAccess
+from holdfast.web.access.hook import HookAccess
+from holdfast.web.access.own_access import OwnAccess
+from holdfast.web.access.tokens import Tokens
 from holdfast.web.routing import Action, Done, NotThereError, Page, RefusedError
 from holdfast.web.site import build
-from holdfast.web.tokens import Tokens
 from web_asking import Client
 
 OPERATOR, READER = "the operators secret", "the readers secret"

@@ -8,11 +8,11 @@ import pytest
 from starlette.routing import Route
 
 import holdfast as hf
+from holdfast.web.access.own_access import OwnAccess
+from holdfast.web.access.tokens import Tokens
 from holdfast.web.assets import Assets
-from holdfast.web.own_access import OwnAccess
 from holdfast.web.routes import PAGES
 from holdfast.web.site import build
-from holdfast.web.tokens import Tokens
 from web_asking import Client
 from web_hostile import make_hostile
 

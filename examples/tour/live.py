@@ -20,7 +20,7 @@ from examples.tour.flaky import flaky_server
 from examples.tour.guide import Guide
 from examples.tour.monitor import FEEDS
 from examples.tour.processes import Processes, streaming
-from holdfast.web.opening import Opening
+from holdfast.web.access.opening import Opening
 from holdfast.web.server import Server, serve
 
 if TYPE_CHECKING:

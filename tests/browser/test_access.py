@@ -12,7 +12,7 @@ from browser.looking import audit
 from browser.stage import build
 from browser.views import VIEWS, path_to
 from holdfast.ports.rows import DeadLetterFilter
-from holdfast.web.opening import Opening
+from holdfast.web.access.opening import Opening
 from holdfast.web.routes import ACTIONS
 
 

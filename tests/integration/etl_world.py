@@ -7,9 +7,11 @@ from contextlib import closing
 from itertools import count
 from typing import Any
 
-from holdfast.jobs.etl import Etl, SqliteStaging
+from holdfast.jobs.etl import Etl, SqliteStaging, content_hash, raw_key
 
 SOURCE, ENTITY = "rakuten", "item"
+ONE = "shop:1"
+NOTHING = {"staging": [], "items": [], "tags": []}
 TABLES = (
     "CREATE TABLE items (id TEXT PRIMARY KEY, name TEXT NOT NULL, price INTEGER NOT NULL CHECK (price >= 0))",
     "CREATE TABLE item_tags (item_id TEXT NOT NULL REFERENCES items (id), tag TEXT NOT NULL, PRIMARY KEY (item_id, tag))",
@@ -179,3 +181,9 @@ def make_etl(shop: Shop, raw: Any, api: Any, **changes: Any) -> Etl:
     }
     parts["staging"] = parts["staging"] or shop.staging()
     return Etl(**parts)
+
+
+def key_of(answer):
+    """Return under which name the raw object of an answer is kept."""
+    record = normalize(answer)
+    return raw_key(SOURCE, ENTITY, record["id"], content_hash(record))

@@ -6,12 +6,12 @@ from urllib.parse import quote
 
 import pytest
 
-from holdfast.web.callers import Role
-from holdfast.web.own_access import _MOST_LATE
-from holdfast.web.peers import proxy_of
-from holdfast.web.sessions import Sessions
-from holdfast.web.slowing import FREE
-from holdfast.web.tokens import Tokens
+from holdfast.web.access.callers import Role
+from holdfast.web.access.own_access import _MOST_LATE
+from holdfast.web.access.peers import proxy_of
+from holdfast.web.access.sessions import Sessions
+from holdfast.web.access.slowing import FREE
+from holdfast.web.access.tokens import Tokens
 from web_asking import Client
 from web_small_site import (
     OPERATOR,
@@ -131,7 +131,7 @@ def test_guessing_is_slowed_down_and_nobody_who_knows_the_token_is_locked_out(ap
     async def sleep(seconds):
         late.append(seconds)
 
-    monkeypatch.setattr("holdfast.web.own_access.anyio.sleep", sleep)
+    monkeypatch.setattr("holdfast.web.access.own_access.anyio.sleep", sleep)
     _, site = own(app)
     friend = signed_in(site)
     for _ in range(FREE):
@@ -151,7 +151,7 @@ def test_guessing_is_slowed_down_and_nobody_who_knows_the_token_is_locked_out(ap
 
 def test_those_who_guess_hold_no_more_than_a_few_connections(app, monkeypatch):
     access, site = own(app)
-    monkeypatch.setattr("holdfast.web.own_access._LATE", 3600.0)
+    monkeypatch.setattr("holdfast.web.access.own_access._LATE", 3600.0)
     for _ in range(FREE):
         bearer(site, "wrong").get("/api")
     access._late = _MOST_LATE  # so many wait already
@@ -159,7 +159,7 @@ def test_those_who_guess_hold_no_more_than_a_few_connections(app, monkeypatch):
 
 
 def test_behind_a_proxy_that_is_named_everybody_is_slowed_down_alone(app, monkeypatch):
-    monkeypatch.setattr("holdfast.web.own_access._LATE", 0.0)
+    monkeypatch.setattr("holdfast.web.access.own_access._LATE", 0.0)
     _, site = own(app, proxy=proxy_of("127.0.0.1"))
 
     def wrong(client, *named):

@@ -11,7 +11,7 @@ import pytest
 import holdfast as hf
 from conformance.acting import register
 from holdfast.web.assets import Assets
-from holdfast.web.hub import Hub
+from holdfast.web.live.hub import Hub
 from holdfast.web.rendering import Renderer
 from holdfast.web.routes import ACTIONS, PAGES
 

@@ -14,11 +14,11 @@ from starlette.routing import Mount
 
 from holdfast.errors import ConfigError
 from holdfast.web import dashboard
+from holdfast.web.access.hook import HookAccess
+from holdfast.web.access.own_access import OwnAccess
+from holdfast.web.access.tokens import Tokens
 from holdfast.web.answering import Answering
-from holdfast.web.hook import HookAccess
-from holdfast.web.own_access import OwnAccess
 from holdfast.web.site import build
-from holdfast.web.tokens import Tokens
 from web_asking import Client, asked
 from web_small_site import (
     OPERATOR,
@@ -90,7 +90,7 @@ def test_a_hook_reads_no_body(app, caplog):
 
 
 def test_a_hook_that_changes_its_mind_ends_streams(app, monkeypatch):
-    monkeypatch.setattr("holdfast.web.hook.AGAIN", 0.0)
+    monkeypatch.setattr("holdfast.web.access.hook.AGAIN", 0.0)
     said = ["reader"]
 
     async def course():
@@ -132,7 +132,7 @@ def test_what_a_hook_returns_may_be_awaited(app):
 
 @pytest.mark.parametrize("kind", ["coroutine", "function"])
 def test_a_hook_that_hangs_ends_streams(app, monkeypatch, caplog, kind):
-    monkeypatch.setattr("holdfast.web.hook.AGAIN", 0.01)
+    monkeypatch.setattr("holdfast.web.access.hook.AGAIN", 0.01)
     hangs, over = [False], threading.Event()
 
     async def awaited(request):

@@ -9,12 +9,12 @@ import sqlite3
 import pytest
 
 import holdfast as hf
-from holdfast.web.callers import Role
-from holdfast.web.hook import HookAccess
-from holdfast.web.own_access import OwnAccess
+from holdfast.web.access.callers import Role
+from holdfast.web.access.hook import HookAccess
+from holdfast.web.access.own_access import OwnAccess
+from holdfast.web.access.tokens import Tokens
 from holdfast.web.routes import ACTIONS, PAGES
 from holdfast.web.site import build
-from holdfast.web.tokens import Tokens
 from web_asking import Client
 from web_hostile import SECRET
 from web_table import (
@@ -60,7 +60,7 @@ def test_odd_queries_never_break_anything(world, page):
 
 @every_post
 def test_odd_forms_never_break_anything(world, asking, monkeypatch):
-    monkeypatch.setattr("holdfast.web.own_access._LATE", 0.0)  # guessing is slow elsewhere
+    monkeypatch.setattr("holdfast.web.access.own_access._LATE", 0.0)  # guessing is slow elsewhere
     client = world.client(Role.OPERATOR)
     fields = ("name", "resource", "reason", "minutes", "number", "back", "from", "id", "token", "to")
     for odd in ODD:

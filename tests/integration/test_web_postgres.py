@@ -5,7 +5,7 @@ import re
 import pytest
 
 from holdfast.stores.postgres.store import PostgresStore
-from holdfast.web.hook import HookAccess
+from holdfast.web.access.hook import HookAccess
 from holdfast.web.routes import ACTIONS, PAGES
 from holdfast.web.site import build
 from web_asking import Client

@@ -5,10 +5,10 @@ import sqlite3
 import pytest
 
 import holdfast as hf
-from holdfast.web import reading
-from holdfast.web.board import BoardReading, read_board
-from holdfast.web.news import News
-from holdfast.web.reading import Reading
+from holdfast.web.live import reading
+from holdfast.web.live.board import BoardReading, read_board
+from holdfast.web.live.news import News
+from holdfast.web.live.reading import Reading
 
 
 class Clock:

@@ -2,8 +2,8 @@
 
 import re
 
-from holdfast.web.callers import Role
-from holdfast.web.hook import HookAccess
+from holdfast.web.access.callers import Role
+from holdfast.web.access.hook import HookAccess
 from holdfast.web.routes import ACTIONS, PAGES
 from holdfast.web.site import build
 from web_asking import Client

@@ -5,13 +5,13 @@ import json
 import pytest
 
 import holdfast as hf
+from holdfast.web.access.callers import Role
+from holdfast.web.access.own_access import OwnAccess
+from holdfast.web.access.tokens import Tokens
 from holdfast.web.auditing import SHOWN, acted
-from holdfast.web.callers import Role
-from holdfast.web.own_access import OwnAccess
 from holdfast.web.routes import ACTIONS
 from holdfast.web.routing import Action, Asked, Done
 from holdfast.web.site import build
-from holdfast.web.tokens import Tokens
 from web_asking import Client
 from web_table import FORM, VARIABLES, filled
 

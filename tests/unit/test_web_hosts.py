@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.errors import ConfigError
-from holdfast.web.hosts import LOOPBACK, allowed_names, is_loopback, is_same_origin, only, split_host
+from holdfast.web.access.hosts import LOOPBACK, allowed_names, is_loopback, is_same_origin, only, split_host
 
 
 @pytest.mark.parametrize(

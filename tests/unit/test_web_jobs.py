@@ -25,16 +25,6 @@ def app(tmp_path):
     made.close()
 
 
-@pytest.fixture
-def site(app):
-    from starlette.testclient import TestClient
-
-    from holdfast.web import dashboard
-
-    with TestClient(dashboard(app, auth=lambda _: "operator"), base_url="http://localhost") as client:
-        yield client
-
-
 def items_job(app, bad=(), **settings):
     """A job over ten targets, some of which fail."""
 

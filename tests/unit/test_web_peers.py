@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.errors import ConfigError
-from holdfast.web.peers import client_of, proxy_of
+from holdfast.web.access.peers import client_of, proxy_of
 
 
 def asked(peer, *named):

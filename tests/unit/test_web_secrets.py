@@ -5,11 +5,11 @@ import hmac
 import pytest
 
 from holdfast.errors import ConfigError
-from holdfast.web.callers import Role, TooOftenError
+from holdfast.web.access.callers import Role, TooOftenError
+from holdfast.web.access.sessions import Sessions
+from holdfast.web.access.slowing import FREE, LONGEST, Slowdown
+from holdfast.web.access.tokens import LINK_SECONDS, Links, Tokens
 from holdfast.web.notices import SECONDS, Notice, Signing
-from holdfast.web.sessions import Sessions
-from holdfast.web.slowing import FREE, LONGEST, Slowdown
-from holdfast.web.tokens import LINK_SECONDS, Links, Tokens
 
 LONG, OTHER = "correct horse battery", "another long secret"
 

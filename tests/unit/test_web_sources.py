@@ -24,17 +24,6 @@ def app(tmp_path):
     made.close()
 
 
-@pytest.fixture
-def site(app):
-    from starlette.testclient import TestClient
-
-    from holdfast.web import dashboard
-
-    with TestClient(dashboard(app, auth=lambda _: "operator"), base_url="http://localhost") as client:
-        client.headers["Origin"] = "http://localhost"
-        yield client
-
-
 def add(app, count, **more):
     new = [
         NewSource(f"https://feeds.test/{number}?token={SECRET}", **{"profile": "feed", **more})

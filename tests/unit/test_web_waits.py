@@ -12,7 +12,7 @@ from holdfast.ports.read_rows import BreakerRow
 from holdfast.ports.rows import Worker
 from holdfast.ports.source_rows import NewSource, SourceChange
 from holdfast.report.breakers import by_resource
-from holdfast.web.board import read_board
+from holdfast.web.live.board import read_board
 from web_weighing import MOST_BYTES, weight
 
 SECRET = "sk-live-0123456789abcdefghij"
@@ -24,17 +24,6 @@ def app(tmp_path):
     made.create_schema()
     yield made
     made.close()
-
-
-@pytest.fixture
-def site(app):
-    from starlette.testclient import TestClient
-
-    from holdfast.web import dashboard
-
-    with TestClient(dashboard(app, auth=lambda _: "operator"), base_url="http://localhost") as client:
-        client.headers["Origin"] = "http://localhost"
-        yield client
 
 
 def enqueue(app, resource, count):

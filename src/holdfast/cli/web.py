@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import ModuleType
 
-    from holdfast.web.opening import Opening
+    from holdfast.web.access.opening import Opening
     from holdfast.web.server import Server
 
 __all__ = ["web"]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from holdfast.app import App
-    from holdfast.web.hook import Hook
+    from holdfast.web.access.hook import Hook
 
 __all__ = ["dashboard"]
 
@@ -45,7 +45,7 @@ def dashboard(
         ConfigError: If the extra ``web`` is not installed, or a name cannot be one.
     """
     try:
-        from holdfast.web.hook import HookAccess  # noqa: PLC0415  # needs the extra
+        from holdfast.web.access.hook import HookAccess  # noqa: PLC0415  # needs the extra
         from holdfast.web.site import build  # noqa: PLC0415  # needs the extra
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in {"anyio", "jinja2", "starlette"}:

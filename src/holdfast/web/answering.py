@@ -9,12 +9,12 @@ import anyio.to_thread
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 
 from holdfast.errors import ConfigError
+from holdfast.web.access.callers import Caller, Role, caller_of
+from holdfast.web.access.hosts import is_https
 from holdfast.web.addresses import decoded, prefix_of, query_of
 from holdfast.web.auditing import acted
-from holdfast.web.callers import Caller, Role, caller_of
 from holdfast.web.forms import read_form
 from holdfast.web.headers import nonce_of
-from holdfast.web.hosts import is_https
 from holdfast.web.json_data import encoded
 from holdfast.web.notices import COOKIE, SECONDS, Notice, Signing
 from holdfast.web.rendering import SIGN_OUT
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from holdfast.app import App
     from holdfast.web.assets import Assets
-    from holdfast.web.hub import Hub
+    from holdfast.web.live.hub import Hub
     from holdfast.web.rendering import Renderer
 
 __all__ = ["API", "Answering", "json_response"]

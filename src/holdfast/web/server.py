@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Self
 import uvicorn
 
 from holdfast.errors import ConfigError
+from holdfast.web.access.hosts import LOOPBACK, is_loopback
+from holdfast.web.access.opening import Opening
+from holdfast.web.access.own_access import OwnAccess
+from holdfast.web.access.peers import proxy_of
+from holdfast.web.access.signing_in import ENTER
+from holdfast.web.access.tokens import READ_VARIABLE, VARIABLE, Tokens
 from holdfast.web.addresses import address
-from holdfast.web.hosts import LOOPBACK, is_loopback
-from holdfast.web.opening import Opening
-from holdfast.web.own_access import OwnAccess
-from holdfast.web.peers import proxy_of
 from holdfast.web.routing import ANY_APP
-from holdfast.web.signing_in import ENTER
 from holdfast.web.site import build
-from holdfast.web.tokens import READ_VARIABLE, VARIABLE, Tokens
 
 if TYPE_CHECKING:
     from types import FrameType, TracebackType

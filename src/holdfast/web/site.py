@@ -8,17 +8,17 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.routing import Route
 
+from holdfast.web.access.callers import Access
+from holdfast.web.access.gate import Gate
+from holdfast.web.access.hosts import LOOPBACK, allowed_names
+from holdfast.web.access.own_access import OwnAccess
+from holdfast.web.access.signing_in import SigningIn
 from holdfast.web.answering import API, Answering
 from holdfast.web.assets import Assets
-from holdfast.web.callers import Access
-from holdfast.web.gate import Gate
-from holdfast.web.hosts import LOOPBACK, allowed_names
-from holdfast.web.hub import Hub
-from holdfast.web.own_access import OwnAccess
+from holdfast.web.live.hub import Hub
 from holdfast.web.rendering import EVENTS, METRICS, STATIC, Renderer
 from holdfast.web.routes import ACTIONS, PAGES
 from holdfast.web.routing import ANY_APP, Action, Page
-from holdfast.web.signing_in import SigningIn
 from holdfast.web.telling import Telling
 
 if TYPE_CHECKING:

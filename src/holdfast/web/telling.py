@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import HTMLResponse, Response
 
+from holdfast.web.access.callers import caller_of
 from holdfast.web.addresses import prefix_of
 from holdfast.web.answering import API, json_response
-from holdfast.web.callers import caller_of
 from holdfast.web.troubles import Trouble, trouble_of
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from starlette.exceptions import HTTPException
 
 from holdfast.errors import SchemaError
-from holdfast.web.callers import TooOftenError
+from holdfast.web.access.callers import TooOftenError
 from holdfast.web.forms import BodyTooLargeError, WrongKindError
 from holdfast.web.routing import NotThereError, RefusedError
 

@@ -13,8 +13,8 @@ from holdfast.report.flow import series_of, steps_of
 from holdfast.report.replays import form_time
 from holdfast.report.verdict import verdict_of
 from holdfast.report.words import CATEGORIES, span
-from holdfast.web.board import DAY, HALF_HOUR, group_lines
 from holdfast.web.charts import category_series, spark, stacked
+from holdfast.web.live.board import DAY, HALF_HOUR, group_lines
 from holdfast.web.narrowing import choice_of, length_of, line_of, moment_of, text_of
 from holdfast.web.routing import Action, Asked, Done, NotThereError, Page, RefusedError
 from holdfast.web.task_view import masked_line

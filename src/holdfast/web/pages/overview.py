@@ -7,8 +7,8 @@ from holdfast.ports.read_rows import FlowEvent, Pulse
 from holdfast.report.changes import told
 from holdfast.report.flow import Flow, failing, flow_of, happened, is_young
 from holdfast.report.overview import headline, rise
-from holdfast.web.board import Board, read_board
 from holdfast.web.charts import Chart, Series, category_series, spark, stacked
+from holdfast.web.live.board import Board, read_board
 from holdfast.web.routing import Action, Asked, Page
 from holdfast.web.task_view import masked_line
 

@@ -11,10 +11,10 @@ from holdfast.ports.rows import DeadLetterFilter, Status, Task, TaskFilter
 from holdfast.queue.masking import masked_text
 from holdfast.report.lines import STANDS, held_up
 from holdfast.web.lineage import by_hand, lineage_of
+from holdfast.web.live.watched_tasks import mark_of
 from holdfast.web.narrowing import before_of, choice_of, text_of
 from holdfast.web.routing import Action, Asked, Done, NotThereError, Page, number
 from holdfast.web.task_view import masked_line, task_view
-from holdfast.web.watched_tasks import mark_of
 
 if TYPE_CHECKING:
     from holdfast.ports.store import Store

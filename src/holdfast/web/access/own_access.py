@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from holdfast.web.callers import Caller, Role, TooOftenError
-from holdfast.web.hosts import only
-from holdfast.web.peers import Address, client_of
-from holdfast.web.sessions import Session, Sessions
-from holdfast.web.slowing import Slowdown
-from holdfast.web.tokens import Links, Tokens
+from holdfast.web.access.callers import Caller, Role, TooOftenError
+from holdfast.web.access.hosts import only
+from holdfast.web.access.peers import Address, client_of
+from holdfast.web.access.sessions import Session, Sessions
+from holdfast.web.access.slowing import Slowdown
+from holdfast.web.access.tokens import Links, Tokens
 
 if TYPE_CHECKING:
     from starlette.types import Scope

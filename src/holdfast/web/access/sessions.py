@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from holdfast.web.callers import Role
+from holdfast.web.access.callers import Role
 
 if TYPE_CHECKING:
     from holdfast.web.notices import Notice

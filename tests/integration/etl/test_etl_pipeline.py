@@ -15,41 +15,20 @@ from holdfast.errors import (
     TemporaryAPIError,
 )
 from holdfast.failure import RETRYABLE
-from holdfast.jobs.etl import FileRawStore, Loaded, StagingRow, content_hash, raw_key
-from holdfast.testing import failing, fake_clock
-from integration.etl_world import ENTITY, SOURCE, Api, Context, Counting, document, make_etl, new_shop, normalize
-
-ONE = "shop:1"
-NOTHING = {"staging": [], "items": [], "tags": []}
-
-
-@pytest.fixture(autouse=True)
-def clock():
-    with fake_clock() as clock:
-        yield clock
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def shop(request, tmp_path):
-    server = request.getfixturevalue("postgres_server") if request.param == "postgres" else None
-    shop = new_shop(request.param, tmp_path, server)
-    yield shop
-    shop.close()
-
-
-@pytest.fixture
-def raw(tmp_path):
-    return Counting(FileRawStore(tmp_path / "raw"))
-
-
-@pytest.fixture
-def api():
-    return Api(**{f"shop:{number}": document(number) for number in range(1, 4)})
-
-
-def key_of(answer):
-    record = normalize(answer)
-    return raw_key(SOURCE, ENTITY, record["id"], content_hash(record))
+from holdfast.jobs.etl import FileRawStore, Loaded, StagingRow, content_hash
+from holdfast.testing import failing
+from integration.etl_world import (
+    ENTITY,
+    NOTHING,
+    ONE,
+    SOURCE,
+    Context,
+    document,
+    key_of,
+    make_etl,
+    new_shop,
+    normalize,
+)
 
 
 def test_a_record_is_loaded_once_and_then_known(shop, raw, api):

@@ -8,46 +8,19 @@ from holdfast import RetryPolicy
 from holdfast.errors import ConfigError, NetworkError, PermanentError, ResourceNotFoundError
 from holdfast.observe.channels import channel
 from holdfast.observe.courier import GIVE_UP_DELIVERIES, Courier
-from holdfast.testing import fake_clock
 from integration.couriering import (
     DAY,
     HOUR,
     MINUTE,
     SECRET,
-    STORES,
     Dead,
     Noting,
     done,
     errors_in,
-    new_store,
     news,
     waiting,
 )
-from servers.webhooks import Reply, WebhookServer
-
-
-@pytest.fixture(params=STORES)
-def store(request, tmp_path):
-    made = new_store(request.param, tmp_path)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def server():
-    with WebhookServer() as running:
-        yield running
-
-
-@pytest.fixture
-def time():
-    with fake_clock() as moving:
-        yield moving
-
-
-@pytest.fixture
-def slack(server):
-    return channel(f"slack+{server.url(SECRET)}", allow_private=True)
+from servers.webhooks import Reply
 
 
 def test_an_alert_reaches_every_channel_once(store, time):

@@ -6,10 +6,10 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from holdfast.report.flow import failing
-from holdfast.web.board import Board, BoardReading
+from holdfast.web.live.board import Board, BoardReading
+from holdfast.web.live.watched_tasks import mark_of, watched
 from holdfast.web.pages.overview import FINEST, LIVE, WINDOW
 from holdfast.web.pages.replays import LISTED, is_replay_view
-from holdfast.web.watched_tasks import mark_of, watched
 
 if TYPE_CHECKING:
     from holdfast.app import App

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import anyio.to_thread
 from starlette.requests import Request
 
-from holdfast.web.callers import Caller, Role
+from holdfast.web.access.callers import Caller, Role
 
 if TYPE_CHECKING:
     from starlette.types import Scope

@@ -7,41 +7,16 @@ import pytest
 from holdfast.errors import (
     ResourceNotFoundError,
 )
-from holdfast.jobs.etl import FileRawStore, Loaded, content_hash, raw_key
-from holdfast.testing import fake_clock
-from integration.etl_world import ENTITY, SOURCE, Api, Context, Counting, document, make_etl, new_shop, normalize
-
-ONE = "shop:1"
-NOTHING = {"staging": [], "items": [], "tags": []}
-
-
-@pytest.fixture(autouse=True)
-def clock():
-    with fake_clock() as clock:
-        yield clock
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def shop(request, tmp_path):
-    server = request.getfixturevalue("postgres_server") if request.param == "postgres" else None
-    shop = new_shop(request.param, tmp_path, server)
-    yield shop
-    shop.close()
-
-
-@pytest.fixture
-def raw(tmp_path):
-    return Counting(FileRawStore(tmp_path / "raw"))
-
-
-@pytest.fixture
-def api():
-    return Api(**{f"shop:{number}": document(number) for number in range(1, 4)})
-
-
-def key_of(answer):
-    record = normalize(answer)
-    return raw_key(SOURCE, ENTITY, record["id"], content_hash(record))
+from holdfast.jobs.etl import Loaded, content_hash
+from integration.etl_world import (
+    NOTHING,
+    ONE,
+    Context,
+    document,
+    key_of,
+    make_etl,
+    normalize,
+)
 
 
 def test_a_dry_run_tells_and_writes_nothing_anywhere(shop, raw, api, tmp_path):

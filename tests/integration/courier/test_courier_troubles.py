@@ -10,48 +10,21 @@ import threading
 import pytest
 
 from holdfast.errors import NetworkError
-from holdfast.observe.channels import channel
 from holdfast.observe.courier import Courier
 from holdfast.stores.sqlite.store import SqliteStore
 from holdfast.testing import fake_clock
 from integration.couriering import (
     MINUTE,
     SECRET,
-    STORES,
     Dead,
     Failing,
     Noting,
     done,
     errors_in,
-    new_store,
     news,
     waiting,
 )
-from servers.webhooks import Reply, WebhookServer
-
-
-@pytest.fixture(params=STORES)
-def store(request, tmp_path):
-    made = new_store(request.param, tmp_path)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def server():
-    with WebhookServer() as running:
-        yield running
-
-
-@pytest.fixture
-def time():
-    with fake_clock() as moving:
-        yield moving
-
-
-@pytest.fixture
-def slack(server):
-    return channel(f"slack+{server.url(SECRET)}", allow_private=True)
+from servers.webhooks import Reply
 
 
 def test_an_outage_of_a_channel_costs_three_tries_however_many_messages_wait(store, time):

@@ -13,36 +13,9 @@ from holdfast.errors import (
     DatabaseBusyError,
 )
 from holdfast.failure import Category
-from holdfast.jobs.etl import FileRawStore, content_hash
+from holdfast.jobs.etl import content_hash
 from holdfast.testing import failing, fake_clock
-from integration.etl_world import Api, Context, Counting, document, make_etl, new_shop, normalize
-
-ONE = "shop:1"
-NOTHING = {"staging": [], "items": [], "tags": []}
-
-
-@pytest.fixture(autouse=True)
-def clock():
-    with fake_clock() as clock:
-        yield clock
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def shop(request, tmp_path):
-    server = request.getfixturevalue("postgres_server") if request.param == "postgres" else None
-    shop = new_shop(request.param, tmp_path, server)
-    yield shop
-    shop.close()
-
-
-@pytest.fixture
-def raw(tmp_path):
-    return Counting(FileRawStore(tmp_path / "raw"))
-
-
-@pytest.fixture
-def api():
-    return Api(**{f"shop:{number}": document(number) for number in range(1, 4)})
+from integration.etl_world import NOTHING, ONE, Context, document, make_etl, new_shop, normalize
 
 
 def test_a_constraint_that_is_broken_is_not_tried_again(shop, raw, api, clock):

@@ -6,23 +6,23 @@ from typing import TYPE_CHECKING
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Match, Route
 
+from holdfast.web.access.callers import caller_of
+from holdfast.web.access.hosts import is_https
+from holdfast.web.access.own_access import OwnAccess
+from holdfast.web.access.tokens import READ_VARIABLE, VARIABLE
 from holdfast.web.addresses import LONGEST_PATH, LONGEST_QUERY, address, prefix_of, query_of
 from holdfast.web.answering import json_response
-from holdfast.web.callers import caller_of
 from holdfast.web.forms import read_form
-from holdfast.web.hosts import is_https
-from holdfast.web.own_access import OwnAccess
 from holdfast.web.rendering import SIGN_IN, SIGN_OUT, STATIC
 from holdfast.web.telling import is_for_programs
-from holdfast.web.tokens import READ_VARIABLE, VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from starlette.requests import Request
 
+    from holdfast.web.access.callers import Role
     from holdfast.web.answering import Answering
-    from holdfast.web.callers import Role
     from holdfast.web.rendering import Renderer
 
 __all__ = ["ENTER", "SigningIn"]

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from holdfast.errors import ConfigError
-from holdfast.web.callers import Role
+from holdfast.web.access.callers import Role
 
 __all__ = ["LINK_SECONDS", "READ_VARIABLE", "SHORTEST", "VARIABLE", "Links", "Tokens"]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 if TYPE_CHECKING:
     from starlette.types import Scope
 
-    from holdfast.web.sessions import Session
+    from holdfast.web.access.sessions import Session
 
 __all__ = ["Access", "Caller", "Role", "TooOftenError", "caller_of", "keep_caller"]
 

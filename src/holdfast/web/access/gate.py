@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 
+from holdfast.web.access.callers import Access, Role, keep_caller
+from holdfast.web.access.hosts import is_same_origin, only, split_host
 from holdfast.web.addresses import PREFIX, mount_of, path_below, query_of
-from holdfast.web.callers import Access, Role, keep_caller
 from holdfast.web.headers import fresh_nonce, guarded, keep_nonce
-from holdfast.web.hosts import is_same_origin, only, split_host
 from holdfast.web.troubles import Trouble, trouble_of
 
 if TYPE_CHECKING:

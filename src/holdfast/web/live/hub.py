@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from holdfast.report.badges import badges
-from holdfast.web.news import News
+from holdfast.web.live.news import News
+from holdfast.web.live.reading import Reading
+from holdfast.web.live.watched_tasks import task_part
 from holdfast.web.pages.overview import LIVE, overview_of
 from holdfast.web.pages.replays import replay_part
-from holdfast.web.reading import Reading
-from holdfast.web.watched_tasks import task_part
 
 if TYPE_CHECKING:
     from holdfast.app import App

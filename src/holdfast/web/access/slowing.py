@@ -4,7 +4,7 @@ import ipaddress
 import time
 from collections.abc import Callable
 
-from holdfast.web.callers import TooOftenError
+from holdfast.web.access.callers import TooOftenError
 
 __all__ = ["FREE", "LONGEST", "Slowdown"]
 

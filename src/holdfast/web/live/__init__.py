@@ -1,0 +1,1 @@
+"""What keeps open pages live: one read of the store per tick and process, told to all who look."""

@@ -1,0 +1,32 @@
+"""A courier's surroundings: a store, a webhook, a clock and a channel."""
+
+import pytest
+
+from holdfast.observe.channels import channel
+from holdfast.testing import fake_clock
+from integration.couriering import SECRET, STORES, new_store
+from servers.webhooks import WebhookServer
+
+
+@pytest.fixture(params=STORES)
+def store(request, tmp_path):
+    made = new_store(request.param, tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def server():
+    with WebhookServer() as running:
+        yield running
+
+
+@pytest.fixture
+def time():
+    with fake_clock() as moving:
+        yield moving
+
+
+@pytest.fixture
+def slack(server):
+    return channel(f"slack+{server.url(SECRET)}", allow_private=True)
