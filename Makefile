@@ -11,7 +11,7 @@ ARGS ?=
 # more than there are cores: much of what is tested waits, for leases, browsers and servers
 JOBS ?= 4
 # package:program pairs that the tests use; installed where this user may
-SYSTEM_PACKAGES ?= redis-server:redis-server chromium:chromium
+SYSTEM_PACKAGES ?= redis-server:redis-server chromium:chromium pgbouncer:pgbouncer faketime:faketime
 
 .PHONY: help run test test-all lint bench soak docs screenshots system-packages corpus clean
 

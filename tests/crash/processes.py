@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
@@ -60,9 +61,18 @@ class Child:
         return self.log.read_text("utf-8", "replace")
 
     def send(self, number):
-        """Send it a signal, if it is there."""
+        """Send it a signal, if it is there; once this returns, a stopped process has stopped in all its threads."""
         if self.alive:
             self.process.send_signal(number)
+            if number == signal.SIGSTOP:
+                until(self._stands_still, 10, f"process {self.pid} stands still")
+
+    def _stands_still(self):
+        states = []
+        for task in Path(f"/proc/{self.pid}/task").iterdir():
+            with suppress(FileNotFoundError):  # a thread that ended a moment ago
+                states.append((task / "stat").read_text().rpartition(")")[2].split()[0])
+        return set(states) <= {"T"}
 
     def kill(self):
         """End it as kill -9 does."""

@@ -1,0 +1,1 @@
+"""The plugin for pytest."""
