@@ -13,6 +13,9 @@ JOBS ?= 4
 # package:program pairs that the tests use; installed where this user may
 SYSTEM_PACKAGES ?= redis-server:redis-server chromium:chromium pgbouncer:pgbouncer faketime:faketime
 
+# The tests start hundreds of processes, each of which would compile the sources anew.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: help run test test-all lint bench soak docs screenshots system-packages corpus clean
 
 help: ## show this list
@@ -21,10 +24,12 @@ help: ## show this list
 run: $(VENV)/.ready-run ## the tour: see it work, on SQLite and loopback alone (ARGS="--for 20s")
 	@$(BIN)/python -m examples.tour $(ARGS)
 
-# Lint runs beside the tests, for most of it uses one core; it is shown at the end.
+# Lint runs beside the tests, for most of it uses one core; it is shown at the end. The tests are collected once before
+# they are shared out, so that their bytecode is there for all processes.
 test: system-packages $(VENV)/.ready-lint $(VENV)/.ready-test ## all tests, lint, types and layer contracts
 	@tools/system-packages $(SYSTEM_PACKAGES)
 	@told=$$(mktemp); passed=0; $(MAKE) --no-print-directory lint >"$$told" 2>&1 & linting=$$!; \
+	$(BIN)/python -m pytest --collect-only -q >/dev/null || true; \
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(ARGS) || passed=$$?; \
 	wait $$linting || passed=1; cat "$$told"; rm -f "$$told"; exit $$passed
 
