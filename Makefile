@@ -47,12 +47,15 @@ lint: $(VENV)/.ready-lint $(VENV)/.ready-test ## ruff, mypy, import contracts, g
 bench: $(VENV)/.ready-bench ## speed, as ratios against peers in one run
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-soak: $(VENV)/.ready-test ## the long runs: fuzzing and killing for minutes
-	@HOLDFAST_SOAK=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup tests/crash tests/integration $(ARGS)
-	@HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -n $(JOBS) tests/property $(ARGS)
+soak: $(VENV)/.ready-test ## ten minutes of load, kills, restarts and full disks on both databases, then long fuzzing (ARGS="--minutes 2")
+	@$(BIN)/python -m tools.soak $(ARGS)
+	@HOLDFAST_SOAK=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup tests/crash tests/integration
+	@HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -n $(JOBS) tests/property tests/fuzz
 
-docs: $(VENV)/.ready-test ## write the pages that are generated from the code
+docs: $(VENV)/.ready-test ## the reference from the code, and the site in build/docs
 	@$(BIN)/python tools/reference.py
+	@$(BIN)/python -m sphinx -W --keep-going -n -q -d build/doctrees docs build/docs
+	@echo "the site is in build/docs/index.html"
 
 screenshots: $(VENV)/.ready-test ## every page of the dashboard as a picture (ARGS="build/screenshots")
 	@$(BIN)/python tools/screenshots.py $(ARGS)

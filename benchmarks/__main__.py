@@ -1,6 +1,6 @@
 """Run the benchmarks, print the ratios, and write them to RESULTS.md.
 
-Usage: python -m benchmarks [--growth] [section ...]; exits with 1 if a promised ratio is missed. With --growth the
+Usage: python -m benchmarks [--growth] [--only] [section ...]; exits with 1 if a promised ratio is missed. With --growth the
 sections that take minutes are run too.
 """
 
@@ -23,6 +23,8 @@ SECTIONS = {
     "http": "HTTP",
     "sources": "Sources",
     "queues": "Queues",
+    "workers": "Workers on one PostgreSQL",
+    "costs": "What a task costs",
     "jobs": "Jobs",
     "pages": "Pages that look at much",
 }
@@ -36,6 +38,7 @@ PEERS = (
 def main(chosen: list[str]) -> int:
     """Run the chosen sections, or all."""
     known = SECTIONS | LONG
+    chosen = [name for name in chosen if name != "--only"]
     unknown = [name for name in chosen if name not in known and name != "--growth"]
     if unknown:
         print(f"no section {', '.join(unknown)}; choose from: {', '.join(known)}")
@@ -71,7 +74,7 @@ def main(chosen: list[str]) -> int:
 
 def _shown(result: Result) -> tuple[str, str]:
     """Return a result's ratio and its bound, for people."""
-    places = {"bytes": 0, "×": 2}.get(result.unit, 1)
+    places = {"bytes": 0, "connections": 0, "×": 2}.get(result.unit, 1)
     shown = f"{result.ratio:.{places}f} {result.unit}"
     if result.bound is None:
         return shown, "–"

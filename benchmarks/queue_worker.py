@@ -44,6 +44,7 @@ class Duty:
         self.rss: list[int] = []
         self.first = self.last = 0.0
         self.calls = 0
+        self._computed = 0.0
         self.when_all_called: Callable[[], object] | None = None
         self.seen: queue.SimpleQueue[float] = queue.SimpleQueue()
         self._numbers = itertools.count(1)  # tasks may run in threads, and its `next` is atomic
@@ -53,6 +54,7 @@ class Duty:
         """Say that the worker could start, and wait for the word."""
         say("ready")
         sys.stdin.readline()
+        self._computed = time.process_time()
 
     def start(self, number: int) -> None:
         """The body of every task: as little as can be."""
@@ -73,6 +75,7 @@ class Duty:
             end: When the last task was done for good; by default now.
         """
         report = {"first": self.first, "end": end or time.monotonic(), "calls": self.calls, "rss": self.rss}
+        report["cpu"] = time.process_time() - self._computed
         say(f"drained {json.dumps(report)}")
 
     def _mark(self, call: int) -> None:

@@ -1,5 +1,6 @@
 """Functions that the tests of child processes run in them."""
 
+import asyncio
 import contextvars
 import os
 import signal
@@ -132,8 +133,91 @@ def unkept():
     return object()
 
 
-async def coroutine():
-    pass
+async def coroutine(value: object):
+    await asyncio.sleep(0)
+    return [value, current_task() and current_task().id]
+
+
+def take_memory(size: int):
+    """Take so many bytes, and use them."""
+    return len(bytearray(size))
+
+
+def hoard():
+    """Take memory without end."""
+    taken = []
+    while True:
+        taken.append(bytearray(2**20))
+
+
+def shortage():
+    """Fail as libraries do that have an error of their own for it."""
+    raise type("OwnMemoryError", (MemoryError,), {})("no room")
+
+
+HELD = []
+
+
+def hoard_for_good():
+    """Take memory without end, and keep it."""
+    while True:
+        HELD.append(bytearray(2**20))
+
+
+def held():
+    return len(HELD)
+
+
+def chained():
+    try:
+        bytearray(2**40)
+    except MemoryError as error:
+        raise ConnectionError("lost") from error
+
+
+def unmapped():
+    """Ask the system itself for memory."""
+    import mmap
+
+    mmap.mmap(-1, 2**30, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+
+
+def no_thread():
+    """Start threads until there is no room for the stack of another."""
+    threading.stack_size(2**25)
+    go, threads = threading.Event(), []
+    try:
+        while True:
+            threads.append(threading.Thread(target=go.wait, args=(60,)))
+            threads[-1].start()
+    finally:
+        go.set()
+
+
+def lower_for_good():
+    """Make the limit one that nobody can take off again."""
+    import resource
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (soft, soft))
+    if os.geteuid() == 0:
+        os.seteuid(65534)
+    return os.getpid()
+
+
+class DeadlyCodec:
+    returns = None
+
+    def decode(self, payload):
+        os._exit(5)
+
+
+dies_before_it_begins = SimpleNamespace(function=pid, codec=DeadlyCodec(), policy=RetryPolicy())
+
+
+def standing():
+    """Return how soon this process is ended where memory runs out."""
+    return int(Path("/proc/self/oom_score_adj").read_text())
 
 
 def _task(function, **settings):

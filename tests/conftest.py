@@ -8,7 +8,9 @@ import shutil
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# Where it decides whether a change lands, the same examples every time; others are looked for everywhere else.
+_CI = os.environ.get("CI") == "true"
+settings.register_profile("default", deadline=None, derandomize=_CI, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("soak", deadline=None, max_examples=20_000, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 

@@ -1,4 +1,4 @@
-"""Write the pages of docs/reference that are made from the code: classification.md and api.md.
+"""Write the pages of docs/reference that are made from the code: classification, api, events and settings.
 
 tools/reference.py            write them
 tools/reference.py --check    write nothing; exit with 1 if a page on disk differs
@@ -12,7 +12,9 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from reference_api import NOTICE, api, attribute_doc, first, item
+from reference_api import NOTICE, api, attribute_doc
+from reference_docstrings import first, item
+from reference_settings import events, settings
 
 from holdfast import Category, Evidence, rate_limit_hint
 from holdfast.classify import chain, codes, errnos, sqlstates, statuses, texts
@@ -276,19 +278,31 @@ def installed(module: str) -> bool:
         return True
 
 
+def made() -> dict[str, str]:
+    """Return all pages by their paths below docs/reference."""
+    return {"classification.md": classification(), "events.md": events(), "settings.md": settings()} | api()
+
+
 def main(arguments: list[str]) -> int:
     """Write the pages, or compare them."""
-    stale = []
-    for file, text in (("classification.md", classification()), ("api.md", api())):
+    pages = made()
+    check, stale = "--check" in arguments, []
+    for file, text in pages.items():
         page = PAGES / file
         if page.is_file() and page.read_text("utf-8") == text:
             continue
-        stale.append(str(page.relative_to(ROOT)))
-        if "--check" not in arguments:
+        stale.append(page)
+        if not check:
             page.parent.mkdir(parents=True, exist_ok=True)
             page.write_text(text, "utf-8")
-    if stale and "--check" in arguments:
-        print(f"out of date: {', '.join(stale)}; run: make docs", file=sys.stderr)
+    for page in sorted(PAGES.glob("api/*.md")):
+        if f"api/{page.name}" not in pages:  # of a module that is gone
+            stale.append(page)
+            if not check:
+                page.unlink()
+    if stale and check:
+        named = ", ".join(str(page.relative_to(ROOT)) for page in stale)
+        print(f"out of date: {named}; run: make docs", file=sys.stderr)
         return 1
     return 0
 

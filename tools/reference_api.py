@@ -1,52 +1,65 @@
-"""The page docs/reference/api.md: signature and first paragraph of every public name. Used by reference.py."""
+"""The pages docs/reference/api*: signature and docstring of every public name. Used by reference.py."""
 
 import ast
 import enum
 import importlib
 import inspect
+import pkgutil
 import re
 import sys
-import textwrap
+from collections import Counter
+from datetime import timedelta
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 
+from reference_docstrings import WIDTH, documented, first, item, paragraph
+
 import holdfast
+import holdfast.engines
 
-WIDTH = 118
 NOTICE = "<!-- Made by tools/reference.py from the code; `make docs` writes it anew. Changes by hand are lost. -->"
-MODULES = (
-    "holdfast",
-    "holdfast.errors",
-    "holdfast.http",
-    "holdfast.health",
-    "holdfast.worker",
-    "holdfast.redact",
-    "holdfast.config",
-    "holdfast.ports.rows",
-    "holdfast.ports.source_rows",
-    "holdfast.queue.dead_letters",
-    "holdfast.queue.overview",
-    "holdfast.sources.book",
-    "holdfast.sources.feed",
-    "holdfast.jobs.etl",
-    "holdfast.ports.job_rows",
-    "holdfast.observe.channels",
-    "holdfast.observe.courier",
-    "holdfast.observe.messages",
-)
+MODULES: dict[str, tuple[str, ...]] = {  # public modules; of those with names, these alone
+    "holdfast": (),
+    "holdfast.errors": (),
+    "holdfast.http": (),
+    "holdfast.health": (),
+    "holdfast.worker": (),
+    "holdfast.testing": (),
+    "holdfast.web": (),
+    "holdfast.web.server": (),
+    "holdfast.jobs.etl": (),
+    "holdfast.redact": (),
+    "holdfast.config": (),
+    "holdfast.ports.rows": (),
+    "holdfast.ports.source_rows": (),
+    "holdfast.ports.job_rows": (),
+    "holdfast.ports.read_rows": (),
+    "holdfast.queue.dead_letters": (),
+    "holdfast.queue.overview": (),
+    "holdfast.queue.triage": ("DryRun", "Triage"),
+    "holdfast.sources.book": (),
+    "holdfast.sources.feed": (),
+    "holdfast.decide.gate": ("Counts", "Verdict"),
+    "holdfast.observe.channels": (),
+    "holdfast.observe.courier": (),
+    "holdfast.observe.messages": (),
+    "holdfast.observe.prometheus": ("exposition", "metrics"),
+    "holdfast.observe.otel": ("instrument", "uninstrument"),
+    "holdfast.observe.json_logs": ("JsonFormatter",),
+    "holdfast.observe.log_keys": ("holdfast_keys", "redacted_exception"),
+    "holdfast.observe.recording": (),
+    "holdfast.stores.postgres.store": (),
+}
 
 
-def item(text: str) -> str:
-    """Return one wrapped list item."""
-    lines = textwrap.wrap(text, WIDTH - 2, break_long_words=False, break_on_hyphens=False)
-    return "- " + "\n  ".join(lines)
-
-
-def first(thing: object) -> str:
-    """Return the first paragraph of a docstring on one line."""
-    return " ".join((inspect.getdoc(thing) or "").partition("\n\n")[0].split())
+def public() -> dict[str, list[str]]:
+    """Return the public names of each public module; engines are public as they come."""
+    engines = [f"holdfast.engines.{each.name}" for each in pkgutil.iter_modules(holdfast.engines.__path__)]
+    found = {name: () for name in engines if "_" not in name}
+    titles = MODULES | found
+    return {title: list(names or importlib.import_module(title).__all__) for title, names in titles.items()}
 
 
 def attribute_doc(name: str, module: ModuleType | None = None) -> str:
@@ -80,14 +93,16 @@ def _default(value: object, home: dict[str, object]) -> _Shown:
         return _Shown(f"{type(value).__name__}.{value.name}")
     if inspect.isroutine(value):
         return _Shown(f"{value.__module__}.{value.__name__}")
+    if isinstance(value, timedelta):
+        return _Shown(repr(value).removeprefix("datetime."))
     if isinstance(value, int | float | str | tuple | None):
         return _Shown(repr(value))
-    return _Shown(next((name for name, each in home.items() if each is value), "…"))
+    return _Shown(next((name for name, each in home.items() if each is value), "..."))
 
 
 def _annotation(value: object) -> _Shown:
     text = value if isinstance(value, str) else inspect.formatannotation(value)
-    return _Shown(re.sub(r"\b(?:[a-z_]\w*\.)+(?=[A-Z])", "", text))
+    return _Shown(re.sub(r"~|\b(?:[a-z_]\w*\.)+(?=[A-Z])", "", text))
 
 
 def signature(thing: object) -> str:
@@ -146,28 +161,55 @@ def entry(owner: ModuleType, name: str) -> str:
     if isinstance(thing, ModuleType):  # a package that is called like its function
         thing = vars(thing).get(name, thing)
     if isinstance(thing, ModuleType):
-        return f"### `{name}`\n\nThe module `{thing.__name__}`, described below."
+        page = thing.__name__ if thing.__name__ in MODULES else f"../{name}"  # a page of its own
+        return f"## `{name}`\n\nThe module [`{thing.__name__}`]({page}.md)."
     if isinstance(thing, enum.EnumType):
         members = ", ".join(f"`{each.name}`" for each in thing)
-        return f"### `{name}`\n\n{first(thing)}\n\n{item(f'Members: {members}')}"
+        return f"## `{name}`\n\n{first(thing)}\n\n{item(f'Members: {members}')}"
     if not (isinstance(thing, type) or inspect.isfunction(thing)):
         value = f" = {thing!r}" if isinstance(thing, int | str) else ""
         said = attribute_doc(name, owner) or attribute_doc(name)  # two modules may use one name
-        return f"### `{name}{value}`\n\n{said or f'A `{type(thing).__name__}`.'}"
-    parts = [f"### `{name}`", f"```python\n{_unfolded(name + signature(thing))}\n```", first(thing)]
+        return f"## `{name}{value}`\n\n{said or f'A `{type(thing).__name__}`.'}"
+    parts = [f"## `{name}`", f"```python\n{_unfolded(name + signature(thing))}\n```", documented(thing)]
     if isinstance(thing, type) and not issubclass(thing, BaseException):
-        parts.append("\n".join(methods(thing)))
+        lines = methods(thing)
+        parts.append("Methods and properties:\n\n" + "\n".join(lines) if lines else "")
     return "\n\n".join(part for part in parts if part)
 
 
-def api() -> str:
-    """Return the page."""
-    parts = [f"# API\n\n{NOTICE}\n\nEvery public name, by the module it is imported from."]
-    for title in MODULES:
+def api() -> dict[str, str]:
+    """Return the pages by their paths: one for each module, and one that lists all names."""
+    names = public()
+    pages = {f"api/{title}.md": _module(title, named) for title, named in names.items()}
+    rows = [f"# API\n\n{NOTICE}\n\nEvery public name, by the module it is imported from."]
+    for title, named in names.items():
         module = importlib.import_module(title)
-        known = [name for name in module.__all__ if title != "holdfast" and name in holdfast.__all__]
-        parts.append(f"## {title}\n\n{first(module)}")
-        parts += [entry(module, name) for name in module.__all__ if name not in known]
-        if known:
-            parts.append(f"Also here, and described above: {', '.join(f'`{name}`' for name in known)}.")
+        anchors = _anchors(pages[f"api/{title}.md"])
+        links = [f"[`{name}`](api/{title}.md#{anchors[name]})" for name in named if name in anchors]
+        rows.append(f"## [{title}](api/{title}.md)\n\n{first(module)}\n\n" + paragraph(", ".join(links)))
+    return {"api.md": "\n\n".join(rows) + "\n"} | pages
+
+
+def _module(title: str, names: list[str]) -> str:
+    """Return the page of one module."""
+    module = importlib.import_module(title)
+    known = [name for name in names if title != "holdfast" and name in holdfast.__all__]
+    parts = [f"# {title}\n\n{NOTICE}\n\n{documented(module)}"]
+    parts += [entry(module, name) for name in names if name not in known]
+    if known:
+        links = ", ".join(f"`{name}`" for name in known)
+        parts.append(f"Also here, and described with [holdfast](holdfast.md): {links}.")
     return "\n\n".join(parts) + "\n"
+
+
+def _anchors(page: str) -> dict[str, str]:
+    """Return the anchors of the names on a page, as repository and site make them."""
+    seen: Counter[str] = Counter()
+    found = {}
+    for heading in re.findall(
+        r"^#+ (.+)$", re.sub(r"^```.*?^```$", "", page, flags=re.MULTILINE | re.DOTALL), re.MULTILINE
+    ):
+        slug = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        found[re.match(r"`?(\w+)", heading)[1]] = f"{slug}-{seen[slug]}" if seen[slug] else slug
+        seen[slug] += 1
+    return found

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from holdfast.run.pipelines import Trace as Trace
     from holdfast.run.pipelines import typed_async_pipeline as typed_async_pipeline
     from holdfast.run.pipelines import typed_pipeline as typed_pipeline
+    from holdfast.run.points import point as point
     from holdfast.run.report import Report as Report
     from holdfast.run.report import report_of as report_of
     from holdfast.run.resources import Resource as Resource
@@ -134,6 +135,7 @@ _HOMES = {
     "no_retries": "holdfast.run.retry",
     "node": "holdfast.run.nodes",
     "parse_retry_after": "holdfast.classify",
+    "point": "holdfast.run.points",
     "preset": "holdfast.decide.presets",
     "profile": "holdfast.decide.profiles",
     "rate_limit_hint": "holdfast.classify",
@@ -205,6 +207,7 @@ __all__ = [
     "no_retries",
     "node",
     "parse_retry_after",
+    "point",
     "preset",
     "profile",
     "rate_limit_hint",

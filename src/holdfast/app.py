@@ -2,27 +2,30 @@
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, timedelta, tzinfo
-from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from holdfast.decide.budget import Budget
 from holdfast.decide.gate import Gate
+from holdfast.decide.limits import Limit
 from holdfast.decide.policy import RetryPolicy
 from holdfast.decide.presets import preset
 from holdfast.decide.profiles import Profile
 from holdfast.decide.profiles import profile as preset_profile
+from holdfast.decide.rates import checked_limit
 from holdfast.errors import ConfigError
 from holdfast.jobs.feeding import key_of
 from holdfast.jobs.job import Job
 from holdfast.observe.channels import Channel, channel
 from holdfast.observe.courier import Courier
 from holdfast.queue.dead_letters import DeadLetterBox
+from holdfast.queue.defining import DEFAULT_QUEUE, check_settings, define
 from holdfast.queue.definition import TaskDefinition, required_seconds, seconds
 from holdfast.queue.overview import TaskBook
 from holdfast.queue.payload import PAYLOAD_LIMIT
 from holdfast.queue.periodic import Recurrence, Schedule, recurrence
-from holdfast.queue.worker import Worker, WorkerSettings
+from holdfast.queue.settings import worker_settings
+from holdfast.queue.worker import Worker
 from holdfast.run.observing import checked_mode
 from holdfast.sources.book import SourceBook
 from holdfast.sources.cooldowns import SharedCooling
@@ -43,7 +46,6 @@ __all__ = ["App"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
-DEFAULT_QUEUE = "default"
 _SHORTEST_INTERVAL = 0.1  # seconds between two polls; 0 would ask a host without end
 
 
@@ -54,7 +56,7 @@ class App:
         url: ``sqlite:///relative.db``, ``sqlite:////absolute.db``, ``postgresql://…`` or ``memory://``; or a store.
         lease: Seconds that a worker may be silent before its tasks are given to others.
         heartbeat: Seconds between two signs of life; a quarter of the lease by default.
-        crash_limit: Workers that a task may take down, running alone, before it is a dead letter.
+        crash_limit: Processes that a task may take down, running alone, before it is a dead letter.
         grace: Seconds that running tasks have to end when a worker stops.
         policy: For tasks that bring none of their own; by default the preset ``worker``.
         payload_limit: Bytes that the arguments of a task may take.
@@ -62,6 +64,9 @@ class App:
         keep_dead: Seconds for which dead letters are kept; None, the default, for ever.
         keep_runs: Seconds for which runs of jobs that are over are kept; None for ever.
         alert_age: Seconds after which a dead letter that waits is told of; None for never.
+        suspect_memory: Bytes that a task may take in the process in which it runs after its worker died; a number up to
+            1 is a share of the memory of the machine or its container. None for no limit.
+        suspect_timeout: Seconds that it may take there, where it has no timeout itself. None for no limit.
         spool: Folder for outcomes that could not be stored when a worker had to end.
         notify: Where alerts go: addresses of Slack webhooks, Apprise URLs (extra ``notify``), functions of a message.
             Without any they are logged.
@@ -82,36 +87,32 @@ class App:
         keep_dead: float | timedelta | None = None,
         keep_runs: float | timedelta | None = timedelta(days=90),
         alert_age: float | timedelta | None = timedelta(days=1),
+        suspect_memory: float | None = 0.5,
+        suspect_timeout: float | timedelta | None = timedelta(hours=1),
         spool: str | Path | None = None,
         notify: "str | Callable[[Message], object] | Channel | Sequence[Any]" = (),
         notify_private: bool = False,
     ) -> None:
         """Check the settings; nothing is opened yet."""
         self.store, where = open_store(url) if isinstance(url, str) else (url, None)
-        lease = required_seconds("lease", lease, 0.1)
-        beat = required_seconds("heartbeat", lease / 4 if heartbeat is None else heartbeat, 0.01)
-        if beat * 2 > lease:
-            message = f"heartbeat is {beat:g} s and lease {lease:g} s; a lease has to outlive two heartbeats"
-            raise ConfigError(message)
-        limit: object = crash_limit
-        if not isinstance(limit, int) or limit < 1:
-            message = f"crash_limit is {crash_limit!r}; give a whole number, 1 or more"
-            raise ConfigError(message)
         self.policy = policy or preset("worker")
         self.payload_limit = payload_limit
         self.tasks_by_name: dict[str, TaskDefinition[Any, Any]] = {}
         self.jobs_by_name: dict[str, Job] = {}
+        self.limits: dict[str, Limit] = {}
         self.keep_runs = seconds("keep_runs", keep_runs)
         self.schedule = Schedule()
-        self.settings = WorkerSettings(
-            spool=Path(spool) if spool is not None else spool_for(url, where),
+        self.settings = worker_settings(
+            Path(spool) if spool is not None else spool_for(url, where),
             lease=lease,
-            heartbeat=beat,
+            heartbeat=heartbeat,
             crash_limit=crash_limit,
-            grace=required_seconds("grace", grace, 0.0),
-            keep_done=seconds("keep_done", keep_done),
-            keep_dead=seconds("keep_dead", keep_dead),
-            alert_age=seconds("alert_age", alert_age),
+            grace=grace,
+            keep_done=keep_done,
+            keep_dead=keep_dead,
+            alert_age=alert_age,
+            suspect_memory=suspect_memory,
+            suspect_timeout=suspect_timeout,
         )
         self.dead_letters = DeadLetterBox(self.store)
         self.tasks = TaskBook(self.store)
@@ -149,13 +150,10 @@ class App:
         Raises:
             ConfigError: If a setting cannot be used, or another task has the name.
         """
-        unknown = settings.keys() - _TASK_SETTINGS
-        if unknown:
-            message = f"{min(unknown)!r} is no setting of a task; choose from: {', '.join(sorted(_TASK_SETTINGS))}"
-            raise ConfigError(message)
+        check_settings(settings)
         if function is None:
-            return lambda later: self._define(later, settings)
-        return self._define(function, settings)
+            return lambda later: define(self, later, settings)
+        return define(self, function, settings)
 
     def periodic(
         self,
@@ -178,11 +176,45 @@ class App:
         following = recurrence(every, cron, zone)
 
         def decorate(function: Callable[P, R]) -> TaskDefinition[P, R]:
-            definition = self._define(function, settings)
+            definition = define(self, function, settings)
             self.schedule.add(Recurrence(definition, following))
             return definition
 
         return decorate
+
+    def limit(
+        self,
+        resource: str,
+        *,
+        rate: str | float | None = None,
+        burst: int | None = None,
+        concurrency: int | None = None,
+        retries: str | float | None = None,
+        retry_burst: int | None = None,
+    ) -> Limit:
+        """Limit what all workers of the store together ask of a resource: ``app.limit("example.com", rate="10/s")``.
+
+        Tasks name it by ``resource=…``. One that may not start yet goes back and comes again; it spends no attempt.
+
+        Args:
+            resource: Its name.
+            rate: Starts of tasks: ``"10/s"``, ``"600/m"``, ``"5000/h"``, ``"1000/d"``, or a number per second.
+            burst: Starts that may come at once; by default what the rate gives in a tenth of a second, 1 at least.
+            concurrency: Tasks that run at once.
+            retries: Starts of tasks that have failed before, as a rate; nobody is dropped, the last waits longest.
+            retry_burst: Of those, how many may come at once; by default what the rate gives in a second, 1 at least.
+
+        Raises:
+            ConfigError: If a setting cannot be used, nothing is limited, or the resource has a limit already.
+        """
+        made = checked_limit(
+            resource, rate=rate, burst=burst, concurrency=concurrency, retries=retries, retry_burst=retry_burst
+        )
+        if resource in self.limits:
+            message = f"there is a limit of {resource!r} already; give all its settings in one call"
+            raise ConfigError(message)
+        self.limits[resource] = made
+        return made
 
     def worker(self, queues: Sequence[str] | None = None, *, concurrency: int = 10, name: str | None = None) -> Worker:
         """Return a worker; its `run` works until it is told to stop, its `drain` until nothing is due.
@@ -195,7 +227,7 @@ class App:
         known = dict.fromkeys([DEFAULT_QUEUE, *(each.queue for each in self.tasks_by_name.values())])
         where = [queues] if isinstance(queues, str) else queues or list(known)
         made = Worker(self.store, self.tasks_by_name, where, concurrency, self.settings, self.schedule, name)
-        made.delivery = self.courier() if self.channels else None
+        made.limits, made.delivery = self.limits, self.courier() if self.channels else None
         return made
 
     def monitor(  # noqa: PLR0913  # its settings
@@ -362,34 +394,3 @@ class App:
         """Give the store's connections back."""
         self.cooling.close()
         self.store.close()
-
-    def _define(self, function: Callable[P, R], settings: dict[str, Any]) -> TaskDefinition[P, R]:
-        thing: object = function
-        if not callable(thing) or isinstance(thing, type | TaskDefinition):
-            message = f"{function!r} cannot be a task; decorate a function or a coroutine function"
-            raise ConfigError(message)
-        policy = settings.get("policy") or self.policy
-        if not isinstance(policy, RetryPolicy):
-            message = f"policy is {policy!r}; give a RetryPolicy, or a preset such as hf.preset('etl')"
-            raise ConfigError(message)
-        definition = TaskDefinition(
-            self,
-            function,
-            name=settings.get("name") or function.__name__,
-            policy=policy,
-            queue=settings.get("queue", DEFAULT_QUEUE),
-            priority=settings.get("priority", 5),
-            timeout=settings.get("timeout", policy.attempt_timeout if iscoroutinefunction(function) else None),
-            resource=settings.get("resource", policy.resource),
-            expires=settings.get("expires"),
-            keep_result=settings.get("keep_result"),
-            payload_limit=self.payload_limit,
-        )
-        if definition.name in self.tasks_by_name:
-            message = f"there is a task {definition.name!r} already; give one of them another name=…"
-            raise ConfigError(message)
-        self.tasks_by_name[definition.name] = definition
-        return definition
-
-
-_TASK_SETTINGS = {"name", "policy", "queue", "priority", "timeout", "resource", "expires", "keep_result"}

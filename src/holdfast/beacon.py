@@ -1,7 +1,8 @@
-"""The beacon: a process tells how its breakers stand, and takes what people order of them.
+"""The beacon: a process tells how its breakers stand, and takes what people order of them and what others have found.
 
 Breakers belong to a process and are read without a lock. Nothing here is on the way of a call: every so often somebody
-looks at them, tells the store what has changed, and asks it for new orders. A process without a breaker asks nothing.
+looks at them, tells the store what has changed, and asks it for new orders and for what other processes leave alone. A
+process without a breaker asks nothing.
 """
 
 import asyncio
@@ -28,6 +29,8 @@ log = logging.getLogger("holdfast.beacon")
 EVERY = 1.0
 """Seconds between two looks."""
 _AGAIN = 20.0  # seconds after which a process that has no lease tells all of it again, as its sign of life
+_PAUSE = 0.1  # seconds between two looks at least, however often breakers open
+_SAME = 1.0  # seconds by which the ends of one opening may differ, as it was told of at different times
 _LOOKS = 2  # after a close: what was refused a moment before it may begin another cooldown
 
 
@@ -51,8 +54,19 @@ class _Standing(NamedTuple):
     until: float
 
 
+class _Taken(NamedTuple):
+    """What was found open elsewhere; `until` is on the monotonic clock."""
+
+    process: str
+    until: float
+
+    def is_same(self, other: "_Taken | None") -> bool:
+        """Tell whether it is one opening, seen twice."""
+        return other is not None and other.process == self.process and abs(other.until - self.until) < _SAME
+
+
 class Beacon:
-    """Tells of the breakers of this process, and has them obey.
+    """Tells of the breakers of this process, has them obey, and has them open where others have found a reason.
 
     Args:
         store: Where others see them, and where orders are.
@@ -73,9 +87,12 @@ class Beacon:
         self._orders: dict[str, _Standing] = {}
         self._obeyed: dict[str, tuple[Breaker, int]] = {}
         self._closed: dict[str, int] = {}
+        self._taken: dict[str, _Taken] = {}
 
     def tell_breakers(self) -> None:
-        """Take new orders, tell what has changed, end the cooldowns of what was closed; to be called every so often.
+        """Take new orders, tell what has changed, take over what others leave alone; to be called every so often.
+
+        The cooldowns of what was closed by hand end with it.
 
         Raises:
             Exception: What the store says if it cannot be asked; what was left undone is done by the next call.
@@ -84,7 +101,9 @@ class Beacon:
         if not guards and not self._told:
             return
         self._take_orders(guards)
-        self._tell(guards)
+        self._tell(guards)  # before it looks at others: an old name of this process is none of them
+        if guards:
+            self._take_over(guards)
         self._end_cooldowns()
 
     def forget(self) -> None:
@@ -135,6 +154,25 @@ class Beacon:
                 self._closed[each] = _LOOKS
         self._told.update(changed)
 
+    def _take_over(self, guards: list[tuple[Resource, Breaker]]) -> None:
+        """Leave alone what others leave alone by their own judgement, as long as they do; each opening once."""
+        known = {guard.name: guard for guard, _ in guards}
+        openings = self._store.opened_breakers(self._name, list(known))
+        now = clock.monotonic()
+        for opening in openings:
+            guard, fresh = known[opening.resource], _Taken(opening.process, now + opening.seconds)
+            if guard.is_open or fresh.is_same(self._taken.get(guard.name)):
+                continue
+            self._taken[guard.name] = fresh
+            if guard.take_over(opening.seconds, opening.reason):
+                log.warning(
+                    "%s: left alone for %.1f s, as %s does: %s",
+                    guard.name,
+                    opening.seconds,
+                    opening.process,
+                    opening.reason,
+                )
+
     def _end_cooldowns(self) -> None:
         """Let tasks go on that wait for nothing but a breaker that is closed now."""
         if not self._closed:
@@ -176,6 +214,7 @@ class _Light:
         self.store, self.leased = store, leased
         self._beacon = Beacon(store, process, leased=leased, again=None if leased else _AGAIN)
         self._ended, self._troubled = threading.Event(), False
+        self._wake = threading.Event()
         self._thread: threading.Thread | None = None
         self._kindling, self._pid = threading.Lock(), os.getpid()
 
@@ -192,8 +231,11 @@ class _Light:
 
     def end(self, *, hurry: bool = False) -> None:
         """Have the process forgotten. In a hurry, what was told grows old by itself."""
-        unwatch_breakers(self._kindle)
+        if os.getpid() != self._pid:  # in a fork of it, which has nothing to end
+            return
+        self.put_out()
         self._ended.set()
+        self._wake.set()
         with _listing, suppress(ValueError):
             _lit.remove(self)
         if self._thread is not None and not hurry:
@@ -201,24 +243,35 @@ class _Light:
             with suppress(Exception):  # what was told is left out anyhow when its process is known no more
                 self._beacon.forget()
 
+    def put_out(self) -> None:
+        """Hear of no breaker any more."""
+        unwatch_breakers(self._kindle)
+
     @property
     def is_lit(self) -> bool:
         """Whether there is anything to end."""
         return self._thread is not None
 
     def _kindle(self, *, at_once: bool = True) -> None:
+        """Begin, or look at once: there is another breaker, or one has opened."""
+        self._wake.set()
         with self._kindling:
-            if self._thread is None and not self._ended.is_set() and os.getpid() == self._pid:  # not in a fork of it
+            if self._thread is None and not self._ended.is_set():
                 self._thread = threading.Thread(
                     target=self._look_on, args=(at_once,), name="holdfast-beacon", daemon=True
                 )
                 self._thread.start()
 
     def _look_on(self, at_once: bool) -> None:  # noqa: FBT001  # from here alone
-        if at_once:
+        if not at_once:
+            self._wake.clear()
+        while True:
+            self._wake.wait(EVERY)
+            self._wake.clear()
+            if self._ended.is_set():
+                return
             self._look()
-        while not self._ended.wait(EVERY):
-            self._look()
+            self._ended.wait(min(_PAUSE, EVERY))
 
     def _look(self) -> None:
         try:
@@ -241,6 +294,22 @@ class _Light:
 
 _lit: list[_Light] = []
 _listing = threading.Lock()
+
+
+def _after_fork_in_child() -> None:
+    """Leave the parent's beacons to it: their threads are not here, and a lock that one held is held for good.
+
+    A beacon of the child's own is then the only one, and tells.
+    """
+    global _listing  # noqa: PLW0603  # the old one may be held
+    _listing = threading.Lock()
+    for light in _lit:
+        light.put_out()
+    _lit.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 @contextmanager

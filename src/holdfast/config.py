@@ -71,6 +71,7 @@ _APP_LEAST: dict[str, float] = {"lease": 0.1, "heartbeat": 0.01, "crash_limit": 
 _APP_SCHEMES = ("sqlite", "postgresql", "postgres", "memory")
 _LEASE = 20.0  # seconds; of an app that is told nothing else
 _LONGEST_NAME = 200
+_NUMBERS = 2**63  # how far TOML's whole numbers go
 _LONGEST_SPAN = 100 * 366 * 86400.0
 _RETRYABLE_WORD = "retryable"
 _BETWEEN_URLS = re.compile(r"[\s,]+(?=[A-Za-z][\w+.-]*://)")  # a comma may stand within one
@@ -124,12 +125,16 @@ def load_config(path: str | os.PathLike[str]) -> Config:
     file = Path(path)
     try:
         data = tomllib.loads(file.read_text("utf-8"))
+        _check_numbers(data)
     except OSError as error:
         message = f"{file}: cannot be read: {error.strerror or error}"
         raise ConfigError(message) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:  # no TOML, no UTF-8, a number of thousands of digits, no name of a file
         message = f"{file}: {error}"
         raise ConfigError(message) from error
+    except RecursionError:
+        message = f"{file}: it is nested too deeply to be read; no setting is more than a few tables deep"
+        raise ConfigError(message) from None
     return _Reader(file).config(data)
 
 
@@ -318,6 +323,16 @@ class _Reader:
             return Rule(**given)
         except ConfigError as error:
             raise self._fail(_blamed(place, str(error)), str(error)) from None
+
+
+def _check_numbers(value: object) -> None:
+    """Refuse whole numbers that TOML does not have: Python has them of any length, and cannot write all of those."""
+    if isinstance(value, int) and not -_NUMBERS <= value < _NUMBERS:
+        message = "a whole number has to fit into 64 bits"
+        raise ValueError(message)
+    within = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for each in within:
+        _check_numbers(each)
 
 
 def _is_url(url: str) -> bool:

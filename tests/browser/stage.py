@@ -19,6 +19,8 @@ import holdfast as hf
 from browser import texts
 from browser.cast import define
 from holdfast import clock, errors
+from holdfast.decide.limits import Candidate, Limit
+from holdfast.ports.limits import Ask
 from holdfast.ports.rows import Claim, DeadLetterFilter, NewTask, Turn
 from holdfast.ports.rows import Worker as WorkerRow
 from holdfast.ports.source_rows import NewAlert, NewSource
@@ -273,6 +275,10 @@ def _waits(stage: Stage, *, tame: bool) -> None:
     odd = ("maps", "open", None, "by hand") if tame else (texts.RESOURCE, "open", None, texts.NASTY)
     store.tell_breakers(stage.workers[1], [("payments", "half_open", None, ""), odd], leased=True)
     store.order_breaker("ledger", "open", 600)
+    for name in ("shop.test", "maps" if tame else texts.RESOURCE):
+        limit = Limit(name, 0.01, 5, 3, 0.5, 1)
+        store.admit([Ask(limit, tuple(Candidate(number, 1) for number in range(9)))])
+        store.reserve_retries(limit, 500)
 
 
 def _number_beyond(app: hf.App, url: str) -> None:

@@ -27,11 +27,11 @@ def status(house, task: int) -> str:
         ("Reason", "permanent", {"reason": "permanent"}),
     ],
 )
-def test_a_choice_narrows_the_list_at_once(any_house, windows, label, choice, which):
-    page = windows.page(any_house, path_to("dead_letters"))
+def test_a_choice_narrows_the_list_at_once(house, windows, label, choice, which):
+    page = windows.page(house, path_to("dead_letters"))
     page.get_by_role("combobox", name=label).select_option(choice)
     page.wait_for_url(f"**={choice}*")
-    assert page.locator(ROWS).count() == min(40, count(any_house, **which))
+    assert page.locator(ROWS).count() == min(40, count(house, **which))
     assert page.get_by_role("combobox", name=label).input_value() == choice
 
 
@@ -43,17 +43,17 @@ def test_a_choice_narrows_the_list_at_once(any_house, windows, label, choice, wh
         ("Queue", texts.QUEUE, {"queue": texts.QUEUE}),
     ],
 )
-def test_what_is_typed_narrows_the_list_on_enter(any_house, windows, label, text, which):
-    page = windows.page(any_house, path_to("dead_letters"))
+def test_what_is_typed_narrows_the_list_on_enter(house, windows, label, text, which):
+    page = windows.page(house, path_to("dead_letters"))
     page.get_by_label(label).fill(text)
     page.get_by_label(label).press("Enter")
     page.wait_for_url("**?*")
-    assert page.locator(ROWS).count() == count(any_house, **which) > 0
+    assert page.locator(ROWS).count() == count(house, **which) > 0
     assert page.get_by_label(label).input_value() == text
 
 
-def test_times_narrow_the_list(any_house, windows):
-    page = windows.page(any_house, path_to("dead_letters", {"until": "2020-01-01T00:00"}))
+def test_times_narrow_the_list(house, windows):
+    page = windows.page(house, path_to("dead_letters", {"until": "2020-01-01T00:00"}))
     assert page.locator(ROWS).count() == 0
     assert "No dead letter matches" in page.locator("main").inner_text()
     page.get_by_role("link", name="Clear").click()
@@ -61,7 +61,7 @@ def test_times_narrow_the_list(any_house, windows):
     page.get_by_label("Since (UTC)").fill("2020-01-01T00:00")
     page.get_by_role("button", name="Filter").click()
     page.wait_for_url("**since=*")
-    assert page.locator(ROWS).count() == min(40, count(any_house))
+    assert page.locator(ROWS).count() == min(40, count(house))
 
 
 def test_categories_above_the_list_lead_to_theirs(house, windows):
@@ -72,9 +72,9 @@ def test_categories_above_the_list_lead_to_theirs(house, windows):
     assert page.locator(ROWS).count() == count(house, category="data")
 
 
-def test_older_ones_are_a_page_further(any_house, windows):
-    any_house.stage.fail("import_rows", count=60, trouble="invalid")
-    page = windows.page(any_house, path_to("dead_letters"))
+def test_older_ones_are_a_page_further(house, windows):
+    house.stage.fail("import_rows", count=60, trouble="invalid")
+    page = windows.page(house, path_to("dead_letters"))
     assert page.locator(ROWS).count() == 40
     seen = page.locator(f"{ROWS} a[data-open]").evaluate_all("links => links.map(each => each.getAttribute('href'))")
     while (older := page.get_by_role("link", name="Older")).count():
@@ -83,7 +83,7 @@ def test_older_ones_are_a_page_further(any_house, windows):
         seen += page.locator(f"{ROWS} a[data-open]").evaluate_all(
             "links => links.map(each => each.getAttribute('href'))"
         )
-    assert len(seen) == len(set(seen)) == count(any_house)
+    assert len(seen) == len(set(seen)) == count(house)
 
 
 def test_new_ones_are_told_and_shown_when_asked_for(any_house, windows):
@@ -151,30 +151,30 @@ def test_all_that_are_shown_are_selected_and_replayed_together(any_house, window
     any_house.stage.app.tasks.cancel(*tasks)
 
 
-def test_selected_ones_are_discarded_together(any_house, windows):
-    tasks = any_house.stage.fail("import_rows", count=3, trouble="busy")
-    page = windows.page(any_house, path_to("dead_letters", {"category": "database_busy"}))
+def test_selected_ones_are_discarded_together(house, windows):
+    tasks = house.stage.fail("import_rows", count=3, trouble="busy")
+    page = windows.page(house, path_to("dead_letters", {"category": "database_busy"}))
     for task in tasks:
-        page.get_by_label(f"Select dead letter {any_house.stage.letter_of(task)}").check()
+        page.get_by_label(f"Select dead letter {house.stage.letter_of(task)}").check()
     windows.answers = [True]
     page.get_by_role("button", name="Discard selected").click()
     page.wait_for_load_state()
     assert "discarded" in page.get_by_role("status").first.inner_text()
-    assert {status(any_house, task) for task in tasks} == {Status.DISCARDED}
+    assert {status(house, task) for task in tasks} == {Status.DISCARDED}
 
 
-def test_what_cannot_be_replayed_stays_and_is_told(any_house, windows):
-    app = any_house.stage.app
+def test_what_cannot_be_replayed_stays_and_is_told(house, windows):
+    app = house.stage.app
     dead = app.tasks_by_name["import_rows"].enqueue(trouble="invalid", unique_key="taken")
-    any_house.stage.drain()
+    house.stage.drain()
     live = app.tasks_by_name["import_rows"].enqueue(trouble="bug", unique_key="taken", delay=3600)
-    letter = any_house.stage.letter_of(dead.id)
-    page = windows.page(any_house, path_to("dead_letters"))
+    letter = house.stage.letter_of(dead.id)
+    page = windows.page(house, path_to("dead_letters"))
     page.get_by_label(f"Select dead letter {letter}").check()
     page.get_by_role("button", name="Replay selected").click()
     page.wait_for_url("**stayed=*")
     assert str(letter) in page.locator(".notice", has_text="another live task has the unique key").inner_text()
-    assert status(any_house, dead.id) is Status.FAILED
+    assert status(house, dead.id) is Status.FAILED
     app.tasks.cancel(live.id)
 
 
@@ -193,14 +193,14 @@ def test_a_task_shows_each_attempt_with_its_waits_and_no_secret(any_house, windo
     page.wait_for_url("**#attempt-*")
 
 
-def test_numbers_too_large_for_a_script_stay_exact(any_house, windows):
-    task = any_house.stage.task["nasty"]
+def test_numbers_too_large_for_a_script_stay_exact(house, windows):
+    task = house.stage.task["nasty"]
     assert task > 2**53
-    page = windows.page(any_house, path_to("tasks", {"before": task + 1}))
+    page = windows.page(house, path_to("tasks", {"before": task + 1}))
     page.locator(f'a[href="{path_to("task", number=task)}"]').first.click()
     page.wait_for_url(f"**/{task}")
     assert str(task) in page.locator("main").inner_text()
-    assert str(task) in str(any_house.json(path_to("task", number=task)))
+    assert str(task) in str(house.json(path_to("task", number=task)))
     assert page.evaluate("window.pwned") is None
 
 
@@ -217,14 +217,14 @@ def test_a_task_that_waits_is_hurried_and_cancelled(any_house, windows):
     assert page.get_by_role("button", name="Cancel").count() == 0
 
 
-def test_tasks_are_narrowed_by_status_task_and_queue(any_house, windows):
-    page = windows.page(any_house, path_to("tasks"))
+def test_tasks_are_narrowed_by_status_task_and_queue(house, windows):
+    page = windows.page(house, path_to("tasks"))
     page.get_by_role("combobox", name="Status").select_option("PARKED")
     page.wait_for_url("**status=PARKED*")
     assert page.locator(ROWS).count() == 1
     assert "retired_task" in page.locator(ROWS).inner_text()
-    page.goto(any_house.at(path_to("tasks", {"queue": texts.PAUSED})))
+    page.goto(house.at(path_to("tasks", {"queue": texts.PAUSED})))
     assert page.locator(ROWS).count() == 3
-    page.goto(any_house.at(path_to("tasks", {"task": texts.SCRIPT})))
+    page.goto(house.at(path_to("tasks", {"task": texts.SCRIPT})))
     assert page.locator(ROWS).count() == 1
     assert page.evaluate("window.pwned") is None

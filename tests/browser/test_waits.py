@@ -62,6 +62,15 @@ def test_a_breaker_is_opened_and_closed_in_all_processes(house, windows):
     assert ordered(house)["search"] == "open"
 
 
+def test_a_limit_tells_how_much_is_used_and_when_there_is_room(house, windows):
+    page = windows.page(house, path_to("waits"))
+    for resource in ("shop.test", texts.RESOURCE):
+        text = row(page, "Resources whose use is limited", resource).inner_text()
+        assert "36/h, 5 at once" in text
+        assert "0 of 3" in text, "what is not running holds no slot"
+        assert "30/m" in text
+
+
 def test_a_breaker_that_nobody_has_told_of_is_opened_by_its_name(house, windows):
     page = windows.page(house, path_to("waits"))
     form = page.locator("form", has=page.get_by_role("button", name="Open", exact=True)).filter(

@@ -1,5 +1,7 @@
 """Breakers: what processes tell of theirs, and what people order."""
 
+import time
+
 from conformance.acting import NAMES, die, register
 
 
@@ -144,3 +146,36 @@ def test_changes_are_told_by_the_pulse(store):
     store.tell_breakers("p3", [("mail", "half_open", None, "")])
     changes = {(each.subject, each.before, each.after) for each in store.pulse().changes if each.kind == "breaker"}
     assert changes == {("api", "", "open"), ("mail", "open", "half_open")}
+
+
+def test_what_others_have_opened_by_their_own_judgement(store):
+    store.tell_breakers("p1", [("api", "open", 30.0, "5 failures"), ("mail", "open", 30.0, "down")])
+    store.tell_breakers("p2", [("api", "open", 60.0, "7 failures"), ("mail", "closed", None, "")])
+    store.tell_breakers("p3", [("api", "open", 90.0, "elsewhere: 5 failures"), ("web", "open", 90.0, "by hand")])
+    store.tell_breakers(
+        "p4", [("web", "open", None, "by hand"), ("ftp", "half_open", None, ""), ("old", "open", 0.0, "x")]
+    )
+    everything = ["api", "mail", "web", "ftp", "old", "none"]
+    api, mail = store.opened_breakers("me", everything)
+    assert (api.resource, api.process, api.reason) == ("api", "p2", "7 failures")
+    assert 30 < api.seconds <= 60
+    assert (mail.resource, mail.process, mail.reason) == ("mail", "p1", "down")
+    assert [each.process for each in store.opened_breakers("p2", everything)] == ["p1", "p1"]
+    assert [each.resource for each in store.opened_breakers("me", ["mail"])] == ["mail"]
+    assert store.opened_breakers("me", []) == []
+
+
+def test_what_was_ordered_closed_is_nobodys_judgement_any_more(store, place):
+    store.tell_breakers("p1", [("api", "open", 300.0, "5 failures"), ("mail", "open", 300.0, "down")])
+    place.age_breakers(1)
+    store.order_breaker("api", "closed")
+    store.order_breaker("mail", "open")
+    assert [each.resource for each in store.opened_breakers("me", ["api", "mail"])] == ["mail"]
+    time.sleep(0.01)  # SQLite counts milliseconds
+    store.tell_breakers("p1", [("api", "open", 300.0, "5 failures")])
+    assert [each.resource for each in store.opened_breakers("me", ["api", "mail"])] == ["api", "mail"]
+
+
+def test_names_of_all_kinds_are_found_open(store):
+    store.tell_breakers("p", [(name, "open", 60.0, name) for name in NAMES])
+    assert {each.resource: each.reason for each in store.opened_breakers("me", NAMES)} == {name: name for name in NAMES}

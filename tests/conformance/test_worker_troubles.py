@@ -16,6 +16,7 @@ from conformance.acting import claim, die, register, settle
 from conformance.test_worker_life import NOW, Sick, wait_for, working
 from holdfast.errors import LeaseLostError
 from holdfast.ports.rows import Kind, Settlement, Status
+from holdfast.queue import alone
 from holdfast.queue import pump as pump_module
 from holdfast.queue.periodic import recurrence
 from holdfast.queue.pump import Pump
@@ -113,7 +114,7 @@ def test_a_suspect_that_is_settled_by_itself_does_not_wedge_the_worker(store, tm
 
 def test_suspects_do_not_wait_where_nobody_else_does(app, store, monkeypatch):
     """The wait to be alone has an end for the sake of the others; where there are none, the next suspect begins."""
-    monkeypatch.setattr(pump_module, "_ALONE_WAIT", 0.1)
+    monkeypatch.setattr(alone, "_WAIT", 0.1)
 
     @app.task
     def slow():

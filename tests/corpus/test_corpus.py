@@ -21,6 +21,7 @@ def _all_cases() -> list[Case]:
 
 
 CASES = _all_cases()
+pytestmark = pytest.mark.xdist_group("libraries")  # which take their time to be imported, and servers to start: once
 
 # What a server needs that no wheel brings, by the name in `Case.needs`.
 PROGRAMS = {"redis": "redis-server"}
@@ -28,8 +29,7 @@ PROGRAMS = {"redis": "redis-server"}
 
 def _params():
     for case in CASES:
-        marks = [pytest.mark.xdist_group(case.needs)] if case.needs else []
-        marks += [pytest.mark.needs(PROGRAMS[case.needs])] if case.needs in PROGRAMS else []
+        marks = [pytest.mark.needs(PROGRAMS[case.needs])] if case.needs in PROGRAMS else []
         yield pytest.param(case, id=case.id, marks=marks)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -34,6 +35,18 @@ def until(condition, seconds, what):
         if time.monotonic() > end:
             pytest.fail(f"not within {seconds:g} s: {what() if callable(what) else what}")
         time.sleep(_EVERY)
+
+
+def _is_writable(url):
+    connection = sqlite3.connect(url.partition("sqlite://")[2].replace("/", "", 1), timeout=1, isolation_level=None)
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("ROLLBACK")
+    except sqlite3.OperationalError:
+        return False
+    finally:
+        connection.close()
+    return True
 
 
 class Child:
@@ -66,6 +79,14 @@ class Child:
             self.process.send_signal(number)
             if number == signal.SIGSTOP:
                 until(self._stands_still, 10, f"process {self.pid} stands still")
+
+    def pause(self, url):
+        """Stop it as SIGSTOP does, at a moment when it does not write to a SQLite file: nobody else could then."""
+        self.send(signal.SIGSTOP)
+        while url.startswith("sqlite") and not _is_writable(url):
+            self.send(signal.SIGCONT)
+            time.sleep(_EVERY)
+            self.send(signal.SIGSTOP)
 
     def _stands_still(self):
         states = []

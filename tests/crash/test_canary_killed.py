@@ -12,6 +12,7 @@ from holdfast.ports.rows import DeadLetterFilter, Status
 from holdfast.ports.triage_rows import ReplayState
 
 COUNT = 30
+SOAK = os.environ.get("HOLDFAST_SOAK") == "1"
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +72,15 @@ POINTS = [
 ]
 
 
-@pytest.mark.parametrize("at", POINTS)
+# the databases in turn; the long run has each point on both
+PLACES = [
+    (kind, at)
+    for number, at in enumerate(POINTS)
+    for kind in (("sqlite", "postgres") if SOAK else (("sqlite", "postgres")[number % 2],))
+]
+
+
+@pytest.mark.parametrize(("scene", "at"), PLACES, indirect=["scene"])
 def test_killed_it_goes_on(scene, at):
     canary = Canary(scene)
     canary.fixed.touch()

@@ -1,4 +1,7 @@
-"""A task that kills its worker every time, among healthy ones. Pitfall 40."""
+"""A task that kills its worker every time, among healthy ones: it was made within a function. Pitfall 40.
+
+No other process finds it there, so it runs in the worker, alone.
+"""
 
 from holdfast.ports.rows import Reason, Status
 
@@ -22,3 +25,5 @@ def test_the_poison_alone_becomes_a_dead_letter(scene):
     assert (letter.original_task_id, letter.reason, letter.crash_count) == (poison, Reason.CRASH, 3)
     assert letter.error_type == "WorkerLost"
     assert len(scene.ran(poison)) == 4
+    said = scene.fleet.said(last=10**6)
+    assert "poison was running when a worker died, and cannot run in a process apart" in said

@@ -92,7 +92,7 @@ def test_a_monitor_that_a_program_runs(app):
     def fetch(source):
         return "as ever"
 
-    monitor = app.monitor("feed", fetch=fetch, every=3600)
+    monitor = app.monitor("feed", fetch=fetch, every=604_800)
     thread = threading.Thread(target=monitor.run)
     thread.start()
     try:

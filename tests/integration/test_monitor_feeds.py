@@ -194,7 +194,7 @@ def test_a_host_is_asked_again_when_its_date_is_over_and_not_before(app):
         server.script("/other", feed())
         numbers = add(app, [server.url(path) for path in ("/a", "/b", "/c")])
         add(app, [server.host_url(2, "/other")])
-        monitor = app.monitor(QUICK, every=3600, per_host=1)
+        monitor = app.monitor(QUICK, every=604_800, per_host=1)
         first = monitor.cycle(everything=False)
         assert (first.cycle.deferred, first.cycle.polled, len(asked)) == (3, 1, 1)
         while all(app.sources.get(number).outcome == "deferred" for number in numbers):

@@ -131,7 +131,7 @@ def test_callbacks_that_hang_keep_no_place_from_others(local, gate):
 def test_what_is_long_in_our_own_hands_is_told_once_in_a_cycle(local, caplog, gate):
     (stuck,) = add(local, ["http://one.example/?token=hunter2"])
     beats = []
-    monitor = local.monitor(QUICK, fetch=lambda source: gate.wait(LIMIT) and "content", every=3600, lease=0.1)
+    monitor = local.monitor(QUICK, fetch=lambda source: gate.wait(LIMIT) and "content", every=604_800, lease=0.1)
     with Running(monitor) as running:
         running.until(lambda: texts(caplog, "in our hands for more than 1 s"))
         monitor._beat = lambda: beats.append(1)
@@ -231,7 +231,7 @@ class TestRefused:
             fetched[source.id] += 1
             return Fetched("x", hash="bad" if source.id == bad else "good")
 
-        monitor = app.monitor(QUICK, fetch=fetch, every=3600)
+        monitor = app.monitor(QUICK, fetch=fetch, every=604_800)
         with Running(monitor, monitor.run if verb == "run" else monitor.cycle) as running:
             if verb == "run":
                 running.until(lambda: any(each.ended_at for each in app.sources.cycles()))
@@ -285,7 +285,7 @@ class TestRefused:
 
         app.store.change_sources = broken
         numbers = add(app, [f"http://h{each}.example/" for each in range(20)])
-        with Running(app.monitor(QUICK, fetch=lambda source: "content", every=3600)) as running:
+        with Running(app.monitor(QUICK, fetch=lambda source: "content", every=604_800)) as running:
             running.until(lambda: any(each.ended_at for each in app.sources.cycles()))
         assert left == []
         assert [outcomes(app, number) for number in numbers] == [["changed"]] * 20
@@ -333,7 +333,7 @@ def test_the_host_that_cools_is_the_one_that_answered_after_redirects(app, hint)
         server.script("/near", feed())
         server.script("/far", feed())
         moved, near, far = add(app, [server.url("/moved"), server.url("/near"), server.host_url(2, "/far")])
-        monitor = app.monitor(QUICK, every=3600)
+        monitor = app.monitor(QUICK, every=604_800)
         app.sources.disable(near)
         app.sources.disable(far)
         assert monitor.cycle().cycle.deferred == 1

@@ -70,7 +70,7 @@ def test_what_was_polled_is_written_when_the_store_is_back(app, server, method):
         server.script(f"/{each}", feed())
     numbers = add(app, [server.url(f"/{each}") for each in range(60)])
     left = break_store(app, method, 3, after=0 if method in {"open_cycle", "renew_sources"} else 1)
-    monitor = app.monitor(QUICK, every=3600, concurrency=20, per_host=20, lease=5)
+    monitor = app.monitor(QUICK, every=604_800, concurrency=20, per_host=20, lease=5)
     if method == "close_cycle":
         left["after"] = 0
     ended = lambda: any(each.ended_at is not None for each in app.sources.cycles())  # noqa: E731
@@ -99,7 +99,7 @@ def test_a_lease_that_could_not_be_renewed_is_renewed_when_the_store_is_back(app
         return renewals[-1]
 
     app.store.renew_sources = broken
-    run_until(app.monitor(QUICK, every=3600, lease=1.5), lambda: app.sources.get(number).outcome is not None)
+    run_until(app.monitor(QUICK, every=604_800, lease=1.5), lambda: app.sources.get(number).outcome is not None)
     assert renewals[:3] == [1, 1, 1]
     assert server.count() == 1
     assert app.sources.get(number).epoch == 1

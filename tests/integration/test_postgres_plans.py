@@ -119,6 +119,13 @@ def test_looking_for_the_next_costs_an_entry_per_range(full, postgres_server):
     assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 200
 
 
+def test_a_message_of_celerys_is_known_by_its_key(full, postgres_server):
+    with postgres_server.connect() as connection:
+        sql = b"EXPLAIN (FORMAT JSON) " + full.db.sql["handle_by_key"]
+        (plan,) = connection.execute(sql, {"unique_key": "celery:1", "task_type": "t"}).fetchone()
+    assert _on_tasks(plan[0]["Plan"]) == {"task_queue_celery"}
+
+
 def test_rescuers_jump_from_holder_to_holder(full, postgres_server):
     with postgres_server.connect(autocommit=True) as connection, connection.transaction(force_rollback=True):
         connection.execute(

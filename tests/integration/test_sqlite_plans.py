@@ -193,12 +193,13 @@ def plan(store, name, **values):
         ("claimable", "task_queue_ready", r"\(queue=\? AND priority=\? AND next_run_after<\?\)"),
         ("claimable_suspect", "task_queue_suspects", r"\(queue=\? AND next_run_after<\?\)"),
         ("next_due", "task_queue_ready", r"\(queue=\? AND priority=\?\)"),
+        ("handle_by_key", "task_queue_celery", r"\(unique_key=\?\)"),
     ],
 )
 def test_the_plan(stores, query, index, condition):
     """Pitfall 51: an index range, and no row of the table is looked at that is not given."""
     names = set(re.findall(r":(\w+)", SQL[query]))
-    values = {"queues": json.dumps(["default"]), "now": 1, "limit": 10}
+    values = {"queues": json.dumps(["default"]), "now": 1, "limit": 10, "unique_key": "celery:1", "task_type": "t"}
     steps_of_plan = plan(stores[1], query, **{name: values[name] for name in names if name in values})
     text = "\n".join(steps_of_plan)
     assert re.search(rf"SEARCH task_queue USING (COVERING )?INDEX {index} {condition}", text), text
@@ -314,6 +315,7 @@ def _names(sql):
 def test_settling_goes_by_number(stores):
     for name in ("settle_done", "mark_started", "settle_retry", "settle_fail", "refused"):
         values = {"done": "[[1,1]]", "ids": "[1]", "now": 1, "id": 1, "epoch": 1, "delay": 0, "error": "", "spent": 1}
+        values["suspect"] = 0
         names = set(re.findall(r":(\w+)", SQL[name]))
         text = "\n".join(plan(stores[1], name, **{key: values[key] for key in names}))
         assert "SEARCH task_queue USING INTEGER PRIMARY KEY" in text, (name, text)

@@ -123,7 +123,7 @@ class Model:
     def accepts(self, number, handle):
         return number in self.tasks and self.tasks[number].handle is handle
 
-    def settle(self, number, kind, delay, cause=None):
+    def settle(self, number, kind, delay, cause=None):  # noqa: C901  # a case for each kind
         task = self.tasks[number]
         if task.status != "RUNNING":
             return
@@ -147,6 +147,15 @@ class Model:
             task.status, task.retries = "FAILED", task.retries + 1
             task.history.append((task.attempt, "fail"))
             self.bury(number, cause)
+        elif kind == "crash":
+            task.status, task.crashes, task.suspect = "QUEUED", task.crashes + 1, not delay
+            task.history.append((task.attempt, "lost"))
+            if delay:  # stands for a reason: it was the last one
+                task.status = "FAILED"
+                self.bury(number, cause)
+            else:
+                task.due = self.now
+                self.failed("lost", cause)
         elif kind == "release":
             task.status = "QUEUED"
         elif kind == "park":
@@ -198,8 +207,9 @@ class Model:
         if not task.started:
             return "unspent"
         task.history.append((task.attempt, "lost"))
-        task.crashes += task.suspect and task.alone
-        task.suspect, task.alone = task.crashes < limit, False
+        counted = task.suspect and task.alone
+        task.crashes += counted
+        task.suspect, task.alone = task.crashes < limit and not (counted and task.canary), False
         if task.suspect:
             self.failed("lost", LOST)
             return "suspect"

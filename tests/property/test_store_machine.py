@@ -110,7 +110,7 @@ class StoreMachine(RuleBasedStateMachine):
             task = self.model.tasks[each.id]
             assert (each.attempt, each.retry_count, each.started) == (task.attempt + 1, task.retries, place < start)
             assert (each.suspect, each.resource, each.task_type) == (suspect, task.resource, task.task_type)
-            assert each.canary == task.canary
+            assert (each.canary, each.crash_count) == (task.canary, task.crashes if suspect else 0)
             self.model.take(each.id, each, name, started=place < start, suspect=suspect)
             self.handles.append(each)
         return claimed
@@ -135,8 +135,8 @@ class StoreMachine(RuleBasedStateMachine):
 
     def end(self, handle, kind, delay, worker):
         self.tick()
-        reason = Reason.EXHAUSTED if kind is Kind.FAIL else None
-        note = NOTE if kind in {Kind.RETRY, Kind.FAIL} or (kind is Kind.DEFER and delay) else None
+        reason = Reason.EXHAUSTED if kind is Kind.FAIL or (kind is Kind.CRASH and delay) else None
+        note = NOTE if kind in {Kind.RETRY, Kind.FAIL, Kind.CRASH} or (kind is Kind.DEFER and delay) else None
         settlement = Settlement(handle.id, handle.epoch, kind, delay=delay, note=note, reason=reason)
         if kind is Kind.DONE:
             refused = turn(self.store, self.names[worker], done=[(handle.id, handle.epoch)]).refused

@@ -55,7 +55,7 @@ class PostgresServer:
         self.folder = Path(folder)
         self.port = 0
         self._settings = {"max_connections": str(max_connections), **({} if durable else _QUICK), **(settings or {})}
-        self._account = _account()
+        self._account = server_account()
         self._temporary: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._binaries = Path()
@@ -233,7 +233,7 @@ class PostgresServer:
         self._process = None
 
 
-def _account() -> pwd.struct_passwd | None:
+def server_account() -> pwd.struct_passwd | None:
     """Return the user the server runs as, or None for our own: PostgreSQL refuses to run as root."""
     if os.geteuid() != 0:
         return None

@@ -106,7 +106,6 @@ class TestReplies:
     @pytest.mark.parametrize(
         ("name", "category", "message"),
         [
-            ("coroutine", "configuration", "child_tasks.coroutine is async"),
             ("not_a_task", "configuration", "neither a task nor a function"),
             ("nowhere", "unknown", "nowhere"),
         ],

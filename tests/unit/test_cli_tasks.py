@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from cli_world import make_world  # noqa: F401  # a fixture
-from holdfast.ports.rows import Claim, NewTask, Turn, Worker
+from holdfast.ports.rows import Claim, Kind, NewTask, Note, Settlement, Turn, Worker
 
 FORGED = "bad\x1b[2J\x1b]0;title\x07\r\x9b31m\u202e[red]hidden[/red]\n\tTask 9: done"
 
@@ -87,6 +87,23 @@ def test_lost_workers_are_no_failed_attempts(world):
     text = world.run("tasks", "show", number).stdout
     assert "2, 1 failed, 1 lost with a worker" in text
     assert "history: 1 failed attempt, 1 lost worker\n" in text
+
+
+def test_crashes_apart_are_neither(world):
+    number = world.enqueue("flaky")
+    store = world.app().store
+    now = datetime.now(UTC)
+    row = Worker("w1", "w1", "h", 1, ("default",), 1, "running", 0, alive=True, started_at=now, heartbeat_at=now)
+    store.register(row, 60.0)
+    note = Note("ProcessDied", "its process was ended by SIGSEGV", "unknown", "f1", "{}")
+    for suspect in (False, True):
+        (claimed,) = store.turn(Turn("w1", [], [], [], Claim(("default",), 1, 1, suspect=suspect))).claimed
+        store.turn(Turn("w1", [], [Settlement(claimed.id, claimed.epoch, Kind.CRASH, note=note)], []))
+    text = world.run("tasks", "show", number).stdout
+
+    assert "2, 0 failed, 2 lost with a process apart" in text
+    assert "history: 2 crashes apart\n" in text
+    assert "lost: its process was ended by SIGSEGV" in text
 
 
 def test_after_a_replay_the_count_begins_anew(world):

@@ -1,44 +1,28 @@
-"""docs/reference/queue.md names all there is of the queue, and nothing else; and the pages around it lead somewhere."""
+"""docs/reference/queue.md names all there is of the queue, and nothing else."""
 
 import contextlib
 import inspect
-import io
 import logging
 import re
 import sqlite3
 from datetime import UTC, timedelta
-from pathlib import Path
 
 import pytest
 
 import holdfast as hf
-from holdfast.app import _TASK_SETTINGS
+from doc_pages import read
 from holdfast.config import _APP_KEYS
 from holdfast.ports.rows import Claimed, Cooldown, DeadLetterFilter, Group, QueueRow, Reason, Status, Worker
 from holdfast.queue.dead_letters import DeadLetterBox
+from holdfast.queue.defining import _SETTINGS
 from holdfast.queue.definition import OPTIONS
 from holdfast.queue.overview import TaskBook
 from holdfast.queue.triage import Triage
 from holdfast.stores.queries import migrations
 
-ROOT = Path(__file__).resolve().parents[2]
-DOCS = ROOT / "docs"
-PAGE = (DOCS / "reference" / "queue.md").read_text("utf-8")
-SOURCES = (DOCS / "reference" / "sources.md").read_text("utf-8")
-JOBS = (DOCS / "reference" / "jobs.md").read_text("utf-8")
-PAGES = [
-    DOCS / "reference" / "queue.md",
-    DOCS / "reference" / "sources.md",
-    DOCS / "reference" / "jobs.md",
-    *sorted(DOCS.glob("explanation/*.md")),
-    *sorted(DOCS.glob("decisions/*.md")),
-    ROOT / "README.ja.md",
-]
-INDEX = (DOCS / "README.md").read_text("utf-8")
-DECISIONS = (DOCS / "decisions" / "README.md").read_text("utf-8")
-
-_FENCE = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_LINK = re.compile(r"\]\(([^)#\s]*)(#[^)\s]*)?\)")
+PAGE = read("reference/queue.md")
+SOURCES = read("reference/sources.md")
+JOBS = read("reference/jobs.md")
 
 
 class TestSettings:
@@ -48,7 +32,7 @@ class TestSettings:
         assert _defaults("App", "setting") == {name: _shown(each.default) for name, each in parameters.items()}
 
     def test_of_a_task(self):
-        assert {*_defaults("Task", "setting")} == _TASK_SETTINGS
+        assert {*_defaults("Task", "setting")} == _SETTINGS
 
     def test_the_defaults_of_a_task(self):
         definition = hf.App("memory://").task(_nothing)
@@ -73,6 +57,12 @@ class TestSettings:
         parameters = _parameters(hf.App.worker)
 
         assert _defaults("Worker", "setting") == {name: _shown(each.default) for name, each in parameters.items()}
+
+    def test_of_a_limit(self):
+        parameters = _parameters(hf.App.limit)
+        parameters.pop("resource")
+
+        assert _defaults("Limit", "setting") == {name: _shown(each.default) for name, each in parameters.items()}
 
     def test_in_the_file(self):
         rows = re.findall(r"^\| (`.+?) \|", _section("In holdfast.toml", 3), re.MULTILINE)
@@ -191,45 +181,6 @@ class TestTables:
         assert {name: columns for name, columns in named.items() if name != "schema_version"} == found
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_links_of_a_page_lead_somewhere(page):
-    text = _FENCE.sub("", page.read_text("utf-8"))
-
-    for target, anchor in _LINK.findall(text):
-        if target.startswith("http"):
-            continue
-        file = (page.parent / target).resolve() if target else page
-        assert file.exists(), target
-        if anchor:
-            assert anchor[1:] in _anchors(file), target + anchor
-
-
-@pytest.mark.parametrize("page", sorted(DOCS.glob("explanation/*.md")), ids=lambda page: page.name)
-def test_the_python_of_an_explanation_runs(page, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    namespace, printed = {"__name__": page.stem}, ""
-    for block in _FENCE.finditer(page.read_text("utf-8")):
-        if block[1] == "python":
-            out = io.StringIO()
-            with contextlib.redirect_stdout(out):
-                exec(compile(block[2], page.name, "exec"), namespace)
-            printed = out.getvalue()
-        elif block[1] == "text":
-            assert printed.strip() == block[2].strip()
-
-
-def test_every_page_stands_in_the_index():
-    pages = [*DOCS.glob("explanation/*.md"), *DOCS.glob("reference/*.md")]
-
-    assert [page.name for page in pages if f"({page.relative_to(DOCS)})" not in INDEX] == []
-
-
-def test_every_decision_stands_in_the_list():
-    decisions = sorted(DOCS.glob("decisions/0*.md"))
-
-    assert re.findall(r"\((0\d+-[\w-]+\.md)\)", DECISIONS) == [page.name for page in decisions]
-
-
 def _nothing():
     pass
 
@@ -248,10 +199,14 @@ def _shown(value):
     if isinstance(value, str):
         return f'`"{value}"`'
     if isinstance(value, timedelta):
+        if value < timedelta(days=1):
+            return f"{value / timedelta(hours=1):g} hour"
         return f"{value.days} days" if value.days != 1 else "1 day"
     if value is UTC:
         return "UTC"
-    return f"{value:g} s" if isinstance(value, float) else str(value)
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:g}" if value < 1 else f"{value:g} s"  # a share, or seconds
 
 
 def _section(title, depth=2, page=PAGE):
@@ -287,8 +242,3 @@ def _columns(database=None):
         if cells[place]:
             columns.setdefault(cells[0][0], []).extend(cells[place])
     return columns
-
-
-def _anchors(file):
-    headings = re.findall(r"^#+ (.+)$", file.read_text("utf-8"), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}

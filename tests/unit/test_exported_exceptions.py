@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import ModuleType
 
+pytestmark = pytest.mark.xdist_group("libraries")  # which take their time to be imported: once
 NOT_INSTALLED = {
     "MySQLdb": "mysqlclient would need MySQL's client library to be built; its errors carry numbers as PyMySQL's do",
     "asyncmy": "its errors are PyMySQL's under other names; PyMySQL is installed",

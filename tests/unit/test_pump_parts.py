@@ -47,6 +47,7 @@ class Notes:
 
     def __init__(self):
         self.turns, self.calls, self.gives, self.refuses = [], [], [], lambda turn: None
+        self.suspects_due = lambda queues: True
 
     def turn(self, turn):
         self.turns.append(turn)
@@ -171,20 +172,48 @@ class TestWaiting:
 
 
 class TestAlone:
-    def test_the_wait_gets_longer_when_it_was_too_short(self, pump, monkeypatch):
-        monkeypatch.setattr(pump_module, "_ALONE_WAIT", 10.0)
-        told = [pump._waits_to_be_alone(now) for now in (0, 9, 11, 39, 41, 60, 62, 91, 92, 131)]
-        assert told == [True, True, False, False, True, True, False, False, True, True]
+    def test_others_are_claimed_first_after_a_suspect_however_long_it_was(self, pump, store):
+        pump.suspects = True
+        store.gives = [[claimed(1, suspect=True)], [claimed(2)]]
+        pump.step(0)
+        pump._alone._since -= 3600
+        pump.tray.put([(1, 1)], more=False)
+        pump.step(0)
+        pump.step(0)
+        assert [each.suspect for each in claims(store)] == [True, False]
+
+    def test_a_suspect_that_others_have_by_now_is_not_waited_for(self, pump, store):
+        """While this worker's tasks ended another one may have begun to run suspects: one of them goes on."""
+        pump.suspects, store.suspects_due = True, lambda queues: False
+        pump.step(0)
+        assert ([each.suspect for each in claims(store)], pump.suspects) == ([False], False)
+
+    def test_a_store_that_fails_when_it_is_asked_does_not_end_the_pump(self, pump, store):
+        def suspects_due(queues):
+            raise psycopg.OperationalError("gone")
+
+        pump.suspects, store.suspects_due = True, suspects_due
+        pump.step(0)
+        assert pump._alone.task is None
+
+    def test_a_crash_is_looked_for_again_when_its_wait_is_over(self, pump, store):
+        pump.suspects = True
+        store.gives = [[claimed(1, suspect=True)]]
+        pump.step(0)
+        before = time.monotonic()
+        pump.tray.put([Settlement(1, 1, Kind.CRASH, 30.0, NOTE)], more=False)
+        pump.step(0)
+        assert before + 30 <= pump._due_at <= time.monotonic() + 30
 
     def test_the_end_of_a_suspect_is_seen_however_it_is_settled(self, pump, store):
         pump.suspects = True
         store.gives = [[claimed(1, suspect=True)]]
         pump.step(0)
-        assert (claims(store)[0].suspect, pump._alone) == (True, 1)
+        assert (claims(store)[0].suspect, pump._alone.task) == (True, 1)
         store.refuses = lambda turn: RuntimeError("odd") if turn.claim is not None or len(store.turns) == 2 else None
         pump.tray.put([(1, 1)], more=False)
         pump.step(0)
-        assert (pump.held, pump._alone) == ({}, None)
+        assert (pump.held, pump._alone.task) == ({}, None)
 
 
 class TestSettling:
@@ -462,7 +491,7 @@ class TestSpool:
         kept = [
             Settlement(1, 2, Kind.DONE, result='{"a":"é"}', keep=60.0),
             Settlement(3, 4, Kind.FAIL, note=NOTE, reason=Reason.EXHAUSTED),
-            Settlement(5, 6, Kind.RETRY, 1.5, NOTE),
+            Settlement(5, 6, Kind.RETRY, 1.5, NOTE, suspect=True),
         ]
         spool = Spool(tmp_path)
         assert spool.keep([(7, 8)], [*kept, Settlement(9, 1, Kind.RELEASE)])

@@ -8,6 +8,7 @@ import pytest
 
 import holdfast as hf
 from holdfast import clock as real
+from holdfast import testing
 from holdfast.errors import NetworkError
 from holdfast.testing import FakeClock, failing, fake_clock
 
@@ -70,3 +71,17 @@ def test_failing_keeps_a_coroutine_function_one():
 
     assert inspect.iscoroutinefunction(failing(fetch, []))
     assert not inspect.iscoroutinefunction(failing(lambda: 1, []))
+
+
+def test_names_are_loaded_lazily_and_none_is_missing():
+    assert sorted(testing._HOMES) == sorted(testing.__all__)
+    assert {getattr(testing, name).__name__ for name in testing.__all__} == set(testing.__all__)
+    assert set(testing.__all__) <= set(dir(testing))
+    with pytest.raises(AttributeError, match="has no attribute 'fake_clok'"):
+        testing.fake_clok  # noqa: B018
+
+
+def test_a_clock_shows_what_was_waited_for():
+    clock = FakeClock(start=100)
+    clock.sleep(0.5)
+    assert repr(clock) == "FakeClock(now=100.500, waits=[0.5])"

@@ -8,6 +8,8 @@ import pytest
 
 import holdfast as hf
 from holdfast import errors
+from holdfast.decide.limits import Candidate
+from holdfast.ports.limits import Ask
 from holdfast.ports.read_rows import BreakerRow
 from holdfast.ports.rows import Worker
 from holdfast.ports.source_rows import NewSource, SourceChange
@@ -234,8 +236,32 @@ class TestByResource:
 
 def test_the_twin_is_json(app, site):
     assert set(json.loads(site.get("/api/waits").text)) == {
-        *("at", "cooldowns", "breakers", "pages", "all_sources_counted", "most_counted"),
+        *("at", "cooldowns", "breakers", "limits", "pages", "all_sources_counted", "most_counted"),
     }
+
+
+class TestLimits:
+    def test_how_they_stand(self, app, site):
+        assert "Resources whose use is limited" not in site.get("/waits").text
+        app.limit("api.test", rate="6/m", burst=2, concurrency=4, retries="0.5/s")
+        enqueue(app, "api.test", 5)
+        assert app.worker().drain() == 2
+        (row,) = site.get("/api/waits").json()["limits"]
+        assert (row["resource"], row["rate"], row["burst"], row["concurrency"]) == ("api.test", 0.1, 2, 4)
+        assert (row["running"], row["tasks"], row["retries_until"]) == (0, 3, None)
+        assert row["next_start"] < row["waiting_until"]
+        page = site.get("/waits").text
+        for words in ("6/m, 2 at once", "0 of 4", "30/m", "Resources whose use is limited"):
+            assert words in page
+
+    def test_secrets_are_masked_and_a_page_shows_a_part(self, app, site):
+        for number in range(30):
+            limit = app.limit(f"{SECRET}-{number:02}", rate=1)
+            app.store.admit([Ask(limit, (Candidate(number, 1),))])
+        told = site.get("/api/waits").json()
+        assert told["pages"]["limits"] == {"number": 1, "last": 3, "shown": 10, "whole": 30, "more": 20}
+        assert SECRET not in site.get("/waits?limit_page=2").text
+        assert "10 of 30 limits" in site.get("/waits").text
 
 
 class TestMany:

@@ -6,9 +6,10 @@ from holdfast.cli.moments import relative
 from holdfast.cli.showing import counted, line, masked, one_line, screen, shown
 from holdfast.ports.rows import Attempt
 
-__all__ = ["lost_workers", "print_attempts", "print_traceback"]
+__all__ = ["crashes_apart", "lost_workers", "print_attempts", "print_traceback"]
 
 _LOST = "lost"
+_WORKER = "WorkerLost"
 _LONG = 10.0  # seconds from which tenths do not matter
 
 
@@ -34,15 +35,22 @@ def print_attempts(attempts: Sequence[Attempt]) -> None:
 
 
 def _summary(attempts: Sequence[Attempt]) -> str:
-    lost = lost_workers(attempts)
-    failed = len(attempts) - lost
+    lost, crashed = lost_workers(attempts), crashes_apart(attempts)
+    failed = len(attempts) - lost - crashed
     said = [counted(failed, "failed attempt")] * bool(failed) + [counted(lost, "lost worker")] * bool(lost)
+    if crashed:
+        said.append(f"{crashed} {'crash' if crashed == 1 else 'crashes'} apart")
     return ", ".join(said)
 
 
 def lost_workers(attempts: Sequence[Attempt]) -> int:
     """Return how many of them ended with their worker; those count as no failure of the task."""
-    return sum(each.outcome == _LOST for each in attempts)
+    return sum(each.outcome == _LOST and each.error_type == _WORKER for each in attempts)
+
+
+def crashes_apart(attempts: Sequence[Attempt]) -> int:
+    """Return how many of them took down the process apart in which suspects run; those count as no failure either."""
+    return sum(each.outcome == _LOST and each.error_type != _WORKER for each in attempts)
 
 
 def _became(attempt: Attempt) -> str:

@@ -14,13 +14,14 @@ import click
 
 from holdfast.cli.lazy import LazyGroup
 from holdfast.errors import ConfigError, HoldfastError, PayloadError
-from holdfast.redact import safe_text
+from holdfast.redact import MASK, safe_text
 
 __all__ = ["FAILED", "FailingGroup", "ListedError", "MisusedError", "OneLineError"]
 
 FAILED, _MISUSED, _INTERRUPTED = 1, 2, 130
 _NEXT = "\n  "  # before each of several mistakes
 _BETWEEN = "; "  # what is wrong, and what to do about it
+_PASSWORD = re.compile(r"(://[^\s:/@]{0,200}:)[^\s@]{1,500}@")
 
 
 class OneLineError(click.ClickException):
@@ -62,8 +63,8 @@ class _UsageError(MisusedError):
     """The same for words that cannot be read; they are ours or were just typed, and ``KEY=VALUE`` is no secret."""
 
     def safe(self, text: str) -> str:
-        """Return the text with nothing that a terminal would obey."""
-        return " ".join(safe_text(text).split())
+        """Return the text with nothing that a terminal would obey, and without the password of a URL."""
+        return _PASSWORD.sub(rf"\1{MASK}@", " ".join(safe_text(text).split()))
 
 
 class ListedError(MisusedError):

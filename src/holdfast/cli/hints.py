@@ -8,6 +8,9 @@ __all__ = ["of_a_database", "of_a_file", "of_our_own"]
 _DRIVERS = {"sqlite3", "psycopg", "psycopg_pool"}
 _CHECK = "is the URL right? holdfast db check says when it is"
 _OF_A_DATABASE = (
+    (r"was moved to PostgreSQL", "give the new URL, here and to your App"),
+    (r"being moved to PostgreSQL", "wait for the end of holdfast move; then give the new URL, here and to your App"),
+    (r"the move is not over", "run holdfast move again until it says that it is, or give it up by --cancel"),
     (r"not a database|file is encrypted", "the URL names a file of another kind; is it the right one?"),
     (r"malformed|corrupt", "the file is damaged; put back a copy of it"),
     (r"disk I/O", "the disk may be full, gone or failing: look at that first, and leave the file as it is"),

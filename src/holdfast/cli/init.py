@@ -28,7 +28,7 @@ concurrency = 10
 # For programs that pass them on, as above.
 # lease = 20.0       # seconds that a worker may be silent before its tasks are given to others
 # heartbeat = 5.0    # seconds between two signs of life; a quarter of the lease
-# crash_limit = 3    # workers that a task may take down, running alone, before it is a dead letter
+# crash_limit = 3    # processes that a task may take down, running alone, before it is a dead letter
 # grace = 30.0       # seconds that running tasks have to end when a worker stops
 
 # Rules go before what Holdfast knows by itself. `holdfast explain` says what it makes of an error, and shows the rule

@@ -65,7 +65,8 @@ def find(reference: str, *kinds: type[T]) -> tuple[ModuleType, T]:
 def _check_form(reference: str, name: str) -> None:
     file = Path(name)
     if file.suffix == ".py" or "/" in name:
-        meant = ".".join(part for part in file.with_suffix("").parts if part not in {"/", "."})
+        parts = file.with_suffix("").parts if file.name else ()  # a folder alone has no name
+        meant = ".".join(part for part in parts if part not in {"/", ".", ".."}) or "MODULE"
         message = f"{reference!r} names a file; write the module as in an import: {meant}:APP"
         raise ConfigError(message)
     if not all(part.isidentifier() for part in name.split(".")):

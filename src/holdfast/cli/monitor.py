@@ -79,17 +79,31 @@ def monitor(  # noqa: PLR0913  # its options
     made = chosen.monitor
     try:
         _set(made, changes)
-        chosen.app.store.check_schema()  # before a start is told
-        made.check()
+        reached = _is_reached(chosen, once=once)  # before a start is told
         life = Life(lambda: made.last_beat, lambda: made.stopping)
         with serving_health(chosen.app, life, health_port, health_host):
-            _say_start(chosen, config)
+            if reached:
+                _say_start(chosen, config)
             if once:
                 _once(chosen, as_json=as_json)
             else:
                 _run(made)
     finally:
         chosen.app.close()
+
+
+def _is_reached(chosen: "Chosen", *, once: bool) -> bool:
+    """See that it can begin; tell whether that could be seen, for a monitor waits for a store that is not there yet."""
+    from holdfast.run.reaching import may_pass  # noqa: PLC0415  # not for --help
+
+    try:
+        chosen.app.store.check_schema()
+        chosen.monitor.check()
+    except Exception as error:
+        if once or not may_pass(error):
+            raise
+        return False
+    return True
 
 
 def _set(made: "Monitor", changes: dict[str, Any]) -> None:

@@ -166,12 +166,13 @@ def _show(history: "TaskHistory") -> None:
 
 
 def _starts(history: "TaskHistory") -> str:
-    """Tell how the starts ended: what a worker took with it is no failure, and a replay begins the count anew."""
-    from holdfast.cli.attempts import lost_workers  # noqa: PLC0415  # not for --help
+    """Tell how the starts ended: what a process took with it is no failure, and a replay begins the count anew."""
+    from holdfast.cli.attempts import crashes_apart, lost_workers  # noqa: PLC0415  # not for --help
 
-    task, lost = history.task, lost_workers(history.attempts)
+    task, lost, crashed = history.task, lost_workers(history.attempts), crashes_apart(history.attempts)
     anew = " since the last replay" if task.replays else ""
-    return f"{task.attempt}, {task.retry_count} failed{anew}" + (f", {lost} lost with a worker" if lost else "")
+    said = f"{task.attempt}, {task.retry_count} failed{anew}" + (f", {lost} lost with a worker" if lost else "")
+    return said + (f", {crashed} lost with a process apart" if crashed else "")
 
 
 @tasks.command("cancel")

@@ -84,14 +84,28 @@ def worker(  # noqa: PLR0913  # its options
         name=name,
     )
     try:
-        app.store.check_schema()  # before a start is told
+        reached = _is_reached(app, drain=drain)  # before a start is told
         life = Life(lambda: made.last_beat, lambda: made.stopping, made.queues, {"heartbeat": heartbeat_of(app, made)})
         with serving_health(app, life, health_port, health_host):
             _say_start(app, made, config)
-            _warn(app, named or ())
+            if reached:
+                _warn(app, named or ())
             _work(made, drain=drain)
     finally:
         app.close()
+
+
+def _is_reached(app: "App", *, drain: bool) -> bool:
+    """See that the tables fit; False where that could not be seen: a worker waits for a store that is not there yet."""
+    from holdfast.run.reaching import may_pass  # noqa: PLC0415  # not for --help
+
+    try:
+        app.store.check_schema()
+    except Exception as error:
+        if drain or not may_pass(error):
+            raise
+        return False
+    return True
 
 
 def _names(queues: str | None) -> list[str] | None:

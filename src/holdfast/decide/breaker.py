@@ -18,12 +18,16 @@ if TYPE_CHECKING:
 
     from holdfast.decide.retry_on import RetryOn
 
-__all__ = ["BREAKER_OPEN", "BY_HAND", "Breaker", "BreakerSettings"]
+__all__ = ["BREAKER_OPEN", "BY_HAND", "ELSEWHERE", "PROBE_FAILED", "Breaker", "BreakerSettings"]
 
 BY_HAND = "by hand"
 """The reason of a breaker that somebody opened."""
 BREAKER_OPEN = "breaker open"
 """The reason of a cooldown that an open breaker began."""
+ELSEWHERE = "elsewhere: "
+"""What the reason of a breaker begins with that is open because another process has opened its own."""
+PROBE_FAILED = "a probe failed"
+"""What the reason of a breaker begins with that was tried and opened anew."""
 _LEAST_PROBE_TIME = 1.0  # seconds that a probe has at least before it counts as lost
 
 
@@ -179,7 +183,7 @@ class Breaker:
         if permit != self.generation:
             return
         if self.state == "half_open":
-            self.open(now, f"a probe failed ({what})")
+            self.open(now, f"{PROBE_FAILED} ({what})")
         elif self.state == "closed":
             self.failures += 1
             self.outcomes.append(False)

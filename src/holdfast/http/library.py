@@ -27,7 +27,7 @@ _MOST_DIGITS = 18
 _MOST_HOSTS = 4096  # names that are kept
 _KEPT = ("http_version", "reason_phrase")  # the other extensions hold the connection
 _WITHOUT_BODY = frozenset({204, 304})
-_OF_THE_BODY = frozenset({"content-encoding", "content-length"})  # not true of one that was unpacked
+_OF_THE_BODY = frozenset({b"content-encoding", b"content-length"})  # not true of one that was unpacked
 
 
 class Library:
@@ -209,7 +209,8 @@ class Library:
         if "content-encoding" in headers:
             plain = unpacked(headers["content-encoding"], body, LOOK_LIMIT)
             body = body if plain is None else plain
-            headers = [(key, value) for key, value in headers.multi_items() if key.lower() not in _OF_THE_BODY]
+            # As bytes: text that is not ASCII is refused on the way back.
+            headers = [(key, value) for key, value in headers.raw if key.lower() not in _OF_THE_BODY]
         stream = self._bytes(body[:LOOK_LIMIT])
         copy = self.module.Response(response.status_code, headers=headers, stream=stream, extensions=kept)
         copy.read()

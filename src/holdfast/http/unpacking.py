@@ -47,6 +47,8 @@ def unpacked(header: str | None, body: bytes, limit: int) -> bytes | None:
 
 
 def _beginning(window: int, body: bytes, limit: int) -> bytes | None:
+    if limit <= 0:
+        return b""  # for zlib, 0 means all of it
     try:
         return zlib.decompressobj(window).decompress(body, limit)
     except zlib.error:

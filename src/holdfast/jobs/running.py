@@ -280,8 +280,13 @@ class Running:
         for key, target in chunk:
             try:
                 out[executor.submit(call, key, target)] = (key, target)
-            except RuntimeError as error:  # it was shut down, or a worker of it has died
-                self.abort(f"the executor takes no more targets: {error}")
+            except Exception as error:
+                mistake = _mistake_behind(error)
+                if mistake is not None:
+                    raise mistake from error
+                if not isinstance(error, RuntimeError):
+                    raise
+                self.abort(f"the executor takes no more targets: {error}")  # it was shut down, or a worker has died
                 return
 
     def _result(self, future: "Future[Done]", key: str, target: Any) -> Done | None:
@@ -322,3 +327,13 @@ class Running:
         while (left := end - time.monotonic()) > 0 and not self.is_ending:
             await clock.sleep_async(min(left, LOOK))
         return not self.is_ending
+
+
+def _mistake_behind(error: BaseException) -> ConfigError | None:
+    """Return what is wrong with the program where an executor tells of it as of something that cannot be sent."""
+    seen: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, ConfigError) and cause not in seen:
+        seen.append(cause)
+        cause = cause.__cause__  # what it merely met with while something else was handled says nothing
+    return cause if isinstance(cause, ConfigError) else None

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Spans"]
 
-_ERRORS = frozenset({"retry", "fail"})
+_ERRORS = frozenset({"retry", "fail", "crash"})
 _open: "ContextVar[tuple[int, Span, Any] | None]" = ContextVar("holdfast.span", default=None)
 
 

@@ -8,6 +8,7 @@ from holdfast.ports.rows import Reason, Status
 
 __all__ = [
     "MOST_COUNTED",
+    "BreakerOpening",
     "BreakerOrder",
     "BreakerRow",
     "Change",
@@ -292,3 +293,19 @@ class BreakerOrder(NamedTuple):
     resource: str
     state: str
     seconds: float | None
+
+
+class BreakerOpening(NamedTuple):
+    """A breaker that a process has opened by its own judgement.
+
+    Attributes:
+        resource: Its name.
+        process: Whose.
+        seconds: How long it stays open from now on.
+        reason: Why.
+    """
+
+    resource: str
+    process: str
+    seconds: float
+    reason: str

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from holdfast.ports.read_rows import (
+    BreakerOpening,
     BreakerOrder,
     BreakerRow,
     DeadLetterLine,
@@ -118,3 +119,14 @@ class Breakers(Protocol):
 
     def breaker_orders(self, after: int) -> list[BreakerOrder]:
         """Return the orders whose number is larger, in their order; an open one that is over is left out."""
+
+    def opened_breakers(self, process: str, resources: Sequence[str]) -> list[BreakerOpening]:
+        """Return which of some resources other processes leave alone by their own judgement; of each the longest.
+
+        Not what they only took over from others, nor what was opened by hand, for orders tell of that. Nor what was
+        told before somebody ordered it closed.
+
+        Args:
+            process: Who asks.
+            resources: Which it has.
+        """

@@ -50,6 +50,7 @@ class Kind(StrEnum):
     FAIL = "fail"
     RELEASE = "release"
     PARK = "park"
+    CRASH = "crash"
 
 
 class Reason(StrEnum):
@@ -118,7 +119,6 @@ class Claimed(NamedTuple):
     Attributes:
         id: Of the task.
         epoch: Of this claim: what settles it has to show the same number.
-        task_type: Name of the task.
         parameters: JSON text.
         attempt: Number of this start, from 1; for one that is only held, the number it will have.
         retry_count: Failed attempts before this one.
@@ -128,6 +128,7 @@ class Claimed(NamedTuple):
         started: Whether the start is marked.
         suspect: Whether it was running when a worker died.
         canary: Whether a replay tries it before others: it gets one attempt.
+        crash_count: How often it took its process down already, running alone; told of suspects.
     """
 
     id: int
@@ -142,6 +143,7 @@ class Claimed(NamedTuple):
     started: bool
     suspect: bool
     canary: bool = False
+    crash_count: int = 0
 
 
 class Note(NamedTuple):
@@ -171,11 +173,12 @@ class Settlement(NamedTuple):
         task_id: The task.
         epoch: Of the claim.
         kind: What to do.
-        delay: Seconds until it runs again, for a retry and a deferral.
+        delay: Seconds until it runs again, where it does; for a release 0 leaves its time as it was.
         note: The failure, where there was one.
-        reason: Of a dead letter.
+        reason: Of a dead letter. A crash without one has the task run again, alone.
         result: JSON text to keep, for a success.
         keep: Seconds for which the result is kept.
+        suspect: Whether it runs alone again, for a retry and a deferral.
     """
 
     task_id: int
@@ -186,6 +189,7 @@ class Settlement(NamedTuple):
     reason: Reason | None = None
     result: str | None = None
     keep: float = 0.0
+    suspect: bool = False
 
 
 class Turn(NamedTuple):
@@ -251,8 +255,7 @@ class Attempt(NamedTuple):
     """A failed attempt of a task.
 
     Attributes:
-        attempt: Number of the start.
-        outcome: ``retry``, ``fail`` or ``lost`` (the worker died).
+        outcome: ``retry``, ``fail`` or ``lost`` (its worker died, or for a suspect the process it ran in).
         delay: Seconds until the next one was due; None where none followed.
     """
 
@@ -388,11 +391,7 @@ class Cooldown(NamedTuple):
 
 
 class Rescued(NamedTuple):
-    """A task taken from a dead worker.
-
-    Attributes:
-        outcome: ``unspent`` (it had not begun), ``suspect`` (it had), or ``dead`` (it became a dead letter).
-    """
+    """A task taken from a dead worker: ``unspent`` (it had not begun), ``suspect`` (it had) or ``dead``."""
 
     task_id: int
     worker_id: str

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from holdfast.ports.jobs import Jobs
+from holdfast.ports.limits import Limits
 from holdfast.ports.reads import Breakers, Reads
 from holdfast.ports.rows import (
     Attempt,
@@ -60,7 +61,11 @@ class Tasks(Protocol):
         """Return the seconds for which the oldest ready task of these queues waits already; None when none is."""
 
     def suspects_due(self, queues: Sequence[str]) -> bool:
-        """Tell whether a task waits that was running when a worker died."""
+        """Tell whether a task waits that was running when a worker died, and a worker may run it alone now.
+
+        Where other tasks are due, half of the workers of these queues may do so at a time, one at least: whoever runs a
+        suspect runs nothing else.
+        """
 
     def get(self, task_id: int) -> Task | None:
         """Return a task."""
@@ -261,10 +266,12 @@ class Wakes(Protocol):
     Attributes:
         poll: Seconds between two looks where nobody calls.
         rescue_every: Seconds between two looks for dead workers.
+        in_process: Whether other processes, the children of a worker among them, see nothing of it.
     """
 
     poll: float
     rescue_every: float
+    in_process: bool
 
     def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
         """Have a function called, from any thread, when tasks may have become ready; return what ends it.
@@ -280,6 +287,7 @@ class Store(
     Queues,
     Cooldowns,
     Breakers,
+    Limits,
     Periodic,
     Sources,
     Alerts,

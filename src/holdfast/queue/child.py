@@ -1,4 +1,4 @@
-"""Processes in which sync tasks run that have a timeout: a thread cannot be stopped, a process can.
+"""Processes in which tasks run that have a timeout, or took a worker down: a thread cannot be stopped, a process can.
 
 They are started by exec and used again and again. Nothing is forked and nothing is pickled: a call is a line of JSON
 that names the function, and so is the reply.
@@ -6,6 +6,7 @@ that names the function, and so is the reply.
 
 import contextlib
 import json
+import math
 import os
 import signal
 import subprocess
@@ -14,9 +15,11 @@ import threading
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from time import monotonic
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 from holdfast.errors import ConfigurationError
+from holdfast.queue.calls import Died, Raised, Reply, Returned, Target, TimedOut, target_of
+from holdfast.queue.lifelines import lifeline
 from holdfast.queue.verdict import Verdict
 from holdfast.redact import Redactor
 
@@ -42,6 +45,7 @@ __all__ = [
 _PROGRAM = "import sys; sys.path.append(sys.argv[1]); from holdfast.queue.childmain import main; main()"
 _HOME = str(Path(__file__).parents[2])
 _LOAD_SECONDS = 60.0
+_MOST_GONE = 3  # children that may be gone before a call begins, one after the other; beyond that it is no chance
 _GRACE_SECONDS = 5.0
 _TICK_SECONDS = 1.0
 _TAIL_BYTES = 8192
@@ -64,81 +68,14 @@ def check_loaded() -> None:
         raise ConfigurationError(message)
 
 
-class Target(NamedTuple):
-    """Where a child finds the function.
-
-    Attributes:
-        module: Name of its module.
-        name: Its qualified name there.
-        main: File of the program, where the function stands in it; else None.
-    """
-
-    module: str
-    name: str
-    main: str | None = None
-
-
-class Returned(NamedTuple):
-    """The call returned; `text` is the result as JSON where it was asked for."""
-
-    text: str | None
-
-
-class Raised(NamedTuple):
-    """The call raised an error."""
-
-    verdict: Verdict
-
-
-class TimedOut(NamedTuple):
-    """The call took longer than `seconds` and was killed, with every process that it had started."""
-
-    seconds: float
-
-
-class Died(NamedTuple):
-    """The process ended in the middle of the call.
-
-    Attributes:
-        code: Its exit code; a signal as a negative number; None if the children were closed before the call began.
-        stderr: The end of what the call had written, redacted.
-    """
-
-    code: int | None
-    stderr: str
-
-
-Reply = Returned | Raised | TimedOut | Died
-
-
-def target_of(function: "Callable[..., Any]") -> Target:
-    """Return where a child finds a function.
-
-    Raises:
-        ConfigurationError: If it cannot: the function stands inside another one, or in no file.
-    """
-    module, name = function.__module__, function.__qualname__
-    if "<" in name:
-        message = f"{name} stands inside a function, where no other process finds it; move it to its module"
-        raise ConfigurationError(message)
-    if module != "__main__":
-        return Target(module, name)
-    main = sys.modules["__main__"]
-    spec = getattr(main, "__spec__", None)
-    if spec is not None:  # python -m package
-        return Target(spec.name, name)
-    file = getattr(main, "__file__", None)
-    if file is None or not Path(file).is_file():
-        message = f"{name} stands in no file, where no other process finds it; move it to a module"
-        raise ConfigurationError(message)
-    return Target(module, name, str(Path(file).resolve()))
-
-
 class Children:
     """A number of child processes, started when they are needed. Used by many threads at once.
 
     Args:
         size: How many there may be; further calls wait for one to be free.
+
+    Attributes:
+        closed: Whether they are to end.
 
     Raises:
         ConfigurationError: If this process is a child: a program without a main guard would start itself without end.
@@ -154,7 +91,7 @@ class Children:
         self._idle: list[_Child] = []
         self._busy: set[_Child] = set()
         self._starting = 0
-        self._closed = False
+        self.closed = False
 
     def run(
         self, target: tuple[str, str, str | None], payload: str, *, timeout: float, context: "Mapping[str, Any]"
@@ -166,25 +103,39 @@ class Children:
             payload: Its arguments, as its codec wrote them.
             timeout: Seconds for the call. Starting the child and importing the module are not counted; they have 60 s.
             context: JSON-ready values about the call. A true `keep` asks for the result; `claimed` is what
-                `current_task` returns, as a list.
+                `current_task` returns, as a list; `memory` limits what it may take, as `limited` says.
 
         Raises:
             OSError: If no process can be started.
         """
         place = Target(*target)
-        line = json.dumps({"target": place, "payload": payload, "context": dict(context)}).encode() + b"\n"
+        seconds = timeout if math.isfinite(timeout) else None
+        request = {"target": place, "payload": payload, "seconds": seconds, "context": dict(context)}
+        line, gone = json.dumps(request).encode() + b"\n", 0
         while (child := self._borrow()) is not None:
             try:
-                if child.send(line) and (reply := child.reply(place, timeout)) is not None:
+                reply = child.reply(place, timeout) if child.send(line) else None
+                gone += reply is None
+                if reply is None and gone >= _MOST_GONE:
+                    return child.died()
+                if reply is not None:
                     return reply
             finally:
                 self._give_back(child)
         return Died(None, "")
 
+    def load(self, target: tuple[str, str, str | None]) -> Reply:
+        """Have a child find a function; it is loaded there, and not called.
+
+        Raises:
+            OSError: If no process can be started.
+        """
+        return self.run(target, "", timeout=0.0, context={"load": True})
+
     def close(self) -> None:
         """End all children. A call that runs is killed and returns `Died`."""
         with self._changed:
-            self._closed = True
+            self.closed = True
             idle, self._idle = self._idle, []
             busy = list(self._busy)
             self._changed.notify_all()
@@ -198,7 +149,7 @@ class Children:
     def _borrow(self) -> "_Child | None":
         """Return a child that is free or new; None after the end."""
         with self._changed:
-            while not self._closed and not self._idle and len(self._busy) + self._starting >= self.size:
+            while not self.closed and not self._idle and len(self._busy) + self._starting >= self.size:
                 self._changed.wait()
             while self._idle:
                 child = self._idle.pop()  # the one used last: its memory is warm, and the others may rest
@@ -206,7 +157,7 @@ class Children:
                     self._busy.add(child)
                     return child
                 child.wait()
-            if self._closed:
+            if self.closed:
                 return None
             self._starting += 1
         try:
@@ -225,12 +176,12 @@ class Children:
         with self._changed:
             self._starting -= 1
             self._busy.add(child)
-            return not self._closed
+            return not self.closed
 
     def _give_back(self, child: "_Child") -> None:
         with self._changed:
             self._busy.discard(child)
-            keep = child.is_alive and not self._closed
+            keep = child.is_alive and not self.closed
             if keep:
                 self._idle.append(child)
             self._changed.notify()
@@ -246,13 +197,15 @@ class _Child:
         flags: dict[str, Any] = {"start_new_session": True}
         if sys.platform == "win32":
             flags = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
-        self.process = subprocess.Popen(  # noqa: S603  # this very interpreter, and words of our own
-            [sys.executable, "-P", "-c", _PROGRAM, _HOME],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            **flags,
-        )
+        with lifeline() as (self._life, theirs):
+            self.process = subprocess.Popen(  # noqa: S603  # this very interpreter, and words of our own
+                [sys.executable, "-P", "-c", _PROGRAM, _HOME, *map(str, theirs)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                pass_fds=theirs,
+                **flags,
+            )
         assert self.process.stdin  # noqa: S101  # for type checkers: pipes, as asked for
         assert self.process.stdout  # noqa: S101
         assert self.process.stderr  # noqa: S101
@@ -288,7 +241,10 @@ class _Child:
             line, in_time = self._line(seconds)
         elif line is None and in_time and target in self.loaded:  # killed while it was idle: nobody's fault here
             return None
-        return self._read(line) if in_time else self._timed_out(seconds)
+        reply = self._read(line) if in_time else self._timed_out(seconds)
+        if isinstance(reply, Returned):
+            self.loaded.add(target)
+        return reply
 
     def kill(self) -> None:
         """End the process and all that it started. May be called from any thread, and again."""
@@ -320,8 +276,17 @@ class _Child:
             self.kill()
             self.process.wait()
         self._listener.join(_TICK_SECONDS)
-        with contextlib.suppress(OSError, ValueError):
-            self.requests.close()
+        for pipe in (self.requests, *self._life):
+            with contextlib.suppress(OSError, ValueError):
+                pipe.close()
+
+    def died(self) -> Died:
+        """Say how the process ended; it is ended where it lives."""
+        self.kill()
+        self.wait()
+        self._echo.join(_TICK_SECONDS)
+        text = _redact(self.tail.decode("utf-8", "replace"))
+        return Died(self.process.returncode, text[-_TAIL_SHOWN:])
 
     def _line(self, seconds: float) -> tuple[bytes | None, bool]:
         """Return the next line, None at the end of the process, and whether there was one in time."""
@@ -339,13 +304,14 @@ class _Child:
     def _read(self, line: bytes | None) -> Reply:
         try:
             told = json.loads(line or b"")
-            return Raised(Verdict.from_dict(told["raised"])) if "raised" in told else Returned(told["returned"])
-        except (ValueError, KeyError, TypeError):  # the end, or no reply of ours
-            self.kill()
-            self.wait()
-        self._echo.join(_TICK_SECONDS)
-        text = _redact(self.tail.decode("utf-8", "replace"))
-        return Died(self.process.returncode, text[-_TAIL_SHOWN:])
+            if told.get("last"):  # what it has taken, or a limit that it could not take off, is nobody else's
+                self.kill()
+                self.wait()
+            if "raised" in told:
+                return Raised(Verdict.from_dict(told["raised"]), told.get("memory"), told.get("taken", 0))
+            return Returned(told["returned"])
+        except (ValueError, KeyError, TypeError, AttributeError):  # the end, or no reply of ours
+            return self.died()
 
     def _timed_out(self, seconds: float) -> TimedOut:
         self.kill()

@@ -28,12 +28,14 @@ from holdfast.errors import ConfigurationError, PayloadError
 from holdfast.ports.rows import Claimed
 from holdfast.queue import child as child_side
 from holdfast.queue.current import CURRENT
+from holdfast.queue.lifelines import hold_on, overdue_ends
+from holdfast.queue.limiting import limited, wants_memory
 from holdfast.queue.payload import Codec, encode_result
 from holdfast.queue.verdict import verdict_on
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from holdfast.decide.policy import RetryPolicy
 
@@ -54,6 +56,8 @@ class _Work(NamedTuple):
 def main() -> None:
     """Serve the parent until it closes the pipe."""
     requests, replies = _take_pipes()
+    if not hold_on(sys.argv[2:]):
+        return
     faulthandler.enable()  # a crash in C code leaves its stack on stderr
     for each in (signal.SIGINT, signal.SIGTERM):  # the parent decides; a handler, unlike SIG_IGN, is not inherited
         signal.signal(each, lambda *_: None)
@@ -121,20 +125,27 @@ class _Server:
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """Run the call and return the reply; whatever it raises becomes a verdict."""
         context = request["context"]
-        policy = preset("worker")
+        policy, allowed = preset("worker"), None
         try:
             work = self.find(*request["target"])
             policy = work.policy
+            if context.get("load"):
+                return {"returned": None}
             try:
                 args, kwargs = work.codec.decode(request["payload"])
             except PayloadError as error:  # whatever the policy says: the next attempt would read the same
                 return {"raised": verdict_on(error, policy)._replace(wanted=False).to_dict()}
             CURRENT.set(Claimed(*context["claimed"]) if "claimed" in context else None)
             self.send(child_side.BEGUN)
-            value = contextvars.copy_context().run(work.function, *args, **kwargs)
+            with overdue_ends(request.get("seconds")), limited(context.get("memory")) as allowed:
+                value = contextvars.copy_context().run(_called, work.function, args, kwargs)
         except BaseException as error:  # noqa: BLE001  # sys.exit() in a task ends the task
-            return {"raised": verdict_on(error, policy).to_dict()}
-        return {"returned": _result(value, work.codec) if context.get("keep") else None}
+            told: dict[str, Any] = {"last": allowed is not None and not allowed.is_over}
+            if allowed is not None and wants_memory(error):  # what it has taken may stay; the next one is not to pay
+                told = {"memory": allowed.most, "taken": allowed.taken(), "last": True}
+            return told | {"raised": verdict_on(error, policy).to_dict()}
+        last = allowed is not None and not allowed.is_over
+        return {"returned": _result(value, work.codec) if context.get("keep") else None, "last": last}
 
     def find(self, module: str, name: str, file: str | None) -> _Work:
         """Return the target, loaded at its first call."""
@@ -147,6 +158,14 @@ class _Server:
                 child_side._loading = False  # noqa: SLF001  # the same
             self.known[target] = _work(found, f"{module}.{name}")
         return self.known[target]
+
+
+def _called(function: "Callable[..., Any]", args: "Sequence[Any]", kwargs: dict[str, Any]) -> Any:
+    if inspect.iscoroutinefunction(function):
+        import asyncio  # noqa: PLC0415  # takes its time, and few need it
+
+        return asyncio.run(function(*args, **kwargs))
+    return function(*args, **kwargs)
 
 
 def _result(value: Any, codec: Codec) -> str | None:
@@ -163,9 +182,6 @@ def _work(found: Any, name: str) -> _Work:
     function = getattr(found, "function", found)
     if not callable(function):
         message = f"{name} is neither a task nor a function"
-        raise ConfigurationError(message)
-    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-        message = f"{name} is async; it runs in the worker's loop, where its timeout cancels it, and not in a child"
         raise ConfigurationError(message)
     codec = getattr(found, "codec", None) or Codec(function)
     return _Work(function, codec, getattr(found, "policy", None) or preset("worker"))

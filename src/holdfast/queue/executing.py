@@ -2,26 +2,50 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from holdfast import clock
 from holdfast.decide.breaker import BREAKER_OPEN, BY_HAND
 from holdfast.errors import BreakerOpenError, PayloadError, ResourceUnavailableError
 from holdfast.failure import Category, Failure, Origin
 from holdfast.ports.rows import Claimed, Kind, Note, Reason, Settlement
-from holdfast.queue.child import Children, Died, Raised, Returned, Target, TimedOut
+from holdfast.queue.calls import Died, Raised, Returned, Target, TimedOut
+from holdfast.queue.child import Children
 from holdfast.queue.current import CURRENT
 from holdfast.queue.definition import TaskDefinition
+from holdfast.queue.ends import how_it_ended
 from holdfast.queue.logs import log
-from holdfast.queue.settling import Cool, Outcome, settled_failure, settled_result, undecodable
+from holdfast.queue.settling import (
+    Cool,
+    Outcome,
+    put_off,
+    settled_crash,
+    settled_failure,
+    settled_result,
+    undecodable,
+)
 from holdfast.queue.verdict import Verdict, verdict_on
 from holdfast.run.resources import Resource, resource
 
-__all__ = ["execute", "execute_async", "expired", "parked", "released"]
+__all__ = ["Bounds", "execute", "execute_async", "execute_in_child", "expired", "parked", "released"]
 
 Definition = TaskDefinition[Any, Any]
 _BY_HAND_FOR = 60.0  # seconds for which the tasks of what was opened by hand wait until the breaker is asked again
 _NEXT_LOOK = 1.0  # seconds; for what was refused itself: it is the cooldown that it waits for, and that can be ended
+
+
+class Bounds(NamedTuple):
+    """What an attempt in a child may take.
+
+    Attributes:
+        seconds: Then it is killed.
+        memory: Bytes, or up to 1 a share of the machine's; None for no limit.
+        crashes: For a suspect, how often it may take its process down; None where that is a failed attempt.
+    """
+
+    seconds: float
+    memory: float | None = None
+    crashes: int | None = None
 
 
 def execute(definition: Definition, claimed: Claimed, children: Children, leaving: Callable[[], bool]) -> list[Outcome]:
@@ -35,7 +59,8 @@ def execute(definition: Definition, claimed: Claimed, children: Children, leavin
     """
     CURRENT.set(claimed)
     if definition.target is not None:
-        return _in_child(definition, claimed, definition.target, children, leaving)
+        bounds = Bounds(definition.timeout or 0.0)
+        return execute_in_child(definition, claimed, definition.target, children, leaving, bounds)
     try:
         args, kwargs = definition.codec.decode(claimed.parameters)
     except PayloadError as error:
@@ -89,21 +114,28 @@ async def _limited(
     raise TimeoutError(message)
 
 
-def _in_child(
-    definition: Definition, claimed: Claimed, target: Target, children: Children, leaving: Callable[[], bool]
+def execute_in_child(
+    definition: Definition,
+    claimed: Claimed,
+    target: Target,
+    children: Children,
+    leaving: Callable[[], bool],
+    bounds: Bounds,
 ) -> list[Outcome]:
-    guard = _guard(definition)
-    context = {"claimed": list(claimed), "keep": definition.keep_result is not None}
+    """Run a task in a child process, within bounds."""
+    CURRENT.set(claimed)
+    guard, suspect = _guard(definition), bounds.crashes is not None
+    context = {"claimed": list(claimed), "keep": definition.keep_result is not None, "memory": bounds.memory}
     try:
         permit = 0 if guard is None else guard.enter()
     except ResourceUnavailableError as error:
-        return _failed(definition, claimed, verdict_on(error, definition.policy), guard)
+        return _failed(definition, claimed, verdict_on(error, definition.policy), guard, suspect=suspect)
     try:
-        reply = children.run(target, claimed.parameters, timeout=definition.timeout or 0.0, context=context)
+        reply = children.run(target, claimed.parameters, timeout=bounds.seconds, context=context)
     except Exception as error:  # noqa: BLE001  # no child can be started; that says nothing about the resource
         if guard is not None:
             guard.withdrawn(permit)
-        return _failed(definition, claimed, verdict_on(error, definition.policy), guard)
+        return _unstarted(definition, claimed, error, guard, suspect=suspect)
     if isinstance(reply, Returned):
         if guard is not None:
             guard.succeeded(permit)
@@ -115,7 +147,32 @@ def _in_child(
     verdict, stand_in = _verdict(reply, definition)
     if guard is not None:
         guard.failed(stand_in, permit)
-    return _failed(definition, claimed, verdict, guard)
+    if bounds.crashes is None:
+        return _failed(definition, claimed, verdict, guard)
+    return _cooled(_suspected(definition, claimed, reply, verdict, bounds.crashes), verdict, guard)
+
+
+def _unstarted(
+    definition: Definition, claimed: Claimed, error: Exception, guard: Resource | None, *, suspect: bool
+) -> list[Outcome]:
+    """Return what is written where no process could be had."""
+    if suspect:
+        return put_off(definition, claimed, f"no process could be started: {error}")
+    return _failed(definition, claimed, verdict_on(error, definition.policy), guard)
+
+
+def _suspected(
+    definition: Definition, claimed: Claimed, reply: Raised | TimedOut | Died, verdict: Verdict, crash_limit: int
+) -> list[Outcome]:
+    """Return what is written for a suspect that failed: a crash where it would have taken a worker down.
+
+    One that raised an error stays a suspect until it succeeds: that it lived says nothing, it had not come to its end.
+    One whose time was up does not, it may just need longer than it has here.
+    """
+    if isinstance(reply, Died) or (isinstance(reply, Raised) and reply.memory is not None):
+        return settled_crash(definition, claimed, verdict, crash_limit)
+    stays = isinstance(reply, Raised)
+    return settled_failure(definition, claimed, verdict, final=definition.target is not None, suspect=stays)
 
 
 def _kept(definition: Definition, claimed: Claimed, text: str | None) -> Outcome:
@@ -127,13 +184,18 @@ def _kept(definition: Definition, claimed: Claimed, text: str | None) -> Outcome
 def _verdict(reply: Raised | TimedOut | Died, definition: Definition) -> tuple[Verdict, Exception]:
     """Return the judgement on a call that failed in a child, and an error that stands for it."""
     match reply:
-        case Raised(verdict):
-            return verdict, RuntimeError(verdict.failure.message)
+        case Raised(verdict, memory, taken):
+            if memory is None:
+                return verdict, RuntimeError(verdict.failure.message)
+            had = f"{taken / 2**20:.0f} of the {memory / 2**20:.0f} MiB"
+            message = f"it was refused more memory when it had {had} that suspect_memory lets it take"
+            message = f"{message}: {verdict.failure.message}" if verdict.failure.message else message
+            return verdict._replace(failure=verdict.failure.replace(message=message)), RuntimeError(message)
         case TimedOut(seconds):
             error = TimeoutError(f"killed after {seconds:g} s")
             return verdict_on(error, definition.policy), error
         case Died(code, stderr):
-            message = f"its process ended by itself ({code}): {stderr[-1000:]}"
+            message = f"its process {how_it_ended(code)}" + (f": {stderr[-1000:]}" if stderr.strip() else "")
             return _died(message), RuntimeError(message)
 
 
@@ -162,8 +224,14 @@ def _succeeded(definition: Definition, claimed: Claimed, value: object) -> list[
         return [(claimed.id, claimed.epoch)]
 
 
-def _failed(definition: Definition, claimed: Claimed, verdict: Verdict, guard: Resource | None) -> list[Outcome]:
-    outcomes = settled_failure(definition, claimed, verdict)
+def _failed(
+    definition: Definition, claimed: Claimed, verdict: Verdict, guard: Resource | None, *, suspect: bool = False
+) -> list[Outcome]:
+    return _cooled(settled_failure(definition, claimed, verdict, suspect=suspect), verdict, guard)
+
+
+def _cooled(outcomes: list[Outcome], verdict: Verdict, guard: Resource | None) -> list[Outcome]:
+    """Add to outcomes that a resource is left alone whose breaker is open."""
     if guard is not None and guard.is_open and guard.breaker is not None:
         left = max(0.0, guard.breaker.until - clock.monotonic())
         if guard.breaker.reason == BY_HAND:  # whose end nobody knows: somebody may close it at any time

@@ -122,5 +122,5 @@ class Heart:
             work()
         except Exception as error:  # noqa: BLE001  # done again the next time
             failure = classify(error)
-            name = getattr(work, "__name__", "chore")
+            name = getattr(getattr(work, "func", work), "__name__", "chore")  # a partial has none of its own
             log.error("%s failed (%s), tried again later: %s", name, failure.category, failure.message)

@@ -1,6 +1,7 @@
 """What a worker writes to the log: a retry is a warning with its traceback at debug, an end is an error with it."""
 
 import logging
+from contextlib import suppress
 from typing import Any
 
 from holdfast.decide.decision import Defer, Fail, Retry
@@ -10,9 +11,20 @@ from holdfast.queue.verdict import Verdict
 from holdfast.record.keys import failure_keys
 from holdfast.record.tracebacks import one_line, span
 
-__all__ = ["failed", "log"]
+__all__ = ["crashed", "failed", "log"]
 
 log = logging.getLogger("holdfast.worker")
+
+
+def crashed(definition: TaskDefinition[Any, Any], claimed: Claimed, verdict: Verdict, crash_limit: int) -> None:
+    """Tell that a suspect took its process down, and is to be tried again."""
+    failure = verdict.failure
+    keys = {"task_id": claimed.id, "task_type": definition.name, **failure_keys(failure)}
+    with suppress(Exception):  # a handler that raises must not end the worker
+        log.warning(
+            "%s %d: crash %d of %d, it runs apart again: %s",
+            definition.name, claimed.id, claimed.crash_count + 1, crash_limit, one_line(failure.message), extra=keys,
+        )  # fmt: skip
 
 
 def failed(

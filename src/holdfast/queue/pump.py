@@ -6,12 +6,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from holdfast.classify import classify
+from holdfast.decide.limits import Limit
 from holdfast.errors import LeaseLostError
 from holdfast.failure import Category
 from holdfast.ports.rows import Claim, Claimed, Kind, Settlement, Turn, Turned
 from holdfast.ports.store import Store
+from holdfast.queue.admitting import Admitting
+from holdfast.queue.alone import Alone
 from holdfast.queue.definition import TaskDefinition
-from holdfast.queue.executing import expired, parked, released
+from holdfast.queue.executing import released
 from holdfast.queue.logs import log
 from holdfast.queue.one_by_one import one_by_one
 from holdfast.queue.pace import Pace
@@ -25,10 +28,8 @@ __all__ = ["Pump"]
 _GATHER = 0.003  # seconds for which outcomes are gathered while more are on their way
 _STALLED = 1.0  # seconds without progress after which what has not begun is given back
 _TROUBLE = (0.1, 5.0)  # first and longest wait, in seconds, while the store cannot be reached
-_ALONE_WAIT = 10.0  # seconds for which a worker lets its tasks end so that a suspect can run alone
-_ALONE_REST = 30.0  # seconds until it tries that again
 _RECONCILE_EVERY = 60.0  # seconds; a database that lost commits may count tasks as ours that we have done with
-_LATER = {Kind.RETRY, Kind.DEFER, Kind.RELEASE}
+_LATER = {Kind.RETRY, Kind.DEFER, Kind.RELEASE, Kind.CRASH}
 _RETRIED = {Category.NETWORK, Category.DATABASE_BUSY, Category.SYSTEM, Category.API_TEMPORARY, Category.AUTHENTICATION}
 
 
@@ -42,6 +43,7 @@ class Pump:
         queues: Where to look.
         runners: Who runs them.
         tray: Where they put outcomes.
+        limits: Of resources, across all workers; by name.
     """
 
     def __init__(
@@ -52,10 +54,12 @@ class Pump:
         queues: tuple[str, ...],
         runners: Runners,
         tray: Tray,
+        limits: Mapping[str, Limit] | None = None,
     ) -> None:
         """Begin with empty hands."""
-        self.store, self.worker_id, self.definitions, self.queues = store, worker_id, definitions, queues
+        self.store, self.worker_id, self.queues = store, worker_id, queues
         self.runners, self.tray = runners, tray
+        self.admitting = Admitting(store, definitions, {} if limits is None else limits)
         self.pace = Pace(runners.concurrency, time.monotonic())
         self.pause = ClaimPause()
         self.held: dict[int, Claimed] = {}
@@ -64,7 +68,6 @@ class Pump:
         self.stopping = self.signalled = self.taken_for_dead = False
         self.suspects = False
         self.outcomes: Counter[Kind] = Counter()
-        self._unknown: set[str] = set()
         self._reserve: deque[Claimed] = deque()
         self._ready: deque[Claimed] = deque()
         self._unwritten: list[Settlement] = []
@@ -72,9 +75,7 @@ class Pump:
         self._done: list[tuple[int, int]] = []
         self._running = 0
         self._backlog = True
-        self._alone: int | None = None
-        self._alone_since: float | None = None
-        self._alone_wait = _ALONE_WAIT
+        self._alone = Alone()
         self._trouble = 0.0
         self._unsure = False
         self._worked = True
@@ -110,6 +111,7 @@ class Pump:
         self._worked = claim is not None or bool(start or self._done or self._unwritten)
         if not self._worked:
             return
+        self._place_retries()
         turn = Turn(self.worker_id, self._done, self._unwritten, [(each.id, each.epoch) for each in start], claim)
         turned = self._turn(turn)
         if turned is not None:
@@ -123,7 +125,8 @@ class Pump:
         self._ready.clear()
         self._done, self._unwritten = [], []
         self._refusals.clear()
-        self._alone = None
+        self.admitting.forget()
+        self._alone.task = None
         self._backlog = True
 
     def give_back(self) -> None:
@@ -234,11 +237,15 @@ class Pump:
             self._due_at = at
 
     def _claim(self) -> Claim | None:
-        if self.stopping or not self._backlog or self._alone is not None or self._unsure or not self.may_claim():
+        if self.stopping or not self._backlog or self._alone.task is not None or self._unsure or not self.may_claim():
             return None
         now = time.monotonic()
-        if self.suspects and self._waits_to_be_alone(now):
-            return None if self.held else Claim(self.queues, 1, 1, suspect=True)
+        if self._alone.waits(now, due=self.suspects):
+            if self.held:
+                return None
+            if self._may_be_alone():
+                return Claim(self.queues, 1, 1, suspect=True)
+            self._alone.ended(now)
         ahead = self.pace.ahead
         unbegun = len(self._reserve) + len(self._ready)
         free = self.pace.concurrency - self._running - unbegun
@@ -252,13 +259,14 @@ class Pump:
         self.queues = (*self.queues[1:], self.queues[0])  # each queue is the first one in turn
         return Claim(self.queues, limit, max(0, min(limit, free + 2 * ahead)))
 
-    def _waits_to_be_alone(self, now: float) -> bool:
-        """Tell whether to let tasks end so that a suspect can run alone; not for ever, others wait as well."""
-        if self._alone_since is None:
-            self._alone_since, self._alone_wait = now, _ALONE_WAIT
-        elif now - self._alone_since > self._alone_wait + _ALONE_REST:
-            self._alone_since, self._alone_wait = now, 2 * self._alone_wait  # their tasks take longer than we waited
-        return now - self._alone_since <= self._alone_wait
+    def _may_be_alone(self) -> bool:
+        """Tell whether a suspect can still be had: other workers may have begun theirs while our tasks ended."""
+        try:
+            self.suspects = self.store.suspects_due(self.queues)
+        except Exception as error:  # noqa: BLE001  # asked again soon
+            self._troubled(error)
+            return False
+        return self.suspects
 
     def _to_start(self) -> list[Claimed]:
         """Choose from the reserve whose start is marked next."""
@@ -278,6 +286,13 @@ class Pump:
             log.warning("the store answers again")
             self._trouble = 0.0
         return turned
+
+    def _place_retries(self) -> None:
+        """See that retries keep to the budgets of their resources."""
+        try:
+            self.admitting.place_retries(self._unwritten, self.held)
+        except Exception as error:  # noqa: BLE001  # the budget is asked for once more where they start
+            self._troubled(error)
 
     def _reconciled(self) -> bool:
         """Give back what an unanswered turn may have claimed for us."""
@@ -305,6 +320,7 @@ class Pump:
                 continue
             self.outcomes[kind] += answer == []
             self.held.pop(number, None)
+            self.admitting.settled(number, kind)
             self._refusals.pop(number, None)
         self._done = [pair for pair in turn.done if pair[0] in kept]
         self._unwritten = [each for each in turn.settlements if each.task_id in kept]
@@ -314,12 +330,13 @@ class Pump:
         return None
 
     def _end_alone(self) -> None:
-        if self._alone is not None and self._alone not in self.held:
-            self._alone = None
+        if self._alone.task is not None and self._alone.task not in self.held:
+            self._alone.ended(time.monotonic())
             self.suspects = self._backlog = True  # where there was one there may be more; others get their turn as well
 
     def _take_in(self, turn: Turn, turned: Turned, start: list[Claimed]) -> None:
         """Take in what a turn gave, and hand tasks to the runners."""
+        self.admitting.wrote(turn)
         for number, _ in turn.done:
             self.held.pop(number, None)
         for settlement in turn.settlements:
@@ -330,7 +347,7 @@ class Pump:
         self._done, self._unwritten = [], []
         gone = set(turned.refused)
         self.outcomes[Kind.DONE] += len(turn.done)
-        self.outcomes.update(each.kind for each in turn.settlements if each.task_id not in gone)
+        self.outcomes.update(each.kind for each in turn.settlements if each.task_id not in gone and not _refused(each))
         if gone:
             self.outcomes[Kind.DONE] -= sum(number in gone for number, _ in turn.done)
             log.warning("%d results were refused: others have taken the tasks over", len(gone))
@@ -351,39 +368,31 @@ class Pump:
         """Draw from what a claim gave whether there is more."""
         self._looked_at = time.monotonic()
         self._backlog = len(turned.claimed) >= claim.limit
-        if not turned.claimed and not claim.suspect:
-            self._alone_since = None  # nobody else waits: no reason to let suspects wait
         if claim.suspect:
             self.suspects, self._backlog = False, True
-            self._alone = turned.claimed[0].id if turned.claimed else None
-            if self._alone is None:
-                self._alone_since = None
-
-    def _tell_of(self, claimed: Claimed) -> None:
-        """Say once per name that nobody here knows it."""
-        if claimed.task_type not in self._unknown:
-            self._unknown.add(claimed.task_type)
-            known = ", ".join(sorted(self.definitions)) or "none"
-            log.warning(
-                "%s %d: no task of that name here (there are: %s); parked until a worker that has it comes by",
-                claimed.task_type, claimed.id, known,
-            )  # fmt: skip
+            if turned.claimed:
+                self._alone.task = turned.claimed[0].id
+            else:
+                self._alone.ended(self._looked_at)
+        elif not turned.claimed:
+            self._alone.skip_rest()
+            self._backlog = self.suspects
 
     def _hand_out(self) -> None:
-        batch = []
-        while self._ready:
-            claimed = self._ready.popleft()
-            definition = self.definitions.get(claimed.task_type)
-            if definition is None:
-                self._tell_of(claimed)
-                self._unwritten.append(parked(claimed))
-            elif claimed.expires_in is not None and claimed.expires_in <= 0:
-                self._unwritten.append(expired(claimed))
-            else:
-                batch.append((definition, claimed))
+        batch, settlements, limited, error = self.admitting.let_through(self._ready)
+        self._unwritten += settlements
+        if error is not None:
+            self._troubled(error)
+        elif limited:
+            self._expect(0.0)  # what comes back does so one by one, and nobody calls
         if self._unwritten:
             self.tray.wake.set()
         self._running += len(batch)
         if batch:
             self._moved_at = time.monotonic()
             self.runners.start(batch)
+
+
+def _refused(settlement: Settlement) -> bool:
+    """Tell whether a task was given back because of a limit, which is no outcome."""
+    return settlement.kind is Kind.RELEASE and settlement.delay > 0

@@ -1,4 +1,4 @@
-"""Runs what was claimed: coroutine functions on the event loop, all others in threads."""
+"""Runs what was claimed: coroutine functions on the event loop, all others in threads, suspects in a child."""
 
 import asyncio
 from collections import deque
@@ -8,11 +8,14 @@ from threading import Thread
 from typing import Any
 
 from holdfast.ports.rows import Claimed, Kind, Settlement
+from holdfast.queue.apart import Apart, NotNowError
 from holdfast.queue.child import Children
 from holdfast.queue.definition import TaskDefinition
-from holdfast.queue.executing import execute, execute_async, released
+from holdfast.queue.executing import execute, execute_async, execute_in_child, released
 from holdfast.queue.logs import log
-from holdfast.queue.told import execute_told, execute_told_async
+from holdfast.queue.settings import WorkerSettings
+from holdfast.queue.settling import put_off
+from holdfast.queue.told import execute_in_child_told, execute_told, execute_told_async
 from holdfast.queue.tray import Tray
 from holdfast.record.bus import has_subscribers
 from holdfast.record.tracebacks import traceback_of
@@ -31,9 +34,18 @@ class Runners:
         tray: Where outcomes go.
         loop: Where coroutine functions run.
         mixed: Whether there are tasks of both kinds, which then share the slots.
+        apart: How much suspects may take in a process apart; None to run them in this one.
     """
 
-    def __init__(self, concurrency: int, tray: Tray, loop: asyncio.AbstractEventLoop, *, mixed: bool) -> None:
+    def __init__(
+        self,
+        concurrency: int,
+        tray: Tray,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        mixed: bool,
+        apart: WorkerSettings | None = None,
+    ) -> None:
         """Begin with no threads; they are started when they are needed."""
         self._slots: SimpleQueue[None] | None = None
         if mixed:
@@ -45,6 +57,7 @@ class Runners:
         self._tray = tray
         self._loop = loop
         self._children = Children(concurrency)
+        self._apart = None if apart is None else Apart(self._children, apart)
         self._inbox: SimpleQueue[tuple[Definition, Claimed] | None] = SimpleQueue()
         self._threads: list[Thread] = []
         self._waiting: deque[tuple[Definition, Claimed]] = deque()
@@ -52,11 +65,13 @@ class Runners:
         self._unbegun: dict[int, Claimed] = {}
         self._at_slot: dict[int, Claimed] = {}
 
-    def start(self, tasks: Iterable[tuple[Definition, Claimed]]) -> None:
-        """Take tasks in; they begin as hands are free."""
+    def start(self, tasks: Iterable[tuple[Definition, Claimed]], *, here: bool = False) -> None:
+        """Take tasks in; they begin as hands are free. Suspects run apart, unless they are to run here."""
         for_loop = False
         for pair in tasks:
-            if pair[0].is_async:
+            if pair[1].suspect and self._apart is not None and not here:  # it is alone, and needs no slot
+                Thread(target=self._run_apart, args=(self._apart, *pair), name="holdfast-apart", daemon=True).start()
+            elif pair[0].is_async:
                 self._waiting.append(pair)
                 for_loop = True
             else:
@@ -138,6 +153,25 @@ class Runners:
                     self._loop.call_soon_threadsafe(self._begin)
             tray.put(outcomes, more=not inbox.empty())
 
+    def _run_apart(self, apart: Apart, definition: Definition, claimed: Claimed) -> None:
+        """Run a suspect in a child; one that cannot run there runs here as any other."""
+        try:
+            place = apart.place_for(definition)
+            if place is not None:
+                run = execute_in_child_told if has_subscribers() else execute_in_child
+                bounds = apart.bounds(definition)
+                outcomes = run(definition, claimed, place, self._children, self._is_leaving, bounds)
+            elif self.leaving:
+                outcomes = [released(claimed)]
+            else:
+                self.start([(definition, claimed)], here=True)
+                return
+        except NotNowError as error:
+            outcomes = [released(claimed)] if self.leaving else put_off(definition, claimed, str(error))
+        except BaseException as error:  # noqa: BLE001  # a mistake of ours must not lose the task
+            outcomes = [_mistaken(claimed, error)]
+        self._tray.put(outcomes, more=False)
+
     def _is_leaving(self) -> bool:
         return self.leaving
 
@@ -177,4 +211,4 @@ class Runners:
 def _mistaken(claimed: Claimed, error: BaseException) -> Settlement:
     """Put a task off that we could not even settle: a bug of ours, or an interpreter out of memory."""
     log.error("%s %d could not be settled\n%s", claimed.task_type, claimed.id, traceback_of(error))
-    return Settlement(claimed.id, claimed.epoch, Kind.DEFER, _MISTAKE_WAIT)
+    return Settlement(claimed.id, claimed.epoch, Kind.DEFER, _MISTAKE_WAIT, suspect=claimed.suspect)

@@ -80,6 +80,7 @@ def _line(settlement: Settlement) -> str:
             "reason": settlement.reason,
             "result": settlement.result,
             "keep": settlement.keep,
+            "suspect": settlement.suspect,
             "note": None if note is None else note._asdict(),
         }
     )
@@ -101,6 +102,7 @@ def _read(path: Path) -> list[Settlement]:
                     Reason(data["reason"]) if data["reason"] else None,
                     data.get("result"),
                     float(data.get("keep", 0.0)),
+                    bool(data.get("suspect")),
                 )
             )
         except (ValueError, TypeError, KeyError) as error:

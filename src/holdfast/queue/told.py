@@ -5,13 +5,13 @@ from typing import Any
 
 from holdfast import clock
 from holdfast.ports.rows import Claimed, Kind, Settlement
-from holdfast.queue.child import Children
+from holdfast.queue.child import Children, Target
 from holdfast.queue.definition import TaskDefinition
-from holdfast.queue.executing import execute, execute_async
+from holdfast.queue.executing import Bounds, execute, execute_async, execute_in_child
 from holdfast.queue.settling import Outcome
 from holdfast.record.bus import publish
 
-__all__ = ["execute_told", "execute_told_async"]
+__all__ = ["execute_in_child_told", "execute_told", "execute_told_async"]
 
 Definition = TaskDefinition[Any, Any]
 
@@ -23,6 +23,23 @@ def execute_told(
     began, outcomes = _begin(definition, claimed), list[Outcome]()
     try:
         outcomes = execute(definition, claimed, children, leaving)
+    finally:
+        _end(definition, claimed, began, outcomes)
+    return outcomes
+
+
+def execute_in_child_told(
+    definition: Definition,
+    claimed: Claimed,
+    target: Target,
+    children: Children,
+    leaving: Callable[[], bool],
+    bounds: Bounds,
+) -> list[Outcome]:
+    """Run a task as `execute_in_child` does."""
+    began, outcomes = _begin(definition, claimed), list[Outcome]()
+    try:
+        outcomes = execute_in_child(definition, claimed, target, children, leaving, bounds)
     finally:
         _end(definition, claimed, began, outcomes)
     return outcomes

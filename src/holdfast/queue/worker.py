@@ -8,11 +8,11 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
 
 from holdfast import clock
 from holdfast.beacon import shining
@@ -29,41 +29,22 @@ from holdfast.queue.pump import Pump
 from holdfast.queue.replaying import EVERY as REPLAY_EVERY
 from holdfast.queue.replaying import Replayer
 from holdfast.queue.runners import Runners
+from holdfast.queue.settings import WorkerSettings
 from holdfast.queue.spool import Spool
 from holdfast.queue.tray import Tray
 from holdfast.queue.watching import EVERY as WATCH_EVERY
 from holdfast.queue.watching import Watch
+from holdfast.run.reaching import persist
 from holdfast.run.signals import stopped_by_signals
+
+if TYPE_CHECKING:
+    from holdfast.decide.limits import Limit
 
 __all__ = ["Worker", "WorkerSettings"]
 
 _PRUNE_EVERY = 60.0  # seconds
 _ROLL_UP_EVERY = 5.0  # seconds
 _EVER = 1e9  # seconds; longer than anybody keeps anything
-
-
-class WorkerSettings(NamedTuple):
-    """What an app hands to its workers.
-
-    Attributes:
-        spool: Folder for outcomes that could not be stored before the end.
-        lease: Seconds that a worker may be silent before its tasks are given to others.
-        heartbeat: Seconds between two signs of life.
-        crash_limit: Workers that a task may take down while it runs alone.
-        grace: Seconds that running tasks have to end when the worker stops.
-        keep_done: Seconds for which finished tasks are kept; None for ever.
-        keep_dead: Seconds for which dead letters are kept; None for ever.
-        alert_age: Seconds after which a dead letter that waits is told of; None for never.
-    """
-
-    spool: Path
-    lease: float = 20.0
-    heartbeat: float = 5.0
-    crash_limit: int = 3
-    grace: float = 30.0
-    keep_done: float | None = 7 * 86400.0
-    keep_dead: float | None = None
-    alert_age: float | None = 86400.0
 
 
 class Delivery(Protocol):
@@ -92,6 +73,7 @@ class Worker:
         outcomes: How many outcomes of each kind it has written.
         last_beat: When its loop last came round, on the monotonic clock.
         delivery: Brings alerts to people while it runs, where there is somebody to be told.
+        limits: What resources take from all workers together, by name.
     """
 
     def __init__(
@@ -115,6 +97,7 @@ class Worker:
         self.outcomes: Counter[Kind] = Counter()
         self.last_beat = clock.monotonic()
         self.delivery: Delivery | None = None
+        self.limits: Mapping[str, Limit] = {}
         self._stop = threading.Event()
         self._pump: Pump | None = None
 
@@ -130,7 +113,7 @@ class Worker:
     def drain(self) -> int:
         """Work until nothing is due any more, `stop` or a signal; return how many outcomes were written.
 
-        For tests and scripts.
+        For tests and scripts. A task that a limit sent back comes due later, and is not waited for.
         """
         return asyncio.run(self.drain_async())
 
@@ -183,13 +166,14 @@ class Worker:
     def _live(self, loop: asyncio.AbstractEventLoop, *, drain: bool) -> int:
         """Register, pump until the end, leave. In a thread of its own."""
         before = self.outcomes.total()
-        self.store.check_schema()
-        self.store.check_dead_letters()
+        if not self._persist(self._enter, drain=drain):
+            return 0
         tray = Tray()
         kinds = {each.is_async for each in self.definitions.values()}
-        runners = Runners(self.concurrency, tray, loop, mixed=len(kinds) > 1)
+        apart = None if self.store.in_process else self.settings  # a task there would find another store than ours
+        runners = Runners(self.concurrency, tray, loop, mixed=len(kinds) > 1, apart=apart)
         spool = Spool(self.settings.spool)
-        pump = Pump(self.store, self._register(), self.definitions, self.queues, runners, tray)
+        pump = Pump(self.store, self.id, self.definitions, self.queues, runners, tray, self.limits)
         heart = self._heart(pump)
         self._pump, pump.may_claim, pump.outcomes = pump, lambda: heart.holds, self.outcomes
         pump.told_to_stop = self._stop.is_set
@@ -201,8 +185,8 @@ class Worker:
         deafen = self.store.listen(wake)
         thread = threading.Thread(target=heart.run, name="holdfast-heart", daemon=True)
         try:
-            spool.replay(self.store, pump.worker_id)
-            self._look_around(heart, drain=drain)
+            if not self._persist(lambda: self._look_around(spool, heart, drain=drain), drain=drain):
+                return 0
             thread.start()
             if self.delivery is not None and not drain:
                 self.delivery.start()
@@ -223,8 +207,27 @@ class Worker:
             self._pump = None
         return self.outcomes.total() - before
 
-    def _look_around(self, heart: Heart, *, drain: bool) -> None:
-        """See to what others left behind, before the first claim."""
+    def _persist(self, work: Callable[[], object], *, drain: bool) -> bool:
+        """Do what a start takes; a worker that goes on waits for a store that cannot be reached, a script is told."""
+        if drain:
+            work()
+            return True
+
+        def tell(error: Exception, pause: float) -> None:
+            self.last_beat = clock.monotonic()
+            log.error("it cannot begin, the store is not there; again in %.1f s: %s", pause, classify(error).message)
+
+        return persist(work, self._stop, tell)
+
+    def _enter(self) -> None:
+        """See that all is there that it needs, and register."""
+        self.store.check_schema()
+        self.store.check_dead_letters()
+        self._register()
+
+    def _look_around(self, spool: Spool, heart: Heart, *, drain: bool) -> None:
+        """See to what others left behind, and to what it left itself, before the first claim."""
+        spool.replay(self.store, self.id)
         self.store.unpark(list(self.definitions))
         heart.rescue(self.settings.crash_limit)
         self.schedule.begin(self.store)
@@ -321,17 +324,20 @@ class Worker:
         often = min(settings.heartbeat, self.store.rescue_every)
         replayer, watch = Replayer(self.store, lambda: pump.worker_id), Watch(self.store, settings.alert_age)
         heart.chores = [
-            Chore(often, lambda: heart.rescue(settings.crash_limit)),
+            Chore(often, partial(heart.rescue, settings.crash_limit)),
             Chore(often, suspects),
             Chore(_PRUNE_EVERY, prune),
-            Chore(settings.heartbeat, lambda: self.store.unpark(list(self.definitions))),
+            Chore(settings.heartbeat, self._unpark),
             Chore(_ROLL_UP_EVERY, self.store.roll_up),
             Chore(REPLAY_EVERY, replayer.carry_on),
             Chore(WATCH_EVERY, watch.look_at_groups),
         ]
         if self.schedule:
-            heart.chores.append(Chore(min(1.0, settings.heartbeat), lambda: self.schedule.tick(self.store)))
+            heart.chores.append(Chore(min(1.0, settings.heartbeat), partial(self.schedule.tick, self.store)))
         return heart
+
+    def _unpark(self) -> None:
+        self.store.unpark(list(self.definitions))
 
     def _register(self) -> str:
         """Make this run known under an id of its own: a restart is another worker."""

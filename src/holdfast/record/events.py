@@ -193,8 +193,8 @@ class TaskEnded(Event):
         task_id: Its number.
         attempt: Failed attempts before it, and one.
         seconds: How long it took.
-        outcome: ``done``, ``retry``, ``defer``, ``fail`` (a dead letter) or ``release`` (given back by a worker that
-            stops).
+        outcome: ``done``, ``retry``, ``defer``, ``fail`` (a dead letter), ``release`` (given back by a worker that
+            stops) or ``crash`` (a suspect that took down the process it ran in).
     """
 
     task: str
@@ -250,7 +250,8 @@ class TaskFailed(Event):
         task: Its name.
         task_id: Its number.
         attempt: Failed attempts, this one included.
-        reason: ``exhausted``, ``permanent``, ``undecodable`` or ``expired``; a crash is told by `TaskRescued`.
+        reason: ``exhausted``, ``permanent``, ``undecodable``, ``expired``, ``canary``, or ``crash`` where the last one
+            took down a process apart; where it was a worker, `TaskRescued` tells.
         failure: The last failure.
     """
 

@@ -90,7 +90,9 @@ def stretches_of(
 
 def _attempt_text(attempt: Attempt) -> str:
     if attempt.outcome == "lost":
-        return "its worker died, or was silent for too long"
+        if attempt.error_type in {"", "WorkerLost"}:
+            return "its worker died, or was silent for too long"
+        return f"took down the process it ran in, alone ({attempt.error_type})"
     what = f"{attempt.error_category} ({attempt.error_type})" if attempt.error_type else attempt.error_category
     return f"failed for good: {what}" if attempt.outcome == "fail" else f"failed: {what}"
 

@@ -4,11 +4,12 @@ A resource never makes callers queue: closed, its breaker is read without a lock
 once.
 """
 
+import os
 from _thread import allocate_lock  # what threading hands out, without its import
 from contextvars import ContextVar
 
 from holdfast import clock
-from holdfast.decide.breaker import Breaker, BreakerSettings
+from holdfast.decide.breaker import ELSEWHERE, PROBE_FAILED, Breaker, BreakerSettings
 from holdfast.decide.budget import Budget
 from holdfast.errors import BreakerOpenError, ConcurrencyLimitError, ConfigError
 from holdfast.record.bus import has_subscribers, publish
@@ -160,6 +161,29 @@ class Resource:
         """Let calls pass again by hand."""
         self._changing(self._needed().close)
 
+    def take_over(self, seconds: float, reason: str) -> bool:
+        """Leave the resource alone because another process does, for as long; tell whether that was done.
+
+        It is not where the breaker is open or tried already. And one that has ever changed takes no failed probe of
+        another's over: it was stopped once, and since then it has its own probes to go by.
+
+        Args:
+            seconds: For how long the other leaves it alone from now on.
+            reason: Why the other does.
+        """
+        breaker = self._needed()
+
+        def change() -> bool:
+            now = clock.monotonic()
+            if breaker.state == "half_open" or (breaker.state == "open" and now < breaker.until):
+                return False
+            if breaker.generation > 1 and reason.startswith(PROBE_FAILED):
+                return False
+            breaker.open(now, ELSEWHERE + reason, seconds)
+            return True
+
+        return self._changing(change)
+
     def _needed(self) -> Breaker:
         if self.breaker is None:
             message = f"{self.name} has no breaker"
@@ -187,8 +211,11 @@ class Resource:
             before = breaker.state
             result = change()
             after, reason, until = breaker.state, breaker.reason, breaker.until
-        if before != after and has_subscribers():
-            _publish_transition(self.name, after, reason, until - clock.monotonic())
+        if before != after:
+            if after == "open":
+                _tell_watchers()
+            if has_subscribers():
+                _publish_transition(self.name, after, reason, until - clock.monotonic())
         return result
 
     def __enter__(self) -> "Self":
@@ -268,9 +295,13 @@ def resource(
             message = f"resource {name!r} exists already with settings of its own; give them once"
             raise ConfigError(message)
     if breaker is not None:
-        for tell in tuple(_watching):
-            tell()
+        _tell_watchers()
     return known
+
+
+def _tell_watchers() -> None:
+    for tell in tuple(_watching):
+        tell()
 
 
 def resources_with_breakers() -> "list[tuple[Resource, Breaker]]":
@@ -281,7 +312,7 @@ def resources_with_breakers() -> "list[tuple[Resource, Breaker]]":
 
 
 def watch_breakers(tell: "Callable[[], object]") -> None:
-    """Have a function called, from any thread, whenever a resource of this process gets a breaker."""
+    """Have a function called, from any thread, whenever a resource of this process gets a breaker or one opens."""
     _watching.append(tell)
 
 
@@ -289,3 +320,15 @@ def unwatch_breakers(tell: "Callable[[], object]") -> None:
     """Have it called no more."""
     if tell in _watching:
         _watching.remove(tell)
+
+
+def _after_fork_in_child() -> None:
+    """Have locks of its own: those that another thread held at that moment would be held for good."""
+    global _registering  # noqa: PLW0603  # the old one may be held
+    _registering = allocate_lock()
+    for each in _resources.values():
+        each._lock = allocate_lock()  # noqa: SLF001  # of this module
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -23,6 +23,7 @@ from holdfast.errors import HoldfastError
 from holdfast.ports.source_rows import Closed, Cycle, Source, SourceFilter
 from holdfast.ports.sources import Sources
 from holdfast.run.cooling import Cooling
+from holdfast.run.reaching import persist_async
 from holdfast.run.signals import stopped_by_signals
 from holdfast.sources import checking, outcomes
 from holdfast.sources.client import open_client
@@ -158,12 +159,13 @@ class Monitor:
 
     async def run_async(self) -> None:
         """Poll until `stop` is called, or a signal comes."""
-        await self._asked(self.check)
-        self.running = True
         if self.delivery is not None:
             self.delivery.start()
         try:
             with self._signals():
+                if not await persist_async(partial(self._in_thread, self.check), self._stopping, self._complain):
+                    return
+                self.running = True
                 async with shining_async(keeper_of(self.store), process_name), self._opened() as client:
                     while not self._stopping.is_set():
                         self._beat()
@@ -381,13 +383,13 @@ class Monitor:
         if not self.running or self._stopping.is_set() or isinstance(error, HoldfastError):
             raise error
         self._complain(error)
-        self._beat()
         await asyncio.sleep(_PAUSE)
 
     async def _in_thread(self, ask: "Callable[P, T]", *args: P.args, **kwargs: P.kwargs) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, partial(ask, *args, **kwargs))
 
-    def _complain(self, error: Exception) -> None:
+    def _complain(self, error: Exception, _pause: float = _PAUSE) -> None:
+        self._beat()
         now = clock.monotonic()
         if self._complained is None or now - self._complained >= _QUIET:
             self._complained = now

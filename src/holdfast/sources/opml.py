@@ -7,6 +7,7 @@ from xml.parsers import expat
 from holdfast.errors import ConfigError
 from holdfast.ports.source_rows import NewSource
 from holdfast.sources.checking import LONGEST_NAME, normal_url
+from holdfast.sources.reading import charset
 
 __all__ = ["from_list", "from_opml"]
 
@@ -67,16 +68,17 @@ def _distinct(found: list[tuple[str, str]], profile: str) -> list[NewSource]:
 def _decoded(opml: bytes) -> str:
     """Read the bytes by their mark or by what they declare; the parser itself knows few charsets."""
     if opml.startswith((b"\xff\xfe", b"\xfe\xff")):
-        name = "utf-16"
+        said = name = "utf-16"
     else:
         match = _DECLARED.search(opml[:1000])
-        name = match[1].decode("ascii") if match else "utf-8"
-        if name.lower().startswith("utf-16"):
+        said = match[1].decode("ascii") if match else "utf-8"
+        name = charset(said) or ""  # Python has charsets that take hours for a megabyte
+        if name.startswith("utf-16"):
             name = "utf-8"  # it could not have been found
     try:
         return opml.decode(name)
     except (LookupError, UnicodeError) as error:
-        message = f"this is not OPML: line 1: it cannot be read as {name}"
+        message = f"this is not OPML: line 1: it cannot be read as {said}"
         raise ConfigError(message) from error
 
 

@@ -127,7 +127,8 @@ async def _refuse(response: Any) -> None:
                 read_so_far += piece
                 if len(read_so_far) >= _ERROR_LIMIT:
                     break
-    kept = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in _OF_THE_BODY]
+    # As bytes: text that is not ASCII is refused on the way back.
+    kept = [(name, value) for name, value in response.headers.raw if name.lower() not in _OF_THE_BODY]
     type(response)(
         response.status_code,
         headers=kept,
@@ -138,7 +139,9 @@ async def _refuse(response: Any) -> None:
     ).raise_for_status()
 
 
-_OF_THE_BODY = frozenset({"content-encoding", "content-length", "transfer-encoding"})  # not true of what we kept of it
+_OF_THE_BODY = frozenset(
+    {b"content-encoding", b"content-length", b"transfer-encoding"}
+)  # not true of what we kept of it
 
 
 async def _body(response: Any, limit: int) -> bytes:

@@ -12,7 +12,11 @@ __all__ = ["open_store", "spool_for"]
 
 def open_store(url: str) -> tuple[Store, Path | None]:
     """Return the store of a URL, and its file if it is one."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:  # of the URL itself nothing is shown: it may hold a password
+        message = f"the URL cannot be read: {error}; choose sqlite:///file.db, postgresql://… or memory://"
+        raise ConfigError(message) from None
     if parts.scheme == "sqlite":
         from holdfast.stores.sqlite.store import SqliteStore  # noqa: PLC0415  # the store that is asked for
 

@@ -1,114 +1,91 @@
-"""For your own tests: a clock that does not wait, and functions that fail as told.
+"""For your own tests: prove that your program survives failures. Works in any test framework; pytest has fixtures.
 
->>> with fake_clock() as clock:
-...     fetch_with_retries()
->>> clock.waits
-[0.5, 1.0]
+>>> with fake_clock() as clock, inject_faults() as faults, record_decisions() as decisions:
+...     faults.fail("shop.client.fetch", "rate_limit", retry_after=3, times=2)
+...     collect()
+>>> decisions.retries("fetch"), len(clock.waits)
+(2, 2)
+
+Names are loaded when they are first used, since every run of pytest imports this package.
 """
-
-import inspect
-import time
-from contextlib import contextmanager
-
-from holdfast import backends
-from holdfast import clock as real
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from typing import Any, ParamSpec, TypeVar
+    from holdfast.testing.clocks import FakeClock as FakeClock
+    from holdfast.testing.clocks import fake_clock as fake_clock
+    from holdfast.testing.crashing import Crashed as Crashed
+    from holdfast.testing.crashing import crash_at as crash_at
+    from holdfast.testing.decisions import Decisions as Decisions
+    from holdfast.testing.decisions import record_decisions as record_decisions
+    from holdfast.testing.draining import Drained as Drained
+    from holdfast.testing.draining import drain as drain
+    from holdfast.testing.draining import drain_async as drain_async
+    from holdfast.testing.faults import Fault as Fault
+    from holdfast.testing.faults import Faults as Faults
+    from holdfast.testing.faults import inject_faults as inject_faults
+    from holdfast.testing.places import AppMaker as AppMaker
+    from holdfast.testing.places import fresh_database as fresh_database
+    from holdfast.testing.places import on_store as on_store
+    from holdfast.testing.reached import NotReachedError as NotReachedError
+    from holdfast.testing.samples import sample_error as sample_error
+    from holdfast.testing.scripted import failing as failing
 
-    P = ParamSpec("P")
-    R = TypeVar("R")
+_HOMES = {
+    "AppMaker": "holdfast.testing.places",
+    "Crashed": "holdfast.testing.crashing",
+    "Decisions": "holdfast.testing.decisions",
+    "Drained": "holdfast.testing.draining",
+    "FakeClock": "holdfast.testing.clocks",
+    "Fault": "holdfast.testing.faults",
+    "Faults": "holdfast.testing.faults",
+    "NotReachedError": "holdfast.testing.reached",
+    "crash_at": "holdfast.testing.crashing",
+    "drain": "holdfast.testing.draining",
+    "drain_async": "holdfast.testing.draining",
+    "failing": "holdfast.testing.scripted",
+    "fake_clock": "holdfast.testing.clocks",
+    "fresh_database": "holdfast.testing.places",
+    "inject_faults": "holdfast.testing.faults",
+    "on_store": "holdfast.testing.places",
+    "record_decisions": "holdfast.testing.decisions",
+    "sample_error": "holdfast.testing.samples",
+}
 
-__all__ = ["FakeClock", "failing", "fake_clock"]
-
-
-class FakeClock:
-    """A clock that moves only when told, or when somebody sleeps on it.
-
-    Args:
-        start: Seconds since the epoch at which it begins; by default now.
-        chance: What every draw of a random number gives, 0 to 1.
-
-    Attributes:
-        waits: Every wait so far, in seconds.
-    """
-
-    def __init__(self, start: float | None = None, *, chance: float = 1.0) -> None:
-        """Begin at a time."""
-        self._wall = time.time() if start is None else start
-        self._monotonic = 1000.0
-        self._chance = chance
-        self.waits: list[float] = []
-
-    def now(self) -> float:
-        """Return seconds since the epoch."""
-        return self._wall
-
-    def monotonic(self) -> float:
-        """Return seconds on the clock that never goes back."""
-        return self._monotonic
-
-    def chance(self) -> float:
-        """Return the number that stands for chance."""
-        return self._chance
-
-    def sleep(self, seconds: float) -> None:
-        """Note a wait and move on by it at once."""
-        self.waits.append(seconds)
-        self.advance(seconds)
-
-    async def sleep_async(self, seconds: float) -> None:
-        """Note a wait and move on by it, letting others run once."""
-        self.sleep(seconds)
-        await backends.sleep(0)
-
-    def advance(self, seconds: float) -> None:
-        """Let time pass."""
-        self._wall += seconds
-        self._monotonic += seconds
-
-    def jump(self, seconds: float) -> None:
-        """Set the wall clock, as an operator or a time server does; nothing that measures time may notice."""
-        self._wall += seconds
-
-
-@contextmanager
-def fake_clock(start: float | None = None, *, chance: float = 1.0) -> "Iterator[FakeClock]":
-    """Put a `FakeClock` in the place of the system's for as long as the block runs: retries then wait for nothing."""
-    clock = FakeClock(start, chance=chance)
-    before = real.use(clock)
-    try:
-        yield clock
-    finally:
-        real.use(before)
+__all__ = [
+    "AppMaker",
+    "Crashed",
+    "Decisions",
+    "Drained",
+    "FakeClock",
+    "Fault",
+    "Faults",
+    "NotReachedError",
+    "crash_at",
+    "drain",
+    "drain_async",
+    "failing",
+    "fake_clock",
+    "fresh_database",
+    "inject_faults",
+    "on_store",
+    "record_decisions",
+    "sample_error",
+]
 
 
-def failing(
-    function: "Callable[P, R]", errors: "Iterable[BaseException | type[BaseException] | None]"
-) -> "Callable[P, R]":
-    """Return the function with failures put before it: each call raises the next of the errors, None lets it through.
+def __getattr__(name: str) -> object:
+    """Load a public name when it is first asked for."""
+    home = _HOMES.get(name)
+    if home is None:
+        message = f"module 'holdfast.testing' has no attribute {name!r}"
+        raise AttributeError(message)
+    import importlib  # noqa: PLC0415  # part of what is put off
 
-    Args:
-        function: What is called once the errors are used up.
-        errors: What to raise, in order.
-    """
-    waiting = iter(errors)
-    if inspect.iscoroutinefunction(function):
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
 
-        async def call_async(*args: "Any", **kwargs: "Any") -> "Any":
-            error = next(waiting, None)
-            if error is not None:
-                raise error
-            return await function(*args, **kwargs)
 
-        return call_async  # type: ignore[return-value]  # a coroutine function for a coroutine function
-
-    def call(*args: "Any", **kwargs: "Any") -> "Any":
-        error = next(waiting, None)
-        if error is not None:
-            raise error
-        return function(*args, **kwargs)
-
-    return call
+def __dir__() -> list[str]:
+    """List the public names, loaded or not."""
+    return sorted({*globals(), *__all__})

@@ -17,7 +17,9 @@ _CONNECTING = (
         Category.AUTHENTICATION,
     ),
     (r'role "[^"]*" (?:does not exist|is not permitted)|certificate authentication failed', Category.AUTHENTICATION),
-    (r'database "[^"]*" does not exist', Category.CONFIGURATION),
+    (r'database "[^"]*" does not exist|no such database:', Category.CONFIGURATION),  # the latter is PgBouncer's
+    (r"unsupported startup parameter|server does not support SSL, but SSL was required", Category.CONFIGURATION),
+    (r'root certificate file "[^"]*" does not exist', Category.CONFIGURATION),
     (r"too many clients|remaining connection slots|too many connections", Category.DATABASE_BUSY),
     (r"database system is (?:starting up|shutting down|in recovery|not (?:yet )?accepting)", Category.DATABASE_BUSY),
     (r"invalid (?:connection option|port number|sslmode value|dsn)|missing \"=\" after", Category.CONFIGURATION),

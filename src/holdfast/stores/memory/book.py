@@ -13,6 +13,7 @@ from holdfast.stores.cooled import Cooled
 from holdfast.stores.memory.booking import Books
 
 if TYPE_CHECKING:
+    from holdfast.decide.limits import Limit, Standing
     from holdfast.ports.job_rows import Run, TargetRow
     from holdfast.ports.jobs import JobLock
     from holdfast.ports.triage_rows import AuditEntry, PayloadEdit, Replay
@@ -161,6 +162,8 @@ class Book:
         self.targets: dict[str, dict[str, TargetRow]] = {}
         self.job_locks: dict[str, tuple[str, JobLock]] = {}
         self.breakers: dict[tuple[str, str], Told] = {}
+        self.limits: dict[str, tuple[Limit, Standing]] = {}
+        self.slots: dict[int, tuple[int, str]] = {}  # epochs and resources by task
         self.order_numbers = count(1)
         self.orders: dict[str, Ordered] = {}
         self.replay_ids, self.edit_ids, self.audit_ids = count(1), count(1), count(1)

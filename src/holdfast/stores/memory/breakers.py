@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from holdfast import clock
-from holdfast.ports.read_rows import BreakerOrder, BreakerRow
+from holdfast.decide.breaker import BY_HAND, ELSEWHERE
+from holdfast.ports.read_rows import BreakerOpening, BreakerOrder, BreakerRow
 from holdfast.ports.reads import SILENT_AFTER
 from holdfast.stores.memory.book import Book, Ordered, Told, moment, moment_or_none
 
@@ -62,6 +63,27 @@ class MemoryBreakers:
                 for each in sorted(self._orders())
                 if each.number > after
             ]
+
+    def opened_breakers(self, process: str, resources: Sequence[str]) -> list[BreakerOpening]:
+        """Return which of some resources other processes leave alone by their own judgement."""
+        with self.book.lock:
+            now, longest = clock.now(), dict[str, BreakerOpening]()
+            for told in self.book.breakers.values():
+                if told.process == process or told.resource not in resources or not self._is_judged_open(told, now):
+                    continue
+                opening = BreakerOpening(told.resource, told.process, (told.until or now) - now, told.reason)
+                known = longest.get(told.resource, opening)
+                longest[told.resource] = max(known, opening, key=lambda each: each.seconds)
+            return [longest[name] for name in sorted(longest)]
+
+    def _is_judged_open(self, told: Told, now: float) -> bool:
+        """Tell whether a process leaves it alone by its own judgement, which nobody has overruled since."""
+        if told.state != "open" or told.until is None or told.until <= now:
+            return False
+        if told.reason == BY_HAND or told.reason.startswith(ELSEWHERE):
+            return False
+        order = self.book.orders.get(told.resource)
+        return order is None or order.state != "closed" or order.ordered_at < told.updated_at
 
     def _orders(self) -> list[Ordered]:
         now = clock.now()

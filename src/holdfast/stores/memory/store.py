@@ -10,6 +10,7 @@ from holdfast.stores.memory.breakers import MemoryBreakers
 from holdfast.stores.memory.cycles import MemoryCycles
 from holdfast.stores.memory.dead_letters import MemoryDeadLetters
 from holdfast.stores.memory.jobs import MemoryJobs
+from holdfast.stores.memory.limits import MemoryLimits
 from holdfast.stores.memory.lists import MemoryLists
 from holdfast.stores.memory.pauses import MemoryCooldowns, MemoryPeriodic, MemoryQueues
 from holdfast.stores.memory.reads import MemoryReads
@@ -22,7 +23,7 @@ from holdfast.stores.memory.workers import MemoryWorkers
 
 __all__ = ["MemoryStore"]
 
-_VERSION = 5
+_VERSION = 6
 
 
 class MemoryStore(
@@ -37,6 +38,7 @@ class MemoryStore(
     MemoryAlerts,
     MemoryJobs,
     MemoryBreakers,
+    MemoryLimits,
     MemoryReads,
     MemoryRecounting,
     MemoryLists,
@@ -52,6 +54,8 @@ class MemoryStore(
     """Seconds between two looks of an idle worker."""
     rescue_every = 1.0
     """Seconds between two looks for dead workers."""
+    in_process = True
+    """Whether other processes see nothing of it."""
 
     def __init__(self) -> None:
         """Begin empty."""

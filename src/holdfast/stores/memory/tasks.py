@@ -61,10 +61,17 @@ class MemoryTasks:
             return None if due is None or due > clock.now() else clock.now() - due
 
     def suspects_due(self, queues: Sequence[str]) -> bool:
-        """Tell whether a task waits that was running when a worker died."""
+        """Tell whether a task waits that was running when a worker died, and a worker may run it alone now."""
         with self.book.lock:
             now = clock.now()
-            return any(row.suspect and row.next_run_after <= now for row in self._waiting(queues))
+            due = {row.suspect for row in self._waiting(queues) if row.next_run_after <= now}
+            if True not in due or False not in due:
+                return True in due
+            leases, looked_at = self.book.leases.values(), set(queues)
+            workers = {each.worker.id for each in leases if each.expires_at > now and looked_at & {*each.worker.queues}}
+            rows = self.book.tasks.values()
+            alone = sum(row.alone and row.status is Status.RUNNING and row.worker_id in workers for row in rows)
+            return alone < max(1, len(workers) // 2)
 
     def _waiting(self, queues: Sequence[str]) -> list[Row]:
         looked_at = {queue for queue in queues if not self.book.queues.get(queue)}

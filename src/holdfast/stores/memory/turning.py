@@ -35,11 +35,14 @@ def settle(book: Book, settlement: Settlement, now: float) -> bool:
         book.books.write(tally, now)
         row.updated_at, row.alone = now, False
         if settlement.kind not in {Kind.RELEASE, Kind.PARK}:
-            row.suspect = False
+            crashed = settlement.kind is Kind.CRASH and settlement.reason is None
+            row.suspect = settlement.suspect or crashed
     return True
 
 
-def _change(book: Book, row: Row, settlement: Settlement, now: float, tally: Tally) -> None:
+def _change(  # noqa: C901  # a case for each kind
+    book: Book, row: Row, settlement: Settlement, now: float, tally: Tally
+) -> None:
     note = settlement.note
     match settlement.kind:
         case Kind.DONE:
@@ -68,14 +71,31 @@ def _change(book: Book, row: Row, settlement: Settlement, now: float, tally: Tal
             row.last_error = (note or NO_NOTE).error_message
             book.note_attempt(row, "fail", note or NO_NOTE, now)
             book.add_letter(row, Reason(str(settlement.reason)), note or NO_NOTE, now)
+        case Kind.CRASH:
+            _crash(book, row, settlement, now, tally)
         case Kind.RELEASE:
             row.uncount_start()
             row.status = Status.QUEUED
+            if settlement.delay > 0:
+                row.next_run_after = now + settlement.delay
         case Kind.PARK:
             row.uncount_start()
             row.status = Status.PARKED
         case _:
             assert_never(settlement.kind)
+
+
+def _crash(book: Book, row: Row, settlement: Settlement, now: float, tally: Tally) -> None:
+    """Count a crash, as a rescue does where a worker died."""
+    note, reason = settlement.note or NO_NOTE, settlement.reason
+    tally.failure(FlowEvent.LOST if reason is None else FlowEvent.FAILED, row.task_type, settlement.note)
+    row.status, row.last_error, row.crash_count = Status.QUEUED, note.error_message, row.crash_count + 1
+    book.note_attempt(row, "lost", note, now)
+    if reason is None:
+        row.next_run_after = now + settlement.delay
+    else:
+        row.status, row.failed_at = Status.FAILED, now
+        book.add_letter(row, reason, note, now)
 
 
 def _start(book: Book, task_id: int, epoch: int, now: float) -> bool:
@@ -122,6 +142,7 @@ def _take(row: Row, claim: Claim, worker_id: str, now: float, *, started: bool) 
         started=started,
         suspect=claim.suspect,
         canary=row.canary,
+        crash_count=row.crash_count if claim.suspect else 0,
     )
     row.status, row.worker_id, row.updated_at = Status.RUNNING, worker_id, now
     row.lease_epoch += 1

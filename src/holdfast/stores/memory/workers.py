@@ -72,14 +72,15 @@ def _rescue(book: Book, row: Row, crash_limit: int, now: float) -> str:
         return "unspent"
     note = worker_lost()
     book.note_attempt(row, "lost", note, now)
-    row.crash_count += row.suspect and row.alone
+    counted = row.suspect and row.alone
+    row.crash_count += counted
     row.last_error, row.alone = note.error_message, False
-    row.suspect = row.crash_count < crash_limit
+    row.suspect = row.crash_count < crash_limit and not (counted and row.canary)  # a canary gets one attempt
     tally = Tally()
     tally.failure(FlowEvent.LOST if row.suspect else FlowEvent.FAILED, row.task_type, note)
     book.books.write(tally, now)
     if row.suspect:
         return "suspect"
     row.status, row.failed_at = Status.FAILED, now
-    book.add_letter(row, Reason.CRASH, note, now)
+    book.add_letter(row, Reason.CANARY if row.canary else Reason.CRASH, note, now)
     return "dead"

@@ -3,7 +3,8 @@
 import json
 from collections.abc import Sequence
 
-from holdfast.ports.read_rows import BreakerOrder, BreakerRow
+from holdfast.decide.breaker import BY_HAND, ELSEWHERE
+from holdfast.ports.read_rows import BreakerOpening, BreakerOrder, BreakerRow
 from holdfast.ports.reads import SILENT_AFTER
 from holdfast.stores.postgres.connection import Database
 from holdfast.stores.postgres.times import in_utc
@@ -47,3 +48,8 @@ class PostgresBreakers:
     def breaker_orders(self, after: int) -> list[BreakerOrder]:
         """Return the orders whose number is larger."""
         return [BreakerOrder._make(row) for row in self.db.fetch("breaker_orders", {"after": after})]
+
+    def opened_breakers(self, process: str, resources: Sequence[str]) -> list[BreakerOpening]:
+        """Return which of some resources other processes leave alone by their own judgement."""
+        values = {"process": process, "resources": list(resources), "by_hand": BY_HAND, "elsewhere": ELSEWHERE}
+        return [BreakerOpening._make(row) for row in self.db.fetch("opened_breakers", values)]

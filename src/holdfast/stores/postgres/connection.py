@@ -3,6 +3,7 @@
 Connections commit every statement by themselves; what takes several is a transaction by name.
 """
 
+import math
 import os
 import select
 import threading
@@ -10,19 +11,24 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from holdfast.errors import ConfigError, SchemaError
 from holdfast.stores.postgres.driver import psycopg, psycopg_pool
+from holdfast.stores.postgres.pooling import is_pooled
 from holdfast.stores.postgres.sql import scripts, statements
+from holdfast.stores.waiting import seconds_left
 
 __all__ = ["Database"]
 
 Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 Rows: TypeAlias = list[tuple[Any, ...]]
+Threshold: TypeAlias = int | Literal["auto"] | None
 
 _WAIT = 10.0
 """Seconds to wait for a connection before it is an error."""
+_SHORTEST_WAIT = 0.05
+"""Seconds, however little time is left: one that is free is had at once."""
 _QUIET = {
     "connect_timeout": "10",
     "fallback_application_name": "holdfast",
@@ -33,6 +39,8 @@ _QUIET = {
     "keepalives_count": "3",
     "tcp_user_timeout": "30000",
 }
+_PREPARED_AFTER = 5
+"""Runs of a statement after which it is prepared, where nobody says otherwise."""
 _SPARE = 4
 """Connections that are not handed back to the pool after every use."""
 _SPARE_LIFE = 300.0
@@ -50,11 +58,20 @@ class Database:
         schema: Where the tables are; None for the first that the search path finds.
         min_size: Connections that are kept open.
         max_size: Connections at most.
-        prepare_threshold: After so many runs a statement is prepared; None for never.
+        prepare_threshold: After so many runs a statement is prepared; None for never. By ``"auto"`` after 5, and never
+            behind a pooler.
+        pooled: Whether a pooler stands before the server; None to find it out.
     """
 
     def __init__(
-        self, url: str, *, schema: str | None, min_size: int, max_size: int, prepare_threshold: int | None
+        self,
+        url: str,
+        *,
+        schema: str | None,
+        min_size: int,
+        max_size: int,
+        prepare_threshold: Threshold,
+        pooled: bool | None,
     ) -> None:
         """Check what can be checked without connecting."""
         self.sql = statements(schema)
@@ -62,6 +79,7 @@ class Database:
         self._parameters = _QUIET | _parsed(url)
         self._min_size, self._max_size = min_size, max_size
         self._prepare_threshold = prepare_threshold
+        self._pooled = pooled
         self._forget()
 
     def _forget(self) -> None:
@@ -82,7 +100,7 @@ class Database:
                     "",
                     min_size=self._min_size,
                     max_size=self._max_size,
-                    kwargs={**self._parameters, "autocommit": True, "prepare_threshold": self._prepare_threshold},
+                    kwargs={**self._parameters, "autocommit": True, "prepare_threshold": self._threshold},
                     name="holdfast",
                     timeout=_WAIT,
                     reconnect_timeout=2.0,  # its pauses grow; a new try at the next call finds the server sooner
@@ -92,7 +110,28 @@ class Database:
 
     def connect(self) -> Connection:
         """Open a connection beside the pool, for whoever keeps it."""
-        return psycopg.connect("", **self._parameters, autocommit=True, prepare_threshold=self._prepare_threshold)
+        left = seconds_left(math.inf)
+        hurry = {} if left == math.inf else {"connect_timeout": str(max(2, math.ceil(left)))}  # libpq knows no less
+        connection = psycopg.connect("", **(self._parameters | hurry), autocommit=True, prepare_threshold=None)
+        try:
+            if self._pooled is None:
+                self._pooled = is_pooled(connection)
+        except BaseException:
+            connection.close()
+            raise
+        connection.prepare_threshold = self._threshold
+        return connection
+
+    @property
+    def is_pooled(self) -> bool:
+        """Whether a pooler stands before the server, as somebody said or the first connection has shown."""
+        return bool(self._pooled)
+
+    @property
+    def _threshold(self) -> int | None:
+        if self._prepare_threshold == "auto":
+            return None if self._pooled else _PREPARED_AFTER
+        return self._prepare_threshold
 
     @contextmanager
     def connection(self) -> Iterator[Connection]:
@@ -146,7 +185,7 @@ class Database:
                 return connection, since, now - used < _MOMENT
             pool.putconn(connection)  # which renews it when it is old
         try:
-            connection = pool.getconn()
+            connection = pool.getconn(timeout=max(_SHORTEST_WAIT, seconds_left(_WAIT)))
         except psycopg_pool.PoolTimeout:
             self.connect().close()  # tells why: refused, wrong password, no such database
             raise

@@ -1,11 +1,11 @@
-"""Failed attempts reported by their number, in PostgreSQL: through the store, or on a connection of the caller's."""
+"""Attempts of those who have no worker of ours, in PostgreSQL: through the store, or on a connection of a caller's."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from holdfast.errors import SchemaError
+from holdfast.errors import LeaseLostError, SchemaError
 from holdfast.ports.handling import Standing
 from holdfast.ports.rows import Settlement, Status
 from holdfast.stores.postgres.connection import Connection
@@ -58,7 +58,7 @@ class CallersDatabase:
 
 
 class PostgresHandling:
-    """The duty `Handling`.
+    """The duty `Lending`.
 
     Args:
         db: The store's database, or a caller's connection.
@@ -74,14 +74,59 @@ class PostgresHandling:
             rows = _plain_cursor(connection).execute(self._db.sql["handle_standing"], {"id": task_id}).fetchall()
         return Standing(rows[0][0], Status(rows[0][1]), *rows[0][2:]) if rows else None
 
-    def settle_attempt(self, settlement: Settlement, attempt: int, *, epoch: int | None = None) -> bool:
+    def settle_attempt(
+        self,
+        settlement: Settlement,
+        attempt: int,
+        *,
+        epoch: int | None = None,
+        reporter: str | None = None,
+        unbegun: bool = False,
+    ) -> bool:
         """Take the task up, if its attempt is the current one, and settle it."""
         sql = self._db.sql
-        values = {"id": settlement.task_id, "attempt": attempt, "epoch": epoch, "reporter": REPORTER}
+        values = {
+            "id": settlement.task_id,
+            "attempt": attempt,
+            "epoch": epoch,
+            "reporter": reporter or REPORTER,
+            "unbegun": unbegun,
+        }
         with self._db.connection() as connection, connection.transaction():
             cursor = _plain_cursor(connection)
             rows = cursor.execute(sql["handle_take"], values).fetchall()
             return bool(rows) and not settle(cursor, sql, [settlement._replace(epoch=rows[0][0])])
+
+    def begin(self, task_id: int, attempt: int, worker_id: str) -> int | None:
+        """Mark the start of an attempt, if it is the current one and has not begun."""
+        sql, values = self._db.sql, {"id": task_id, "attempt": attempt, "worker_id": worker_id}
+        with self._db.connection() as connection, connection.transaction():
+            cursor = _plain_cursor(connection)
+            if not cursor.execute(sql["hold_lease"], {"worker_id": worker_id}).fetchall():
+                raise LeaseLostError(worker_id)
+            rows = cursor.execute(sql["handle_begin"], values).fetchall()
+        return int(rows[0][0]) if rows else None
+
+    def lend(self, tasks: Sequence[tuple[int, int]], seconds: float) -> int:
+        """Have tasks wait for their messages."""
+        ids, epochs = [pair[0] for pair in tasks], [pair[1] for pair in tasks]
+        values = {"ids": ids, "epochs": epochs, "seconds": seconds}
+        with self._db.connection() as connection, connection.transaction():
+            return int(_plain_cursor(connection).execute(self._db.sql["handle_lend"], values).rowcount)
+
+    def running(self, worker_id: str) -> list[tuple[int, int]]:
+        """Return what a worker has in its hands."""
+        values = {"worker_id": worker_id}
+        with self._db.connection() as connection, connection.transaction():
+            rows = _plain_cursor(connection).execute(self._db.sql["handle_running"], values).fetchall()
+        return [(int(number), int(epoch)) for number, epoch in rows]
+
+    def by_key(self, task_type: str, unique_key: str) -> int | None:
+        """Return the latest task that has or had a key."""
+        values = {"task_type": task_type, "unique_key": unique_key}
+        with self._db.connection() as connection, connection.transaction():
+            rows = _plain_cursor(connection).execute(self._db.sql["handle_by_key"], values).fetchall()
+        return int(rows[0][0]) if rows else None
 
 
 def conninfo_of(connection: Connection) -> str:

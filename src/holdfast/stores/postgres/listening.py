@@ -1,7 +1,7 @@
 """How an idle worker is called: LISTEN on a connection of its own, in a thread of its own.
 
-It may miss something: nobody calls behind a pooler, and a connection may be dead for a while without a sign of it.
-Polling is what is relied on.
+It may miss something: a connection may be dead for a while without a sign of it. Behind a pooler that changes sessions
+nobody listens: the calls would go to whoever has that session next. Polling is what is relied on.
 """
 
 import logging
@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from holdfast.stores.postgres.connection import Connection, Database
 from holdfast.stores.postgres.driver import psycopg
+from holdfast.stores.postgres.pooling import keeps_sessions
 
 __all__ = ["Listener"]
 
@@ -51,6 +52,9 @@ class Listener:
         while not self._ended.is_set():
             try:
                 with self._db.connect() as connection:
+                    if self._db.is_pooled and not keeps_sessions(connection, self._db.connection()):
+                        _log.info("a pooler changes sessions: an idle worker is not called, it looks by itself")
+                        return
                     self._subscribe(connection)
                     pause = 0.1
                     self._wake()

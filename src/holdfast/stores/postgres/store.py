@@ -1,6 +1,7 @@
 """The store in a PostgreSQL database."""
 
 from collections.abc import Callable
+from typing import Literal
 
 from holdfast.stores.postgres.alerts import PostgresAlerts
 from holdfast.stores.postgres.bell import Bell
@@ -9,6 +10,7 @@ from holdfast.stores.postgres.connection import Database
 from holdfast.stores.postgres.cycles import PostgresCycles
 from holdfast.stores.postgres.dead_letters import PostgresDeadLetters
 from holdfast.stores.postgres.jobs import PostgresJobs
+from holdfast.stores.postgres.limits import PostgresLimits
 from holdfast.stores.postgres.listening import Listener
 from holdfast.stores.postgres.lists import PostgresLists
 from holdfast.stores.postgres.pauses import PostgresCooldowns, PostgresPeriodic, PostgresQueues
@@ -31,6 +33,7 @@ class PostgresStore(
     PostgresQueues,
     PostgresCooldowns,
     PostgresBreakers,
+    PostgresLimits,
     PostgresPeriodic,
     PostgresSources,
     PostgresCycles,
@@ -50,14 +53,18 @@ class PostgresStore(
         schema: Where the tables are; None for the first that the search path finds.
         min_size: Connections that are kept open.
         max_size: Connections at most; one more listens, and one holds the lock of each job that runs.
-        prepare_threshold: After so many runs a statement is prepared. None for never: behind PgBouncer in transaction
-            mode, unless it is 1.21 or later and set up for prepared statements.
+        prepare_threshold: After so many runs a statement is prepared; None for never. By default after 5, and never
+            behind a pooler such as PgBouncer. Give a number there if it keeps prepared statements.
+        pooled: Whether sessions may change with every transaction, because a pooler stands before the server: then the
+            lock of a job is a transaction's. None to find it out; False for a pooler that keeps sessions.
     """
 
     poll = 1.0
     """Seconds between two looks of an idle worker, should nobody call it."""
     rescue_every = 5.0
     """Seconds between two looks for workers whose lease ran out."""
+    in_process = False
+    """Whether other processes see nothing of it."""
 
     def __init__(
         self,
@@ -66,11 +73,17 @@ class PostgresStore(
         schema: str | None = None,
         min_size: int = 1,
         max_size: int = 10,
-        prepare_threshold: int | None = 5,
+        prepare_threshold: int | Literal["auto"] | None = "auto",
+        pooled: bool | None = None,
     ) -> None:
         """Open nothing yet."""
         self.db = Database(
-            url, schema=schema, min_size=min_size, max_size=max_size, prepare_threshold=prepare_threshold
+            url,
+            schema=schema,
+            min_size=min_size,
+            max_size=max_size,
+            prepare_threshold=prepare_threshold,
+            pooled=pooled,
         )
         self.bell = Bell(lambda: self.db.fetch("notify"))
         self.job_locks = []

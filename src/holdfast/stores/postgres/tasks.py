@@ -70,7 +70,7 @@ class PostgresTasks:
         return due
 
     def suspects_due(self, queues: Sequence[str]) -> bool:
-        """Tell whether a task waits that was running when a worker died."""
+        """Tell whether a task waits that was running when a worker died, and a worker may run it alone now."""
         return bool(self.db.fetch("suspects_due", {"queues": list(queues)})[0][0])
 
     def get(self, task_id: int) -> Task | None:

@@ -15,7 +15,12 @@ __all__ = ["note_failures", "settle", "turn"]
 _LARGEST = 1000
 """Tasks that one statement claims at most; the same number stands in turn.sql."""
 _NOTHING = Claim((), 0, 0)
-_EVENTS = {Kind.RETRY: FlowEvent.RETRIED, Kind.FAIL: FlowEvent.FAILED, Kind.DEFER: FlowEvent.DEFERRED}
+_EVENTS = {
+    Kind.RETRY: FlowEvent.RETRIED,
+    Kind.FAIL: FlowEvent.FAILED,
+    Kind.DEFER: FlowEvent.DEFERRED,
+    Kind.CRASH: FlowEvent.LOST,
+}
 _dumps = json.JSONEncoder(separators=(",", ":")).encode
 
 
@@ -64,7 +69,7 @@ def _in_one(cursor: Any, sql: dict[str, bytes], asked: Turn, claim: Claim) -> tu
     if not known:
         raise LeaseLostError(asked.worker_id)
     refused = [] if changed == len(done) + len(start) else _others(cursor, sql, asked.done + asked.start)
-    return Turned([Claimed._make(row[3:]) for row in rows if row[3] is not None], refused), cooling
+    return Turned([Claimed(*row[3:]) for row in rows if row[3] is not None], refused), cooling
 
 
 def _claim_suspect(cursor: Any, sql: dict[str, bytes], worker_id: str, claim: Claim) -> list[Claimed]:
@@ -84,7 +89,8 @@ def settle(cursor: Any, sql: dict[str, bytes], settlements: Sequence[Settlement]
             for number, task_type in cursor.execute(sql[f"settle_{kind}"], values):
                 changed.add(number)
                 if kind in _EVENTS:
-                    tally.failure(_EVENTS[kind], task_type, given[number].note)
+                    ended = given[number].reason is not None
+                    tally.failure(FlowEvent.FAILED if ended else _EVENTS[kind], task_type, given[number].note)
     if tally.counts:
         note_failures(cursor, sql, tally)
     left = [(each.task_id, each.epoch) for each in settlements if each.task_id not in changed]
@@ -109,8 +115,8 @@ def _record(settlement: Settlement) -> dict[str, Any]:
     match settlement.kind:
         case Kind.DONE:
             return record | {"result": settlement.result, "keep": settlement.keep}
-        case Kind.RETRY | Kind.FAIL | Kind.DEFER:
-            noted = {"noted": settlement.note is not None, "reason": settlement.reason}
+        case Kind.RETRY | Kind.FAIL | Kind.DEFER | Kind.CRASH:
+            noted = {"noted": settlement.note is not None, "reason": settlement.reason, "suspect": settlement.suspect}
             return record | noted | (settlement.note or NO_NOTE)._asdict()
         case Kind.RELEASE | Kind.PARK:
             return record

@@ -1,10 +1,12 @@
 """Breakers in SQLite, as processes tell of them and as people order them."""
 
+import json
 from collections.abc import Sequence
 from datetime import datetime
 from typing import cast
 
-from holdfast.ports.read_rows import BreakerOrder, BreakerRow
+from holdfast.decide.breaker import BY_HAND, ELSEWHERE
+from holdfast.ports.read_rows import BreakerOpening, BreakerOrder, BreakerRow
 from holdfast.ports.reads import SILENT_AFTER
 from holdfast.stores.queries import queries
 from holdfast.stores.sqlite.connection import Database
@@ -72,3 +74,15 @@ class SqliteBreakers:
         )
         rows = self.db.read(lambda connection: connection.execute(sql, {"after": after, "now": now}).fetchall())
         return [BreakerOrder._make(row) for row in rows]
+
+    def opened_breakers(self, process: str, resources: Sequence[str]) -> list[BreakerOpening]:
+        """Return which of some resources other processes leave alone by their own judgement."""
+        values = {
+            "process": process,
+            "resources": json.dumps(list(resources)),
+            "by_hand": BY_HAND,
+            "elsewhere": ELSEWHERE,
+            "now": now_ms(),
+        }
+        rows = self.db.read(lambda connection: connection.execute(SQL["opened_breakers"], values).fetchall())
+        return [BreakerOpening._make(row) for row in rows]

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from holdfast.errors import ConfigError
 from holdfast.stores.triaging import holds
+from holdfast.stores.waiting import seconds_left
 
 __all__ = ["BUSY_TIMEOUT", "Database"]
 
@@ -236,7 +237,7 @@ def _begin(connection: sqlite3.Connection) -> None:
     SQLite itself would look again after longer and longer pauses, and one busy process would shut the others out for
     seconds. Short pauses of random length give everybody a turn.
     """
-    limit = time.monotonic() + BUSY_TIMEOUT
+    limit = time.monotonic() + seconds_left(BUSY_TIMEOUT)
     while True:
         try:
             connection.execute("BEGIN IMMEDIATE")

@@ -1,12 +1,13 @@
-"""Failed attempts reported by their number, in SQLite: through the store, or on a connection of the caller's."""
+"""Attempts of those who have no worker of ours, in SQLite: through the store, or on a connection of the caller's."""
 
+import json
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from holdfast.errors import SchemaError
+from holdfast.errors import LeaseLostError, SchemaError
 from holdfast.ports.handling import Standing
 from holdfast.ports.rows import Settlement, Status
 from holdfast.stores.books import Tally
@@ -16,7 +17,7 @@ from holdfast.stores.sqlite.booking import book
 from holdfast.stores.sqlite.callers import in_transaction_of
 from holdfast.stores.sqlite.connection import Database
 from holdfast.stores.sqlite.schema import LATEST, migrate, prepare, version_of
-from holdfast.stores.sqlite.times import now_ms
+from holdfast.stores.sqlite.times import milliseconds, now_ms
 from holdfast.stores.sqlite.turning import settle
 
 __all__ = ["CallersDatabase", "SqliteHandling", "file_of"]
@@ -60,7 +61,7 @@ class CallersDatabase:
 
 
 class SqliteHandling:
-    """The duty `Handling`.
+    """The duty `Lending`.
 
     Args:
         db: The store's file, or a caller's connection.
@@ -76,9 +77,23 @@ class SqliteHandling:
         row = self._db.read(lambda connection: connection.execute(SQL["handle_standing"], values).fetchone())
         return None if row is None else Standing(*row)._replace(status=Status(row[1]), canary=bool(row[6]))
 
-    def settle_attempt(self, settlement: Settlement, attempt: int, *, epoch: int | None = None) -> bool:
+    def settle_attempt(
+        self,
+        settlement: Settlement,
+        attempt: int,
+        *,
+        epoch: int | None = None,
+        reporter: str | None = None,
+        unbegun: bool = False,
+    ) -> bool:
         """Take the task up, if its attempt is the current one, and settle it."""
-        values = {"id": settlement.task_id, "attempt": attempt, "epoch": epoch, "reporter": REPORTER}
+        values = {
+            "id": settlement.task_id,
+            "attempt": attempt,
+            "epoch": epoch,
+            "reporter": reporter or REPORTER,
+            "unbegun": unbegun,
+        }
 
         def work(connection: Any) -> bool:
             now = now_ms()
@@ -90,6 +105,40 @@ class SqliteHandling:
             return True
 
         return self._db.write(work)
+
+    def begin(self, task_id: int, attempt: int, worker_id: str) -> int | None:
+        """Mark the start of an attempt, if it is the current one and has not begun."""
+        values = {"id": task_id, "attempt": attempt, "worker_id": worker_id}
+
+        def work(connection: Any) -> int | None:
+            now = now_ms()
+            if connection.execute(SQL["control"], {"worker_id": worker_id, "now": now}).fetchone()[0] is None:
+                raise LeaseLostError(worker_id)
+            row = connection.execute(SQL["handle_begin"], values | {"now": now}).fetchone()
+            return None if row is None else int(row[0])
+
+        return self._db.write(work)
+
+    def lend(self, tasks: Sequence[tuple[int, int]], seconds: float) -> int:
+        """Have tasks wait for their messages."""
+        values = {"tasks": json.dumps(tasks), "delay": milliseconds(seconds)}
+
+        def work(connection: Any) -> int:
+            return int(connection.execute(SQL["handle_lend"], values | {"now": now_ms()}).rowcount)
+
+        return self._db.write(work)
+
+    def running(self, worker_id: str) -> list[tuple[int, int]]:
+        """Return what a worker has in its hands."""
+        values = {"worker_id": worker_id}
+        rows = self._db.read(lambda connection: connection.execute(SQL["handle_running"], values).fetchall())
+        return [(int(number), int(epoch)) for number, epoch in rows]
+
+    def by_key(self, task_type: str, unique_key: str) -> int | None:
+        """Return the latest task that has or had a key."""
+        values = {"task_type": task_type, "unique_key": unique_key}
+        row = self._db.read(lambda connection: connection.execute(SQL["handle_by_key"], values).fetchone())
+        return None if row is None else int(row[0])
 
 
 def file_of(connection: sqlite3.Connection) -> str:

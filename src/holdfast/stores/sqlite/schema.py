@@ -6,6 +6,7 @@ import sqlite3
 from holdfast.errors import ConfigError, SchemaError
 from holdfast.stores.queries import migrations
 from holdfast.stores.sqlite.connection import Database
+from holdfast.stores.sqlite.moved import refuse_moved
 from holdfast.stores.sqlite.times import now_ms
 
 __all__ = ["LATEST", "SqliteSchema", "migrate", "prepare", "version_of"]
@@ -39,8 +40,10 @@ def prepare(connection: sqlite3.Connection) -> None:
 
     Raises:
         SchemaError: If they are newer than this version of Holdfast.
+        ConfigError: If they were moved to another database.
     """
     found = version_of(connection)
+    refuse_moved(connection)
     if found > LATEST:
         raise SchemaError(found, LATEST)
     if found < LATEST:

@@ -11,6 +11,7 @@ from holdfast.stores.sqlite.connection import Database
 from holdfast.stores.sqlite.cycles import SqliteCycles
 from holdfast.stores.sqlite.dead_letters import SqliteDeadLetters
 from holdfast.stores.sqlite.jobs import SqliteJobs
+from holdfast.stores.sqlite.limits import SqliteLimits
 from holdfast.stores.sqlite.lists import SqliteLists
 from holdfast.stores.sqlite.pauses import SqliteCooldowns, SqlitePeriodic, SqliteQueues
 from holdfast.stores.sqlite.reads import SqliteReads
@@ -38,6 +39,7 @@ class SqliteStore(
     SqliteAlerts,
     SqliteJobs,
     SqliteBreakers,
+    SqliteLimits,
     SqliteReads,
     SqliteRecounting,
     SqliteLists,
@@ -57,6 +59,8 @@ class SqliteStore(
     """Seconds between two looks of an idle worker: other processes cannot call it."""
     rescue_every = 1.0
     """Seconds between two looks for dead workers, which their locks give away at once."""
+    in_process = False
+    """Whether other processes see nothing of it."""
 
     def __init__(self, path: str | Path, synchronous: str = "FULL") -> None:
         """Open nothing yet."""

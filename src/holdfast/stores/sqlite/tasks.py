@@ -81,7 +81,7 @@ class SqliteTasks:
         return None if due is None else (due - now_ms()) / 1000
 
     def suspects_due(self, queues: Sequence[str]) -> bool:
-        """Tell whether a task waits that was running when a worker died."""
+        """Tell whether a task waits that was running when a worker died, and a worker may run it alone now."""
         values = {"queues": _dumps(list(queues)), "now": now_ms()}
         return bool(self.db.read(lambda connection: connection.execute(SQL["suspects_due"], values).fetchone()[0]))
 

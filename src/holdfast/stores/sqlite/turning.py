@@ -64,7 +64,9 @@ def _others(connection: sqlite3.Connection, tasks: list[tuple[int, int]]) -> lis
     return [row[0] for row in connection.execute(SQL["refused"], {"done": _dumps(tasks)})]
 
 
-def settle(connection: sqlite3.Connection, settlement: Settlement, now: int, tally: Tally) -> bool:
+def settle(  # noqa: C901  # a case for each kind
+    connection: sqlite3.Connection, settlement: Settlement, now: int, tally: Tally
+) -> bool:
     """Write what became of one task, but for the books; tell whether it was still ours."""
     values = {
         "id": settlement.task_id,
@@ -72,6 +74,7 @@ def settle(connection: sqlite3.Connection, settlement: Settlement, now: int, tal
         "now": now,
         "delay": milliseconds(settlement.delay),
         "error": settlement.note.error_message if settlement.note else None,
+        "suspect": int(settlement.suspect),
     }
     match settlement.kind:
         case Kind.RETRY:
@@ -97,6 +100,8 @@ def settle(connection: sqlite3.Connection, settlement: Settlement, now: int, tal
             if row is not None:
                 tally.failure(FlowEvent.DEFERRED, row[0], settlement.note)
             return row is not None
+        case Kind.CRASH:
+            return _crash(connection, settlement, now, tally)
         case Kind.RELEASE | Kind.PARK:
             return connection.execute(SQL[f"settle_{settlement.kind}"], values).rowcount == 1
 
@@ -119,6 +124,22 @@ def _fail(connection: sqlite3.Connection, settlement: Settlement, now: int, tall
     connection.execute(
         SQL["add_dead_letter"], {"id": settlement.task_id, "now": now, "reason": settlement.reason, **note._asdict()}
     )
+    return True
+
+
+def _crash(connection: sqlite3.Connection, settlement: Settlement, now: int, tally: Tally) -> bool:
+    """Count a crash, as a rescue does where a worker died; tell whether it was still ours."""
+    note, reason = settlement.note or NO_NOTE, settlement.reason
+    values = {"id": settlement.task_id, "epoch": settlement.epoch, "now": now, "error": note.error_message}
+    more = {"reason": reason, "delay": milliseconds(settlement.delay)}
+    row = connection.execute(SQL["settle_crash"], values | more).fetchone()
+    if row is None:
+        return False
+    tally.failure(FlowEvent.LOST if reason is None else FlowEvent.FAILED, row[3], settlement.note)
+    _write_attempt(connection, settlement, row, now, "lost")
+    if reason is not None:
+        letter = {"id": settlement.task_id, "now": now, "reason": reason}
+        connection.execute(SQL["add_dead_letter"], letter | note._asdict())
     return True
 
 
@@ -163,4 +184,6 @@ def _claim(
             ids = _dumps([row[0] for row in part])
             values = {"ids": ids, "worker_id": worker_id, "now": now, "alone": int(claim.suspect)}
             connection.execute(SQL[query], values)
-    return [Claimed._make([*row[:-1], place < begun, claim.suspect, bool(row[-1])]) for place, row in enumerate(rows)]
+    if claim.suspect:
+        return [Claimed._make([*row[:9], place < begun, True, bool(row[9]), row[10]]) for place, row in enumerate(rows)]
+    return [Claimed._make([*row[:9], place < begun, False, bool(row[9]), 0]) for place, row in enumerate(rows)]

@@ -81,7 +81,7 @@ class SqliteWorkers:
         """Take tasks from the dead: first they are struck off, then what nobody holds any more is given back."""
         now = now_ms()
         known = self.db.read(lambda connection: connection.execute("SELECT id, expires_at FROM workers").fetchall())
-        dead = [name for name, _ in known if is_free(self._lock_file(name))]
+        dead = [name for name, _ in known if self.is_dead(name)]
         if dead or any(expiry <= now for _, expiry in known):
             values = {"dead": json.dumps(dead), "now": now}
             struck = self.db.write(lambda connection: connection.execute(SQL["strike_off"], values).fetchall())
@@ -95,6 +95,10 @@ class SqliteWorkers:
             rescued += batch
             if len(batch) < _BATCH:
                 return rescued
+
+    def is_dead(self, worker_id: str) -> bool:
+        """Tell whether a worker of this machine is known to have died, whatever its lease says."""
+        return is_free(self._lock_file(worker_id))
 
     def workers(self) -> list[Worker]:
         """Return the known workers."""
@@ -117,7 +121,8 @@ def _rescue(connection: sqlite3.Connection, now: int, crash_limit: int) -> list[
     """Give back a batch of tasks whose worker is not known (any more)."""
     rescued, tally = [], Tally()
     for row in connection.execute(SQL["orphans"], {"batch": _BATCH}).fetchall():
-        task_id, epoch, worker_id, attempt, started_at, crashes, task_type = row
+        task_id, epoch, worker_id, attempt, started_at, counted, before, canary, task_type = row
+        crashes = before + counted
         values = {"id": task_id, "epoch": epoch, "now": now, "crash_count": crashes}
         if started_at is None:
             connection.execute(SQL["rescue_unspent"], values)
@@ -126,11 +131,11 @@ def _rescue(connection: sqlite3.Connection, now: int, crash_limit: int) -> list[
         note = worker_lost()
         history = {"task_id": task_id, "attempt": attempt, "worker_id": worker_id, "started_at": started_at, "now": now}
         connection.execute(SQL["add_attempt"], history | {"outcome": "lost", "delay": None} | note._asdict())
-        dead = crashes >= crash_limit
+        dead = crashes >= crash_limit or (counted and canary)  # a canary gets one attempt
         tally.failure(FlowEvent.FAILED if dead else FlowEvent.LOST, task_type, note)
         connection.execute(SQL["rescue_dead" if dead else "rescue_suspect"], values | {"error": note.error_message})
         if dead:
-            letter = {"id": task_id, "now": now, "reason": str(Reason.CRASH)}
+            letter = {"id": task_id, "now": now, "reason": str(Reason.CANARY if canary else Reason.CRASH)}
             connection.execute(SQL["add_dead_letter"], letter | note._asdict())
         rescued.append(Rescued(task_id, worker_id or "", "dead" if dead else "suspect"))
     book(connection, tally, now)

@@ -1,4 +1,4 @@
-"""Cooldowns and breakers: what is left alone, until when, what waits for it, and how that is ended or begun by hand."""
+"""Cooldowns, breakers and limits: what is left alone, until when, what waits for it, and what is done by hand."""
 
 import math
 from collections import Counter
@@ -7,7 +7,9 @@ from datetime import datetime
 from typing import Any
 
 from holdfast.decide.breaker import BREAKER_OPEN
+from holdfast.decide.rates import rate_text
 from holdfast.http.scopes import host_of
+from holdfast.ports.limits import LimitRow
 from holdfast.ports.read_rows import MOST_COUNTED, BreakerRow
 from holdfast.ports.source_rows import Source, SourceChange
 from holdfast.ports.store import Store
@@ -25,6 +27,7 @@ __all__ = ["ACTIONS", "PAGES"]
 _COOLDOWNS = 20
 _BREAKERS = 10
 _PROCESSES = 3  # of one breaker
+_LIMITS = 10
 _MOST_SOURCES = 10_000  # that are counted
 _ALL_SOURCES = 2**31 - 1
 _AT_ONCE = 1_000  # sources that are changed in one transaction
@@ -39,6 +42,7 @@ def _waits(asked: Asked) -> Mapping[str, Any]:
     found = sorted(store.cooldowns(), key=lambda each: each.until)
     cooldowns, cooldown_part = part_of(found, asked.query, "cooldown_page", _COOLDOWNS)
     breakers, breaker_part = part_of(by_resource(store.breakers(), now), asked.query, "breaker_page", _BREAKERS)
+    limits, limit_part = part_of(store.limits(), asked.query, "limit_page", _LIMITS)
     waiting = store.waiting_sources(_MOST_SOURCES) if cooldowns else []
     put_off = Counter(host_of(url) for _, url in waiting)
     names = {worker.id: worker.name for worker in store.workers()}
@@ -69,7 +73,8 @@ def _waits(asked: Asked) -> Mapping[str, Any]:
             }
             for each in breakers
         ],
-        "pages": {"cooldowns": cooldown_part, "breakers": breaker_part},
+        "limits": [_limit(each, store) for each in limits],
+        "pages": {"cooldowns": cooldown_part, "breakers": breaker_part, "limits": limit_part},
         "all_sources_counted": len(waiting) < _MOST_SOURCES,
         "most_counted": MOST_COUNTED,
     }
@@ -83,6 +88,20 @@ def _process(row: BreakerRow, names: Mapping[str, str]) -> dict[str, Any]:
         "reason": masked_line(row.reason),
         "updated_at": row.updated_at,
     }
+
+
+def _limit(row: LimitRow, store: Store) -> dict[str, Any]:
+    more = {"resource": masked_line(row.resource), "tasks": store.waiting_for(row.resource)}
+    return {
+        **row._asdict(),
+        **more,
+        "_rate": _told(row.rate, row.burst),
+        "_retries": _told(row.retries, row.retry_burst),
+    }
+
+
+def _told(rate: float | None, burst: int) -> str | None:
+    return None if rate is None else f"{rate_text(rate)}{f', {burst} at once' if burst > 1 else ''}"
 
 
 def _cool(asked: Asked) -> Done:

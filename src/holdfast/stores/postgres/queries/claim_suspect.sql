@@ -4,7 +4,7 @@ WITH found AS MATERIALIZED (
     FROM unnest(%(queues)s::text[]) WITH ORDINALITY AS wanted (queue, place)
     CROSS JOIN LATERAL (
         SELECT id, lease_epoch, task_type, parameters, attempt, retry_count, resource, expires_at, deferred_at,
-            canary
+            canary, crash_count
         FROM holdfast.task_queue
         WHERE status = 'QUEUED' AND suspect AND queue = wanted.queue AND next_run_after <= now()
             AND (resource IS NULL OR resource NOT IN (SELECT resource FROM holdfast.cooldowns WHERE until > now()))
@@ -28,6 +28,7 @@ taken AS (
 )
 SELECT id, lease_epoch + 1, task_type, parameters, attempt + 1, retry_count, resource,
     extract(epoch FROM expires_at - now())::double precision,
-    coalesce(extract(epoch FROM now() - deferred_at), 0)::double precision, place <= %(start)s, true, canary
+    coalesce(extract(epoch FROM now() - deferred_at), 0)::double precision, place <= %(start)s, true, canary,
+    crash_count
 FROM claimed
 ORDER BY place

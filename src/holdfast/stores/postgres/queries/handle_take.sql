@@ -8,4 +8,5 @@ SET status = 'RUNNING',
     lease_epoch = lease_epoch + (status = 'QUEUED')::integer
 WHERE id = %(id)s AND status IN ('QUEUED', 'RUNNING') AND retry_count = %(attempt)s - 1
     AND (%(epoch)s::integer IS NULL OR lease_epoch = %(epoch)s::integer)
+    AND (NOT %(unbegun)s::boolean OR status = 'QUEUED' OR started_at IS NULL)
 RETURNING lease_epoch

@@ -1,6 +1,7 @@
 -- Running by the books, while nobody known holds them. Who holds anything is read from the index by jumps from name to name,
 -- not by reading all that runs. One that had not begun comes back as it was; the epoch rises, so that a worker that only
--- seemed dead is refused. A crash counts for one that was running alone.
+-- seemed dead is refused. A crash counts for one that was running alone; it is the last one of a canary, which gets one
+-- attempt.
 WITH RECURSIVE holders (worker_id) AS (
     (
         SELECT worker_id FROM holdfast.task_queue
@@ -21,7 +22,8 @@ orphans AS MATERIALIZED (
         SELECT worker_id FROM holders WHERE worker_id IS NOT NULL AND worker_id NOT IN (SELECT id FROM holdfast.workers)
     ) AS dead
     CROSS JOIN LATERAL (
-        SELECT id, worker_id, started_at, crash_count + (suspect AND alone)::integer AS crashes
+        SELECT id, worker_id, started_at, crash_count + (suspect AND alone)::integer AS crashes,
+            canary AND suspect AND alone AS spent
         FROM holdfast.task_queue
         WHERE status = 'RUNNING' AND task_queue.worker_id = dead.worker_id
         LIMIT %(batch)s
@@ -32,7 +34,7 @@ orphans AS MATERIALIZED (
 judged AS MATERIALIZED (
     SELECT id, worker_id, crashes, CASE
         WHEN started_at IS NULL THEN 'unspent'
-        WHEN crashes >= %(crash_limit)s THEN 'dead'
+        WHEN spent OR crashes >= %(crash_limit)s THEN 'dead'
         ELSE 'suspect'
     END AS outcome
     FROM orphans
@@ -64,7 +66,8 @@ letters AS (
          error_type, error_message, error_category, reason, fingerprint, traceback, failure,
          retry_count, crash_count, replays, replay_id, worker_id, created_at, moved_to_dlq_at)
     SELECT id, task_type, queue, priority, parameters, resource, unique_key,
-        %(error_type)s, %(error_message)s, %(error_category)s, 'crash', %(fingerprint)s, %(traceback)s, %(failure)s,
+        %(error_type)s, %(error_message)s, %(error_category)s, CASE WHEN canary THEN 'canary' ELSE 'crash' END,
+        %(fingerprint)s, %(traceback)s, %(failure)s,
         retry_count, crash_count, replays, replay_id, worker_id, created_at, now()
     FROM changed WHERE outcome = 'dead'
     ORDER BY id

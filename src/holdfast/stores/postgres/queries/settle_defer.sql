@@ -2,7 +2,7 @@
 WITH given AS MATERIALIZED (
     SELECT *
     FROM json_to_recordset(%(settlements)s::json)
-        AS given (id bigint, epoch integer, delay float8, noted boolean, error_message text)
+        AS given (id bigint, epoch integer, delay float8, suspect boolean, noted boolean, error_message text)
     ORDER BY id
 )
 UPDATE holdfast.task_queue AS task
@@ -13,7 +13,7 @@ SET status = 'QUEUED', attempt = attempt - (started_at IS NOT NULL)::integer, st
         now() + make_interval(secs => delay),
         (SELECT until FROM holdfast.cooldowns WHERE cooldowns.resource = task.resource)
     ),
-    updated_at = now(), suspect = false, alone = false
+    updated_at = now(), suspect = given.suspect, alone = false
 FROM given
 WHERE given.id BETWEEN 1 AND 9223372036854775807
     AND task.id = given.id AND task.lease_epoch = given.epoch AND task.status || '' = 'RUNNING'

@@ -1,15 +1,15 @@
 WITH given AS MATERIALIZED (
     SELECT *
     FROM json_to_recordset(%(settlements)s::json) AS given (
-        id bigint, epoch integer, delay float8, noted boolean, error_type text, error_message text, error_category text,
-        fingerprint text, traceback text, failure text
+        id bigint, epoch integer, delay float8, suspect boolean, noted boolean, error_type text, error_message text,
+        error_category text, fingerprint text, traceback text, failure text
     )
     ORDER BY id
 ),
 changed AS (
     UPDATE holdfast.task_queue AS task
     SET status = 'QUEUED', retry_count = retry_count + 1, last_error = CASE WHEN noted THEN error_message END,
-        next_run_after = now() + make_interval(secs => delay), updated_at = now(), suspect = false, alone = false,
+        next_run_after = now() + make_interval(secs => delay), updated_at = now(), suspect = given.suspect, alone = false,
         deferred_at = NULL
     FROM given
     WHERE given.id BETWEEN 1 AND 9223372036854775807

@@ -8,4 +8,5 @@ SET status = 'RUNNING',
     lease_epoch = lease_epoch + (status = 'QUEUED')
 WHERE id = :id AND status IN ('QUEUED', 'RUNNING') AND retry_count = :attempt - 1
     AND (:epoch IS NULL OR lease_epoch = :epoch)
+    AND (NOT :unbegun OR status = 'QUEUED' OR started_at IS NULL)
 RETURNING lease_epoch

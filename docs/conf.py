@@ -1,0 +1,123 @@
+# ruff: noqa: INP001  # a folder of pages, no package
+"""The site: `make docs` builds it into build/docs, without the network.
+
+The pages are Markdown that reads as well in the repository. What a link means is the same in both: a path from the file
+that it stands in. Files that stand outside of this folder, such as the changelog, are taken in as pages of `project/`.
+"""
+
+import os
+import re
+import sys
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+DOCS = Path(__file__).resolve().parent
+ROOT = DOCS.parent
+sys.path.insert(0, str(ROOT / "src"))
+
+import holdfast  # noqa: E402  # from this folder, installed or not
+
+project = "Holdfast"
+author = "The Holdfast authors"
+release = version = holdfast.__version__
+extensions = ["myst_parser"]
+root_doc = "index"
+exclude_patterns = ["README.md", "_static"]
+nitpicky = True
+highlight_language = "text"
+pygments_style = "friendly"
+pygments_dark_style = "github-dark"
+myst_heading_anchors = 4  # the same as in the repository, down to the fourth level
+myst_enable_extensions = ["colon_fence"]
+
+_ACCENT = {"light": "#0b6470", "dark": "#5cc5cf"}
+_PLAIN = 'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "Liberation Sans", Arial, sans-serif'
+
+html_theme = "furo"
+html_title = "Holdfast"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_favicon = html_logo = "../src/holdfast/web/static/mark.svg"
+html_copy_source = html_show_sourcelink = html_show_copyright = False
+html_theme_options = {
+    f"{look}_css_variables": {
+        "color-brand-primary": accent,
+        "color-brand-content": accent,
+        "color-brand-visited": accent,
+        "font-stack": _PLAIN,
+    }
+    for look, accent in _ACCENT.items()
+}
+
+TAKEN_IN = {
+    "project/changelog": ROOT / "CHANGELOG.md",
+    "project/containers": ROOT / "examples" / "container" / "README.md",
+    "project/contributing": ROOT / "CONTRIBUTING.md",
+    "project/measured-speed": ROOT / "benchmarks" / "RESULTS.md",
+}
+BELOW = {"decisions/README": "0*", "reference/api": "api/*"}  # what stands under a page
+_LIST = "[All pages](README.md)"  # in index.md; on the site the list itself stands here
+_FENCED = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((?!\w+:)([^)#\s]+)(#[^)\s]*)?\)")
+
+
+def _placed(text: str, file: Path, docname: str) -> str:
+    """Return the text of a file with links that lead to the same places from a page."""
+    taken = {each: name for name, each in TAKEN_IN.items()} | {DOCS / "README.md": "index", ROOT / "README.md": "index"}
+    page = DOCS / docname
+
+    def link(found: re.Match[str]) -> str:
+        words, target, anchor = found[1], (file.parent / found[2]).resolve(), found[3] or ""
+        if target.is_dir() and (target / "README.md").is_file():
+            target /= "README.md"
+        if target in taken:
+            target = DOCS / f"{taken[target]}.md"
+        if target.is_dir():
+            return words  # a folder of the repository, which the site does not have
+        return f"[{words}]({os.path.relpath(target, page.parent)}{anchor})"
+
+    parts = _FENCED.split(text)
+    return "".join(part if part.startswith("```") else _LINK.sub(link, part) for part in parts)
+
+
+def _tree(entries: str, *options: str) -> str:
+    return "\n".join(["", "```{toctree}", ":hidden:", *options, "", entries, "```", ""])
+
+
+def _trees(listed: str) -> str:
+    """Return the navigation: what the list of all pages names, in its order, and then what it has left out."""
+    titles = re.split(r"^(?:## |\*\*)([\w ]+?)(?:\*\*)?$", listed, flags=re.MULTILINE)[1:]
+    trees, left = [], {str(page.relative_to(DOCS))[:-3] for page in DOCS.glob("*/*.md")}
+    left -= {name for name in left if name.startswith("decisions/0")}
+    for caption, body in zip(titles[::2], titles[1::2], strict=True):
+        names = [found[2].removesuffix(".md") for found in _LINK.finditer(body)]
+        named = [name for name in dict.fromkeys(names) if name in left]
+        left -= set(named)
+        trees += [_tree("\n".join(named), f":caption: {caption}")] if named else []
+    return "".join(trees) + (_tree("\n".join(sorted(left)), ":caption: More") if left else "")
+
+
+def _read(_app: Sphinx, docname: str, source: list[str]) -> None:
+    """Take in files from outside, and the list of all pages."""
+    file = TAKEN_IN.get(docname)
+    if file:
+        source[0] = file.read_text("utf-8")
+    source[0] = _placed(source[0].replace(_LIST, "\N{NULL}"), file or DOCS / f"{docname}.md", docname)
+    if docname in BELOW:
+        source[0] += _tree(BELOW[docname], ":glob:")
+    if docname == root_doc:
+        listed = _placed((DOCS / "README.md").read_text("utf-8").partition("\n")[2], DOCS / "README.md", docname)
+        source[0] = source[0].replace("\N{NULL}", listed) + _trees(listed)
+
+
+def _outside(app: Sphinx, _env: object, _added: set[str], _changed: set[str], _removed: set[str]) -> list[str]:
+    """Read these pages on every build: what they show stands in other files."""
+    return [name for name in (*TAKEN_IN, root_doc) if name in app.env.all_docs]
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Tell Sphinx."""
+    app.connect("source-read", _read)
+    app.connect("env-get-outdated", _outside)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,1 @@
+"""A Celery app whose failures Holdfast looks after."""

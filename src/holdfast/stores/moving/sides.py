@@ -1,0 +1,56 @@
+"""From the two URLs of a move to its sides; in words that help where one cannot be."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from urllib.parse import urlsplit
+
+from holdfast.errors import ConfigError
+from holdfast.stores.moving.source import Source
+from holdfast.stores.moving.target import Target
+from holdfast.stores.opening import open_store, spool_for
+
+__all__ = ["open_source", "open_target"]
+
+_POSTGRES = {"postgresql", "postgres"}
+_BACK = "a move goes from SQLite to PostgreSQL and not back"
+
+
+@contextmanager
+def open_source(url: str) -> Iterator[Source]:
+    """Open the file of a URL.
+
+    Raises:
+        ConfigError: If it names none.
+    """
+    scheme = urlsplit(url).scheme
+    if scheme in _POSTGRES:
+        message = f"the first URL is that of a PostgreSQL database: {_BACK}; give sqlite:///file.db first"
+        raise ConfigError(message)
+    if scheme != "sqlite":
+        message = f"the first URL has the scheme {scheme!r}, and only a file can be moved; give sqlite:///file.db"
+        raise ConfigError(message)
+    _, path = open_store(url)
+    assert path is not None  # noqa: S101  # for the type checker
+    source = Source(path, spool_for(url, path))
+    try:
+        yield source
+    finally:
+        source.close()
+
+
+@contextmanager
+def open_target(url: str) -> Iterator[Target]:
+    """Connect to the database of a URL.
+
+    Raises:
+        ConfigError: If it names none.
+    """
+    scheme = urlsplit(url).scheme
+    if scheme not in _POSTGRES:
+        message = f"the second URL has the scheme {scheme!r}: {_BACK}; give postgresql://user@host/database"
+        raise ConfigError(message)
+    target = Target(url)
+    try:
+        yield target
+    finally:
+        target.close()

@@ -1,0 +1,7 @@
+"""The app of the fleet's program, for the command: ``holdfast worker fleet.waiting:app``."""
+
+import os
+
+from fleet import program
+
+app = program.build(os.environ["FLEET_URL"], os.environ["FLEET_FOLDER"])

@@ -1,0 +1,59 @@
+"""A pool of processes: those that are killed, and those that take too long, fail like anything else; nothing is lost."""
+
+import os
+import signal
+
+import pytest
+from billiard.exceptions import TimeLimitExceeded, WorkerLostError
+
+from crash.processes import until
+from holdfast.ports.rows import Reason, Status
+from integration.celery.scene import LONG
+
+pytestmark = pytest.mark.xdist_group("celery_processes")  # one worker for all of them
+
+
+def test_a_process_that_is_killed_is_a_failed_attempt_and_a_task_that_kills_it_ends(forked):
+    key, result = forked.send("kills_its_process")
+    with pytest.raises(WorkerLostError):
+        result.get(timeout=LONG)
+    row = forked.settled(result, Status.FAILED)
+    assert len(forked.effects(key)) == 3, "without a limit Celery would deliver it again and again"
+    assert [outcome for _, outcome, _ in forked.history(row)] == ["retry", "retry", "fail"]
+    assert forked.letter_of(row).reason is Reason.EXHAUSTED
+
+
+def test_what_was_killed_once_is_done_the_second_time(forked):
+    key, result = forked.send("kills_its_process", 1)
+    row = forked.settled(result)
+    assert (len(forked.effects(key)), row.retry_count) == (2, 1)
+    assert forked.history(row) == [(1, "retry", "WorkerLostError")]
+
+
+def test_a_task_that_takes_too_long_is_retried_by_its_policy(forked):
+    key, result = forked.send("endless")
+    with pytest.raises(TimeLimitExceeded):
+        result.get(timeout=LONG)
+    row = forked.settled(result, Status.FAILED)
+    assert (len(forked.effects(key)), row.retry_count) == (2, 2)
+    assert {name for _, _, name in forked.history(row)} == {"TimeLimitExceeded"}
+
+
+def test_a_process_that_is_killed_from_outside_is_counted_once(forked):
+    key, result = forked.send("waits")
+    pid = int(until(lambda: forked.effects(key), LONG, forked.said)[0][0])
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: len(forked.effects(key)) == 2, LONG, forked.said)
+    row = forked.row_of(result)
+    assert (row.status, row.attempt, row.retry_count) == (Status.RUNNING, 2, 1)
+    (forked.folder / f"go-{key}").touch()
+    assert forked.settled(result).retry_count == 1
+
+
+def test_many_tasks_that_fail_at_once_all_come_to_their_end(forked):
+    sent = [forked.send("flaky", 2) for _ in range(20)]
+    for key, result in sent:
+        row = forked.settled(result)
+        assert (len(forked.effects(key)), row.retry_count) == (2, 1)
+    (known,) = forked.store.workers()
+    assert (known.alive, known.queues, known.concurrency, known.name) == (True, ("celery",), 2, "w1@scene")

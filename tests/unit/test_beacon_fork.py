@@ -1,0 +1,67 @@
+"""A process that is forked while a beacon shines has nothing of it, and may have one of its own."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+_PROGRAM = """
+import os, signal, sys
+from contextlib import ExitStack
+
+import holdfast as hf
+from holdfast import beacon
+from holdfast.errors import NetworkError
+from holdfast.run import resources
+from holdfast.stores.memory.store import MemoryStore
+
+beacon.EVERY = 600.0  # it looks once, and holds nothing of the store when the process is forked
+store, guard = MemoryStore(), hf.resource("api", breaker=hf.BreakerSettings(consecutive=1))
+
+
+def trips():
+    try:
+        with guard:
+            raise NetworkError("down")
+    except NetworkError:
+        return guard.is_open
+
+
+def begins():
+    with beacon.shining(store, lambda: "child", leased=False):
+        return {row.process for row in store.breakers()} == {"parent", "child"}
+
+
+def ends():
+    block.close()
+    return [row.process for row in store.breakers()] == ["parent"]
+
+
+def registers():
+    return hf.resource("another", breaker=hf.BreakerSettings()).breaker.closed
+
+
+with ExitStack() as block:
+    block.enter_context(beacon.shining(store, lambda: "parent", leased=False))
+    (light,) = beacon._lit
+    locks = light._wake._cond, light._ended._cond, light._kindling, beacon._listing, resources._registering, guard._lock
+    with ExitStack() as held:  # as threads of the parent may hold them at that moment
+        for lock in locks:
+            held.enter_context(lock)
+        child = os.fork()
+        if child == 0:
+            signal.alarm(30)
+            os._exit(0 if globals()[sys.argv[1]]() else 1)
+    assert os.waitpid(child, 0)[1] == 0, "the child did not go on"
+    assert beacon._lit == [light]
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.parametrize("what", ["trips", "begins", "ends", "registers"])
+def test_a_child_of_a_process_with_a_beacon(what):
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM, what], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr

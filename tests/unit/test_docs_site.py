@@ -1,0 +1,206 @@
+"""The site is built without a warning, asks nobody outside, and has all there is: read from the code, looked for in it."""
+
+import ast
+import html
+import importlib
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+import holdfast as hf
+import holdfast.engines
+from doc_pages import DOCS, FENCE, PAGES, ROOT
+from holdfast import config
+from holdfast.cli import cli
+from holdfast.decide.alerting import AlertKind
+from holdfast.observe.log_keys import LOG_KEYS
+from holdfast.observe.metric_names import LABELS, METRICS
+from holdfast.observe.span_names import ATTRIBUTES, SPAN_EVENTS
+from holdfast.ports.rows import Reason, Status
+from holdfast.testing import plugin
+
+pytestmark = [
+    pytest.mark.xdist_group("docs_site"),  # so that it is built once
+    pytest.mark.timeout(300),  # which takes a while where others work beside it
+]
+
+OUTSIDE = re.compile(
+    r"""<(?:script|img|link|iframe)\b[^>]*\b(?:src|href)=["'](?:https?:)?//|@import|url\(["']?https?:"""
+)
+
+
+@pytest.fixture(scope="module")
+def building(tmp_path_factory):
+    """The site, built as `make docs` does: its folder, and what Sphinx had to say."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "sphinx", "--keep-going", "-n", "-q", "-d", str(folder / "trees")]
+    done = subprocess.run([*command, str(DOCS), str(folder / "site")], capture_output=True, text=True, check=False)
+    return folder / "site", done
+
+
+@pytest.fixture(scope="module")
+def built(building):
+    return building[0]
+
+
+@pytest.fixture(scope="module")
+def said(built):
+    """The words of each page of the site, by its name."""
+    texts = {}
+    for page in built.rglob("*.html"):
+        body = page.read_text("utf-8").partition('<article role="main"')[2].partition("</article>")[0]
+        texts[str(page.relative_to(built).with_suffix(""))] = html.unescape(re.sub(r"<[^>]+>", "", body))
+    return texts
+
+
+def missing(names, text):
+    return [name for name in names if not re.search(rf"(?<![\w-]){re.escape(str(name))}(?![\w-])", text)]
+
+
+def test_it_is_built_without_a_warning(building):
+    done = building[1]
+
+    assert done.stderr.replace(str(ROOT), "").splitlines() == []
+    assert done.returncode == 0
+
+
+def test_every_page_is_there(built):
+    sources = [page.relative_to(DOCS) for page in DOCS.rglob("*.md") if page != DOCS / "README.md"]
+
+    assert [str(page) for page in sources if not (built / page.with_suffix(".html")).is_file()] == []
+
+
+def test_every_page_is_reached_from_the_first(built):
+    """By the links of the navigation, which the first page shows."""
+    front = (built / "index.html").read_text("utf-8")
+    pages = [page for page in DOCS.glob("*/*.md") if not page.name[:4].isdigit()]
+
+    assert [page.name for page in pages if f'href="{page.parent.name}/{page.stem}.html"' not in front] == []
+
+
+def test_the_first_page_shows_it(built):
+    front = (built / "index.html").read_text("utf-8")
+
+    assert 'src="_images/overview.png"' in front
+    assert (built / "_images" / "overview.png").is_file()
+    assert "No navigation" not in front
+
+
+def test_nothing_is_asked_of_others(built):
+    files = [*built.rglob("*.html"), *built.rglob("*.css")]
+
+    assert [file.name for file in files if OUTSIDE.search(file.read_text("utf-8"))] == []
+
+
+def test_what_is_taken_in_stands_there_whole(said):
+    assert "Written for the people who use Holdfast." in said["project/changelog"]
+    assert "Medians of per-round ratios" in said["project/measured-speed"]
+    assert "what has to pass" in said["project/contributing"]
+    assert "HEALTHCHECK" in said["project/containers"]
+
+
+def _modules():
+    """All modules that a page imports something from, and those that are public by their place."""
+    places = ["holdfast", "holdfast.errors", "holdfast.worker", "holdfast.health", "holdfast.web", "holdfast.testing"]
+    places += [f"holdfast.engines.{each.name}" for each in pkgutil.iter_modules(holdfast.engines.__path__)]
+    found = {place: set(importlib.import_module(place).__all__) for place in places if "_" not in place}
+    for page in PAGES:
+        for block in FENCE.finditer(page.read_text("utf-8")):
+            nodes = ast.walk(ast.parse(block[2])) if block[1].startswith("python") else ()
+            for node in nodes:
+                if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("holdfast"):
+                    found.setdefault(node.module, set()).update(each.name for each in node.names)
+    return found
+
+
+MODULES = _modules()
+
+
+@pytest.mark.parametrize("module", sorted(MODULES))
+def test_every_public_name(module, said):
+    names = MODULES[module]
+    parts = [name for name in names if f"{module}.{name}" in sys.modules]  # a module is no name of its own
+
+    assert missing(names - set(parts) | {module}, said.get(f"reference/api/{module}", "")) == []
+
+
+def test_every_setting(said):
+    keys = {*config._APP_KEYS, *config._POLICY_KEYS, *config._OVERRIDE_KEYS, *config._RULE_KEYS}
+    sections = {"[app]", "[policies.NAME]", "[[classify.rules]]", "[redact]", "patterns"}
+
+    assert missing(keys, said["reference/settings"]) == []
+    assert [name for name in sections if name not in said["reference/settings"]] == []
+
+
+def test_every_variable_of_the_environment(said):
+    texts = [file.read_text("utf-8") for file in (ROOT / "src").rglob("*.py")]
+    used = {name for text in texts for name in re.findall(r"\bHOLDFAST_[A-Z_]*[A-Z]\b", text)}
+
+    assert used
+    assert missing(used, said["reference/settings"]) == []
+
+
+def test_every_event_and_its_fields(said):
+    events = {name: getattr(hf.events, name) for name in hf.events.__all__}
+
+    assert missing(events, said["reference/events"]) == []
+    for name, kind in events.items():
+        part = said["reference/events"].partition(f"\n{name}¶")[2].partition("¶")[0]
+        assert missing(kind.__dataclass_fields__, part) == [], name
+
+
+def test_every_name_of_telemetry(said):
+    metrics = [name for metric in METRICS.values() for name in (metric.prometheus, metric.otel)]
+    spans = [name for name, _ in SPAN_EVENTS.values()]
+
+    assert missing([*metrics, *spans, *LABELS, *ATTRIBUTES, *LOG_KEYS], said["reference/telemetry"]) == []
+
+
+def _commands(group=cli, path="holdfast"):
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from _commands(command, f"{path} {name}")
+        else:
+            yield f"{path} {name}", command
+
+
+def test_every_command_and_its_options(said):
+    page = said["reference/cli"]
+    for name, command in _commands():
+        options = [word for each in command.params if isinstance(each, click.Option) for word in each.opts]
+        assert missing([name, *options], page) == [], name
+
+
+def test_every_category(said):
+    part = said["reference/classification"].partition("Order of evidence")[0]
+
+    assert missing(hf.Category, part) == []
+
+
+@pytest.mark.parametrize(
+    ("page", "words"),
+    [("queue", Status), ("queue", Reason), ("sources", hf.SourceState), ("sources", AlertKind)],
+    ids=lambda each: each if isinstance(each, str) else each.__name__,
+)
+def test_every_word(page, words, said):
+    assert missing(words, said[f"reference/{page}"]) == []
+
+
+def test_every_fixture_and_option_of_the_plugin(said):
+    page = said["how-to/test-your-failure-handling"]
+    text = Path(plugin.__file__).read_text("utf-8")
+    fixtures = re.findall(r"^@pytest.fixture\b.*\n(?:async )?def (\w+)", text, re.MULTILINE)
+
+    assert fixtures
+    assert missing([*fixtures, *re.findall(r'"(--[\w-]+)"', text)], page) == []
+
+
+def test_every_exception(said):
+    assert missing(hf.errors.__all__, said["reference/api/holdfast.errors"]) == []

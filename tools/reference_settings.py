@@ -1,0 +1,136 @@
+"""The pages docs/reference/settings.md and events.md. Used by reference.py."""
+
+import dataclasses
+import inspect
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from reference_api import NOTICE
+from reference_docstrings import described, documented, paragraph
+
+import holdfast as hf
+from holdfast import config
+
+SOURCE = Path(hf.__file__).parent
+_VARIABLE = re.compile(r'"((?:HOLDFAST|GITHUB)_[A-Z_]+)"')
+KINDS = {str: "text", list: "list", int: "whole number", bool: "true or false", float: "number", dict: "table"}
+
+# What each variable of the environment does; `variables` finds them in the code, and none may be missing here.
+VARIABLES = {
+    "GITHUB_STEP_SUMMARY": "File that `holdfast job run` adds its summary to, as CI systems of that kind set it.",
+    "HOLDFAST_CONFIG": "The file with the settings, in place of `holdfast.toml` in the current folder.",
+    "HOLDFAST_CRASH": "Set by `holdfast.testing.crash_at` for the process that it ends; nobody else sets it.",
+    "HOLDFAST_ENV": "Where a batch job runs: `local`, unless it says otherwise; it stands in ledger, logs and summary.",
+    "HOLDFAST_HEALTH_TOKEN": "Secret that opens the reasons and metrics of `--health-port` to whoever sends it.",
+    "HOLDFAST_NOTIFY": "Where alerts go, with commas between the addresses; goes before `notify` under `[app]`.",
+    "HOLDFAST_TEST_POSTGRES": "PostgreSQL server on which tests marked `holdfast_stores` make their databases.",
+    "HOLDFAST_URL": "The store that a command looks at; goes before `url` under `[app]`.",
+    "HOLDFAST_WEB_READ_TOKEN": "Secret that lets readers into the dashboard.",
+    "HOLDFAST_WEB_TOKEN": "Secret that lets operators into the dashboard.",
+}
+
+UNTOLD = "(what it is for has to be said in tools/reference_settings.py)"
+
+# What a key means where the file can say less than the code.
+IN_A_FILE = {
+    "url": "`sqlite:///relative.db`, `sqlite:////absolute.db`, `postgresql://…` or `memory://`.",
+    "notify": "Where alerts go: addresses of Slack webhooks, or Apprise URLs (extra `notify`). Without any they are "
+    "logged.",
+    "max_retries": "Further calls after the first one; in place of `max_attempts`, which is one more.",
+    "retry_on": 'Categories that are retried, or `"retryable"` for what the classifier calls so. Without it every '
+    "Exception but a `PermanentError`; `[]` retries nothing.",
+    "backoff": '`"fixed"`, `"linear"` (base · n) or `"exponential"` (base · 2^(n-1)).',
+    "jitter": '`"none"`, `"full"`, `"equal"`, `"decorrelated"` or a fraction. Without it none in process, a tenth in '
+    "the queue.",
+    "type": 'Qualified name of an exception class, such as `"vendor.errors.Busy"`, or several; subclasses match too.',
+    "category": "The verdict; required.",
+}
+
+INTRODUCTION = """\
+Every key of `holdfast.toml`, and every variable of the environment that is read. The file is loaded by `hf.configure()`
+and by the command `holdfast`; `holdfast init` writes one with comments. A key that is not listed here is an error with
+its place, and so is a value of another kind. Defaults come first, then the file, then the environment, then arguments;
+the later one wins."""
+
+TABLES = """\
+`[app]` is for `hf.App(**hf.configure().for_app)` and for commands that look at a store. `[policies.NAME]` is found
+under `hf.configure().policies["NAME"]`. `[[classify.rules]]` and `[redact]` hold for the whole process."""
+
+
+def settings() -> str:
+    """Return the page on settings."""
+    app = described(hf.App) | {key: text for key, text in described(hf.App.worker).items() if key != "name"}
+    defaults = _defaults(hf.App) | _defaults(hf.App.worker)
+    policy = {name: getattr(hf.RetryPolicy(), name) for name in hf.RetryPolicy._fields}
+    parts = [
+        f"# Settings\n\n{NOTICE}\n\n{INTRODUCTION}\n\n{TABLES}",
+        "## [app]\n\n" + _table(config._APP_KEYS, app, defaults),  # noqa: SLF001
+        "## [policies.NAME]\n\n"
+        + _table(config._POLICY_KEYS, described(hf.RetryPolicy), _said(policy))  # noqa: SLF001
+        + "\n\nA table `[policies.NAME.overrides.CATEGORY]` may hold: "
+        + ", ".join(f"`{key}`" for key in config._OVERRIDE_KEYS)  # noqa: SLF001
+        + ".",
+        "## [[classify.rules]]\n\n" + _table(config._RULE_KEYS, described(hf.Rule), {}),  # noqa: SLF001
+        "## [redact]\n\n" + _table({"patterns": (list,)}, {"patterns": described(hf.Config)["redact_patterns"]}, {}),
+        "## Environment\n\n"
+        + "\n".join(
+            [
+                "| variable | meaning |",
+                "|---|---|",
+                *(f"| `{key}` | {VARIABLES.get(key, UNTOLD)} |" for key in variables()),
+            ]
+        ),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def events() -> str:
+    """Return the page on events."""
+    parts = [
+        f"# Events\n\n{NOTICE}",
+        paragraph(
+            "What happens, as values that a subscriber gets: `hf.subscribe(function)` for all, or with the kinds of "
+            "interest after it, such as `hf.events.GaveUp`. It returns a function that ends it. A subscriber that "
+            "raises is logged, and nobody else notices. All are in `hf.events`."
+        ),
+    ]
+    for name in hf.events.__all__:
+        kind = getattr(hf.events, name)
+        fields = dataclasses.fields(kind)
+        rows = [f"| `{each.name}` | `{_typed(each.type)}` | {described(kind)[each.name]} |" for each in fields]
+        table = "\n".join(["| field | type | meaning |", "|---|---|---|", *rows])
+        said = documented(kind).partition("\n\nAttributes:")[0]
+        parts.append(f"## {name}\n\n{said}" + (f"\n\n{table}" if rows else ""))
+    return "\n\n".join(parts) + "\n"
+
+
+def variables() -> list[str]:
+    """Return the variables of the environment that the code names."""
+    texts = (file.read_text("utf-8") for file in sorted(SOURCE.rglob("*.py")))
+    return sorted({name for text in texts for name in _VARIABLE.findall(text)})
+
+
+def _table(keys: Mapping[str, tuple[type, ...]], meanings: Mapping[str, str], defaults: Mapping[str, str]) -> str:
+    rows = []
+    for key, kinds in keys.items():
+        named = [KINDS[kind] for kind in kinds if kind is not int or float not in kinds]
+        meaning = IN_A_FILE.get(key) or meanings[key]
+        rows.append(f"| `{key}` | {' or '.join(named)} | {defaults.get(key, '-')} | {meaning} |")
+    return "\n".join(["| key | kind | default | meaning |", "|---|---|---|---|", *rows])
+
+
+def _defaults(thing: object) -> dict[str, str]:
+    """Return the defaults of what can be called, as a file would say them."""
+    found = inspect.signature(thing).parameters.values()
+    return _said({each.name: each.default for each in found if each.default is not each.empty})
+
+
+def _said(values: Mapping[str, object]) -> dict[str, str]:
+    """Return those of some values that a file can say."""
+    shown = {str: '`"{}"`', bool: "{}", int: "{}", float: "{:g}"}
+    return {key: shown[type(each)].format(each).lower() for key, each in values.items() if type(each) in shown}
+
+
+def _typed(kind: object) -> str:
+    return str(getattr(kind, "__name__", kind)).replace("|", r"\|")
