@@ -62,6 +62,26 @@ def test_what_is_over_cannot_begin_by_the_same_message(store, lending, end):
     assert (lending.begin(number, 2, "w2") is not None) == (end is Kind.RETRY)
 
 
+def test_what_somebody_runs_is_left_alone_by_a_message_that_began_nothing(store, lending):
+    lent, begun = add(store, task(), task())
+    for number in (lent, begun):
+        assert lending.settle_attempt(Settlement(number, 0, Kind.DEFER, 0.0), 1, unbegun=True)
+    epoch = lending.begin(begun, 1, "w1")
+    assert not lending.settle_attempt(Settlement(begun, 0, Kind.DEFER, 60.0), 1, unbegun=True)
+    assert lending.settle_attempt(Settlement(begun, 0, Kind.DONE), 1, epoch=epoch)
+    held = hold(store)[0]
+    assert lending.settle_attempt(Settlement(held.id, 0, Kind.DEFER, 0.0), 1, unbegun=True), "claimed, not begun"
+
+
+def test_what_a_worker_has_in_its_hands(store, lending):
+    numbers = add(store, task(), task(), task())
+    first, other = lending.begin(numbers[0], 1, "w1"), lending.begin(numbers[1], 1, "w2")
+    held = hold(store)[0]
+    assert sorted(lending.running("w1")) == [(numbers[0], first), (held.id, held.epoch)]
+    assert lending.running("w2") == [(numbers[1], other)]
+    assert lending.running("nobody") == []
+
+
 def test_a_lent_task_waits_and_nothing_is_counted(store, lending):
     add(store, task(), task())
     first, second = hold(store, limit=2)

@@ -82,7 +82,7 @@ def test_slow_tasks_are_not_hoarded(app):
     def slow():
         time.sleep(0.2)
 
-    slow.enqueue_many([{} for _ in range(40)])
+    slow.enqueue_many([{} for _ in range(400)])
     most = 0
     with working(app, concurrency=4) as worker:
         wait_for(lambda: app.tasks.counts()[Status.DONE] >= 4)
@@ -91,7 +91,7 @@ def test_slow_tasks_are_not_hoarded(app):
             most = max(most, app.tasks.counts()[Status.RUNNING])
             time.sleep(0.01)
         worker.stop()
-    assert 4 <= most <= 8
+    assert 4 <= most <= 20, "a few more than run, and not what there is"
 
 
 def test_what_does_not_get_its_turn_is_given_back(app, monkeypatch):

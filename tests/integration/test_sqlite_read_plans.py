@@ -219,7 +219,7 @@ def test_enqueueing_and_success_write_no_more_than_they_must(stores):
     indexes = dict(store.db.read(lambda own: own.execute(sql).fetchall()))
     assert set(indexes) == {
         "task_queue_ready", "task_queue_suspects", "task_queue_held", "task_queue_resource", "task_queue_parked",
-        "task_queue_unique", "task_queue_retries", "task_queue_canaries",
+        "task_queue_unique", "task_queue_retries", "task_queue_canaries", "task_queue_celery",
     }  # fmt: skip
     assert "retry_count > 0" in indexes["task_queue_retries"]
     assert indexes["task_queue_canaries"].endswith("WHERE canary = 1")

@@ -31,6 +31,7 @@ __all__ = ["Bounds", "execute", "execute_async", "execute_in_child", "expired", 
 
 Definition = TaskDefinition[Any, Any]
 _BY_HAND_FOR = 60.0  # seconds for which the tasks of what was opened by hand wait until the breaker is asked again
+_SHOWN = 1000  # characters that are shown of what a process wrote before it died
 _NEXT_LOOK = 1.0  # seconds; for what was refused itself: it is the cooldown that it waits for, and that can be ended
 
 
@@ -195,8 +196,15 @@ def _verdict(reply: Raised | TimedOut | Died, definition: Definition) -> tuple[V
             error = TimeoutError(f"killed after {seconds:g} s")
             return verdict_on(error, definition.policy), error
         case Died(code, stderr):
-            message = f"its process {how_it_ended(code)}" + (f": {stderr[-1000:]}" if stderr.strip() else "")
+            message = f"its process {how_it_ended(code)}" + (
+                f": {_both_ends(stderr.strip())}" if stderr.strip() else ""
+            )
             return _died(message), RuntimeError(message)
+
+
+def _both_ends(text: str) -> str:
+    """Return a long text without its middle: the first line says what it was, the last ones where."""
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN // 4]}\n…\n{text[-_SHOWN // 4 * 3 :]}"
 
 
 def _died(message: str) -> Verdict:

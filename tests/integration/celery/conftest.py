@@ -1,12 +1,15 @@
 """A broker for a whole run, a scene and its workers for each module."""
 
+import json
 import logging
 from contextlib import contextmanager
 from itertools import count
 
 import pytest
+from celery.contrib.testing.worker import start_worker
 
-from integration.celery.scene import Scene
+from integration.celery.scene import LONG, Scene
+from integration.celery.shop import Shop
 from servers.redis import RedisServer
 
 _databases = count()
@@ -67,6 +70,33 @@ def forked(broker, tmp_path_factory):
     made.workers[0].stop()
     made.check_books()
     made.end()
+
+
+@pytest.fixture
+def shop(broker, tmp_path):
+    made = Shop(f"sqlite:///{tmp_path}/shop.db", address(broker))
+    yield made
+    made.celery.close()
+    made.app.close()
+
+
+@pytest.fixture
+def waiting(broker, shop):
+    """Return the messages of a queue in the broker."""
+
+    def waiting(queue):
+        database = int(shop.celery.conf.broker_url.rpartition("/")[2])
+        with broker.client(db=database) as client:
+            return [json.loads(each) for each in client.lrange(queue, 0, -1)]
+
+    return waiting
+
+
+@pytest.fixture
+def working(shop):
+    """Have a Celery worker in a thread."""
+    with start_worker(shop.celery, pool="solo", perform_ping_check=False, shutdown_timeout=LONG) as worker:
+        yield worker
 
 
 @contextmanager

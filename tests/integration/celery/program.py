@@ -22,6 +22,7 @@ celery_app.conf.update(
     worker_lost_wait=0.5,
 )
 quick = hf.RetryPolicy(max_attempts=3, base_delay=0.05, jitter=0.0)
+hf.resource("breaks.example.com", breaker=hf.BreakerSettings(consecutive=5))
 engine = attach(celery_app, app, policy=quick, resend_after=float(os.environ.get("SCENE_RESEND_AFTER", "600")))
 
 
@@ -101,6 +102,32 @@ def by_hand(self, key):
         raise ConnectionError(message)
     except ConnectionError as error:
         raise self.retry(exc=error, countdown=0) from error
+
+
+@celery_app.task
+def calls_itself(key, depth=1):
+    """Do its work in a direct call of itself; fail the first time."""
+    if depth:
+        return calls_itself(key, depth - 1)
+    note(key)
+    if runs(key) < 2:
+        message = "refused"
+        raise ConnectionError(message)
+    return runs(key)
+
+
+@celery_app.task(bind=True)
+def overtaken(self, key):
+    """Fail, so that there is a row; then retry by hand, and stay until another process has run that retry."""
+    note(key, os.getpid())
+    if runs(key) == 1:
+        message = "refused"
+        raise ConnectionError(message)
+    if runs(key) == 2:
+        again, end = self.retry(countdown=0, throw=False), time.monotonic() + 20
+        while runs(key) == 2 and time.monotonic() < end:
+            time.sleep(0.02)
+        raise again
 
 
 @celery_app.task(acks_late=True, reject_on_worker_lost=True)

@@ -71,9 +71,13 @@ class CeleryWorker:
         until(lambda: self.code is not None, LONG, self.said)
         return self.code
 
+    def pool(self):
+        """Return the processes of its pool."""
+        return _children_of(self.pid)
+
     def kill(self):
         """End it and its pool as kill -9 does."""
-        for pid in (self.pid, *_children_of(self.pid)):
+        for pid in (self.pid, *self.pool()):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         assert self.wait() == -signal.SIGKILL

@@ -1,85 +1,16 @@
 """How rows come to the broker, and what happens while broker or store are down; Celery runs in this process."""
 
-import json
 import sqlite3
 import time
 
-import celery
 import pytest
-from celery.app.task import Context
-from celery.contrib.testing.worker import start_worker
 from kombu.exceptions import OperationalError
 
-import holdfast as hf
 from crash.processes import until
-from holdfast.engines.celery import attach, patience
-from holdfast.engines.celery.envelope import HEADER, key_of, packed
-from holdfast.ports.rows import DeadLetterFilter, NewTask, Reason, Status, TaskFilter
-from holdfast.report.doctor import ledger_findings
-from integration.celery.conftest import address
+from holdfast.engines.celery import patience
+from holdfast.engines.celery.envelope import HEADER
+from holdfast.ports.rows import DeadLetterFilter, Reason, Status
 from integration.celery.scene import LONG
-
-
-class Shop:
-    """A Celery app, ours, and what they share."""
-
-    def __init__(self, url, broker):
-        self.app = hf.App(url, lease=2.0, heartbeat=0.2)
-        self.store = self.app.store
-        self.celery = celery.Celery("shop", broker=broker, backend=broker, set_as_current=False)
-        quick = hf.RetryPolicy(max_attempts=3, base_delay=0.05, jitter=0.0)
-        self.engine = attach(self.celery, self.app, policy=quick)
-        self.runs = []
-
-        @self.celery.task(name="shop.flaky", shared=False)
-        def flaky(times):
-            self.runs.append(times)
-            if len(self.runs) < times:
-                message = "hung up"
-                raise ConnectionError(message)
-            return len(self.runs)
-
-        self.flaky = flaky
-
-    def row(self, **changes):
-        """Add a row as a failure does."""
-        request = Context(id="abc", args=(1,), kwargs={}, delivery_info={"routing_key": "slow", "exchange": ""})
-        text = packed(self.flaky, request, limit=10_000, itself=False)
-        new = NewTask("shop.flaky", text, "celery", unique_key=key_of("abc"))
-        return self.store.enqueue([new._replace(**changes)])[0].id
-
-    def rows(self):
-        return self.store.find(TaskFilter(limit=100))
-
-    def is_well(self):
-        return all(each.ok for each in ledger_findings(*self.store.ledger()))
-
-
-@pytest.fixture
-def shop(broker, tmp_path):
-    made = Shop(f"sqlite:///{tmp_path}/shop.db", address(broker))
-    yield made
-    made.celery.close()
-    made.app.close()
-
-
-@pytest.fixture
-def waiting(broker, shop):
-    """Return the messages of a queue in the broker."""
-
-    def waiting(queue):
-        database = int(shop.celery.conf.broker_url.rpartition("/")[2])
-        with broker.client(db=database) as client:
-            return [json.loads(each) for each in client.lrange(queue, 0, -1)]
-
-    return waiting
-
-
-@pytest.fixture
-def working(shop):
-    """Have a Celery worker in a thread."""
-    with start_worker(shop.celery, pool="solo", perform_ping_check=False, shutdown_timeout=LONG) as worker:
-        yield worker
 
 
 def test_a_due_row_is_sent_once_and_then_waits_for_its_message(shop, waiting):
@@ -88,7 +19,7 @@ def test_a_due_row_is_sent_once_and_then_waits_for_its_message(shop, waiting):
     assert shop.engine.forward() == 0
     (message,) = waiting("slow")
     assert message["headers"][HEADER] == {"task": number, "attempt": 1, "retries": 0}
-    assert message["headers"]["id"] == "abc"
+    assert (message["headers"]["id"], message["headers"]["ignore_result"]) == ("abc", False)
     row = shop.store.get(number)
     assert (row.status, row.attempt, row.deferrals) == (Status.QUEUED, 0, 0)
     assert row.next_run_after.timestamp() > time.time() + 3000

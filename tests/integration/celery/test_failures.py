@@ -95,6 +95,13 @@ def test_what_the_server_asks_is_waited_for_and_others_wait_with_it(shared):
     assert shared.history(row) == []
 
 
+def test_a_task_that_calls_itself_has_one_attempt_for_all_of_it(shared):
+    key, result = shared.send("calls_itself")
+    assert result.get(timeout=LONG) == 2
+    row = shared.settled(result)
+    assert (len(shared.effects(key)), row.attempt, row.retry_count) == (2, 2, 1)
+
+
 @pytest.mark.parametrize(("task", "calls"), [("by_itself", 3), ("by_hand", 2)])
 def test_retries_of_celerys_own_are_not_multiplied(shared, task, calls):
     key, result = shared.send(task)

@@ -57,3 +57,23 @@ def test_many_tasks_that_fail_at_once_all_come_to_their_end(forked):
         assert (len(forked.effects(key)), row.retry_count) == (2, 1)
     (known,) = forked.store.workers()
     assert (known.alive, known.queues, known.concurrency, known.name) == (True, ("celery",), 2, "w1@scene")
+
+
+def test_a_retry_of_celerys_own_that_is_taken_before_its_attempt_has_ended_is_not_dropped(forked):
+    key, result = forked.send("overtaken")
+    row = forked.settled(result)
+    assert (len(forked.effects(key)), row.retry_count) == (3, 1)
+    assert forked.effects(key)[1] != forked.effects(key)[2], "another process was quicker"
+
+
+def test_an_order_by_hand_reaches_each_process(forked):
+    def obeying():
+        rows = [each for each in forked.store.breakers() if each.resource == "breaks.example.com"]
+        return {int(each.process.rpartition(":")[2]) for each in rows if each.state == "open"}
+
+    def all_obey():
+        pool = set(forked.workers[0].pool())
+        return len(pool) == 2 and pool <= obeying()
+
+    forked.store.order_breaker("breaks.example.com", "open", 600.0)
+    until(all_obey, LONG, lambda: f"{forked.workers[0].pool()} {forked.store.breakers()}")

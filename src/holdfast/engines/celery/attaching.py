@@ -130,17 +130,11 @@ def _listen(engine: Engine, lights: Lights) -> None:
             lights.end()
             bridge.end()
 
-    def process_began(**_: Any) -> None:
-        lights.begin()
-
-    def process_ended(**_: Any) -> None:
-        lights.end()
-
     for signal, receiver in (
         (signals.task_success, succeeded),
         (signals.task_failure, failed),
         (signals.worker_shutdown, ended),
-        (signals.worker_process_init, process_began),
-        (signals.worker_process_shutdown, process_ended),
+        (signals.worker_process_init, lambda **_: lights.begin()),
+        (signals.worker_process_shutdown, lambda **_: lights.end()),
     ):
         signal.connect(receiver, weak=False)

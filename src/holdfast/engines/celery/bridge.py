@@ -203,7 +203,9 @@ class Bridge:
             )
         retries = 0 if call.itself else claimed.retry_count
         header = {"task": claimed.id, "attempt": claimed.retry_count + 1, "retries": retries}
-        options = call.options | {"headers": call.options["headers"] | {HEADER: header}, "retries": retries}
+        # whoever waits for the result is elsewhere: here nobody is told of it, which would be kept for ever
+        given = call.options["headers"] | {HEADER: header, "ignore_result": bool(call.options.get("ignore_result"))}
+        options = call.options | {"headers": given, "retries": retries, "ignore_result": True}
         self._engine.celery_app.send_task(
             claimed.task_type, args=call.args, kwargs=call.kwargs, add_to_parent=False, **options
         )
