@@ -49,7 +49,6 @@ _MOST_GONE = 3  # children that may be gone before a call begins, one after the 
 _GRACE_SECONDS = 5.0
 _TICK_SECONDS = 1.0
 _TAIL_BYTES = 8192
-_TAIL_SHOWN = 2048
 _redact = Redactor(limit=_TAIL_BYTES)
 BEGUN = b'{"begun": true}\n'
 """The line that a child sends when the function is loaded and the call begins."""
@@ -286,7 +285,7 @@ class _Child:
         self.wait()
         self._echo.join(_TICK_SECONDS)
         text = _redact(self.tail.decode("utf-8", "replace"))
-        return Died(self.process.returncode, text[-_TAIL_SHOWN:])
+        return Died(self.process.returncode, text)
 
     def _line(self, seconds: float) -> tuple[bytes | None, bool]:
         """Return the next line, None at the end of the process, and whether there was one in time."""
