@@ -14,7 +14,7 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in {"click", "rich"}:
             raise
-        sys.exit("The command line needs click and rich: pip install 'holdfast[cli]'")
+        sys.exit("The command line needs click and rich: pip install '.[cli]' in a clone of Holdfast")
 
 
 if __name__ == "__main__":

@@ -69,7 +69,7 @@ def test_a_missing_package_is_named(shell, package, words):
     start = f"import sys; sys.modules[{package!r}] = None; from holdfast.__main__ import main; main()"
     told = shell(f'{sys.executable} -c "{start}" {words}')
 
-    assert told.stderr == "The command line needs click and rich: pip install 'holdfast[cli]'\n"
+    assert told.stderr == "The command line needs click and rich: pip install '.[cli]' in a clone of Holdfast\n"
     assert told.returncode == 1
 
 

@@ -139,7 +139,7 @@ def test_a_selector_without_its_package_is_a_problem(monkeypatch):
 
     (found,) = of(selector="p")
 
-    assert 'pip install "holdfast[feeds]"' in found
+    assert 'pip install ".[feeds]" in a clone of Holdfast' in found
     assert of() == []
 
 

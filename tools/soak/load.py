@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.classify import classify
@@ -89,8 +90,9 @@ class Load(threading.Thread):
         self.replay_fixable()
 
     def replay_fixable(self) -> None:
-        """Have all that can succeed now run again."""
-        self.insist("replay", lambda: self._app.dead_letters.replay(task_type="fixable", reason="permanent"))
+        """Have all that can succeed now run again; a canary that met a shut gate is one of them."""
+        for reason in ("permanent", "canary"):
+            self.insist("replay", partial(self._app.dead_letters.replay, task_type="fixable", reason=reason))
 
     def insist(self, what: str, action: Callable[[], object], seconds: float = 60.0) -> None:
         """Do something that has to succeed, as soon as the store lets us."""

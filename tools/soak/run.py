@@ -152,7 +152,7 @@ class _Run:
             )
             letters = self.place.rows(
                 "SELECT 'letter', task_type, count(*) FROM dead_letter_queue WHERE task_type = 'fixable' "
-                "AND reason = 'permanent' GROUP BY task_type"
+                "AND reason IN ('permanent', 'canary') GROUP BY task_type"
             )
             unseen = self.place.rows(
                 "SELECT 'source', 'unpolled', count(*) FROM sources "

@@ -116,7 +116,7 @@ def _serving() -> "ModuleType":
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in _NEEDED:
             raise
-        message = f"the dashboard needs the extra web, and {error.name} is missing: pip install 'holdfast[web]'"
+        message = f"the dashboard needs {error.name}, of the extra web: pip install '.[web]' in a clone of Holdfast"
         raise ConfigError(message) from error
     return server
 

@@ -43,7 +43,7 @@ class AppriseChannel:
         try:
             apprise: Any = import_module("apprise")
         except ImportError as error:
-            message = 'this kind of notification needs Apprise; run: pip install "holdfast[notify]"'
+            message = 'this kind of notification needs Apprise; run: pip install ".[notify]" in a clone of Holdfast'
             raise ConfigError(message) from error
         for each in map(logging.getLogger, _LOGGERS):
             if _unless_quiet not in each.filters:

@@ -26,7 +26,7 @@ __all__ = ["AppProtocol", "instrument", "uninstrument"]
 
 _NAME = "holdfast"
 _KEPT = 1.0  # seconds for which a reading of the store holds: one collection asks for each metric by itself
-_MISSING = "OpenTelemetry needs the extra otel: pip install 'holdfast[otel]'"
+_MISSING = "OpenTelemetry needs the extra otel: pip install '.[otel]' in a clone of Holdfast"
 _lock = threading.Lock()
 _current: "_Instrumentation | None" = None
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AppProtocol", "exposing", "exposition", "metrics"]
 
-_MISSING = "metrics for Prometheus need the extra metrics: pip install 'holdfast[metrics]'"
+_MISSING = "metrics for Prometheus need the extra metrics: pip install '.[metrics]' in a clone of Holdfast"
 _BOUNDS = (*(str(float(each)) for each in BUCKETS), "+Inf")
 _watched: "weakref.WeakKeyDictionary[AppProtocol, _Watch]" = weakref.WeakKeyDictionary()
 _lock = threading.Lock()

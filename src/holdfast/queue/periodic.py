@@ -98,7 +98,7 @@ def _cron(expression: str, zone: tzinfo) -> Following:
     try:
         from cronsim import CronSim, CronSimError  # noqa: PLC0415  # an extra
     except ImportError as error:
-        message = "cron expressions need one more package: pip install 'holdfast[cron]'"
+        message = "cron expressions need one more package: pip install '.[cron]' in a clone of Holdfast"
         raise ConfigError(message) from error
 
     if len(expression.split()) != _FIELDS:

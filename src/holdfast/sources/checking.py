@@ -153,7 +153,7 @@ def _of_selector(selector: object) -> Iterator[str]:
     try:
         from selectolax import lexbor  # noqa: PLC0415  # an extra
     except ImportError:
-        yield 'selectors need one more package: pip install "holdfast[feeds]"'
+        yield 'selectors need one more package: pip install ".[feeds]" in a clone of Holdfast'
         return
     try:
         lexbor.LexborHTMLParser("").css(selector)

@@ -38,5 +38,5 @@ def _library() -> Any:
             return importlib.import_module(name)
         except ImportError:
             continue
-    message = 'polling needs an HTTP client; install one with: pip install "holdfast[feeds]"'
+    message = 'polling needs an HTTP client; install one with: pip install ".[feeds]" in a clone of Holdfast'
     raise ConfigError(message)

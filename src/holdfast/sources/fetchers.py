@@ -45,7 +45,7 @@ def fetcher(given: "str | Callable[..., Any] | None", usual: str) -> Fetcher:
 def _needed(kind: str) -> None:
     """See now, not at the first poll, that what a fetcher needs is installed."""
     if find_spec(_PACKAGES[kind]) is None:
-        message = f'fetching a {kind} needs the package {_PACKAGES[kind]}; run: pip install "holdfast[feeds]"'
+        message = f'fetching a {kind} needs {_PACKAGES[kind]}; run: pip install ".[feeds]" in a clone of Holdfast'
         raise ConfigError(message)
 
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from holdfast.errors import ConfigError
+from holdfast.errors import ConfigError, ConfigurationError
 from holdfast.queue.child import target_of
 from holdfast.testing.clocks import clock_in_use
 from holdfast.testing.reached import NotReachedError, times_passed
@@ -73,6 +73,7 @@ def crash_at(
         NotReachedError: If it ends, or its time does, without coming to the place.
         ConfigError: If the program cannot be run in this way.
     """
+    __tracebackhide__ = True  # a test that fails shows its own line
     # Errors are ignored: what is being killed may write a last note while the folder is removed.
     with tempfile.TemporaryDirectory(prefix="holdfast-crash-", ignore_cleanup_errors=True) as folder:
         crash = {"place": place, "after": after, "folder": folder}
@@ -101,7 +102,10 @@ def _command(place: str, program: Any, args: tuple[Any, ...], crash: Mapping[str
             message = f"a command can be ended at a point alone: put hf.point(…) before {place}, or give a function"
             raise ConfigError(message)
         return [str(each) for each in program], b""
-    module, name, main = target_of(program)
+    try:
+        module, name, main = target_of(program)
+    except ConfigurationError as error:
+        raise ConfigError(str(error)) from error
     with contextlib.suppress(TypeError):
         main = main or inspect.getsourcefile(inspect.unwrap(program))
     clock = clock_in_use()

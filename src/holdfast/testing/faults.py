@@ -115,6 +115,7 @@ class Faults:
         Raises:
             ConfigError: If there is no such function or category, a number makes no sense, or the test has ended.
         """
+        __tracebackhide__ = True  # a test that fails shows its own line
         if self._ended:
             message = f"the faults were put back already; order the one at {place!r} while the test runs"
             raise ConfigError(message)

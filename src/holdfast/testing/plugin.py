@@ -137,7 +137,7 @@ def holdfast_url(request: pytest.FixtureRequest, tmp_path: "Path") -> "Iterator[
     server = request.config.getoption("--holdfast-postgres") or os.environ.get(_ENVIRONMENT)
     if not server:
         pytest.skip(f"needs a PostgreSQL server: pytest --holdfast-postgres URL, or set {_ENVIRONMENT}")
-    pytest.importorskip("psycopg", reason="needs the extra: pip install 'holdfast[postgres]'")
+    pytest.importorskip("psycopg", reason="needs the extra: pip install '.[postgres]' in a clone of Holdfast")
     from holdfast.testing.places import fresh_database  # noqa: PLC0415
 
     with fresh_database(server) as url:

@@ -7,7 +7,7 @@ when it is due: retries, tasks that were put off, and dead letters that are repl
 try:
     import celery as _celery  # type: ignore[import-untyped]
 except ImportError as error:
-    message = "holdfast.engines.celery needs Celery, which is not installed: pip install 'holdfast[celery]'"
+    message = "holdfast.engines.celery needs Celery: pip install '.[celery]' in a clone of Holdfast"
     raise ImportError(message, name=error.name) from error
 else:
     del _celery  # whether it is there is all that was asked

@@ -70,7 +70,8 @@ class Course:
             raise again from error
         if rules.resource is not None:
             engine.app.cooling.answered(rules.resource)
-        request.holdfast_ran = (held,)  # done once Celery has kept its result
+        if not getattr(request, "holdfast_lent", False):  # else a retry of it has been sent, and it is not over
+            request.holdfast_ran = (held,)  # done once Celery has kept its result
         return value
 
     def succeeded(self, request: Any) -> None:

@@ -16,7 +16,7 @@ try:
     from psycopg.pq import TransactionStatus
     from psycopg.rows import tuple_row
 except ImportError as error:
-    _message = "PostgreSQL needs psycopg; run: pip install 'holdfast[postgres]'"
+    _message = "PostgreSQL needs psycopg; run: pip install '.[postgres]' in a clone of Holdfast"
     raise ConfigError(_message) from error
 
 __all__ = ["PostgresStaging"]
