@@ -100,6 +100,7 @@ class App:
         self.tasks_by_name: dict[str, TaskDefinition[Any, Any]] = {}
         self.jobs_by_name: dict[str, Job] = {}
         self.limits: dict[str, Limit] = {}
+        self.engines: dict[str, str] = {}  # others that have tasks of their own here, with what starts their workers
         self.keep_runs = seconds("keep_runs", keep_runs)
         self.schedule = Schedule()
         self.settings = worker_settings(

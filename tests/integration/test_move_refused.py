@@ -193,6 +193,17 @@ class TestCommand:
         assert "use that URL instead" in result.stderr
         assert "holdfast-secret" not in result.output
 
+    def test_the_status_of_a_target_that_waits(self, here, there):  # noqa: F811  # fixtures
+        def told():
+            return " ".join(CliRunner().invoke(cli, ["status", "--url", there]).stdout.split())
+
+        interrupted(here, there, "task_queue")
+        assert "a move into this database is not over: run holdfast move again" in told()
+        assert "starts one" not in told()
+        command(here, there)
+        assert "is not over" not in told()
+        assert "starts one" in told()
+
     def test_nothing_to_give_up(self, here, there):  # noqa: F811  # fixtures
         assert "nothing to give up" in command(here, there, "--cancel").stdout
         assert json.loads(command(here, "--cancel", "--json").stdout)["cancelled"] is False

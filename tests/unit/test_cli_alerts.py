@@ -50,6 +50,8 @@ def test_list(told):
     assert text.split()[:6] == ["ID", "KIND", "WHEN", "TRIES", "DELIVERY", "ALERT"]
     assert "https://example.com/feed.xml: disabled" in text
     assert "there may be more" in told.run("alerts", "list", "--limit", 1).stdout
+    assert "nobody has tried to deliver them; " in text
+    assert text.endswith("where neither runs: holdfast alerts deliver\n")
 
 
 def test_list_of_none(world):
@@ -67,6 +69,7 @@ def test_deliver(told, hook):
     (alert,) = told.json("alerts", "list")
     assert alert["delivery"] == "done"
     assert alert["delivered_to"][0].startswith("slack#")
+    assert "nobody has tried" not in told.run("alerts", "list").stdout
     assert told.json("alerts", "list", "--waiting") == []
 
 

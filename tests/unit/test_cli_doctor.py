@@ -157,7 +157,25 @@ def test_alerts_that_were_not_delivered_are_no_mistake(busy):
     app.store.raise_alerts([NewAlert("group:f1", "new", "something new")])
     app.close()
 
-    assert found(busy)["alerts"][:2] == (None, "1 not delivered yet")
+    ok, text, todo = found(busy)["alerts"]
+    assert (ok, text) == (None, "1 not delivered yet")
+    assert todo.startswith("Nobody has tried to deliver them; ")
+    assert todo.endswith("where neither runs: holdfast alerts deliver")
+
+
+def test_alerts_that_could_not_be_delivered(busy):
+    from holdfast.ports.source_rows import AlertResult, NewAlert
+
+    app = busy.app()
+    app.store.raise_alerts([NewAlert("group:f1", "new", "something new")])
+    (alert,) = app.store.claim_alerts(1, 60)
+    app.store.settle_alerts([AlertResult(alert.id, alert.epoch, (), 3600.0, "slack: it is down")])
+    app.close()
+
+    assert found(busy)["alerts"] == (None, "1 not delivered yet", "holdfast alerts list --waiting says why.")
+    listed = busy.run("alerts", "list").stdout
+    assert "down" in listed
+    assert "nobody has tried" not in listed
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime
 
 import pytest
@@ -52,6 +53,35 @@ def test_times_are_iso_with_their_offset(world):
     world.enqueue("flaky")
 
     assert world.json("tasks", "list")[0]["created_at"].endswith("+00:00")
+
+
+def test_what_is_over_shows_its_end_not_when_it_was_due(world):
+    for words in (["scrape", "url=bad1"], ["scrape", "url=bad2"], ["scrape", "url=good"]):
+        world.enqueue(*words)
+    world.drain()
+    world.enqueue("mail", "to=me")
+    world.run("tasks", "cancel", 4)
+    world.run("dlq", "discard", 2, "--yes")
+    with closing(sqlite3.connect(world.folder / "holdfast.db")) as database, database:
+        database.execute("UPDATE task_queue SET next_run_after = next_run_after + 60000")  # as Celery's rows have it
+    listed = world.run("tasks", "list").stdout
+
+    assert [line.split()[1] for line in listed.splitlines()[1:]] == ["CANCELLED", "DONE", "DISCARDED", "FAILED"]
+    assert " in " not in listed
+
+
+def test_what_only_celery_needs_is_in_json_alone(world):
+    payload = {"to": "me", "password": "hunter2", "__celery__": {"id": "i-1", "options": {"reply_to": "r-1"}}}
+    app = world.app()
+    app.create_schema()
+    app.store.enqueue([NewTask("scrape", json.dumps(payload))])
+
+    for words in (["list"], ["show", 1]):
+        text = world.run("tasks", *words).stdout
+        assert '{"to":"me","password":"***"}' in "".join(text.split())
+        assert "__celery__" not in text
+    shown = world.json("tasks", "show", 1)["parameters"]
+    assert shown == payload | {"password": "***"}
 
 
 def test_show(world):

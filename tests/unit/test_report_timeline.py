@@ -229,6 +229,15 @@ def test_what_it_waits_for_now_and_from_now_on(row, rows, cooldown, kind, second
     assert drawn.end == planned.end
 
 
+@pytest.mark.parametrize("started", [None, at(2)])
+def test_no_work_is_told_where_the_start_is_not_known(started):
+    drawn = timeline(
+        task(Status.FAILED, failed_at=at(2)), [attempt(1, 2, 2, outcome="fail")._replace(started_at=started)], at(99)
+    )
+    assert drawn.summary == "a dead letter after 2 s: 1 failed attempt, 2 s of waiting"
+    assert drawn.segments[-1].told == "attempt 1: failed for good: network (ConnectionError)"
+
+
 def test_a_wait_that_was_cut_short_says_so():
     drawn = timeline(task(started_at=at(12), finished_at=at(13)), [attempt(1, 1, 2, 1000.0)], at(99))
     assert "it was to be 16 min" in drawn.segments[2].text

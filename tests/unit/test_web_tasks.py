@@ -277,6 +277,7 @@ def test_numbers_beyond_what_a_script_counts(world):
             '{"password":"x","é":[1.5,null,true]}',
             '{\n  "password": "***",\n  "é": [\n    1.5,\n    null,\n    true\n  ]\n}',
         ),
+        ('{"to":"me","__celery__":{"id":"i-1","options":{"reply_to":"r"}}}', '{\n  "to": "me"\n}'),
         ("not json", "not json"),
         ('{"a":1e999}', '{\n  "a": "1e999"\n}'),
     ],

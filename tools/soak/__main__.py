@@ -1,4 +1,8 @@
-"""Run it: ``python -m tools.soak [--minutes 10] [--on sqlite|postgres|both] [--seed N]``; exits with 1 if it is off."""
+"""The long run: tasks under load while workers are killed and frozen, the database restarts and the disk is full.
+
+Then all is left in peace, and the books have to balance to the last task: none is lost, none counted twice. It exits
+with 1 if something is off, and names the seed by which the same things happen again.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,8 @@ import random
 import signal
 import subprocess
 import sys
+
+from tools.soak.saying import counted
 
 
 def main() -> int:
@@ -22,7 +28,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as Ctrl-C: what was started is ended
     seed = random.randrange(10**6) if options.seed is None else options.seed
     if options.on == "both":
-        print(f"seed {seed}: {options.minutes:g} minutes on both databases side by side", flush=True)
+        print(f"seed {seed}: {counted(options.minutes, 'minute')} on both databases side by side", flush=True)
         shared = ["--minutes", str(options.minutes), "--seed", str(seed), "--rate", str(options.rate)]
         shared += ["--workers", str(options.workers)]
         shared += ["--keep"] if options.keep else []
@@ -44,7 +50,8 @@ def main() -> int:
 
     print(f"[{options.on}] seed {seed}", flush=True)
     off = run(Settings(options.on, options.minutes * 60, seed, options.rate, options.keep, options.workers))
-    print(f"[{options.on}] {'the books balance to the last task' if not off else f'{off} things are off'}", flush=True)
+    wrong = "1 thing is off" if off == 1 else f"{off} things are off"
+    print(f"[{options.on}] {wrong if off else 'the books balance to the last task'}", flush=True)
     return int(off > 0)
 
 

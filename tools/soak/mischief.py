@@ -63,7 +63,7 @@ class Mischief(threading.Thread):
         choices: list[tuple[Callable[[], bool], float]] = [
             (self._killed_worker, 40), (self._frozen_worker, 14), (self._deployed_worker, 10),
             (self._killed_monitor, 6), (self._frozen_monitor, 4), (self._killed_job, 6),
-            (self._killed_web, 2), (self._killed_all, 3),
+            (self._killed_web, 2), (self._killed_crew, 3),
         ]  # fmt: skip
         if self._place.restarts:
             choices.append((self._restarted_database, 12))
@@ -107,7 +107,7 @@ class Mischief(threading.Thread):
     def _killed_web(self) -> bool:
         return self._kill("web")
 
-    def _killed_all(self) -> bool:
+    def _killed_crew(self) -> bool:
         for kind in ("worker", "monitor", "job"):
             while self._kill(kind):
                 pass

@@ -17,6 +17,8 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
+from tools.soak.saying import counted, left_told
+
 if TYPE_CHECKING:
     from tools.soak.crew import Crew
     from tools.soak.places import Place
@@ -109,11 +111,11 @@ class _Run:
         self.load.finish()
 
     def _progress(self) -> str:
-        happened = ", ".join(f"{count} {name}" for name, count in self.mischief.counts.most_common(4))
+        happened = ", ".join(counted(count, name) for name, count in self.mischief.counts.most_common(4))
         said = sum(self.looking.answers.values())
         return (
             f"{len(self.load.known):,} enqueued, {self._lines():,} calls, {happened or 'nothing happened yet'}; "
-            f"{said} pages; {sum(self.load.refused.values())} refusals"
+            f"{counted(said, 'page')}; {counted(sum(self.load.refused.values()), 'refusal')}"
         )
 
     def _lines(self) -> int:
@@ -135,11 +137,11 @@ class _Run:
                 break
             if time.monotonic() - told >= _TELL_EVERY:
                 told = time.monotonic()
-                self.say(f"nothing happens any more; still to do: {live[:4]}")
+                self.say(f"nothing happens any more; still to do: {left_told(live)}")
             time.sleep(0.3)
         self.looking.finish()
         bad = self.crew.disband()
-        return [*bad, *([f"not done within {_SETTLE:g} s: {live[:5]}"] if live else [])]
+        return [*bad, *([f"not done within {_SETTLE:g} s: {left_told(live)}"] if live else [])]
 
     def _live(self) -> list[tuple[object, ...]]:
         try:
@@ -193,11 +195,11 @@ class _Run:
             f"{len(load.shared):,} of a key that was taken",
             "ended as": ", ".join(f"{number:,} {name.lower()}" for name, number in sorted(statuses.items())),
             "calls": ", ".join(f"{number:,} {name}" for name, number in calls.most_common()),
-            "happened": ", ".join(f"{number} {name}" for name, number in self.mischief.counts.most_common())
+            "happened": ", ".join(counted(number, name) for name, number in self.mischief.counts.most_common())
             or "nothing",
             "by hand": ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in sorted(load.done.items())),
             "refused": ", ".join(f"{number} {name}" for name, number in load.refused.most_common()) or "nothing",
-            "processes": ", ".join(f"{number} {kind}s" for kind, number in self.crew.counts.items()),
+            "processes": ", ".join(counted(number, kind) for kind, number in self.crew.counts.items()),
             "pages": ", ".join(
                 f"{number} with {status or 'no answer'}" for status, number in self.looking.answers.most_common()
             ),

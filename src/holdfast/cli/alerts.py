@@ -13,10 +13,12 @@ from holdfast.cli.moments import relative
 from holdfast.cli.numbers import LIMIT
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from holdfast.app import App
     from holdfast.ports.source_rows import Alert
 
-__all__ = ["alerts"]
+__all__ = ["alerts", "why_untried"]
 
 _MASKED = ("key", "title", "text", "last_error")
 _MOST_DELIVERIES = 100  # of up to 500 alerts each
@@ -31,9 +33,10 @@ _NO_CHANNEL = (
 def alerts() -> None:
     """Look at alerts, try the channels, deliver what waits.
 
-    An alert tells that a source is in trouble or well again, or that so many fail together that it is an outage. A
-    monitor delivers them while it runs. Where to is said by App(notify=…), by notify under [app] in holdfast.toml, or
-    by the variable HOLDFAST_NOTIFY.
+    An alert tells that a source is in trouble or well again, that so many fail together that it is an outage, or of
+    dead letters. Monitors deliver them while they run, and workers of an app with notify=…; where neither runs, give
+    holdfast alerts deliver to cron. Where to is said by App(notify=…), by notify under [app] in holdfast.toml, or by
+    the variable HOLDFAST_NOTIFY.
 
     \b
     Examples:
@@ -72,7 +75,7 @@ def list_alerts(app: "App", *, waiting: bool, limit: int, as_json: bool) -> None
         if waiting:
             found_none("no alert waits", f"{command('alerts', 'list')} shows those that were delivered")
         else:
-            found_none("no alerts", f"a monitor makes them of sources in trouble; try: {command('alerts', 'test')}")
+            found_none("no alerts", f"monitors and workers make them of trouble; try: {command('alerts', 'test')}")
         return
     columns = {"ID": None, "KIND": None, "WHEN": None, "TRIES": None, "DELIVERY": 10, "ALERT": None}
     rows = (
@@ -89,6 +92,19 @@ def list_alerts(app: "App", *, waiting: bool, limit: int, as_json: bool) -> None
     screen().print(table(columns, rows))
     if len(found) == limit:
         say(f"there may be more: --limit {limit * 2}", "dim")
+    if why := why_untried(found):
+        say(why, "yellow")
+
+
+def why_untried(found: "Iterable[Alert]") -> str:
+    """Return what to do where alerts wait and nobody has tried to deliver one; nothing where somebody has."""
+    tries = [alert.deliveries for alert in found if alert.delivered_at is None]
+    if not tries or any(tries):
+        return ""
+    return (
+        "nobody has tried to deliver them; monitors do so, and workers of an app with notify=…; where neither runs: "
+        f"{command('alerts', 'deliver')}"
+    )
 
 
 def _data(alert: "Alert") -> dict[str, Any]:
@@ -156,8 +172,9 @@ def _sent(channel: Any, message: Any) -> str:
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as a JSON object.")
 @with_app(tells=True)
 def deliver(app: "App", *, as_json: bool) -> None:
-    """Deliver now what waits and is due, reminders too; for cron, where no monitor runs.
+    """Deliver now what waits and is due, reminders too; for cron, where nobody else delivers.
 
+    Monitors do so while they run, and workers of an app with notify=…, unless they drain.
     Without a channel alerts are written to standard error. Exit code 1 if one could not be delivered; it is tried
     again later, for a day.
 

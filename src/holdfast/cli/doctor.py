@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli.choosing import store_shown, with_app
+from holdfast.cli.alerts import why_untried
+from holdfast.cli.choosing import command, store_shown, with_app
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -120,10 +121,11 @@ def _surroundings(app: "App") -> "Iterator[Finding]":
     todo = "holdfast worker MODULE:APP starts one." if not alive else ""
     text = f"{alive} alive" + (f", {silent} silent: what they held is given to others" if silent else "")
     yield Finding("workers", ok=True if alive else None, text=text, todo=todo)
-    waiting = len(app.store.alerts(waiting=True, limit=_MOST_WAITING))
+    waiting = app.store.alerts(waiting=True, limit=_MOST_WAITING)
     if waiting:
-        todo = "holdfast alerts list says why."
-        yield Finding("alerts", ok=None, text=f"{waiting} not delivered yet", todo=todo)
+        why = why_untried(waiting)
+        todo = f"{why[0].upper()}{why[1:]}" if why else f"{command('alerts', 'list', '--waiting')} says why."
+        yield Finding("alerts", ok=None, text=f"{len(waiting)} not delivered yet", todo=todo)
 
 
 def _ledger(app: "App") -> "list[Finding]":

@@ -85,7 +85,14 @@ def definition_of(app: "App", name: str) -> "TaskDefinition[Any, Any]":
     from holdfast.errors import ConfigError  # noqa: PLC0415  # not for --help
 
     close = difflib.get_close_matches(name, app.tasks_by_name, n=1)
-    hint = f"did you mean {close[0]}?" if close else f"there are: {', '.join(sorted(app.tasks_by_name)) or 'none'}"
+    known = ", ".join(sorted(app.tasks_by_name))
+    others = " and ".join(f"{engine}'s" for engine in app.engines)
+    if close:
+        hint = f"did you mean {close[0]}?"
+    elif others:
+        hint = f"{f'there are: {known}; others' if known else 'its tasks'} are {others}, sent by your program as ever"
+    else:
+        hint = f"there are: {known or 'none'}"
     message = f"the app has no task {name!r}; {hint}"
     raise ConfigError(message)
 

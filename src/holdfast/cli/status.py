@@ -24,6 +24,7 @@ __all__ = ["status"]
 _EVERY = 1.0  # seconds
 _MOST_WAITING = 1000  # alerts that are counted
 _MOST_RUNS = 50  # the last ones that are looked at
+_MOVING = "a move into this database is not over: run holdfast move again to go on, or give it up by --cancel"
 
 
 @click.command()
@@ -109,15 +110,22 @@ def _overview(app: "App", top: int) -> "RenderableType":
         parts += [line(""), queues_table(queues)]
     parts += [
         line(""),
-        _workers_table(workers)
-        if workers
-        else line("no worker is known; holdfast worker MODULE:APP starts one", "yellow"),
+        _workers_table(workers) if workers else line(f"no worker is known; {_starting(app)}", "yellow"),
     ]
     if cooldowns:
         parts += [line(""), _cooldowns_table(cooldowns)]
     if groups:
         parts += [line(""), groups_table(groups)]
     return Group(*parts)
+
+
+def _starting(app: "App") -> str:
+    """Return what starts a worker: ours, or that of an engine whose tasks are all that the app has."""
+    if getattr(app.store, "receives_move", bool)():  # PostgreSQL alone can be the target of a move
+        return _MOVING
+    ours = ["holdfast worker MODULE:APP starts one"] if app.tasks_by_name or not app.engines else []
+    whose = "other tasks" if ours else "its tasks"
+    return "; ".join([*ours, *(f"{whose} are {name}'s: {start}" for name, start in app.engines.items())])
 
 
 def _of_sources(app: "App") -> "list[RenderableType]":

@@ -109,7 +109,9 @@ def _table(found: "Sequence[Task]") -> "Table":
 
 
 def _moment(task: "Task") -> "datetime":
-    return task.finished_at or (task.started_at if task.status == "RUNNING" else None) or task.next_run_after
+    """Return when it ended, or began, or is due: what is next for it, or was last."""
+    running = task.started_at if task.status == "RUNNING" else None
+    return task.finished_at or task.failed_at or running or task.next_run_after
 
 
 @tasks.command("show")

@@ -164,7 +164,9 @@ def _say_start(app: "App", made: "Worker", config: "Config") -> None:
 
 def _warn(app: "App", named: "Sequence[str]") -> None:
     """Warn of what looks like a mistake: an app without tasks, a queue that nothing names."""
-    if not app.tasks_by_name:
+    for engine, start in app.engines.items() if not app.tasks_by_name else ():
+        log.warning("the app has no tasks of its own, its tasks are %s's: %s", engine, start)
+    if not app.tasks_by_name and not app.engines:
         log.warning("the app has no tasks: is the module that defines them imported by the one of the app?")
     strange = [name for name in named if name not in {each.queue for each in app.tasks_by_name.values()}]
     if not strange:

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-__all__ = ["is_secret_name", "masked_parameters", "masked_text", "masked_value"]
+__all__ = ["ENGINES_PART", "is_secret_name", "masked_arguments", "masked_parameters", "masked_text", "masked_value"]
+
+ENGINES_PART = "__celery__"
+"""The name in a payload under which stands what only Celery needs: people are shown the arguments without it."""
 
 _DEEPEST = 100  # lists within lists that are shown; JSON of any depth may be stored
 _LONGEST = 65_536  # characters of a text; what is stored is shorter, so no text is cut a second time
@@ -52,7 +55,7 @@ def masked_text(text: str) -> str:
 
 
 def masked_parameters(text: str) -> str:
-    """Return the JSON text of a payload with its secrets masked.
+    """Return the JSON text of a payload's arguments with its secrets masked.
 
     What stands under a name that says so is masked whole, whatever it is; so is what follows such a name in a pair, or
     in a list of names and values. In all other text the redactor of the process looks for secrets, and long text is
@@ -62,7 +65,9 @@ def masked_parameters(text: str) -> str:
         text: As it is stored.
     """
     try:
-        return json.dumps(_read(text), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return json.dumps(
+            _without_engines_part(_read(text)), ensure_ascii=False, allow_nan=False, separators=(",", ":")
+        )
     except (ValueError, TypeError, RecursionError):
         return default_classifier().redact(text)
 
@@ -79,6 +84,21 @@ def masked_value(text: str) -> "Any":
         return _read(text)
     except (ValueError, TypeError, RecursionError):
         return default_classifier().redact(text)
+
+
+def masked_arguments(text: str) -> "Any":
+    """Return what `masked_value` does, without what is no argument: for people.
+
+    Args:
+        text: As it is stored.
+    """
+    return _without_engines_part(masked_value(text))
+
+
+def _without_engines_part(value: "Any") -> "Any":
+    if not isinstance(value, dict) or not isinstance(value.get(ENGINES_PART), dict):
+        return value
+    return {name: each for name, each in value.items() if name != ENGINES_PART}
 
 
 def _read(text: str) -> "Any":

@@ -189,7 +189,8 @@ def _drawn(stretches: list[Stretch], widths: list[float], cut: float | None) -> 
 def _told(stretch: Stretch) -> str:
     long = span(stretch.seconds)
     if stretch.kind is Kind.ATTEMPT:
-        return f"attempt {stretch.number}: {stretch.text}, after {long}" if stretch.outcome else stretch.text
+        after = f", after {long}" if stretch.seconds else ""  # else its start is not known
+        return f"attempt {stretch.number}: {stretch.text}{after}" if stretch.outcome else stretch.text
     return f"{stretch.text}: {long}"
 
 
@@ -211,7 +212,8 @@ def _summary(task: Task, attempts: Sequence[Attempt], stretches: list[Stretch], 
         return f"{head}, nothing but waiting"
     work = sum(stretch.seconds for stretch in stretches if stretch.kind is Kind.ATTEMPT)
     tried = counted(len(attempts), "failed attempt") if attempts else "no attempt failed"
-    return f"{head}: {tried}, {span(work)} of work, {span(max(0.0, whole - work))} of waiting"
+    worked = f", {span(work)} of work" if work else ""  # else no start is known
+    return f"{head}: {tried}{worked}, {span(max(0.0, whole - work))} of waiting"
 
 
 def _scale(segments: tuple[Segment, ...], widths: list[float], stretches: list[Stretch]) -> str:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from holdfast.ports.rows import Attempt, Cooldown, Task
 from holdfast.ports.store import Store
-from holdfast.queue.masking import masked_text, masked_value
+from holdfast.queue.masking import masked_arguments, masked_text
 from holdfast.report.timeline import Timeline, timeline
 
 __all__ = ["AttemptView", "TaskView", "masked_line", "payload_text", "task_view"]
@@ -29,7 +29,8 @@ class AttemptView(NamedTuple):
         place: Among all failed attempts of the task, from 1.
         number: Of the start.
         outcome: ``retry``, ``fail`` or ``lost``.
-        seconds: How long it ran; None where its start is not known.
+        seconds: How long it ran; None where its start is not known, or is written as the moment of its end: of the
+            first attempt in another engine only the failure is seen.
         delay: Seconds until the next one was due; None where none followed.
         category: What the failure is.
         rule: That decided so.
@@ -116,7 +117,7 @@ def payload_text(parameters: str) -> tuple[str, bool]:
     Args:
         parameters: As they are stored.
     """
-    value = masked_value(parameters)
+    value = masked_arguments(parameters)
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, default=str)
     return text[:_LONGEST_PAYLOAD], len(text) > _LONGEST_PAYLOAD
 
@@ -164,7 +165,9 @@ def _attempt_view(place: int, attempt: Attempt, traceback: str, same_as: int, *,
         worker_id=attempt.worker_id,
         started_at=started,
         finished_at=attempt.finished_at,
-        seconds=None if started is None else max(0.0, (attempt.finished_at - started).total_seconds()),
+        seconds=None
+        if started is None or started >= attempt.finished_at
+        else (attempt.finished_at - started).total_seconds(),
         delay=attempt.delay,
         error_type=attempt.error_type,
         error_message=message if len(message) <= longest else f"{message[:longest]}…",

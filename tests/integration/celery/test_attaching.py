@@ -14,7 +14,7 @@ import holdfast as hf
 from holdfast.engines.celery import Engine, attach
 from holdfast.engines.celery.envelope import PART, key_of, packed, unpacked
 from holdfast.errors import ConfigError, PayloadError
-from holdfast.queue.masking import masked_parameters
+from holdfast.queue.masking import masked_parameters, masked_value
 
 
 @pytest.fixture
@@ -167,14 +167,19 @@ class TestEnvelope:
     def test_a_secret_by_position_is_masked(self, call):
         text = packed(*call(lambda url, password: None, "u", "hush"), limit=10_000, itself=False)
         assert "hush" in text
-        assert "hush" not in masked_parameters(text)
+        assert "hush" not in masked_parameters(text) + str(masked_value(text))
 
     def test_a_secret_in_a_header_is_masked_whatever_its_name(self, call):
         task, request = call(lambda url: None, "u")
         request.headers = {"x-thing": "abcdef"}
         text = packed(task, request, limit=10_000, itself=False)
         assert unpacked(text, now=0.0).options["headers"] == {"x-thing": "abcdef"}
-        assert "abcdef" not in masked_parameters(text)
+        assert "abcdef" not in masked_parameters(text) + str(masked_value(text))
+
+    def test_people_are_shown_the_arguments_alone(self, call):
+        text = packed(*call(lambda url, page=1: None, "u", page=2), limit=10_000, itself=False)
+        assert masked_parameters(text) == '{"url":"u","page":2}'
+        assert masked_value(text)[PART]["id"] == "abc"
 
     def test_what_json_has_no_form_for_is_refused_without_a_word_of_it(self, call):
         with pytest.raises(PayloadError, match="called: its arguments have no form in JSON") as refused:

@@ -75,6 +75,7 @@ def attach(
     celery_app.task_cls = task_class(engine, base)
     celery_app.steps["worker"].add(_step(engine, lights))
     _listen(engine, lights)
+    app.engines["Celery"] = "celery -A MODULE:CELERY_APP worker"
     return engine
 
 

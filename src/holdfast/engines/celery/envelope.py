@@ -13,13 +13,14 @@ from typing import Any, NamedTuple
 from kombu.utils import json as kombu_json
 
 from holdfast.errors import PayloadError
+from holdfast.queue.masking import ENGINES_PART
 from holdfast.queue.payload import encode_result
 
 __all__ = ["HEADER", "PART", "Call", "key_of", "packed", "unpacked"]
 
 HEADER = "holdfast"
 """The header of a message that says for which attempt of which task it was sent."""
-PART = "__celery__"
+PART = ENGINES_PART
 """The name in a payload under which Celery's own part stands."""
 _SIGNATURES = ("chain", "chord", "link", "link_error")
 """What may hold arguments of other tasks, nameless: it stands under a name that has it masked wherever it is shown.

@@ -92,6 +92,10 @@ class PostgresStore(
         """Have a function called when somebody has enqueued something, on whatever machine."""
         return Listener(self.db, wake).end
 
+    def receives_move(self) -> bool:
+        """Tell whether a SQLite file is being moved to these tables, and the move is not over."""
+        return bool(self.db.fetch("receives_move")[0][0])
+
     def close(self) -> None:
         """Give the connections back, those that hold the locks of jobs too."""
         super().close()
