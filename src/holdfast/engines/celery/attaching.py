@@ -97,6 +97,7 @@ def _step(engine: Engine, lights: Lights) -> type:
             super().__init__(parent, **options)
             _check_queue(engine)
             engine.begin_worker()  # before the pool forks
+            lights.wanted = True
             self._bridge = Bridge(engine, engine.worker_id, concurrency=parent.concurrency, name=parent.hostname)
             parent.holdfast_bridge = self._bridge
 
@@ -109,6 +110,12 @@ def _step(engine: Engine, lights: Lights) -> type:
         def stop(self, parent: Any) -> None:  # noqa: ARG002  # Celery's own
             self._bridge.leave()
             engine.aside.close()
+            lights.end()
+            lights.wanted = False
+
+        def terminate(self, parent: Any) -> None:  # noqa: ARG002  # Celery's own, in a hurry
+            lights.end()
+            lights.wanted = False
 
     return Step
 
@@ -135,7 +142,7 @@ def _listen(engine: Engine, lights: Lights) -> None:
         (signals.task_success, succeeded),
         (signals.task_failure, failed),
         (signals.worker_shutdown, ended),
-        (signals.worker_process_init, lambda **_: lights.begin()),
+        (signals.worker_process_init, lambda **_: lights.begin() if lights.wanted else None),
         (signals.worker_process_shutdown, lambda **_: lights.end()),
     ):
         signal.connect(receiver, weak=False)

@@ -17,10 +17,14 @@ class Lights:
 
     Args:
         engine: What is attached to what.
+
+    Attributes:
+        wanted: Whether a worker of that engine runs here, or has begun this process.
     """
 
     def __init__(self, engine: Engine) -> None:
         """Begin dark."""
+        self.wanted = False
         self._engine, self._lit, self._pid = engine, ExitStack(), 0
 
     def begin(self) -> None:
