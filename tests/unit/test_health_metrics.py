@@ -97,6 +97,10 @@ def test_of_the_command_line(token, installed, app, monkeypatch, caplog):
         assert bus.has_subscribers() is bool(token and installed)
     assert status == (200 if token and installed else 404)
     assert (b"holdfast_up 1.0" in body) is (status == 200)
-    word = {(None, True): "/ready", (TOKEN, False): "'.[metrics]'", (TOKEN, True): "shows the token"}
+    word = {
+        (None, True): "/ready",
+        (TOKEN, False): "'.[metrics]' in a clone of Holdfast",
+        (TOKEN, True): "shows the token",
+    }
     assert record.getMessage().endswith(word[token, installed])
     assert not bus.has_subscribers()
