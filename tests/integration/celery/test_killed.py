@@ -4,6 +4,7 @@ from crash.processes import until
 from holdfast.ports.rows import Status
 from integration.celery.scene import LONG
 
+RESENT = 5  # seconds; a message that its worker has taken to its grave
 PLACES = [
     "before the row",
     "before the failure",
@@ -17,11 +18,11 @@ PLACES = [
 def test_workers_are_killed_one_after_the_other(scene):
     sent = []
     for place in PLACES:
-        worker = scene.start("solo", kill_at=place)
+        worker = scene.start("solo", kill_at=place, resend_after=RESENT)
         sent.append(scene.send("late"))
         worker.dies()
         scene.wait_until_redelivered()
-    last = scene.start("solo")
+    last = scene.start("solo", resend_after=RESENT)
     for key, result in sent:
         if scene.row_of(result) is None:  # it was redelivered, and had no reason to fail any more
             until(lambda: result.state == "SUCCESS", LONG, scene.said)  # noqa: B023  # asked at once
