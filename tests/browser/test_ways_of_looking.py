@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from playwright.sync_api import expect
 
 from browser.house import TOKEN
 from browser.views import path_to
@@ -84,7 +85,7 @@ def test_without_a_script_one_signs_in_and_out(house, windows):
     page.get_by_role("button", name="Sign in").click()
     page.wait_for_url(house.at("/"))
     page.get_by_role("button", name="Sign out").click()
-    assert page.get_by_label("Token").is_visible()
+    expect(page.get_by_label("Token")).to_be_visible()  # once the next page is there
 
 
 def test_times_stay_true_while_a_page_is_open(house, windows):

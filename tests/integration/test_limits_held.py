@@ -1,7 +1,6 @@
 """Somebody holds what is known of a resource and does not let go of it: only its tasks wait, and not for ever."""
 
 import threading
-from itertools import count
 
 import psycopg
 import pytest
@@ -16,15 +15,11 @@ from holdfast.ports.rows import Status
 from holdfast.queue import admitting
 from holdfast.stores.postgres import limits
 
-_numbers = count(1)
-
 
 @pytest.fixture
 def place(postgres_server):
     need_postgres()
-    name = f"held{next(_numbers)}"
-    postgres_server.execute(f"CREATE DATABASE {name}")
-    made = PostgresPlace(postgres_server, name)
+    made = PostgresPlace(postgres_server, "postgres").blank()
     yield made
     made.close()
 

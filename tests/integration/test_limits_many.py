@@ -2,7 +2,6 @@
 
 import threading
 import time
-from itertools import count
 
 import pytest
 
@@ -15,15 +14,12 @@ from holdfast.ports.rows import TaskFilter
 
 MANY = 2000
 LATE = 3.0  # seconds that may pass on a busy machine between a place and its being written
-_numbers = count(1)
 
 
 @pytest.fixture
 def place(postgres_server):
     need_postgres()
-    name = f"many{next(_numbers)}"
-    postgres_server.execute(f"CREATE DATABASE {name}")
-    made = PostgresPlace(postgres_server, name)
+    made = PostgresPlace(postgres_server, "postgres").blank()
     yield made
     made.close()
 
