@@ -38,18 +38,13 @@ class Sending:
         if begun is None:  # a later attempt, trio, or a task that is being cancelled
             return await self._with_a_timer(limit, library, inner, request)
         watch, task = begun
-        if not watch.armed:
-            watch.arm(started)
         try:
             return await inner.handle_async_request(request)
         except CancelledError:
-            if not watch.ended(task):
+            if not watch.is_over(task):
                 raise
         finally:
-            if watch.task is task:
-                watch.task = None
-            else:
-                watch.leaves(task)
+            watch.leaves(task)
         raise library.late_error(request, limit)
 
     async def _with_a_timer(self, limit: float, library: Library, inner: Any, request: Any) -> Any:

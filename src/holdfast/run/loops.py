@@ -1,14 +1,13 @@
 """The two attempt loops, sync and async, as wrappers around a function.
 
 A call that succeeds at once pays for a `try` and one look at a number. Everything else happens in `Attempting`, after
-something has failed. Policies with a resource, and async ones with a time limit, have wrappers of their own.
+something has failed. Policies with a resource, and async ones with a time limit, have wrappers elsewhere.
 """
 
 import functools
-import time
 
-from holdfast import backends, clock
-from holdfast.run.again import again, again_async, limited, never_awaitable
+from holdfast import clock
+from holdfast.run.again import again, again_async, never_awaitable
 from holdfast.run.attempting import Attempting
 from holdfast.run.report import MARKS
 
@@ -97,7 +96,9 @@ def wrapped_async(function: "Function", policy: "RetryPolicy", fallback: "Functi
         return guarded_async(function, policy, fallback)
     name, marks = name_of(function), MARKS
     if policy.deadline is not None or policy.attempt_timeout is not None:
-        return _watched(function, policy, name)
+        from holdfast.run.watched import watched  # noqa: PLC0415  # brings asyncio along, which only async functions need
+
+        return watched(function, policy, name)
 
     @functools.wraps(function)
     async def wrapper(*args: "Any", **kwargs: "Any") -> "Any":
@@ -110,56 +111,5 @@ def wrapped_async(function: "Function", policy: "RetryPolicy", fallback: "Functi
             if delay is None:
                 raise
         return await again_async(function, args, kwargs, state, delay)
-
-    return wrapper
-
-
-def _watched(function: "Function", policy: "RetryPolicy", name: str) -> "Function":  # a call would cost more
-    """The coroutine function with its retries, its first attempt ended at the time limit."""
-    from holdfast.run.watch import CancelledError, Here, current_task  # noqa: PLC0415  # brings asyncio along, which only async functions need
-
-    limit = min(each for each in (policy.deadline, policy.attempt_timeout) if each is not None)
-    marks, real_clock, here = MARKS, time.monotonic, Here()
-
-    @functools.wraps(function)
-    async def wrapper(*args: "Any", **kwargs: "Any") -> "Any":
-        serial, now = marks.last, clock.monotonic
-        started = now()
-        try:
-            watch = here.watch
-            if (
-                watch is None
-                or (task := current_task(watch.loop)) is None
-                or now is not real_clock
-                or task.cancelling()
-                or watch.task is not None
-                or watch.calls
-            ):
-                begun = here.begun(limit, started) if now is real_clock else None
-                if begun is None:  # trio, a call within a call, a cancelled task, or a test's clock
-                    return await backends.run_within(limit, function(*args, **kwargs))
-                watch, task = begun
-            else:
-                watch.task, watch.started = task, started
-            if not watch.armed:
-                watch.arm(started)
-            try:
-                return await function(*args, **kwargs)
-            except CancelledError:
-                if not watch.ended(task):
-                    raise
-                message = f"cancelled after {limit:g} s"
-                raise TimeoutError(message) from None
-            finally:
-                if watch.task is task:
-                    watch.task = None
-                else:
-                    watch.leaves(task)
-        except Exception as error:  # the policy decides
-            state = Attempting(policy, name, serial, started)
-            delay = state.failed(error)
-            if delay is None:
-                raise
-        return await again_async(limited(function, state), args, kwargs, state, delay)
 
     return wrapper

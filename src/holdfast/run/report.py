@@ -1,9 +1,11 @@
 """What an error carries when a retry gave up on it: every attempt, and why there is no other."""
 
+import time
+from collections import deque
 from itertools import count
 
 from holdfast.classify import default_classifier
-from holdfast.run.stack import frames_of_call
+from holdfast.run.stack import frames_of_call, number_of
 from holdfast.values import Frozen
 
 TYPE_CHECKING = False
@@ -15,6 +17,7 @@ __all__ = ["MARKS", "Attempt", "Report", "attach", "attempt_of", "report_of", "r
 _NOTE = "holdfast: "
 _MOST_CAUSES = 16  # a chain of causes may be a ring
 _MOST_FRAMES = 1000
+_MOST_MARKS = 1024  # of calls that take minutes; in most there is one, or none
 _TRIED_BENEATH = frozenset({"budget", "nested"})  # even after one attempt
 
 
@@ -58,7 +61,9 @@ class Report(Frozen):
     reason: str
     retry_at: float | None
     serial: int
-    _within: frozenset[int] | None  # of an error that several calls raise: the frames in which this one gave up
+    _within: (
+        frozenset[int] | None
+    )  # of an error that several calls raise: the numbers of those in which this one gave up
 
     def __init__(  # the fields above
         self,
@@ -78,15 +83,24 @@ class Report(Frozen):
 class _Marks:
     """Numbers the reports, so that an outer loop can tell an inner one's from one that is left from before."""
 
-    __slots__ = ("_count", "last")
+    __slots__ = ("_count", "_made", "last")
 
     def __init__(self) -> None:
         self._count = count(1)
+        self._made = deque([(0.0, 0)], maxlen=_MOST_MARKS)
         self.last = 0
 
     def next(self) -> int:
-        self.last = next(self._count)
-        return self.last
+        self.last = number = next(self._count)
+        self._made.append((time.monotonic(), number))
+        return number
+
+    def before(self, moment: float) -> int:
+        """Return what `last` was at a moment on the system's clock, for who did not look at it then."""
+        for made, number in reversed(self._made.copy()):
+            if made < moment:
+                return number
+        return 0
 
 
 MARKS = _Marks()
@@ -125,14 +139,14 @@ def retried_beneath(error: BaseException, serial: int) -> bool:
 def _is_of_another_call(report: Report) -> bool:
     """Tell whether a report on an error that several calls raise was left by one that did not run within ours.
 
-    Frames are told by their numbers: ours has been there since before the report was made, so no other had its number.
+    Calls are told by their numbers: ours has been there since before the report was made, so no other had its number.
     """
     within: frozenset[int] | None = report.__dict__.get("_within")
-    return within is not None and id(frames_of_call()[-1]) not in within
+    return within is not None and number_of(frames_of_call()[-1]) not in within
 
 
 def shared_by_calls(error: BaseException, serial: int) -> frozenset[int] | None:
-    """Return the frames that the call giving up runs in, where its error is one object raised time and again.
+    """Return the numbers of the calls that the one giving up runs in, where its error is one that is raised over again.
 
     Such an error, made once and kept, is raised by calls that have nothing to do with each other, and what one leaves
     on it says nothing to the next. Every other error belongs to the one call that it came out of.
@@ -148,7 +162,7 @@ def shared_by_calls(error: BaseException, serial: int) -> frozenset[int] | None:
     found: set[int] = set()
     frame = frames[-1].f_back
     while frame is not None and len(found) < _MOST_FRAMES:
-        found.add(id(frame))
+        found.add(number_of(frame))
         frame = frame.f_back
     return frozenset(found)
 

@@ -183,7 +183,9 @@ def current_attempt() -> CurrentAttempt | None:
     state = known.get("state")
     if isinstance(state, Attempting):
         return CurrentAttempt(state.number, state.policy.max_attempts, state.attempt_left())
-    policy, started = known.get("policy"), known.get("started")
+    own: Any = known.get("own")  # of a call that is watched, as is its beginning
+    policy = known.get("policy") if own is None else own.policy
+    started = known["watch"].started if own is not None and "started" not in known else known.get("started")
     if not isinstance(policy, RetryPolicy):
         return None
     return CurrentAttempt(1, policy.max_attempts, left_for_attempt(policy, started, started))

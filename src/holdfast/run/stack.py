@@ -8,11 +8,11 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-__all__ = ["attempting_locals", "frames_of_call"]
+__all__ = ["attempting_locals", "frames_of_call", "number_of"]
 
 _MOST_FRAMES = 1000
 _BLOCK = "holdfast.run.block"
-_LOOPS = frozenset({"holdfast.run.loops", "holdfast.run.again", "holdfast.run.guarded"})
+_LOOPS = frozenset(f"holdfast.run.{name}" for name in ("loops", "watched", "again", "guarded"))
 _COURSE = "holdfast.http.course"  # a request through a transport: the loop is in the transport itself
 _WITHIN = frozenset({"holdfast.run.stack", "holdfast.run.report", "holdfast.run.attempting", _BLOCK, _COURSE})
 _AGAIN = "holdfast.run.again"
@@ -27,7 +27,7 @@ def attempting_locals() -> "Mapping[str, Any] | None":
             return None
         if frame.f_globals.get("__name__") in _LOOPS:
             known = frame.f_locals
-            if "marks" in known or "state" in known:
+            if "marks" in known or "state" in known or "own" in known:
                 return known
         elif block is not None and frame.f_code.co_exceptiontable:  # who has no such table is not inside a `with`
             attempt = block.running_in(list(frame.f_locals.values()))
@@ -49,3 +49,13 @@ def frames_of_call() -> "list[FrameType]":
             break
         frame = frame.f_back
     return [*found, frame]
+
+
+def number_of(frame: "FrameType") -> int:
+    """Return a number that no other call has as long as that of this frame goes on.
+
+    A frame becomes an object only when somebody asks for it, and may then come to lie where another's was before. The
+    keyword arguments of an attempt loop are there from its beginning.
+    """
+    given = frame.f_locals.get("kwargs") if frame.f_globals.get("__name__") in _LOOPS else None
+    return id(frame if given is None else given)

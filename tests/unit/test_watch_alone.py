@@ -1,0 +1,248 @@
+"""A call that is alone on its event loop is noted in a quicker way; the second of each function is the first of them."""
+
+import asyncio
+import contextlib
+import contextvars
+import threading
+
+import pytest
+
+import holdfast as hf
+from holdfast import RetryPolicy
+from holdfast.errors import NetworkError
+from holdfast.testing import fake_clock
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+async def alone(policy, function):
+    """Return the function with its retries; its next call is noted in the quick way if it is the only one."""
+    passed = []
+
+    @hf.retry(policy=policy)
+    async def first(*args):
+        if not passed:
+            passed.append(1)
+            return None
+        return await function(*args)
+
+    await first()
+    return first
+
+
+async def test_it_is_ended_in_time():
+    calls = []
+
+    async def slow():
+        calls.append(1)
+        if len(calls) == 1:
+            await asyncio.sleep(5)
+        return "done"
+
+    fetch = await alone(RetryPolicy(max_attempts=2, attempt_timeout=0.02, base_delay=0), slow)
+    assert await fetch() == "done"
+    assert len(calls) == 2
+    assert asyncio.current_task().cancelling() == 0
+
+
+async def test_it_tells_why():
+    async def slow():
+        await asyncio.sleep(5)
+
+    fetch = await alone(RetryPolicy(max_attempts=1, attempt_timeout=0.02), slow)
+    with pytest.raises(TimeoutError, match=r"cancelled after 0\.02 s"):
+        await fetch()
+
+
+async def test_whoever_outlives_the_cancellation_leaves_no_mark_on_the_task():
+    async def stubborn():
+        try:
+            await asyncio.sleep(5)
+        except asyncio.CancelledError:
+            return "late"
+
+    fetch = await alone(RetryPolicy(attempt_timeout=0.01), stubborn)
+    for _ in range(2):
+        assert await fetch() == "late"
+        assert asyncio.current_task().cancelling() == 0
+
+
+async def test_whoever_raises_another_error_instead_leaves_no_mark_either():
+    async def stubborn():
+        try:
+            await asyncio.sleep(5)
+        except asyncio.CancelledError:
+            raise NetworkError("while cleaning up") from None
+
+    fetch = await alone(RetryPolicy(max_attempts=1, attempt_timeout=0.01), stubborn)
+    with pytest.raises(NetworkError):
+        await fetch()
+    assert asyncio.current_task().cancelling() == 0
+
+
+async def test_a_cancellation_from_outside_wins():
+    started = asyncio.Event()
+
+    async def slow():
+        started.set()
+        await asyncio.sleep(5)
+
+    fetch = await alone(RetryPolicy(attempt_timeout=30), slow)
+    task = asyncio.create_task(fetch())
+    await started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+async def test_in_a_task_that_is_being_cancelled_it_keeps_its_time_and_is_not_made_again(when):
+    calls, ends, cleaning = [], [], asyncio.Event()
+
+    async def clean_up():
+        calls.append(1)
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(0 if when == "before" else 5)
+        cleaning.set()
+        await asyncio.sleep(5)
+
+    release = await alone(RetryPolicy(max_attempts=3, attempt_timeout=0.03, base_delay=0), clean_up)
+
+    async def work():
+        try:
+            if when == "before":
+                await asyncio.sleep(5)
+        finally:
+            with pytest.raises(TimeoutError):
+                await release()
+            ends.append(asyncio.current_task().cancelling())
+
+    task = asyncio.create_task(work())
+    await asyncio.sleep(0.001)
+    task.cancel()
+    await cleaning.wait()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+    assert (len(calls), ends) == (1, [1])
+
+
+async def test_a_context_that_went_to_the_event_loop_of_another_thread_changes_nothing():
+    """What a thread inherits from a task says nothing about the event loop that it runs."""
+
+    async def slow(seconds):
+        await asyncio.sleep(seconds)
+        return "done"
+
+    fetch = await alone(RetryPolicy(max_attempts=1, attempt_timeout=0.05), slow)
+    assert await fetch(0) == "done"
+    found, go_on = [], threading.Event()
+
+    def elsewhere():
+        try:
+            asyncio.run(fetch(5))
+        except BaseException as error:  # whatever it is
+            found.append(type(error))
+        go_on.set()
+
+    thread = threading.Thread(target=contextvars.copy_context().run, args=(elsewhere,))
+    thread.start()
+    go_on.wait(10)  # this task stays in its step meanwhile
+    thread.join()
+    assert found == [TimeoutError]
+    assert await fetch(0) == "done"
+    assert asyncio.current_task().cancelling() == 0
+
+
+async def test_event_loops_in_turns_each_end_their_own():
+    """In one thread: a loop that is left with a call in it, another, and the first again."""
+
+    async def slow(seconds):
+        await asyncio.sleep(seconds)
+        return "done"
+
+    def turns():
+        async def begin():
+            fetch = await alone(RetryPolicy(max_attempts=1, attempt_timeout=0.05), slow)
+            return fetch, asyncio.ensure_future(fetch(5))
+
+        async def both(fetch):
+            assert await fetch(0) == "done"
+            with pytest.raises(TimeoutError):
+                await fetch(5)
+
+        async def end(task):
+            with pytest.raises(TimeoutError):
+                await task
+
+        one, other = asyncio.new_event_loop(), asyncio.new_event_loop()
+        try:
+            fetch, task = one.run_until_complete(begin())
+            other.run_until_complete(both(fetch))
+            one.run_until_complete(both(fetch))
+            one.run_until_complete(end(task))
+        finally:
+            one.close()
+            other.close()
+
+    await asyncio.to_thread(turns)
+
+
+async def test_a_test_s_clock_is_asked_from_its_first_moment_on():
+    left = []
+
+    async def ask():
+        left.append(hf.current_attempt().time_left)
+
+    fetch = await alone(RetryPolicy(deadline=60), ask)
+    await fetch()
+    with fake_clock() as clock:
+        await fetch()
+        clock.advance(1)
+    await fetch()
+    assert left[1] == 60
+    assert all(59 < each < 60 for each in (left[0], left[2]))
+
+
+async def test_the_callee_can_ask_how_much_time_is_left():
+    found = []
+
+    async def ask():
+        await asyncio.sleep(0.01)
+        found.append(hf.current_attempt())
+
+    fetch = await alone(RetryPolicy(max_attempts=4, deadline=60), ask)
+    await fetch()
+    ((number, most, left),) = [(each.number, each.max_attempts, each.time_left) for each in found]
+    assert (number, most) == (1, 4)
+    assert 50 < left <= 59.99
+
+
+async def test_it_sees_what_an_inner_retry_has_tried_and_not_what_was_left_before():
+    kept, calls = NetworkError("kept"), []
+
+    @hf.retry(max_attempts=2, base_delay=0, retry_on=NetworkError)
+    async def inner(error):
+        calls.append(1)
+        raise error
+
+    fetch = await alone(RetryPolicy(max_attempts=3, base_delay=0, deadline=60), inner)
+    with pytest.raises(NetworkError) as caught:
+        await fetch(NetworkError("new"))
+    assert (len(calls), caught.value.__holdfast__.reason) == (2, "exhausted")
+
+    async def plain():
+        calls.append(1)
+        raise kept
+
+    with pytest.raises(NetworkError):
+        await inner(kept)
+    calls.clear()
+    fetch = await alone(RetryPolicy(max_attempts=3, base_delay=0, deadline=60), plain)
+    with pytest.raises(NetworkError):
+        await fetch()
+    assert len(calls) == 3
