@@ -6,7 +6,6 @@ deadlines, and a jump of the first never changes the second. Whoever needs one c
 """
 
 import time
-from _thread import get_ident
 
 from holdfast import backends
 
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
         def chance(self) -> float: ...
 
 
-__all__ = ["chance", "monotonic", "now", "sleep", "sleep_async", "thread", "use"]
+__all__ = ["chance", "monotonic", "now", "sleep", "sleep_async", "use", "when_changed"]
 
 
 def _random() -> float:
@@ -49,16 +48,8 @@ chance: "Callable[[], float]" = _random
 """A random number in [0, 1)."""
 
 
-thread: "Callable[[], int]" = get_ident
-"""The number of this thread; while another clock is in use that of none, so that what was timed by the system's in a
-known thread is not taken up."""
-
-
-def _no_thread() -> int:
-    return -2
-
-
 _in_use: "Clock | None" = None
+_listeners: "list[Callable[[bool], None]]" = []
 
 
 def use(clock: "Clock | None") -> "Clock | None":
@@ -67,12 +58,19 @@ def use(clock: "Clock | None") -> "Clock | None":
     Returns:
         The clock that was in use before, to put back; None for the system's.
     """
-    global now, monotonic, sleep, sleep_async, chance, thread, _in_use
+    global now, monotonic, sleep, sleep_async, chance, _in_use
     before, _in_use = _in_use, clock
     if clock is None:
-        now, monotonic, sleep, sleep_async = time.time, time.monotonic, time.sleep, backends.sleep
-        chance, thread = _random, get_ident
+        now, monotonic, sleep, sleep_async, chance = time.time, time.monotonic, time.sleep, backends.sleep, _random
     else:
-        now, monotonic, sleep, sleep_async = clock.now, clock.monotonic, clock.sleep, clock.sleep_async
-        chance, thread = clock.chance, _no_thread
+        now, monotonic, sleep = clock.now, clock.monotonic, clock.sleep
+        sleep_async, chance = clock.sleep_async, clock.chance
+    for listener in _listeners:
+        listener(clock is None)
     return before
+
+
+def when_changed(listener: "Callable[[bool], None]") -> None:
+    """Have a function called now and with every change of the clock; it is told whether the system's is in use."""
+    _listeners.append(listener)
+    listener(_in_use is None)

@@ -83,10 +83,10 @@ class Watch:
         if self.cancelled is not None:
             self.settle(task)
 
-    def is_over(self, task: "Task[Any]") -> bool:
+    def is_over(self, task: "Task[Any] | None") -> bool:
         """Tell whether a cancellation that reached a call is ours alone; then it is taken back, and time is over."""
-        before = self._taken(task)
-        return before is not None and task.uncancel() <= before
+        before = None if task is None else self._taken(task)
+        return task is not None and before is not None and task.uncancel() <= before
 
     def settle(self, task: "Task[Any]") -> None:
         """Take our cancellation back from a call that ended in another way: by an answer, or an error of its own."""

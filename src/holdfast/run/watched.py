@@ -5,6 +5,8 @@ need besides is kept out of the wrapper, for each variable that it has is paid f
 """
 
 import functools
+from _thread import get_ident
+from asyncio import current_task
 from time import monotonic
 
 from holdfast import backends, clock
@@ -15,7 +17,6 @@ from holdfast.run.watch import NO_WATCH, RUNNING, CancelledError, Here
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from asyncio import Task
     from collections.abc import Callable
     from typing import Any
 
@@ -25,6 +26,22 @@ if TYPE_CHECKING:
     Function = Callable[..., Any]
 
 __all__ = ["watched"]
+
+
+def _no_thread() -> int:
+    return -2
+
+
+_thread: "Callable[[], int]" = get_ident
+"""The number of this thread; that of none while a test's clock is in use, by which no call is noted."""
+
+
+def _heed_clock(systems: bool) -> None:  # noqa: FBT001  # what the clock tells
+    global _thread  # noqa: PLW0603  # a variable of this module is what costs a call least
+    _thread = get_ident if systems else _no_thread
+
+
+clock.when_changed(_heed_clock)
 
 
 class _Own:
@@ -40,12 +57,14 @@ class _Own:
         """Return the error of an attempt whose time is over."""
         return TimeoutError(f"cancelled after {self.limit:g} s")
 
-    def failing(self, error: Exception, started: float, task: "Task[Any]") -> Attempting:
+    def failing(self, error: Exception, started: float) -> Attempting:
         """Return what decides on the error of a first attempt."""
         state = Attempting(self.policy, self.name, MARKS.before(started), started)
-        if type(error) is TimeoutError and state.attempt_left() == 0 and task.cancelling():
-            # Cut off, and cancelled by somebody else before or meanwhile, who is not to wait for another attempt.
-            state.policy = self.policy.replace(max_attempts=1)
+        if type(error) is TimeoutError and state.attempt_left() == 0:
+            task = current_task()
+            if task is not None and task.cancelling():
+                # Cut off, and cancelled by somebody else before or meanwhile, who is not to wait for another attempt.
+                state.policy = self.policy.replace(max_attempts=1)
         return state
 
 
@@ -62,10 +81,10 @@ def watched(function: "Function", policy: "RetryPolicy", name: str) -> "Function
     @functools.wraps(function)
     async def wrapper(*args: "Any", **kwargs: "Any") -> "Any":
         watch = last
-        if watch.task is not None or clock.thread() != watch.thread:
+        if watch.task is not None or _thread() != watch.thread:
             return await among_others(*args, **kwargs)
         try:
-            watch.task = task = RUNNING[watch.loop]
+            watch.task = RUNNING[watch.loop]
         except KeyError:  # this thread has come to another event loop
             return await among_others(*args, **kwargs)
         watch.started = monotonic()
@@ -73,13 +92,13 @@ def watched(function: "Function", policy: "RetryPolicy", name: str) -> "Function
             try:
                 return await (function(*args, **kwargs) if kwargs else function(*args))
             except CancelledError:
-                if not watch.is_over(task):
+                if not watch.is_over(watch.task):
                     raise
                 raise own.late() from None
             finally:
                 watch.task = None
         except Exception as error:  # the policy decides
-            state = own.failing(error, watch.started, task)
+            state = own.failing(error, watch.started)
             delay = state.failed(error)
             if delay is None:
                 raise
@@ -109,7 +128,7 @@ def _among_others(function: "Function", own: _Own, seen: "Callable[[Watch], None
             finally:
                 watch.leaves(task)
         except Exception as error:  # the policy decides
-            state = own.failing(error, started, task)
+            state = own.failing(error, started)
             delay = state.failed(error)
             if delay is None:
                 raise
