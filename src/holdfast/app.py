@@ -384,7 +384,7 @@ class App:
         return decorate
 
     def courier(self) -> Courier:
-        """Return what delivers alerts to the app's channels; a monitor brings its own."""
+        """Return what delivers alerts to the app's channels; workers and monitors have one each."""
         return Courier(self.store, self.channels)
 
     def create_schema(self) -> int:
