@@ -27,7 +27,7 @@ run: $(VENV)/.ready-run ## the tour: see it work, on SQLite and loopback alone (
 # Lint runs beside the tests, for most of it uses one core; it is shown at the end. The tests are collected once before
 # they are shared out, so that their bytecode is there for all processes. A test that fails is run once more, for machines
 # are shared and many tests talk to processes, servers and browsers; the summary names it as RERUN, and it wants mending.
-test: system-packages $(VENV)/.ready-lint $(VENV)/.ready-test ## all tests, lint, types and layer contracts
+test: system-packages $(VENV)/.ready-test ## all tests, lint, types and layer contracts
 	@tools/system-packages $(SYSTEM_PACKAGES)
 	@told=$$(mktemp); passed=0; $(MAKE) --no-print-directory lint >"$$told" 2>&1 & linting=$$!; \
 	$(BIN)/python -m pytest --collect-only -q >/dev/null || true; \
@@ -37,7 +37,7 @@ test: system-packages $(VENV)/.ready-lint $(VENV)/.ready-test ## all tests, lint
 test-all: test ## the tests on every Python this machine has, 3.11 to 3.13
 	@tools/test-all
 
-lint: $(VENV)/.ready-lint $(VENV)/.ready-test ## ruff, mypy, import contracts, generated docs up to date
+lint: $(VENV)/.ready-test ## ruff, mypy, import contracts, generated docs up to date
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet . || { echo "run: $(BIN)/ruff format ."; exit 1; }
 	@$(BIN)/mypy
@@ -50,8 +50,8 @@ bench: $(VENV)/.ready-bench ## speed, as ratios against peers in one run
 
 soak: $(VENV)/.ready-test ## ten minutes of load, kills, restarts and full disks on both databases, then long fuzzing (ARGS="--minutes 2")
 	@$(BIN)/python -m tools.soak $(ARGS)
-	@HOLDFAST_SOAK=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup tests/crash tests/integration
-	@HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -n $(JOBS) tests/property tests/fuzz
+	@HOLDFAST_SOAK=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --timeout 900 tests/crash tests/integration
+	@HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -n $(JOBS) --timeout 900 tests/property tests/fuzz
 
 docs: $(VENV)/.ready-test ## the reference from the code, and the site in build/docs
 	@$(BIN)/python tools/reference.py
@@ -68,7 +68,9 @@ system-packages:
 clean: ## remove what the other targets made
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis build dist
 
-# One stamp per set of packages; a change of the pins or of the project file installs again.
+# One stamp per set of packages; a change of the pins or of the project file installs again. What the tests need is
+# installed with what lint needs, by one call. Of its modules a tenth is ever imported, so they are compiled when they are.
+INSTALL_test := --no-compile --group lint
 $(VENV)/bin/python:
 	@command -v $(PYTHON) >/dev/null || { echo "Holdfast needs Python 3.11 or later; $(PYTHON) was not found. Set PYTHON=…"; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
@@ -81,5 +83,5 @@ $(VENV)/.ready-run: $(VENV)/bin/python pyproject.toml constraints.txt
 
 $(VENV)/.ready-%: $(VENV)/bin/python pyproject.toml constraints.txt
 	@echo "installing what '$*' needs into $(VENV) (once)"
-	@$(PIP) install -c constraints.txt -e '.[cli]' --group $*
+	@$(PIP) install -c constraints.txt -e '.[cli]' $(INSTALL_$*) --group $*
 	@touch $@

@@ -14,10 +14,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+_FIRST_HALF = {"test_access", "test_dead_letters", "test_every_page", "test_keyboard", "test_looking"}
+"""Modules that one process of the test run takes; another takes the rest, for a browser costs more than a test does."""
+
+
+@pytest.hookimpl(tryfirst=True)  # before those of other modules are grouped by module
 def pytest_collection_modifyitems(items):
     for item in items:
         if "windows" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.needs("chromium"))
+        if item.path.parent.name == "browser":
+            half = "first" if item.path.stem in _FIRST_HALF else "second"
+            item.add_marker(pytest.mark.xdist_group(f"browser_{half}"))
 
 
 @pytest.fixture(scope="package")

@@ -103,6 +103,7 @@ class PostgresPlace:
     server: PostgresServer
     database: str
     opened: list[Any] = field(default_factory=list)
+    clearing: Any = None
     kind: str = "postgres"
 
     @property
@@ -139,17 +140,20 @@ class PostgresPlace:
         return PostgresPlace(self.server, name)
 
     def clear(self) -> None:
-        """Empty the tables; for a few rows that is quicker than a new database or TRUNCATE."""
-        with self.connect() as connection:
-            tables = connection.execute(
+        """Empty the tables, all in one statement; for a few rows that is quicker than a new database or TRUNCATE."""
+        if self.clearing is None or self.clearing.closed:
+            self.clearing = self.connect()
+        with self.clearing.transaction():
+            tables = self.clearing.execute(
                 "SELECT quote_ident(tablename) FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'schema_version'"
             ).fetchall()
-            for (table,) in tables:
-                connection.execute(f"DELETE FROM {table}")
+            self.clearing.execute("; ".join(f"DELETE FROM {table}" for (table,) in tables))
 
     def close(self) -> None:
         for store in self.opened:
             store.close()
+        if self.clearing is not None:
+            self.clearing.close()
 
 
 def has_postgres() -> bool:

@@ -20,7 +20,8 @@ def crash_server(tmp_path_factory):
     from servers.postgres import PostgresServer
 
     kept = {"synchronous_commit": "on"}  # what was committed outlives the server's death, though not a power cut
-    server = PostgresServer(tmp_path_factory.mktemp("crash-postgres"), max_connections=80, settings=kept)
+    folder = tmp_path_factory.mktemp("crash-postgres")
+    server = PostgresServer(folder, max_connections=80, settings=kept, brief=True)
     server.start()
     yield server
     server.stop()

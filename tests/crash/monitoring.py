@@ -14,7 +14,6 @@ import json
 import logging
 import os
 import signal
-import subprocess
 import sys
 import time
 from itertools import count
@@ -41,12 +40,7 @@ def start(scene, verb, *arguments, at="", notify="", rules=None, **settings):
         "MONITOR_FOLDER": str(scene.folder),
         "MONITOR_AT": at,
     }
-    child = Child.__new__(Child)
-    child.announced, child.log = False, scene.folder / f"monitor-{next(_numbers)}.log"
-    with child.log.open("wb") as file:
-        command = [sys.executable, str(Path(__file__)), verb, *map(str, arguments)]
-        child.process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=file, stderr=file)
-    child.pid = child.process.pid
+    child = Child([__file__, verb, *arguments], environment, scene.folder / f"monitor-{next(_numbers)}.log")
     scene.fleet.children.append(child)
     return child
 

@@ -7,13 +7,14 @@ import os
 import signal
 import sqlite3
 import subprocess
-import sys
 import time
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
 import pytest
+
+import forked
 
 _TESTS = Path(__file__).parents[1]
 _EVERY = 0.03  # seconds between two looks
@@ -50,19 +51,19 @@ def _is_writable(url):
 
 
 class Child:
-    """One process of the program."""
+    """One process of a program.
 
-    def __init__(self, verb, environment, log):
+    Args:
+        command: Its script and the arguments.
+        environment: Its whole environment.
+        log: Where it logs to.
+    """
+
+    def __init__(self, command, environment, log):
         self.log = log
         self.announced = False
         with log.open("wb") as file:
-            self.process = subprocess.Popen(
-                [sys.executable, str(_TESTS / "crash" / "program.py"), verb],
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=file,
-            )
+            self.process = forked.start([str(each) for each in command], environment, file)
         self.pid = self.process.pid
 
     @property
@@ -152,7 +153,8 @@ class Fleet:
             "CRASH_AT": at,
             "CRASH_HOLD": str(hold),
         }
-        child = Child(verb, environment, self.folder / f"child-{next(self._numbers)}.log")
+        command = [_TESTS / "crash" / "program.py", verb]
+        child = Child(command, environment, self.folder / f"child-{next(self._numbers)}.log")
         self.children.append(child)
         return child
 

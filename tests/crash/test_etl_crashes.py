@@ -5,13 +5,12 @@ E6, E7, E8, E12.
 
 import os
 import signal
-import subprocess
-import sys
 from itertools import count
 from pathlib import Path
 
 import pytest
 
+import forked
 from crash.etl_program import ITEMS, load_all, open_raw
 from holdfast.jobs.etl import content_hash
 from integration.etl_world import document, new_shop, normalize
@@ -22,6 +21,7 @@ CASES = [(point, keeper) for point in POINTS for keeper in ("files", "s3") if (p
 DONE_BEFORE = {point: 2 if point == "committed" else 1 for point in POINTS}
 """How many items are as the new run wants them when it dies at the second one."""
 _numbers = count(1)
+pytestmark = pytest.mark.xdist_group("etl_crashes")  # one S3 for all of them
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +39,7 @@ class World:
 
     def __init__(self, request, folder, kind, keeper):
         server = request.getfixturevalue("postgres_server") if kind == "postgres" else None
+        self.folder = folder
         self.shop = new_shop(kind, folder, server)
         if keeper == "files":
             self.where = str(folder / f"raw{next(_numbers)}")
@@ -55,14 +56,12 @@ class World:
         """Run the program until it kills itself."""
         arguments = [self.shop.kind, self.shop.address, self.where, str(version)]
         paths = [*filter(None, [os.environ.get("PYTHONPATH")]), str(TESTS)]
-        done = subprocess.run(
-            [sys.executable, str(TESTS / "crash" / "etl_program.py"), *arguments],
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(paths), "ETL_AT": at},
-            capture_output=True,
-            timeout=60,
-            check=False,
-        )
-        assert done.returncode == -signal.SIGKILL, done.stderr.decode()[-4000:]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "ETL_AT": at}
+        command = [str(TESTS / "crash" / "etl_program.py"), *arguments]
+        with (self.folder / "said").open("w+b") as said:
+            process = forked.start(command, environment, said, "boto3")
+            code = process.wait(60)
+            assert code == -signal.SIGKILL, (said.seek(0), said.read().decode()[-4000:])
 
     def objects(self):
         keys = list(self.raw.keys())

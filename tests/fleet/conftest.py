@@ -18,10 +18,10 @@ def fleet_server(tmp_path_factory):
     from servers.postgres import PostgresServer
 
     kept = {"synchronous_commit": "on"}  # what was committed outlives the server's death, though not a power cut
-    server = PostgresServer(tmp_path_factory.mktemp("fleet-postgres"), max_connections=100, settings=kept)
+    folder = tmp_path_factory.mktemp("fleet-postgres")
+    server = PostgresServer(folder, max_connections=100, settings=kept, brief=True)
     server.start()
     yield server
-    server.stop_hard()  # there is nothing to keep
     server.stop()
 
 

@@ -69,18 +69,25 @@ class FleetScene(Fleet):
             FLEET_SETTINGS=json.dumps(LEASE | settings),
             FLEET_WORKER=json.dumps(worker or {}),
         )
-        if skew is not None:  # of the time of day alone: no clock that only counts seconds is hours off
-            environment |= {"LD_PRELOAD": fake_time(), "FAKETIME": skew, "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
-            environment |= {"DONT_FAKE_MONOTONIC": "1", "NO_FAKE_STAT": "1"}
-        return self.launch([sys.executable, str(_TESTS / "fleet" / "program.py")], environment)
+        script = _TESTS / "fleet" / "program.py"
+        if skew is None:
+            return self._forked([script], environment)
+        # of the time of day alone: no clock that only counts seconds is hours off
+        environment |= {"LD_PRELOAD": fake_time(), "FAKETIME": skew, "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+        environment |= {"DONT_FAKE_MONOTONIC": "1", "NO_FAKE_STAT": "1"}
+        return self.launch([sys.executable, str(script)], environment)
 
     def start_job(self, verb, count):
         """Start a process that runs a job of the jobs' program."""
         environment = self.environment(JOB_URL=self.url, JOB_FOLDER=str(self.folder), JOB_COUNT=str(count))
         return self.launch([sys.executable, str(_TESTS / "integration" / "job_program.py"), verb], environment)
 
+    def _forked(self, command, environment):
+        self.children.append(Child(command, environment, self.folder / f"fleet-{next(self._logs)}.log"))
+        return self.children[-1]
+
     def launch(self, command, environment):
-        """Start any process of the scene, which ends with it."""
+        """Start any process of the scene by a command, which ends with it."""
         child = Child.__new__(Child)
         child.announced, child.log = False, self.folder / f"fleet-{next(self._logs)}.log"
         with child.log.open("wb") as file:

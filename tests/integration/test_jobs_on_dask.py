@@ -6,9 +6,7 @@ import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
-import dask
 import pytest
-from distributed import Client, LocalCluster
 
 from holdfast.errors import ConfigError
 from holdfast.ports.job_rows import RunState, TargetStatus
@@ -20,6 +18,8 @@ pytestmark = pytest.mark.xdist_group("dask")
 
 def started(workers=2):
     """Start a cluster of processes on loopback, without its dashboard."""
+    from distributed import LocalCluster  # here, for only one process of the test run needs it
+
     return LocalCluster(
         n_workers=workers,
         threads_per_worker=2,
@@ -32,6 +32,9 @@ def started(workers=2):
 
 @pytest.fixture(scope="module")
 def client():
+    import dask
+    from distributed import Client
+
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 1, "distributed.admin.tick.limit": "1h"}),
         started() as cluster,
@@ -139,6 +142,8 @@ def test_an_abort_begins_nothing_more(client, store):
 
 
 def test_a_cluster_that_goes_away_ends_the_run_and_another_one_goes_on(store):
+    from distributed import Client
+
     with started(1) as cluster, Client(cluster) as client:
         seen = threading.Event()
         threading.Thread(target=lambda: (seen.wait(60), cluster.close()), daemon=True).start()

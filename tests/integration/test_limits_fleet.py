@@ -1,14 +1,14 @@
 """Limits across processes: together they start no more than allowed, and who is killed gives its slots back."""
 
 import json
-import subprocess
-import sys
+import os
 import time
 from collections import Counter
 from itertools import count
 
 import pytest
 
+import forked
 from conformance.places import need_postgres
 from crash.processes import until
 from integration import limited_program
@@ -31,10 +31,9 @@ class Shop:
 
     def hire(self, count):
         for _ in range(count):
-            log = (self.folder / f"worker{len(self.children)}.log").open("wb")
-            command = [sys.executable, limited_program.__file__, self.url, str(self.path), json.dumps(self.settings)]
-            self.children.append(subprocess.Popen(command, stdout=log, stderr=log))
-            log.close()
+            command = [limited_program.__file__, self.url, str(self.path), json.dumps(self.settings)]
+            with (self.folder / f"worker{len(self.children)}.log").open("wb") as log:
+                self.children.append(forked.start(command, os.environ, log))
 
     def lines(self):
         """Return all lines: word, task, process, time."""

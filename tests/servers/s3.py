@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 
@@ -16,8 +17,10 @@ class S3Server:
 
     def start(self) -> None:
         """Start the server and wait until it answers."""
+        from moto import backends
         from moto.server import ThreadedMotoServer
 
+        backends.list_of_moto_modules = _modules  # it looks into all its folders at each request
         logging.getLogger("werkzeug").setLevel(logging.ERROR)
         self._server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
         self._server.start()
@@ -33,6 +36,14 @@ class S3Server:
     def client(self, **config: Any) -> Any:
         """Return a boto3 client for this server; see `s3_client`."""
         return s3_client(self.endpoint, **config)
+
+
+@cache
+def _modules() -> frozenset[str]:
+    """Return the names of moto's modules."""
+    import moto
+
+    return frozenset(each.name for each in Path(moto.__file__).parent.iterdir() if each.is_dir())
 
 
 @cache
