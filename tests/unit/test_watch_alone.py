@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import contextvars
 import threading
+import time
 
 import pytest
 
@@ -101,7 +102,8 @@ async def test_a_cancellation_from_outside_wins():
 
 
 @pytest.mark.parametrize("when", ["before", "meanwhile"])
-async def test_in_a_task_that_is_being_cancelled_it_keeps_its_time_and_is_not_made_again(when):
+async def test_in_a_task_that_is_being_cancelled_it_has_twice_its_time_and_ends_by_cancellation(when):
+    """It is not known whether it was cancelled before; what it does after a cancellation is not cut off at once."""
     calls, ends, cleaning = [], [], asyncio.Event()
 
     async def clean_up():
@@ -111,24 +113,73 @@ async def test_in_a_task_that_is_being_cancelled_it_keeps_its_time_and_is_not_ma
         cleaning.set()
         await asyncio.sleep(5)
 
-    release = await alone(RetryPolicy(max_attempts=3, attempt_timeout=0.03, base_delay=0), clean_up)
+    policy = RetryPolicy(max_attempts=3, attempt_timeout=0.3, base_delay=0, overrides={"network": {"max_attempts": 9}})
+    release = await alone(policy, clean_up)
 
     async def work():
         try:
             if when == "before":
                 await asyncio.sleep(5)
         finally:
-            with pytest.raises(TimeoutError):
+            began = time.monotonic()
+            try:
                 await release()
-            ends.append(asyncio.current_task().cancelling())
+            except BaseException as error:
+                task = asyncio.current_task()
+                ends.append((type(error), task.cancelling(), time.monotonic() - began >= 0.55))
+                raise
 
     task = asyncio.create_task(work())
     await asyncio.sleep(0.001)
     task.cancel()
     await cleaning.wait()
-    with contextlib.suppress(asyncio.CancelledError):
+    with pytest.raises(asyncio.CancelledError):
         await task
-    assert (len(calls), ends) == (1, [1])
+    assert (len(calls), ends) == (1, [(asyncio.CancelledError, 1, True)])
+
+
+async def test_a_cancellation_is_not_lost_in_retries_around_it():
+    calls = []
+
+    async def with_a_long_end():
+        calls.append(1)
+        try:
+            await asyncio.sleep(5)
+        finally:
+            await asyncio.sleep(0.5)
+
+    inner = await alone(RetryPolicy(attempt_timeout=0.3, base_delay=0), with_a_long_end)
+
+    @hf.retry(policy=RetryPolicy(max_attempts=5, base_delay=0))
+    async def outer():
+        return await inner()
+
+    task = asyncio.create_task(outer())
+    await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert len(calls) == 1
+
+
+async def test_a_call_within_a_call_leaves_the_limit_to_that_one():
+    """The outer one is noted beside another, so the inner one could be taken for alone."""
+    calls = []
+
+    @hf.retry(policy=RetryPolicy(max_attempts=2, attempt_timeout=0.05, base_delay=0, deadline=60))
+    async def fetch(depth):
+        calls.append(depth)
+        if depth:
+            return await fetch(depth - 1)
+        return await asyncio.sleep(5)
+
+    began = time.monotonic()
+    with pytest.raises(TimeoutError) as caught:
+        await fetch(1)
+    assert time.monotonic() - began >= 0.1
+    assert len(caught.value.__holdfast__.attempts) == 2
+    assert calls == [1, 0, 1, 0]
+    assert asyncio.current_task().cancelling() == 0
 
 
 async def test_a_context_that_went_to_the_event_loop_of_another_thread_changes_nothing():

@@ -97,10 +97,11 @@ class _Marks:
 
     def before(self, moment: float) -> int:
         """Return what `last` was at a moment on the system's clock, for who did not look at it then."""
+        number = 0
         for made, number in reversed(self._made.copy()):
             if made < moment:
                 return number
-        return 0
+        return number - 1  # what came before is forgotten
 
 
 MARKS = _Marks()

@@ -4,18 +4,21 @@
 function are noted with the time at which they began, and a single timer per event loop looks after the oldest.
 """
 
+import os
 import time
 from _thread import _local as local
 from _thread import get_ident
 from asyncio import CancelledError
 from asyncio import _get_running_loop as running_loop  # None under trio, where the public one raises
 from asyncio import tasks as asyncio_tasks
+from contextvars import Context
+from weakref import WeakSet, ref
 
 from holdfast import backends
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop, Task
+    from asyncio import AbstractEventLoop, Task, TimerHandle
     from typing import Any
 
 __all__ = ["NO_WATCH", "RUNNING", "CancelledError", "Here", "Watch"]
@@ -39,6 +42,13 @@ RUNNING: "dict[AbstractEventLoop | None, Task[Any]]" = _known if isinstance(_kno
 """The task that runs on each event loop, to be had with ``[]``; on Python 3.11 asyncio's own way to it costs more."""
 
 
+class _Place:
+    """Where an event loop runs, if it does not tell itself."""
+
+    def __init__(self, thread: int) -> None:
+        self._thread_id = thread
+
+
 class Watch:
     """The watched calls of one function on one event loop; all have the same limit.
 
@@ -47,25 +57,33 @@ class Watch:
     Attributes:
         limit: Seconds that a call may take.
         loop: The event loop.
-        thread: The number of its thread.
+        place: Has the number of the thread that the event loop runs in as ``_thread_id``; asyncio's loops do.
         task: None if a call may be noted in this attribute and the next, which is quicker than in a dictionary; if one
             is, its task; while no timer is set, something else.
         started: When that call began.
         calls: The tasks that are in other calls, with the time at which each began.
-        cancelled: Those that are cancelled here, with the cancellations that each had before; None if there are none.
+        cancelled: Those that are cancelled from here; None if there are none.
     """
 
-    __slots__ = ("_offset", "calls", "cancelled", "limit", "loop", "started", "task", "thread")
+    __slots__ = ("__weakref__", "_offset", "_timer", "calls", "cancelled", "limit", "loop", "place", "started", "task")
 
     def __init__(self, loop: "AbstractEventLoop | None", limit: float) -> None:
         """Begin with none, in the thread of the event loop."""
         self.loop, self.limit = loop, limit
-        self.thread = get_ident() if loop is not None else -1
-        self._offset = loop.time() - time.monotonic() + limit if loop is not None else 0.0
+        here = -1 if loop is None else get_ident()
+        self.place: Any = loop if getattr(loop, "_thread_id", None) == here else _Place(here)
         self.task: Task[Any] | None = _ASLEEP
         self.started = 0.0
         self.calls: dict[Task[Any], float] = {}
-        self.cancelled: dict[Task[Any], int] | None = None
+        self.cancelled: set[Task[Any]] | None = None
+        self._offset = 0.0 if loop is None else loop.time() - time.monotonic()
+        self._timer: TimerHandle | None = None
+        _alive.add(self)
+
+    def __del__(self) -> None:
+        """Take the timer along: functions that are decorated for one call would leave a timer each."""
+        if self._timer is not None:
+            self._timer.cancel()
 
     def begins(self, task: "Task[Any]", started: float) -> bool:
         """Note a call in the dictionary; False if its task is in one already."""
@@ -73,8 +91,8 @@ class Watch:
             return False
         self.calls[task] = started
         if self.task is _ASLEEP:
+            self._wake_at(started + self.limit)
             self.task = None
-            self._wake_for(started)
         return True
 
     def leaves(self, task: "Task[Any]") -> None:
@@ -83,48 +101,56 @@ class Watch:
         if self.cancelled is not None:
             self.settle(task)
 
-    def is_over(self, task: "Task[Any] | None") -> bool:
-        """Tell whether a cancellation that reached a call is ours alone; then it is taken back, and time is over."""
-        before = None if task is None else self._taken(task)
-        return task is not None and before is not None and task.uncancel() <= before
+    def is_over(self, task: "Task[Any]") -> bool:
+        """Tell whether a cancellation that reached a call is ours alone; ours is taken back, and then time is over."""
+        return self.settle(task) and not task.cancelling()
 
-    def settle(self, task: "Task[Any]") -> None:
-        """Take our cancellation back from a call that ended in another way: by an answer, or an error of its own."""
-        if self._taken(task) is not None:
-            task.uncancel()
+    def is_alone_over(self) -> bool:
+        """Tell the same of the call in the attributes; within another of its task the cancellation is for that one."""
+        return self.task is not None and self.task not in self.calls and self.is_over(self.task)
 
-    def _taken(self, task: "Task[Any]") -> int | None:
-        """Forget that a task was cancelled here, and return the cancellations it had before; None if it was not."""
-        before = None if self.cancelled is None else self.cancelled.pop(task, None)
+    def settle(self, task: "Task[Any]") -> bool:
+        """Take our cancellation back from a call, however it ended; False if there is none."""
+        if self.cancelled is None or task not in self.cancelled:
+            return False
+        self.cancelled.remove(task)
         self.cancelled = self.cancelled or None
-        return before
+        task.uncancel()
+        return True
 
-    def _wake_for(self, started: float) -> None:
-        """Set the timer for a call that began at that time."""
+    def _wake_at(self, moment: float) -> None:
         assert self.loop is not None  # noqa: S101  # for type checkers: calls are on an event loop
-        self.loop.call_at(started + self._offset, self._look)
+        # in a context of its own: the caller's may hold a request and all that belongs to it
+        self._timer = self.loop.call_at(moment + self._offset, _look_after, ref(self), context=Context())
 
-    def _look(self) -> None:
-        """Cancel what is over, and set the timer for the next."""
-        now = time.monotonic()
-        begun = [*self.calls.values(), *([self.started] if self.task is not None else [])]
-        if not begun:
-            self.task = _ASLEEP
+    def look(self) -> None:
+        """Cancel what is over, and set the timer for the next.
+
+        Somebody else's cancellation goes before ours: such a call has as much time again to come to its end.
+        """
+        noted = dict(self.calls)
+        if self.task is not None:
+            noted.setdefault(self.task, self.started)
+        if not noted:
+            self.task, self._timer = _ASLEEP, None
             return
-        for task in [task for task, started in self.calls.items() if started + self.limit <= now]:
-            if not task.cancelling():  # somebody else's cancellation goes before ours
-                self._cancel(task)
-        if self.task is not None and self.started + self.limit <= now:
-            self._cancel(self.task)
-            self.__class__ = _Cutting
-        self._wake_for(min((each for each in begun if each + self.limit > now), default=now))
+        now = time.monotonic()
+        wake = now + self.limit
+        for task, started in noted.items():
+            if self.cancelled is not None and task in self.cancelled:
+                continue
+            due = started + (self.limit * 2 if task.cancelling() else self.limit)
+            if due <= now:
+                self._cut(task)
+            else:
+                wake = min(wake, due)
+        self._wake_at(wake)
 
-    def _cancel(self, task: "Task[Any]") -> None:
-        if self.cancelled is None:
-            self.cancelled = {}
-        if task not in self.cancelled:
-            self.cancelled[task] = task.cancelling()
-            task.cancel()
+    def _cut(self, task: "Task[Any]") -> None:
+        self.cancelled = {*(self.cancelled or ()), task}
+        if task not in self.calls:
+            self.__class__ = _Cutting
+        task.cancel()
 
 
 class _Cutting(Watch):
@@ -143,15 +169,29 @@ class _Cutting(Watch):
             self.settle(ended)
 
 
+def _look_after(watching: "ref[Watch]") -> None:
+    watch = watching()
+    if watch is not None:
+        watch.look()
+
+
+_alive: "WeakSet[Watch]" = WeakSet()
 NO_WATCH = Watch(None, 0.0)
 """Takes no call: its timer is never set."""
 
 
-class Here(local):
-    """The watch of one function in each thread, for the event loop that ran there last.
+def _forget_all() -> None:
+    """Leave the watches of the parent process alone: its event loops and tasks seem to run on in a forked one."""
+    for watch in _alive:
+        watch.place, watch.task = _Place(-1), _ASLEEP
 
-    It goes with the thread. A loop that is closed stays until the next one takes its place, or the thread ends.
-    """
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_all)
+
+
+class Here(local):
+    """The watch of one function in each thread, for the event loop that ran there last; it goes with the thread."""
 
     watch: Watch = NO_WATCH
 
@@ -161,12 +201,14 @@ class Here(local):
         Returns:
             Its watch and the task; None under trio, for a call within a call, and in a task that is being cancelled.
         """
+        if backends.in_trio():
+            return None
         watch = self.watch
-        try:
-            task: Task[Any] | None = RUNNING[watch.loop]
-        except KeyError:
+        running_here = watch.place._thread_id == get_ident()  # noqa: SLF001  # there is no other way to know
+        task = RUNNING.get(watch.loop) if running_here else None
+        if task is None:
             loop = running_loop()
-            if loop is None or backends.in_trio():
+            if loop is None:
                 return None
             watch = self.watch = Watch(loop, limit)
             task = asyncio_tasks.current_task(loop)

@@ -6,7 +6,6 @@ need besides is kept out of the wrapper, for each variable that it has is paid f
 
 import functools
 from _thread import get_ident
-from asyncio import current_task
 from time import monotonic
 
 from holdfast import backends, clock
@@ -57,15 +56,9 @@ class _Own:
         """Return the error of an attempt whose time is over."""
         return TimeoutError(f"cancelled after {self.limit:g} s")
 
-    def failing(self, error: Exception, started: float) -> Attempting:
-        """Return what decides on the error of a first attempt."""
-        state = Attempting(self.policy, self.name, MARKS.before(started), started)
-        if type(error) is TimeoutError and state.attempt_left() == 0:
-            task = current_task()
-            if task is not None and task.cancelling():
-                # Cut off, and cancelled by somebody else before or meanwhile, who is not to wait for another attempt.
-                state.policy = self.policy.replace(max_attempts=1)
-        return state
+    def failing(self, started: float) -> Attempting:
+        """Return what decides on a first attempt that failed."""
+        return Attempting(self.policy, self.name, MARKS.before(started), started)
 
 
 def watched(function: "Function", policy: "RetryPolicy", name: str) -> "Function":
@@ -81,24 +74,24 @@ def watched(function: "Function", policy: "RetryPolicy", name: str) -> "Function
     @functools.wraps(function)
     async def wrapper(*args: "Any", **kwargs: "Any") -> "Any":
         watch = last
-        if watch.task is not None or _thread() != watch.thread:
-            return await among_others(*args, **kwargs)
-        try:
-            watch.task = RUNNING[watch.loop]
-        except KeyError:  # this thread has come to another event loop
+        if watch.task is not None or _thread() != watch.place._thread_id:  # noqa: SLF001  # as asyncio names it
             return await among_others(*args, **kwargs)
         watch.started = monotonic()
+        try:
+            watch.task = RUNNING[watch.loop]
+        except KeyError:  # its event loop has no task in hand
+            return await among_others(*args, **kwargs)
         try:
             try:
                 return await (function(*args, **kwargs) if kwargs else function(*args))
             except CancelledError:
-                if not watch.is_over(watch.task):
+                if not watch.is_alone_over():
                     raise
                 raise own.late() from None
             finally:
                 watch.task = None
         except Exception as error:  # the policy decides
-            state = own.failing(error, watch.started)
+            state = own.failing(watch.started)
             delay = state.failed(error)
             if delay is None:
                 raise
@@ -117,9 +110,9 @@ def _among_others(function: "Function", own: _Own, seen: "Callable[[Watch], None
         if begun is None:  # trio, a call within a call, a task that is being cancelled, or a test's clock
             return await with_a_timer(*args, **kwargs)
         watch, task = begun
-        seen(watch)
         try:
             try:
+                seen(watch)
                 return await function(*args, **kwargs)
             except CancelledError:
                 if not watch.is_over(task):
@@ -128,7 +121,7 @@ def _among_others(function: "Function", own: _Own, seen: "Callable[[Watch], None
             finally:
                 watch.leaves(task)
         except Exception as error:  # the policy decides
-            state = own.failing(error, started)
+            state = own.failing(started)
             delay = state.failed(error)
             if delay is None:
                 raise

@@ -1,0 +1,106 @@
+"""Event loops that are not where they were: forked away, moved to another thread, or gone with what they held."""
+
+import asyncio
+import contextvars
+import gc
+import multiprocessing
+import threading
+import weakref
+from concurrent.futures import ProcessPoolExecutor
+
+import pytest
+
+import holdfast as hf
+from holdfast import RetryPolicy
+
+LIMITED = RetryPolicy(max_attempts=1, attempt_timeout=0.5)
+
+
+@hf.retry(policy=LIMITED)
+async def fetch(seconds):
+    await asyncio.sleep(seconds)
+    return "done"
+
+
+def in_a_loop_of_its_own():
+    try:
+        return asyncio.run(fetch(5))
+    except TimeoutError:
+        return "too late"
+
+
+def test_a_process_that_was_forked_inside_a_task_ends_its_calls_itself():
+    async def main():
+        assert await fetch(0) == await fetch(0) == "done"
+        context = multiprocessing.get_context("fork")
+        with ProcessPoolExecutor(1, mp_context=context) as pool:  # forked here, while this task is running
+            return await asyncio.get_running_loop().run_in_executor(pool, in_a_loop_of_its_own)
+
+    assert asyncio.run(main()) == "too late"
+
+
+def test_an_event_loop_that_goes_on_in_another_thread_has_its_own():
+    """And a task of it is not taken for one of the event loop that runs in the first thread by now."""
+    busy, go_on = threading.Event(), threading.Event()
+
+    async def set_up():
+        assert await fetch(0) == await fetch(0) == "done"
+
+    async def block():
+        busy.set()
+        go_on.wait(10)  # in a step of its task all the while
+        await asyncio.sleep(0.6)
+        return "unharmed"
+
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(set_up())
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    other = asyncio.run_coroutine_threadsafe(block(), loop)
+    busy.wait(10)
+    threading.Timer(0.7, go_on.set).start()
+    with pytest.raises(TimeoutError):
+        asyncio.run(fetch(5))
+    assert other.result(10) == "unharmed"
+    assert asyncio.run_coroutine_threadsafe(set_up(), loop).result(10) is None
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
+def test_what_the_first_caller_had_in_its_context_is_not_kept():
+    class Request:
+        pass
+
+    current = contextvars.ContextVar("current")
+
+    async def first():
+        request = Request()
+        current.set(request)
+        await fetch(0)
+        return weakref.ref(request)
+
+    async def main():
+        request = await asyncio.create_task(first())
+        await fetch(0)
+        gc.collect()
+        return request()
+
+    assert asyncio.run(main()) is None
+
+
+def test_functions_for_one_call_leave_no_timer():
+    policy = RetryPolicy(deadline=3600)
+
+    async def one():
+        return 1
+
+    async def main():
+        loop = asyncio.get_running_loop()
+        for _ in range(1000):
+            assert await hf.call(one, policy=policy) == 1
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        return len(loop._scheduled)  # what the loop will wake up for
+
+    assert asyncio.run(main()) < 200
