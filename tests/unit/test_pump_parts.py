@@ -19,6 +19,7 @@ import holdfast as hf
 from holdfast import clock
 from holdfast.errors import LeaseLostError
 from holdfast.ports.rows import Claimed, Kind, Note, Reason, Rescued, Settlement, Turn, Turned
+from holdfast.ports.waiting import seconds_left
 from holdfast.queue import heart as heart_module
 from holdfast.queue import pump as pump_module
 from holdfast.queue.heart import Chore, Heart
@@ -395,6 +396,13 @@ class TestHeart:
             now[each] += 2
         heart.rescue(3)
         assert rescues == [3, 3]
+
+    def test_a_rescue_does_not_wait_for_a_store_that_is_down(self, store):
+        """It would be the first to be served when the store is back, and find itself among the dead."""
+        store.rescue = lambda limit: waits.append(seconds_left(60.0)) or []
+        waits, heart = [], beating(store, lease=20, every=5)
+        heart.rescue(3)
+        assert [4 < each <= 5 for each in waits] == [True]
 
     def test_a_chore_that_takes_long_or_fails_stops_no_beat(self, store, caplog):
         heart, asleep, go, others = beating(store, every=0.02), threading.Event(), threading.Event(), []

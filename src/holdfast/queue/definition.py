@@ -109,8 +109,10 @@ class TaskDefinition(Generic[P, R]):
             ConfigError: If an option cannot be used.
         """
         check_loaded()
+        if OPTIONS.isdisjoint(arguments):
+            return self._app.store.enqueue([self._row(self.codec.encode(args, arguments))])[0]
         options = _taken_out(arguments)
-        connection = options.pop("connection", None) if options else None
+        connection = options.pop("connection", None)
         return self._app.store.enqueue([self.prepare(args, arguments, options)], connection)[0]
 
     async def enqueue_async(self, *args: Any, **arguments: Any) -> Enqueued:
@@ -158,13 +160,15 @@ class TaskDefinition(Generic[P, R]):
         value: R = decode_result(text, self.codec.returns)
         return value
 
+    def _row(self, parameters: str) -> NewTask:
+        """Return the row of a call without options."""
+        return NewTask(self.name, parameters, self.queue, self.priority, 0.0, None, None, self.resource, self.expires)
+
     def prepare(self, args: tuple[Any, ...], arguments: Mapping[str, Any], options: Mapping[str, Any]) -> NewTask:
         """Return the row of a call, its options checked."""
         parameters = self.codec.encode(args, arguments)
         if not options:
-            return NewTask(
-                self.name, parameters, self.queue, self.priority, 0.0, None, None, self.resource, self.expires
-            )
+            return self._row(parameters)
         unknown = options.keys() - OPTIONS
         if unknown:
             message = f"{min(unknown)!r} is no option of enqueue; choose from: {', '.join(sorted(OPTIONS))}"

@@ -9,6 +9,7 @@ from holdfast import clock
 from holdfast.classify import classify
 from holdfast.errors import LeaseLostError
 from holdfast.ports.store import Store
+from holdfast.ports.waiting import waiting_at_most
 from holdfast.queue.logs import log
 from holdfast.record.bus import has_subscribers, publish
 
@@ -108,7 +109,9 @@ class Heart:
             self.beat()
         if time.monotonic() < self._steady_at:
             return
-        for rescued in self.store.rescue(crash_limit):
+        with waiting_at_most(self.every):  # who waited for a store that is down would be the first when it is back
+            found = self.store.rescue(crash_limit)
+        for rescued in found:
             how = {"unspent": "had not begun", "suspect": "runs alone next", "dead": "is a dead letter now"}
             log.warning("task %d of lost worker %s %s", rescued.task_id, rescued.worker_id, how[rescued.outcome])
             if has_subscribers():

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 from holdfast.beacon import keeper_of, process_name, shining
 from holdfast.engines.celery.engine import Engine
-from holdfast.stores.waiting import waiting_at_most
+from holdfast.ports.waiting import waiting_at_most
 
 __all__ = ["Lights"]
 

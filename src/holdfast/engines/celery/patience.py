@@ -6,7 +6,7 @@ from typing import ParamSpec, TypeVar
 
 from holdfast import clock
 from holdfast.classify import classify
-from holdfast.stores.waiting import seconds_left, waiting_at_most
+from holdfast.ports.waiting import seconds_left, waiting_at_most
 
 __all__ = ["in_time", "patiently"]
 

@@ -40,7 +40,8 @@ class Bell:
 
     def owe(self) -> None:
         """Take in that a task was stored without a call."""
-        self._owed.set()
+        if not self._owed.is_set():
+            self._owed.set()
         if self._thread is None or not self._thread.is_alive():  # it did not follow into a child process
             self._start()
 

@@ -10,14 +10,16 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Literal, TypeAlias
+from weakref import WeakKeyDictionary
 
 from holdfast.errors import ConfigError, SchemaError
+from holdfast.ports.waiting import seconds_left
 from holdfast.stores.postgres.driver import psycopg, psycopg_pool
 from holdfast.stores.postgres.pooling import is_pooled
 from holdfast.stores.postgres.sql import scripts, statements
-from holdfast.stores.waiting import seconds_left
+from holdfast.stores.postgres.wire import Row, Wire
 
 __all__ = ["Database"]
 
@@ -48,6 +50,25 @@ _SPARE_LIFE = 300.0
 _MOMENT = 0.02
 """Seconds for which a connection that did its work needs no look whether it still stands."""
 _abandoned: list[Any] = []  # pools of a parent process: closing them here would end the parent's sessions
+
+
+class _Loan:
+    """A connection of the pool while it is ours.
+
+    Attributes:
+        connection: The connection.
+        pool: Whose it is.
+        since: When we had it from the pool.
+        used: When it was used last; long ago for one that comes from the pool.
+        wire: The short way to add a row; None where there is none, or nobody has asked yet.
+    """
+
+    __slots__ = ("connection", "pool", "since", "used", "wire")
+    connection: Connection
+
+    def __init__(self, pool: Any, since: float) -> None:
+        self.pool, self.since, self.used = pool, since, -math.inf
+        self.wire: Wire | None = None
 
 
 class Database:
@@ -87,7 +108,8 @@ class Database:
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._pool: Any = None
-        self._spare: deque[tuple[Connection, float, float]] = deque()
+        self._spare: deque[_Loan] = deque()
+        self._wires: WeakKeyDictionary[Connection, Wire] = WeakKeyDictionary()  # what a session keeps prepared
 
     def _opened(self) -> Any:
         if self._pid != os.getpid():
@@ -140,27 +162,91 @@ class Database:
         Raises:
             psycopg.OperationalError: If there is none: what the server says, where it says something.
         """
-        pool = self._pool if self._pid == os.getpid() and self._pool is not None else self._opened()
-        connection, since, fresh = self._taken(pool)
-        for _ in range(self._max_size):  # as many may have died together
-            if fresh or not _has_hung_up(connection):
-                break
-            connection.close()
-            pool.putconn(connection)
-            connection, since, fresh = self._taken(pool)
+        loan = self._lend()
         try:
-            yield connection
+            yield loan.connection
         except (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn) as error:
-            found, known = self._version(connection, error), max(scripts(None))
-            if found == known:
-                raise
-            raise SchemaError(found, known) from error
+            self._check_version(loan.connection, error)
+            raise
         finally:
-            idle = connection.pgconn.transaction_status == psycopg.pq.TransactionStatus.IDLE
-            if idle and pool is self._pool and len(self._spare) < _SPARE:
-                self._spare.append((connection, since, time.monotonic()))
-            else:
-                pool.putconn(connection)  # which ends what an interruption may have left open
+            self._spare.append(loan)  # before anything that Ctrl-C could interrupt, which would lose it
+            self._tidy(loan)
+
+    def insert(self, name: str, row: Row) -> int:
+        """Add a row by a query that answers with its number, committed at once; return that."""
+        sql = self.sql[name]
+        loan = self._lend()
+        try:
+            wire = loan.wire or self._wired(loan)
+            if wire is not None:
+                return wire.insert(loan.connection, sql, row)
+            number: int = psycopg.RawCursor(loan.connection).execute(sql, row, prepare=True).fetchall()[0][0]
+        except (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn) as error:
+            self._check_version(loan.connection, error)
+            raise
+        else:
+            return number
+        finally:
+            self._spare.append(loan)  # as above
+            self._tidy(loan)
+
+    def _wired(self, loan: _Loan) -> Wire | None:
+        """See what is known of a connection, also by those who had it before it went back to the pool."""
+        wire = self._wires.get(loan.connection) or Wire.of(loan.connection)
+        if wire is not None:
+            self._wires[loan.connection] = loan.wire = wire
+        return wire
+
+    def _lend(self) -> _Loan:
+        """Take a connection that stands, as far as can be seen without a round trip."""
+        pool = self._pool if self._pid == os.getpid() and self._pool is not None else self._opened()
+        now = time.monotonic()
+        for _ in range(2 * self._max_size):  # all may have died together, and be old beside
+            loan = self._taken(pool, now)
+            try:
+                if loan.pool is pool and now - loan.since < _SPARE_LIFE and _is_idle(loan.connection):
+                    if now - loan.used < _MOMENT or not _has_hung_up(loan.connection):
+                        return loan
+                    loan.connection.close()
+            except BaseException:
+                self._spare.append(loan)
+                raise
+            loan.pool.putconn(loan.connection)  # which renews it when it is old or closed
+        return self._taken(pool, now)
+
+    def _taken(self, pool: Any, now: float) -> _Loan:
+        """Take a connection; one of the last used spares the pool its bookkeeping."""
+        try:
+            for loan in iter(self._spare.pop, None):  # Ctrl-C comes in after a call, but not within a step of a loop
+                return loan
+        except IndexError:
+            pass  # there is none
+        new = _Loan(pool, now)
+        try:
+            new.connection = pool.getconn(timeout=max(_SHORTEST_WAIT, seconds_left(_WAIT)))
+        except psycopg_pool.PoolTimeout:
+            self.connect().close()  # tells why: refused, wrong password, no such database
+            raise
+        return new
+
+    def _tidy(self, loan: _Loan) -> None:
+        """Give a connection back that is not to be kept. If that is interrupted, the next who takes it does it."""
+        if loan.pool is self._pool and _is_idle(loan.connection) and len(self._spare) <= _SPARE:
+            loan.used = time.monotonic()
+            return
+        with suppress(ValueError):  # somebody has taken it
+            for _ in map(self._spare.remove, (loan,)):  # a loop for the same reason
+                loan.pool.putconn(loan.connection)  # which ends what an interruption may have left open
+
+    def _check_version(self, connection: Connection, error: Exception) -> None:
+        """See whether something is missing because the tables are of another version.
+
+        Raises:
+            SchemaError: If they are.
+        """
+        found, known = self._version(connection, error), max(scripts(None))
+        if found != known:
+            raise SchemaError(found, known) from error
 
     def _version(self, connection: Connection, error: Exception) -> int:
         """Return the version of tables in which something is missing."""
@@ -169,27 +255,6 @@ class Database:
         if not connection.execute(self.sql["has_version"]).fetchall()[0][0]:
             return 0
         return connection.execute(self.sql["version"]).fetchall()[0][0] or 0
-
-    def _taken(self, pool: Any) -> tuple[Connection, float, bool]:
-        """Take a connection; tell since when we have it, and whether it was used a moment ago.
-
-        One of the last used spares the pool its bookkeeping.
-        """
-        now = time.monotonic()
-        while self._spare:
-            try:
-                connection, since, used = self._spare.pop()
-            except IndexError:  # another thread was quicker
-                break
-            if now - since < _SPARE_LIFE:
-                return connection, since, now - used < _MOMENT
-            pool.putconn(connection)  # which renews it when it is old
-        try:
-            connection = pool.getconn(timeout=max(_SHORTEST_WAIT, seconds_left(_WAIT)))
-        except psycopg_pool.PoolTimeout:
-            self.connect().close()  # tells why: refused, wrong password, no such database
-            raise
-        return connection, now, False
 
     def fetch(self, name: str, values: Mapping[str, Any] | None = None, *, prepare: bool | None = None) -> Rows:
         """Run a query by its name, committed at once; return its rows."""
@@ -205,8 +270,9 @@ class Database:
         """Close the connections."""
         if self._pid == os.getpid() and self._pool is not None:
             pool, self._pool = self._pool, None
-            while self._spare:
-                pool.putconn(self._spare.pop()[0])
+            with suppress(IndexError):  # until there is none
+                for loan in iter(self._spare.pop, None):
+                    loan.pool.putconn(loan.connection)
             pool.close()
 
 
@@ -217,6 +283,10 @@ def _parsed(url: str) -> dict[str, Any]:
     except psycopg.Error:
         message = "the URL of the database is not one that PostgreSQL understands: postgresql://user@host:5432/database"
         raise ConfigError(message) from None
+
+
+def _is_idle(connection: Connection) -> bool:
+    return connection.pgconn.transaction_status == psycopg.pq.TransactionStatus.IDLE
 
 
 def _has_hung_up(connection: Connection) -> bool:

@@ -12,12 +12,13 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from holdfast.errors import ConfigError
+from holdfast.ports.waiting import seconds_left
 from holdfast.stores.triaging import holds
-from holdfast.stores.waiting import seconds_left
 
 __all__ = ["BUSY_TIMEOUT", "Database"]
 
@@ -101,8 +102,10 @@ class Database:
 
     def insert(self, sql: str, values: tuple[Any, ...]) -> int:
         """Insert a row in a transaction of its own, or of those who wait; return its number."""
-        self._check_process()
-        if not self._waiting and self._lock.acquire(blocking=False):
+        if self._pid != os.getpid():
+            self._check_process()
+        lock = self._lock
+        if not self._waiting and lock.acquire(False):  # noqa: FBT003  # by name it takes longer
             try:
                 if self._writer is not None:  # a statement outside of a transaction is one by itself
                     return self._writer.execute(sql, values).lastrowid or 0
@@ -110,8 +113,8 @@ class Database:
                 if not _is_busy(error):
                     raise
             finally:
-                self._lock.release()
-        return self.write(lambda connection: connection.execute(sql, values).lastrowid or 0)
+                lock.release()
+        return self.write(partial(_inserted, sql=sql, values=values))
 
     def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run work that only reads; it sees what is committed and waits for no writer."""
@@ -225,6 +228,10 @@ class Database:
             elif committing:  # also when Ctrl-C comes right after it
                 for ticket in tickets:
                     ticket.done = True
+
+
+def _inserted(connection: sqlite3.Connection, sql: str, values: tuple[Any, ...]) -> int:
+    return connection.execute(sql, values).lastrowid or 0
 
 
 def _is_busy(error: sqlite3.OperationalError) -> bool:
