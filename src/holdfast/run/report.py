@@ -17,7 +17,7 @@ __all__ = ["MARKS", "Attempt", "Report", "attach", "attempt_of", "report_of", "r
 _NOTE = "holdfast: "
 _MOST_CAUSES = 16  # a chain of causes may be a ring
 _MOST_FRAMES = 1000
-_MOST_MARKS = 1024  # of calls that take minutes; in most there is one, or none
+_MOST_MARKS = 64  # of reports, the times are kept of so many; since a call began there are mostly one or none
 _TRIED_BENEATH = frozenset({"budget", "nested"})  # even after one attempt
 
 
@@ -87,21 +87,18 @@ class _Marks:
 
     def __init__(self) -> None:
         self._count = count(1)
-        self._made = deque([(0.0, 0)], maxlen=_MOST_MARKS)
+        self._made: deque[float] = deque(maxlen=_MOST_MARKS)
         self.last = 0
 
     def next(self) -> int:
         self.last = number = next(self._count)
-        self._made.append((time.monotonic(), number))
+        self._made.append(time.monotonic())
         return number
 
     def before(self, moment: float) -> int:
         """Return what `last` was at a moment on the system's clock, for who did not look at it then."""
-        number = 0
-        for made, number in reversed(self._made.copy()):
-            if made < moment:
-                return number
-        return number - 1  # what came before is forgotten
+        last = self.last
+        return last - sum(made >= moment for made in self._made.copy())
 
 
 MARKS = _Marks()
