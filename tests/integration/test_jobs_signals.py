@@ -96,6 +96,7 @@ def test_a_second_signal_interrupts(program, verb):
     process = program.start(verb)
     program.wait_for(14)
     process.send_signal(signal.SIGINT)
+    assert any("a second signal ends at once" in line for line in process.stderr)  # which it says when it has seen it
     time.sleep(0.5)  # what comes sooner is taken for the same
     assert process.poll() is None, "targets that run may finish"
     process.send_signal(signal.SIGINT)
