@@ -45,6 +45,13 @@ def is_untouched(here, there):  # noqa: F811  # not the fixtures
         return source.mark() is None and target.arrival() is None
 
 
+@pytest.mark.parametrize(("number", "place"), [(0, "first"), (1, "second")])
+def test_a_url_that_cannot_be_read_is_told_of_and_not_shown(here, number, place):  # noqa: F811  # fixtures
+    urls = [here, "postgresql://user@host/database"]
+    urls[number] = "https://user:holdfast-secret@["
+    assert f"the {place} URL cannot be read: Invalid IPv6 URL" in command(*urls, "--dry-run", code=2).stderr
+
+
 class TestInUse:
     def test_workers(self, here, there, file):  # noqa: F811  # fixtures
         store = SqliteStore(file)

@@ -22,7 +22,7 @@ def open_source(url: str) -> Iterator[Source]:
     Raises:
         ConfigError: If it names none.
     """
-    scheme = urlsplit(url).scheme
+    scheme = _scheme(url, "first")
     if scheme in _POSTGRES:
         message = f"the first URL is that of a PostgreSQL database: {_BACK}; give sqlite:///file.db first"
         raise ConfigError(message)
@@ -45,7 +45,7 @@ def open_target(url: str) -> Iterator[Target]:
     Raises:
         ConfigError: If it names none.
     """
-    scheme = urlsplit(url).scheme
+    scheme = _scheme(url, "second")
     if scheme not in _POSTGRES:
         message = f"the second URL has the scheme {scheme!r}: {_BACK}; give postgresql://user@host/database"
         raise ConfigError(message)
@@ -54,3 +54,11 @@ def open_target(url: str) -> Iterator[Target]:
         yield target
     finally:
         target.close()
+
+
+def _scheme(url: str, place: str) -> str:
+    try:
+        return urlsplit(url).scheme
+    except ValueError as error:  # of the URL itself nothing is shown: it may hold a password
+        message = f"the {place} URL cannot be read: {error}; give sqlite:///file.db and postgresql://user@host/database"
+        raise ConfigError(message) from None
