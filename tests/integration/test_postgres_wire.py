@@ -120,6 +120,18 @@ def waiting(server):
     raise AssertionError("nobody waits for the lock")
 
 
+def error_while_it_waits(server, store, other, function):
+    """Insert while the table is locked, call a function with the session that waits, and return what it raises."""
+    other.execute("LOCK TABLE wired.task_queue IN EXCLUSIVE MODE")
+    with ThreadPoolExecutor(1) as threads:
+        inserting = threads.submit(insert, store)
+        try:
+            server.execute(f"SELECT {function}({waiting(server)})")
+            return inserting.exception(LIMIT)
+        finally:
+            other.rollback()
+
+
 def assert_queued(store, count):
     with store.db.connection() as connection:
         assert connection.execute("SELECT count(*) FROM wired.task_queue").fetchone() == (count,)
@@ -244,14 +256,7 @@ def test_what_the_server_refuses_is_tried_once(server, store, action, error, tri
 
 def test_what_an_administrator_cancels_is_not_stored_later(server, store, other):
     insert(store)
-    other.execute("LOCK TABLE wired.task_queue IN EXCLUSIVE MODE")
-    with ThreadPoolExecutor(1) as threads:
-        inserting = threads.submit(insert, store)
-        server.execute(f"SELECT pg_cancel_backend({waiting(server)})")
-        try:
-            assert isinstance(inserting.exception(LIMIT), psycopg.errors.QueryCanceled)
-        finally:
-            other.rollback()
+    assert isinstance(error_while_it_waits(server, store, other, "pg_cancel_backend"), psycopg.errors.QueryCanceled)
     assert_queued(store, 1)
 
 
@@ -269,14 +274,7 @@ def test_a_session_that_the_server_ends_is_lost_whatever_it_calls_that(store, ot
 
 def test_a_session_that_is_ended_in_the_middle_is_an_error_and_is_not_tried_again(server, store, other):
     insert(store)
-    other.execute("LOCK TABLE wired.task_queue IN EXCLUSIVE MODE")
-    with ThreadPoolExecutor(1) as threads:
-        inserting = threads.submit(insert, store)
-        server.execute(f"SELECT pg_terminate_backend({waiting(server)})")
-        try:
-            assert isinstance(inserting.exception(LIMIT), psycopg.errors.AdminShutdown)
-        finally:
-            other.rollback()
+    assert isinstance(error_while_it_waits(server, store, other, "pg_terminate_backend"), psycopg.errors.AdminShutdown)
     assert_queued(store, 1)
     insert(store)
     assert_queued(store, 2)

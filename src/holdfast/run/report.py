@@ -61,9 +61,7 @@ class Report(Frozen):
     reason: str
     retry_at: float | None
     serial: int
-    _within: (
-        frozenset[int] | None
-    )  # of an error that several calls raise: the numbers of those in which this one gave up
+    _within: frozenset[int] | None  # of an error that several calls raise: those in which this one gave up
 
     def __init__(  # the fields above
         self,

@@ -25,7 +25,6 @@ __all__ = ["SqliteTasks", "add", "attempt_of"]
 SQL = queries(__package__)
 _dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 _ADD_PLAIN = SQL["add_plain_task"]
-_NO_KEY = (None, None)  # neither a key nor a resource
 _BATCH = 1000
 _TIMES = ("next_run_after", "expires_at", "started_at", "failed_at", "finished_at", "created_at", "updated_at")
 _PRUNED = {
@@ -44,11 +43,10 @@ class SqliteTasks:
     def enqueue(self, tasks: Sequence[NewTask], connection: Any = None) -> list[Enqueued]:
         """Add tasks, in the caller's transaction if a connection is given."""
         now = now_ms()
-        if connection is None and len(tasks) == 1 and tasks[0][6:8] == _NO_KEY:
-            return [Enqueued(self.db.insert(_ADD_PLAIN, _plain(tasks[0], now)), created=True)]
-        return self._enqueue(tasks, connection, now)
-
-    def _enqueue(self, tasks: Sequence[NewTask], connection: Any, now: int) -> list[Enqueued]:
+        if connection is None and len(tasks) == 1:
+            (only,) = tasks
+            if only.unique_key is None and only.resource is None:
+                return [Enqueued(self.db.insert(_ADD_PLAIN, _plain(only, now)), created=True)]
         if connection is not None:
             if not isinstance(connection, sqlite3.Connection):
                 message = f"connection is {type(connection).__name__}; this store takes a sqlite3.Connection"
