@@ -2,7 +2,7 @@
 
 import pytest
 
-from conformance.places import MemoryPlace, PostgresPlace, SqlitePlace, need_postgres
+from conformance.places import PostgresPlace, SqlitePlace, need_postgres
 
 
 @pytest.fixture(scope="session")
@@ -14,7 +14,7 @@ def postgres_place(request):
     place.close()
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", "postgres"])
 def place(request, tmp_path):
     """Where a store's data is, with its tables and nothing in them."""
     if request.param == "postgres":
@@ -26,7 +26,7 @@ def place(request, tmp_path):
             store.close()
         del shared.opened[more:]
         return
-    here = MemoryPlace() if request.param == "memory" else SqlitePlace(tmp_path / "holdfast.db")
+    here = SqlitePlace(tmp_path / "holdfast.db")
     here.open().create_schema()
     yield here
     here.close()
@@ -34,7 +34,7 @@ def place(request, tmp_path):
 
 @pytest.fixture
 def store(place):
-    return place.store if place.kind == "memory" else place.opened[0]
+    return place.opened[0]
 
 
 @pytest.fixture
@@ -45,19 +45,5 @@ def another(place):
 
 @pytest.fixture
 def database(place):
-    """The place, for tests that need a real database."""
+    """The place, for tests that look at its tables."""
     return place
-
-
-def pytest_collection_modifyitems(config, items):
-    """Leave out what a store in memory has no part in."""
-    without = [
-        item
-        for item in items
-        if "database" in getattr(item, "fixturenames", ())
-        and hasattr(item, "callspec")  # other folders have fixtures of that name
-        and item.callspec.params.get("place") == "memory"
-    ]
-    if without:
-        config.hook.pytest_deselected(items=without)
-        items[:] = [item for item in items if item not in without]

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from holdfast.stores.memory.store import MemoryStore
 from holdfast.stores.sqlite.store import SqliteStore
 
 if TYPE_CHECKING:
@@ -22,32 +21,6 @@ if TYPE_CHECKING:
     from servers.postgres import PostgresServer
 
 _numbers = count(1)
-
-
-@dataclass
-class MemoryPlace:
-    """The process itself: whoever opens it gets the same store."""
-
-    store: MemoryStore = field(default_factory=MemoryStore)
-    kind: str = "memory"
-
-    def open(self) -> Store:
-        return self.store
-
-    def raise_ids(self, beyond: int) -> None:
-        self.store.book.task_ids = count(beyond)
-
-    def age_deltas(self) -> None:
-        """Do nothing: all is added up already."""
-
-    def age_breakers(self, seconds: float) -> None:
-        """Have been told of breakers so long ago."""
-        known = self.store.book.breakers
-        for key, told in known.items():
-            known[key] = told._replace(updated_at=told.updated_at - seconds)
-
-    def close(self) -> None:
-        self.store.close()
 
 
 @dataclass

@@ -40,8 +40,7 @@ def booked(place):
         place.age_deltas()
         store.roll_up()
         assert _look(store) == before
-        if place.kind != "memory":
-            assert store.pulse().not_rolled_up is None
+        assert store.pulse().not_rolled_up is None
         return _counted(before[0])
 
     return look

@@ -129,17 +129,14 @@ def test_by_how_much_it_was_wrong(store, database):
     assert store.books()["enqueued"] == 11
 
 
-def lose_letters(store, place):
+def lose_letters(place):
     """Delete all dead letters behind the back of the books."""
-    if place.kind == "memory":
-        store.book.letters.clear()
-    else:
-        execute(place, "DELETE FROM dead_letter_queue")
+    execute(place, "DELETE FROM dead_letter_queue")
 
 
 def test_a_task_that_failed_and_lost_its_dead_letter_gets_it_anew(store, place):
     lost = [bury(store, task("scrape", resource="r", unique_key="k")), bury(store, task("mail"), note=OTHER)]
-    lose_letters(store, place)
+    lose_letters(place)
     assert store.recount() == {"rebuilt": 2}
     anew = store.dead_letters(DeadLetterFilter())[::-1]
     same = [now._replace(id=old.id, moved_to_dlq_at=old.moved_to_dlq_at) for old, now in zip(lost, anew, strict=True)]
@@ -155,11 +152,8 @@ def test_a_task_that_failed_and_lost_its_dead_letter_gets_it_anew(store, place):
 
 def test_a_dead_letter_is_rebuilt_without_any_attempt(store, place):
     number = bury(store).original_task_id
-    lose_letters(store, place)
-    if place.kind == "memory":
-        store.book.attempts.clear()
-    else:
-        execute(place, "DELETE FROM task_attempts")
+    lose_letters(place)
+    execute(place, "DELETE FROM task_attempts")
     assert store.recount()["rebuilt"] == 1
     (letter,) = store.dead_letters(DeadLetterFilter())
     assert (letter.original_task_id, letter.reason, letter.error_category) == (number, "exhausted", "unknown")
@@ -178,14 +172,6 @@ def test_counts_are_never_less_than_nothing(store, database):
     execute(database, "UPDATE task_flow SET n = 9 WHERE event = 'failed'")
     assert min(store.counts().values()) == 0
     assert min(store.pulse().counts.values()) == 0
-
-
-def test_in_memory_too(busy, place):
-    if place.kind == "memory":
-        busy.book.books.ever.clear()
-        assert busy.counts()["DONE"] == 0
-        busy.recount()
-    agrees(busy)
 
 
 def test_beside_those_who_work(store, another):

@@ -8,16 +8,14 @@ import threading
 from holdfast import clock
 from holdfast.errors import NetworkError
 from holdfast.ports.source_rows import NewAlert
-from holdfast.stores.memory.store import MemoryStore
 from holdfast.stores.sqlite.store import SqliteStore
 
-STORES = ["memory", "sqlite"]
 SECRET = "/services/T0/B0/uVxYz12345secret"
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 
 
-def new_store(kind, folder):
-    made = MemoryStore() if kind == "memory" else SqliteStore(folder / "holdfast.db", synchronous="NORMAL")
+def new_store(folder):
+    made = SqliteStore(folder / "holdfast.db", synchronous="NORMAL")
     made.create_schema()
     return made
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import holdfast as hf
-from conformance.places import MemoryPlace, PostgresPlace, SqlitePlace, need_postgres
+from conformance.places import PostgresPlace, SqlitePlace, need_postgres
 from holdfast.ports.rows import DeadLetterFilter, NewTask
+from holdfast.stores.sqlite.memory import MemoryStore
 from holdfast.worker import BaseWorker
 
 KINDS = [
-    "memory app",
     "sqlite app",
     "sqlite store",
     "sqlite connection",
@@ -52,9 +52,10 @@ def opened(kind: str, tmp_path: Any, request: Any) -> Queue:
     """Open a queue of a kind; whoever asks closes its place."""
     where, _, how = kind.partition(" ")
     if where == "memory":
-        place: Any = MemoryPlace()
-    elif where == "sqlite":
-        place = SqlitePlace(tmp_path / "holdfast.db")
+        store: Any = MemoryStore()
+        return Queue(kind, store, store, hf.App(store))
+    if where == "sqlite":
+        place: Any = SqlitePlace(tmp_path / "holdfast.db")
     else:
         need_postgres()
         server = request.getfixturevalue("postgres_server")
@@ -63,7 +64,7 @@ def opened(kind: str, tmp_path: Any, request: Any) -> Queue:
     store.create_schema()
     if where == "postgres":
         place.clear()
-    db = {"app": lambda: hf.App(store), "store": lambda: store, "connection": lambda: place.connect()}[how]()  # noqa: PLW0108  # memory has none
+    db = {"app": lambda: hf.App(store), "store": lambda: store, "connection": place.connect}[how]()
     return Queue(kind, place, store, db)
 
 

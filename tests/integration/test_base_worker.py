@@ -13,7 +13,7 @@ from holdfast.ports.rows import Reason, Status
 from holdfast.worker import BaseWorker, WorkerTask
 from integration.seed_places import Worker, fails, opened
 
-KINDS = ["memory app", "sqlite store", "sqlite connection", "postgres app", "postgres connection"]
+KINDS = ["sqlite store", "sqlite connection", "postgres app", "postgres connection"]
 
 
 @pytest.fixture(params=KINDS)

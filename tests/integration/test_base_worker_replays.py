@@ -13,7 +13,7 @@ from holdfast.queue.replaying import Replayer
 from holdfast.worker import BaseWorker, ErrorHandler
 from integration.seed_places import AT_ONCE, Worker, fails, opened
 
-KINDS = ["memory app", "sqlite store", "sqlite connection", "postgres app"]
+KINDS = ["sqlite store", "sqlite connection", "postgres app"]
 
 
 @pytest.fixture(params=KINDS)

@@ -17,7 +17,7 @@ from holdfast.queue.current import current_task
 from holdfast.worker import ErrorHandler
 from integration.seed_places import AT_ONCE, Worker, fails, opened
 
-KINDS = ["memory app", "sqlite store", "sqlite connection", "postgres app", "postgres connection"]
+KINDS = ["sqlite store", "sqlite connection", "postgres app", "postgres connection"]
 
 
 @pytest.fixture(params=KINDS)

@@ -11,12 +11,12 @@ from holdfast.observe import courier as couriers
 from holdfast.observe.channels import channel
 from holdfast.observe.courier import Courier
 from holdfast.testing import fake_clock
-from integration.couriering import DAY, STORES, Failing, Noting, Waiting, done, errors_in, new_store, news, waiting
+from integration.couriering import DAY, Failing, Noting, Waiting, done, errors_in, new_store, news, waiting
 
 
-@pytest.fixture(params=STORES)
-def store(request, tmp_path):
-    made = new_store(request.param, tmp_path)
+@pytest.fixture
+def store(tmp_path):
+    made = new_store(tmp_path)
     yield made
     made.close()
 

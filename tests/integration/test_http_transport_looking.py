@@ -18,7 +18,7 @@ from holdfast.http import AsyncRetryTransport, RetryTransport
 from holdfast.http import course as module
 from holdfast.run.cooldown_writes import Known
 from holdfast.run.cooling import Cooling
-from holdfast.stores.memory.store import MemoryStore
+from holdfast.stores.sqlite.memory import MemoryStore
 from holdfast.testing import fake_clock
 from integration.http_ways import LIBRARIES, WAYS
 from servers.feeds import Answer, FeedServer

@@ -36,10 +36,10 @@ def postgres_url(postgres_server):
     return f"{postgres_server.url.rpartition('/')[0]}/{name}"
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", "postgres"])
 def app(request, tmp_path):
-    url = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/jobs.db"}.get(request.param)
-    app = hf.App(url or request.getfixturevalue("postgres_url"))
+    is_file = request.param == "sqlite"
+    app = hf.App(f"sqlite:///{tmp_path}/jobs.db" if is_file else request.getfixturevalue("postgres_url"))
     app.create_schema()
     app.kind = request.param
     yield app
@@ -227,11 +227,9 @@ def steal(app, url):
                 " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
             )
         until(lambda: app.store.job_holder("lost") is None, 10, "the session is gone")
-    elif app.kind == "sqlite":
+    else:
         for file in app.store.db.path.with_name(f"{app.store.db.path.name}-jobs").iterdir():
             file.unlink()
-    else:
-        app.store.book.job_locks.clear()
 
 
 @pytest.mark.parametrize("taken", [True, False], ids=["taken", "free"])

@@ -185,7 +185,6 @@ def broken_letters(queue):
     queue.execute("ALTER TABLE elsewhere RENAME TO dead_letter_queue")
 
 
-@pytest.mark.parametrize("queue", [kind for kind in KINDS if "memory" not in kind], indirect=True)
 def test_defect_a_missing_dead_letter_table_does_not_lose_the_task(broken_letters, handler, caplog):
     """Nor does it end the caller; status, history and letter are one transaction."""
     queue = broken_letters

@@ -16,7 +16,6 @@ from holdfast.ports.read_rows import FailureFilter
 from holdfast.ports.rows import DeadLetterFilter, Status, TaskFilter
 from holdfast.ports.source_rows import AlertResult, NewAlert
 from holdfast.ports.triage_rows import NewReplay, ReplayState, ReplayStep
-from holdfast.stores.memory.store import MemoryStore
 from holdfast.stores.sqlite import replays
 from holdfast.stores.sqlite.store import SqliteStore
 from holdfast.testing import FakeClock
@@ -131,10 +130,7 @@ def slow_walk(connection, which, *, after=None):
     return walk._replace(sql=sql)
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "memory"])
-def test_old_groups_go_and_what_is_left_of_them_stays(request, time, kind):
-    store = MemoryStore() if kind == "memory" else request.getfixturevalue("store")
-
+def test_old_groups_go_and_what_is_left_of_them_stays(store, time):
     def named(name):
         return NOTE._replace(fingerprint=name)
 

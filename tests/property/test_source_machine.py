@@ -18,7 +18,7 @@ from holdfast.errors import NetworkError, RateLimitError, ResourceNotFoundError
 from holdfast.sources import outcomes
 from holdfast.sources.book import SourceBook
 from holdfast.sources.fetched import Fetched
-from holdfast.stores.memory.store import MemoryStore
+from holdfast.stores.sqlite.memory import MemoryStore
 from holdfast.testing import FakeClock
 
 TROUBLE = {"error", "disabled"}

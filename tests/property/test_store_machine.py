@@ -21,7 +21,7 @@ from hypothesis.stateful import (
 )
 
 from conformance.acting import NOTE, register, turn
-from conformance.places import MemoryPlace, PostgresPlace, SqlitePlace, need_postgres
+from conformance.places import PostgresPlace, SqlitePlace, need_postgres
 from holdfast import clock
 from holdfast.ports.read_rows import FlowEvent
 from holdfast.ports.rows import Claim, DeadLetterFilter, Kind, Reason, Settlement, TaskFilter
@@ -416,11 +416,6 @@ def run(make_place, examples, *, own_clock=False):
         suppress_health_check=list(HealthCheck),
     )
     run_state_machine_as_test(machine, settings=chosen)
-
-
-@pytest.mark.timeout(3600 if SOAK else 120)
-def test_memory():
-    run(MemoryPlace, 120)
 
 
 @pytest.mark.timeout(3600 if SOAK else 120)

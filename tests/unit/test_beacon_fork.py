@@ -14,7 +14,7 @@ import holdfast as hf
 from holdfast import beacon
 from holdfast.errors import NetworkError
 from holdfast.run import resources
-from holdfast.stores.memory.store import MemoryStore
+from holdfast.stores.sqlite.memory import MemoryStore
 
 beacon.EVERY = 600.0  # it looks once, and holds nothing of the store when the process is forked
 store, guard = MemoryStore(), hf.resource("api", breaker=hf.BreakerSettings(consecutive=1))

@@ -12,7 +12,7 @@ from holdfast.decide.breaker import BY_HAND, ELSEWHERE
 from holdfast.errors import BreakerOpenError, NetworkError
 from holdfast.record.bus import subscribe
 from holdfast.record.events import BreakerOpened
-from holdfast.stores.memory.store import MemoryStore
+from holdfast.stores.sqlite.memory import MemoryStore
 from holdfast.testing import fake_clock
 
 _names = (f"taken-{number}" for number in itertools.count())

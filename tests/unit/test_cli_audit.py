@@ -8,7 +8,7 @@ import pytest
 from cli_world import make_world  # noqa: F401  # a fixture
 from holdfast.queue import auditing
 from holdfast.queue.auditing import os_user, write_down, written_down
-from holdfast.stores.memory.store import MemoryStore
+from holdfast.stores.sqlite.memory import MemoryStore
 
 ACTING = [
     (["dlq", "replay", 1], "replay_dead_letter", "dead_letter:1"),

@@ -11,7 +11,7 @@ from holdfast.record.bus import subscribe
 from holdfast.run import cooling as module
 from holdfast.run.cooldown_writes import Known
 from holdfast.run.cooling import Cooling
-from holdfast.stores.memory.store import MemoryStore
+from holdfast.stores.sqlite.memory import MemoryStore
 from holdfast.stores.sqlite.store import SqliteStore
 from holdfast.testing import fake_clock
 

@@ -16,7 +16,7 @@ import pytest
 from holdfast.run import cooling as module
 from holdfast.run.cooling import Cooling
 from holdfast.sources.cooldowns import SharedCooling
-from holdfast.stores.memory.store import MemoryStore
+from holdfast.stores.sqlite.memory import MemoryStore
 from holdfast.stores.sqlite.store import SqliteStore
 from holdfast.testing import fake_clock
 

@@ -14,15 +14,14 @@ import holdfast as hf
 from conformance.acting import add, bury, claim, register, task
 from holdfast.errors import ConfigError
 from holdfast.health import DeadLetterGrowth, DiskSpace, Finding, HealthChecker, Heartbeat, OldestReadyTask
-from holdfast.stores.memory.store import MemoryStore
 from holdfast.stores.sqlite.store import SqliteStore
 from holdfast.testing import fake_clock
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request, tmp_path):
-    """Two that go by the clock of this process, so that a test can turn it."""
-    store = MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "holdfast.db", synchronous="NORMAL")
+@pytest.fixture
+def store(tmp_path):
+    """A store that uses the clock of this process, so that a test can set it."""
+    store = SqliteStore(tmp_path / "holdfast.db", synchronous="NORMAL")
     yield store
     store.close()
 

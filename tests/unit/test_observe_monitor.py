@@ -15,9 +15,9 @@ PROFILE = hf.profile("feed").replace(
 )
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def app(request, tmp_path):
-    app = hf.App("memory://" if request.param == "memory" else f"sqlite:///{tmp_path}/holdfast.db")
+@pytest.fixture
+def app():
+    app = hf.App("memory://")
     yield app
     app.close()
 

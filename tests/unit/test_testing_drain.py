@@ -15,10 +15,10 @@ HOURLY = hf.RetryPolicy(max_attempts=5, retry_on=hf.RETRYABLE, base_delay=3600, 
 here = []
 
 
-on_all_stores = pytest.mark.parametrize("app", ["memory", "sqlite", "postgres"], indirect=True)
+on_all_stores = pytest.mark.parametrize("app", ["sqlite", "postgres"], indirect=True)
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["sqlite"])
 def app(request, tmp_path):
     if request.param == "postgres":
         with fresh_database(request.getfixturevalue("postgres_server").url) as url:
@@ -27,7 +27,7 @@ def app(request, tmp_path):
             yield app
             app.close()
         return
-    app = hf.App({"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/x.db"}[request.param], policy=HOURLY)
+    app = hf.App(f"sqlite:///{tmp_path}/x.db", policy=HOURLY)
     yield app
     app.close()
 

@@ -134,7 +134,7 @@ class TestStoreTold:
         assert store_told(Store()) == "postgresql://db.test:5432/jobs"
 
     def test_memory(self):
-        from holdfast.stores.memory.store import MemoryStore
+        from holdfast.stores.sqlite.memory import MemoryStore
 
         assert store_told(MemoryStore()) == "memory"
 

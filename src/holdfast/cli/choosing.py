@@ -152,7 +152,7 @@ def _check_file(app: "App", meant: str) -> None:
     from holdfast.errors import ConfigError  # noqa: PLC0415  # not for --help
 
     path = getattr(getattr(app.store, "db", None), "path", None)
-    if isinstance(path, Path) and not path.exists():
+    if isinstance(path, Path) and not app.store.in_process and not path.exists():
         name = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
         which = "URL" if meant.startswith("--url") else "app"
         message = f"there is no file {name}; is the {which} right? To create it: holdfast db init {meant}"

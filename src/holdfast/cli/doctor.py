@@ -108,7 +108,7 @@ def _surroundings(app: "App") -> "Iterator[Finding]":
     if not left:
         yield Finding("spool", ok=True, text="no outcome waits to be stored")
     file = getattr(getattr(app.store, "db", None), "path", None)
-    if isinstance(file, Path):
+    if isinstance(file, Path) and not app.store.in_process:
         disk = shutil.disk_usage(file.parent)
         free = disk.free / disk.total
         todo = "" if free >= _LEAST_FREE else "Make room: a full disk stops all workers."

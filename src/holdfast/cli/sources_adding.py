@@ -97,7 +97,7 @@ def import_sources(app: "App", file: str, *, profile: str, dry_run: bool, as_jso
 def _compared(app: "App", file: str, profile: str) -> "tuple[Sequence[Source], int]":
     """Import a file into a store that is forgotten; return what would be new, and how many are known."""
     from holdfast.sources.book import SourceBook  # noqa: PLC0415  # not for --help
-    from holdfast.stores.memory.store import MemoryStore  # noqa: PLC0415  # not for --help
+    from holdfast.stores.sqlite.memory import MemoryStore  # noqa: PLC0415  # not for --help
 
     trial = SourceBook(MemoryStore(), app.sources.profiles)
     trial.import_file(file, profile=profile)

@@ -102,7 +102,7 @@ class HealthChecker:
         """Return a checker for a worker or monitor of an app.
 
         Its checks are ``database``, ``loop`` where there is a heartbeat, ``oldest_ready``, ``dead_letters``, and
-        ``disk`` where the store is a file.
+        ``disk`` where the store is a file, except for ``memory://``.
 
         Args:
             app: Its store is looked at.
@@ -119,7 +119,7 @@ class HealthChecker:
         own["oldest_ready"] = OldestReadyTask(store, queues=_queues_of(app) if queues is None else tuple(queues))
         own["dead_letters"] = DeadLetterGrowth(store)
         file = getattr(getattr(store, "db", None), "path", None)
-        if isinstance(file, Path):
+        if isinstance(file, Path) and not getattr(store, "in_process", False):
             own["disk"] = DiskSpace(file.parent)
         return cls(checks={**own, **(checks or {})}, cache=cache, timeout=timeout)
 

@@ -7,6 +7,8 @@ __all__ = ["store_told"]
 
 def store_told(store: object) -> str:
     """Return where a store keeps its tables."""
+    if getattr(store, "in_process", False):
+        return "memory"
     database = getattr(store, "db", None)
     path = getattr(database, "path", None)
     if path is not None:

@@ -1,1 +1,1 @@
-"""Where tasks and dead letters are kept: in memory, in a SQLite file, in PostgreSQL."""
+"""Where tasks and dead letters are kept: in a SQLite file or in PostgreSQL."""

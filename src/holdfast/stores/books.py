@@ -18,7 +18,6 @@ __all__ = [
     "CHANGES",
     "DEAD",
     "FAILURES",
-    "HOUR",
     "NO_NOTE",
     "OBSERVED",
     "FlowKey",
@@ -44,7 +43,6 @@ DEAD = {FlowEvent.FAILED: 1, FlowEvent.REPLAYED: -1, FlowEvent.DISCARDED: -1}
 """What each does to the number of dead letters."""
 NO_NOTE = Note("", "", "unknown", "", "{}")
 """Stands for a failure that nobody described."""
-HOUR = 3600.0
 _MOST = 2**63 - 1  # what both databases hold
 CHANGES = 50
 """Changes that a pulse tells of at most."""

@@ -31,9 +31,10 @@ def open_store(url: str) -> tuple[Store, Path | None]:
 
         return PostgresStore(url), None
     if parts.scheme == "memory":
-        from holdfast.stores.memory.store import MemoryStore  # noqa: PLC0415  # the store that is asked for
+        from holdfast.stores.sqlite.memory import MemoryStore  # noqa: PLC0415  # the store that is asked for
 
-        return MemoryStore(), None
+        store = MemoryStore()
+        return store, store.db.path
     message = f"the URL's scheme is {parts.scheme!r}; choose sqlite:///file.db, postgresql://… or memory://"
     raise ConfigError(message)
 

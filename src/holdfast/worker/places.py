@@ -41,10 +41,6 @@ def handling_of(queue_db: Any) -> Handling:
                 from holdfast.stores.postgres.handling import PostgresHandling  # noqa: PLC0415  # as above
 
                 return PostgresHandling(store.db)
-            case "holdfast.stores.memory.store", "MemoryStore":
-                from holdfast.stores.memory.handling import MemoryHandling  # noqa: PLC0415  # as above
-
-                return MemoryHandling(store.book)
     raise _unusable(queue_db)
 
 

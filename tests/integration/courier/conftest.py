@@ -4,13 +4,13 @@ import pytest
 
 from holdfast.observe.channels import channel
 from holdfast.testing import fake_clock
-from integration.couriering import SECRET, STORES, new_store
+from integration.couriering import SECRET, new_store
 from servers.webhooks import WebhookServer
 
 
-@pytest.fixture(params=STORES)
-def store(request, tmp_path):
-    made = new_store(request.param, tmp_path)
+@pytest.fixture
+def store(tmp_path):
+    made = new_store(tmp_path)
     yield made
     made.close()
 

@@ -160,8 +160,8 @@ class Database:
         end = time.monotonic() + BUSY_TIMEOUT
         while True:
             try:
-                connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute(f"PRAGMA synchronous = {self._synchronous}")
+                connection.execute("PRAGMA journal_mode = WAL")
                 self._prepare(connection)
             except sqlite3.OperationalError as error:
                 if "locked" not in str(error) or time.monotonic() >= end:

@@ -61,10 +61,11 @@ class SqliteStore(
     """Seconds between two looks for dead workers, which their locks give away at once."""
     in_process = False
     """Whether other processes see nothing of it."""
+    _database = Database
 
     def __init__(self, path: str | Path, synchronous: str = "FULL") -> None:
         """Open nothing yet."""
-        self.db = Database(path, prepare, synchronous)
+        self.db = self._database(path, prepare, synchronous)
         self.held_locks: dict[str, IO[bytes]] = {}
         self.job_locks = []
         self._wakes: tuple[Callable[[], None], ...] = ()
