@@ -57,7 +57,7 @@ class Bound:
 
 DRAIN_SQLITE = (Bound(SYNC, HUEY, 10), Bound(SYNC, RAW, 0.25), Bound(ASYNC, HUEY, 10), Bound(ASYNC, RAW, 0.25))
 DRAIN_POSTGRES = (Bound(SYNC, PGQUEUER, 2), Bound(ASYNC, PGQUEUER, 2), Bound(TWO, PGQUEUER, 3))
-SINGLES = (Bound(OURS, RAW, 0.8),)
+SINGLES = (Bound(OURS, RAW, 0.7),)
 BULK_SQLITE = (Bound(OURS, RAW, 0.4),)
 BULK_POSTGRES = (Bound(OURS, PGQUEUER, 3),)
 WAIT_MS = {"SQLite, one process": 5.0, "SQLite, two processes": 60.0, "PostgreSQL": 5.0}

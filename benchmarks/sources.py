@@ -1,7 +1,7 @@
 """A cycle of the monitor over 2,000 sources, a hundred at a time, beside a plain gather of GETs over the same URLs.
 
 The gather keeps nothing: no validators, no states, no history, no lease. What the monitor takes longer is what that
-costs, with the sources kept in memory and in a SQLite file. All sources are on one host, so its limit per host is that
+costs, with the sources in `memory://` and in a SQLite file. All sources are on one host, so its limit per host is that
 of the whole.
 """
 

@@ -12,14 +12,12 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, Literal, TypeAlias
-from weakref import WeakKeyDictionary
 
 from holdfast.errors import ConfigError, SchemaError
 from holdfast.ports.waiting import seconds_left
 from holdfast.stores.postgres.driver import psycopg, psycopg_pool
 from holdfast.stores.postgres.pooling import is_pooled
 from holdfast.stores.postgres.sql import scripts, statements
-from holdfast.stores.postgres.wire import Row, Wire
 
 __all__ = ["Database"]
 
@@ -60,15 +58,13 @@ class _Loan:
         pool: Whose it is.
         since: When we had it from the pool.
         used: When it was used last; long ago for one that comes from the pool.
-        wire: The short way to add a row; None where there is none, or nobody has asked yet.
     """
 
-    __slots__ = ("connection", "pool", "since", "used", "wire")
+    __slots__ = ("connection", "pool", "since", "used")
     connection: Connection
 
     def __init__(self, pool: Any, since: float) -> None:
         self.pool, self.since, self.used = pool, since, -math.inf
-        self.wire: Wire | None = None
 
 
 class Database:
@@ -109,7 +105,6 @@ class Database:
         self._lock = threading.Lock()
         self._pool: Any = None
         self._spare: deque[_Loan] = deque()
-        self._wires: WeakKeyDictionary[Connection, Wire] = WeakKeyDictionary()  # what a session keeps prepared
 
     def _opened(self) -> Any:
         if self._pid != os.getpid():
@@ -171,31 +166,6 @@ class Database:
         finally:
             self._spare.append(loan)  # before anything that Ctrl-C could interrupt, which would lose it
             self._tidy(loan)
-
-    def insert(self, name: str, row: Row) -> int:
-        """Add a row by a query that answers with its number, committed at once; return that."""
-        sql = self.sql[name]
-        loan = self._lend()
-        try:
-            wire = loan.wire or self._wired(loan)
-            if wire is not None:
-                return wire.insert(loan.connection, sql, row)
-            number: int = psycopg.RawCursor(loan.connection).execute(sql, row, prepare=True).fetchall()[0][0]
-        except (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn) as error:
-            self._check_version(loan.connection, error)
-            raise
-        else:
-            return number
-        finally:
-            self._spare.append(loan)  # as above
-            self._tidy(loan)
-
-    def _wired(self, loan: _Loan) -> Wire | None:
-        """See what is known of a connection, also by those who had it before it went back to the pool."""
-        wire = self._wires.get(loan.connection) or Wire.of(loan.connection)
-        if wire is not None:
-            self._wires[loan.connection] = loan.wire = wire
-        return wire
 
     def _lend(self) -> _Loan:
         """Take a connection that stands, as far as can be seen without a round trip."""

@@ -11,9 +11,8 @@ from holdfast.ports.batch import Batch
 from holdfast.ports.rows import Enqueued, NewTask
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.driver import psycopg
-from holdfast.stores.postgres.wire import Row
 
-__all__ = ["add", "callers", "due_row"]
+__all__ = ["add", "callers"]
 
 _CHUNK = 1000  # rows of a COPY that are written at a time
 _ESCAPES = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"))
@@ -31,14 +30,6 @@ def callers(connection: Any) -> Connection:
         message = f"connection is {kind}; this store takes a psycopg.Connection, the one that is not async"
         raise ConfigError(message)
     return connection
-
-
-def due_row(task: NewTask) -> Row | None:
-    """Return the values of a task that has no more than a name and arguments, and is due now; None for any other."""
-    name, parameters, queue, priority, delay, run_at, key, resource, expires = task
-    if delay or run_at is not None or key is not None or resource is not None or expires is not None:
-        return None
-    return name, queue, priority, parameters
 
 
 def add(

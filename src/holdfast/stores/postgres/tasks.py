@@ -10,7 +10,7 @@ from holdfast.stores.books import counts_of, totals_of
 from holdfast.stores.postgres.bell import Bell
 from holdfast.stores.postgres.connection import Database
 from holdfast.stores.postgres.driver import psycopg
-from holdfast.stores.postgres.enqueueing import add, callers, due_row
+from holdfast.stores.postgres.enqueueing import add, callers
 from holdfast.stores.postgres.times import in_utc
 from holdfast.stores.postgres.turning import turn
 from holdfast.stores.triaging import GROUPS_KEPT
@@ -31,12 +31,8 @@ class PostgresTasks:
         if connection is not None:
             return add(callers(connection), self.db.sql, tasks)
         quiet = len(tasks) == 1 and not self.bell.is_first()
-        row = due_row(tasks[0]) if quiet else None
-        if row is not None:
-            added = [Enqueued(self.db.insert("add_due_task", row), created=True)]
-        else:
-            with self.db.connection() as own:
-                added = add(own, self.db.sql, tasks, quiet=quiet)
+        with self.db.connection() as own:
+            added = add(own, self.db.sql, tasks, quiet=quiet)
         if quiet:
             self.bell.owe()
         return added
