@@ -17,7 +17,7 @@ import threading
 import time
 import tracemalloc
 from dataclasses import replace
-from itertools import count, cycle
+from itertools import cycle
 from typing import TYPE_CHECKING
 from unittest import mock
 
@@ -43,8 +43,6 @@ BARE = "hf.retry, bare"
 CLASSIFIER = "hf.retry, classifier"
 BREAKER = "hf.retry, types, breaker"
 LOGGED = ", log on"
-NEW_TEXTS = ", new texts"
-"""Of an error whose text was never seen, the log can keep nothing from the time before; shown, and nothing promised."""
 RECORDS = "two log records"
 
 _LOG = logging.getLogger("holdfast.retry")
@@ -121,14 +119,8 @@ def _logging() -> list[Result]:
     for name, wrap in wraps.items():
         contenders[name] = per_call(wrap(_failing_twice()), 500)
         contenders[name + LOGGED] = _logged(per_call(wrap(_failing_twice()), 500))
-        contenders[name + NEW_TEXTS] = per_call(wrap(_failing_twice(new_texts=True)), 500)
-        contenders[name + NEW_TEXTS + LOGGED] = _logged(per_call(wrap(_failing_twice(new_texts=True)), 500))
     times = interleaved(contenders, ROUNDS)
-    kinds = [(name + texts, bound) for texts, bound in (("", 1.0), (NEW_TEXTS, None)) for name in wraps]
-    return [
-        added(times, f"2 failures: the log adds to {name}", (name + LOGGED, name), RECORDS, bound)
-        for name, bound in kinds
-    ]
+    return [added(times, f"2 failures: the log adds to {name}", (name + LOGGED, name), RECORDS, 1.7) for name in wraps]
 
 
 def _threads() -> list[Result]:
@@ -232,22 +224,14 @@ def _calling(function: Function) -> Function:
     return functools.partial(function, 1)
 
 
-def _failing_twice(*, new_texts: bool = False) -> Function:
-    """Return a function of its own: two calls in three fail, with one text or with another each time."""
-    fails, number = cycle((True, True, False)).__next__, count().__next__
+def _failing_twice() -> Function:
+    """Return a function of its own: two calls in three fail."""
+    fails = cycle((True, True, False)).__next__
 
     def function() -> int:
         if fails():
             raise ConnectionError("refused")
         return 1
-
-    def function_with_new_texts() -> int:
-        if fails():
-            raise ConnectionError(f"refused {number()}")
-        return 1
-
-    if new_texts:
-        return function_with_new_texts
 
     return function
 

@@ -200,7 +200,8 @@ class TestLog:
             def _log(self, level, msg, args, **kwargs):
                 written.append((level, msg % args, kwargs["extra"]))
 
-        monkeypatch.setattr("holdfast.run.logs._logger", Own("own"))
+        own = Own("own")
+        monkeypatch.setattr("holdfast.run.logs._log", lambda: own)
         hf.call(failing(fetch, [NetworkError("refused")]))
         ((level, text, extra),) = written
         assert (level, extra["call"]) == (logging.WARNING, extra["call"])

@@ -5,7 +5,6 @@ Text that some database could not hold is refused on every store alike, so that 
 
 import functools
 import inspect
-import json.encoder
 import re
 from functools import cached_property
 from json import JSONDecoder, JSONEncoder
@@ -38,32 +37,6 @@ def _no_constant(name: str) -> NoReturn:
 
 _encoder = JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 _decoder = JSONDecoder(parse_constant=_no_constant)
-_scan: "Callable[[str, int], tuple[Any, int]]" = vars(_decoder)["scan_once"]
-
-
-def _text_maker() -> "Callable[[Any], str]":
-    """Return what writes a JSON value; `JSONEncoder.encode` makes the same machine anew for every call."""
-    make: Any = getattr(json.encoder, "c_make_encoder", None)
-    if make is None:  # another Python than CPython
-        return _encoder.encode
-    write = make(None, _encoder.default, json.encoder.encode_basestring, None, ":", ",", False, False, False)  # noqa: FBT003  # the settings above
-
-    def to_text(value: Any) -> str:
-        return "".join(write(value, 0))
-
-    return to_text
-
-
-_to_text = _text_maker()
-
-
-def _from_text(text: str) -> Any:
-    """Read a JSON value; the text is mostly our own, without blanks around it."""
-    try:
-        value, end = _scan(text, 0)
-    except StopIteration:
-        return _decoder.decode(text)
-    return value if end == len(text) else _decoder.decode(text)
 
 
 class Codec:
@@ -126,7 +99,7 @@ class Codec:
         """
         plan = self._plan
         try:
-            given = _from_text(text)
+            given = _decoder.decode(text)
         except (ValueError, TypeError, RecursionError) as error:
             message = f"the payload of task {self.name} is no JSON: {error}"
             raise PayloadError(message) from error
@@ -222,7 +195,7 @@ def decode_result(text: str, hint: Any = Any) -> Any:
         PayloadError: If the text is no value of that type.
     """
     try:
-        return conversion_of(hint).load(_from_text(text))
+        return conversion_of(hint).load(_decoder.decode(text))
     except Misfit as error:
         message = f"result{error.path}: {error}"
         raise PayloadError(message) from error
@@ -237,7 +210,7 @@ def _quickly(given: dict[str, Any], atoms: dict[str, frozenset[type]], limit: in
         if type(value) not in atoms[name]:
             return None
     try:
-        text = _to_text(given)
+        text = _encoder.encode(given)
     except ValueError:
         return None
     return text if len(text) <= limit and text.isascii() and "\\u0000" not in text else None
@@ -254,7 +227,7 @@ class _Unstorable(Exception):  # noqa: N818  # told by a PayloadError
 def _checked(value: Any, limit: int) -> str:
     """Return the text of a JSON value that every store can hold."""
     try:
-        text = _to_text(value)
+        text = _encoder.encode(value)
         size = len(text) if text.isascii() else len(text.encode())
     except UnicodeEncodeError as error:
         message = "it holds half of a surrogate pair, which is no text; decode it with errors='replace'"
