@@ -167,7 +167,7 @@ def test_without_a_script_all_of_it_works_too(any_shop, windows):
     page = windows.page(any_shop, "/dead-letters?task=plain", java_script_enabled=False)
     windows.expected = ("400 (Bad Request)",)
     begin(page, rate="fast")
-    expect(page.get_by_role("alert")).to_contain_text("write tasks per second")
+    expect(page.get_by_role("alert")).to_contain_text("give a number per second")
     expect(page.locator("[name=rate]")).to_have_value("fast")
     page.locator("[name=rate]").fill("100")
     page.get_by_role("button", name="Replay 3 dead letters").click()

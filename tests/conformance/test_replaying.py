@@ -371,9 +371,9 @@ class TestRate:
         world.carry_on()
         assert (world.queued(), world.state()) == (30, DONE)
 
-    @pytest.mark.parametrize("rate", [0, -1, float("nan"), float("inf"), True, "10", 1e9])
+    @pytest.mark.parametrize("rate", [0, -1, float("nan"), float("inf"), True, "fast", 1e9])
     def test_what_is_no_rate(self, store, rate):
-        with pytest.raises(ConfigError, match="tasks per second"):
+        with pytest.raises(ConfigError, match="give a number per second"):
             DeadLetterBox(store).replay_later(all=True, rate=rate)
         assert store.replay_runs() == []
 

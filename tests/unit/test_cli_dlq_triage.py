@@ -104,12 +104,12 @@ class TestCanary:
         assert (data["state"], data["replayed"], data["which"]) == ("stopped", 1, {})
         assert "epoch" not in data
 
-    @pytest.mark.parametrize("rate", ["0", "fast", "-1", "10/day", "1/s/s", ""])
+    @pytest.mark.parametrize("rate", ["0", "fast", "-1", "10/year", "1/s/s", ""])
     def test_no_rate(self, world, rate):
         world.dead_letters(1)
         assert (
             in_one_line(world.run("dlq", "replay", "--all", "--rate", rate, code=2).stderr).count(
-                "is no rate; write 10/s"
+                "is not a rate; give a number per second"
             )
             == 1
         )

@@ -80,7 +80,7 @@ def test_people_are_told(world):
         (["mail", "to=me", "at=yesterday"], 2, "task mail, parameter at: the text is no datetime"),
         (["flaky", "--run-at", "2040-01-02T03:04:05"], 2, "is another moment in every time zone"),
         (["flaky", "--run-at", "soon"], 2, "is no time"),
-        (["flaky", "--delay", "soon"], 2, "is no span of time"),
+        (["flaky", "--delay", "soon"], 2, "is not a duration"),
         (["flaky", "--delay", "1h", "--run-at", "2040-01-02T03:04Z"], 2, "give delay or run_at, not both"),
         (["flaky", "--priority", "10"], 2, "--priority"),
     ],

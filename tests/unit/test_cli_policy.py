@@ -100,7 +100,10 @@ def test_the_list_says_where_more_come_from(world):
         (["--jitter", "wild"], "'wild' is none; give none, full, equal, decorrelated, or a share such as 0.1"),
         (["--jitter", "7"], "jitter is 7.0; "),
         (["--max-attempts", "0"], "0 is not in the range 1<=x<=10000; see holdfast policy preview --help"),
-        (["--base-delay", "soon"], "'soon' is no span of time; write seconds, or 90s, 15m, 2h, 3d, 1w"),
+        (
+            ["--base-delay", "soon"],
+            "'soon' is not a duration; give seconds, or a number with a unit, such as 90s, 15m, 2h, 3d or 1w",
+        ),
     ],
 )
 def test_mistakes(world, words, said):

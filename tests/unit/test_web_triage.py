@@ -104,7 +104,7 @@ def test_a_rate_that_is_none_is_shown_again_with_what_was_typed(world):
     world.fail(1)
     answer = world.post("/replays/begin", group=world.group, rate="fast", why="<b>because</b>")
     assert answer.status_code == 400
-    assert "write tasks per second" in answer.text
+    assert "give a number per second" in answer.text
     assert 'value="fast"' in answer.text
     assert "&lt;b&gt;because&lt;/b&gt;" in answer.text
     assert f'name="group" value="{world.group}"' in answer.text

@@ -64,7 +64,7 @@ def _cells(row: "LimitRow", name: str) -> tuple[object, ...]:
 
 def _rate(rate: float | None, burst: int) -> str | None:
     """Return a rate, with what may come at once where that is more than one."""
-    from holdfast.decide.rates import rate_text  # noqa: PLC0415  # not for --help
+    from holdfast.units import rate_text  # noqa: PLC0415  # not for --help
 
     return None if rate is None else f"{rate_text(rate)}{f', {burst} at once' if burst > 1 else ''}"
 

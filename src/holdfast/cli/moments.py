@@ -1,12 +1,12 @@
 """Times as people type and read them: ``2h`` ago, ``3d``, an ISO time; and back as ``5m ago``."""
 
-import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from holdfast import clock
+from holdfast.units import DURATION_FORMAT, parse_duration
 
 if TYPE_CHECKING:
     _OfSeconds = click.ParamType[float]
@@ -16,23 +16,12 @@ else:
 
 __all__ = ["MOMENT", "PAST", "SPAN", "exact", "relative", "took"]
 
-_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
-_SPAN = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*([smhdw]?)", re.ASCII)
 _SHOWN = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
 _MINUTE, _HOUR = 60, 3600
-_LONG_AGO = 100 * 366 * 86400.0
 
 
 def _now() -> datetime:
     return datetime.fromtimestamp(clock.now(), UTC)
-
-
-def _seconds(text: str) -> float | None:
-    found = _SPAN.fullmatch(text.strip().lower())
-    if found is None:
-        return None
-    seconds = float(found[1]) * _UNITS[found[2] or "s"]
-    return seconds if seconds <= _LONG_AGO else None
 
 
 class _Span(_OfSeconds):
@@ -42,9 +31,9 @@ class _Span(_OfSeconds):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return seconds."""
-        seconds = _seconds(str(value))
+        seconds = parse_duration(str(value))
         if seconds is None:
-            self.fail(f"{value!r} is no span of time; write seconds, or 90s, 15m, 2h, 3d, 1w", param, ctx)
+            self.fail(f"{value!r} is not a duration; {DURATION_FORMAT}", param, ctx)
         return seconds
 
 
@@ -67,6 +56,15 @@ class _Moment(_OfMoments):
         return moment
 
 
+def _is_iso(text: str) -> bool:
+    """Tell whether a text is an ISO time; ``20261115`` is one, and not that many seconds."""
+    try:
+        datetime.fromisoformat(text.strip())
+    except ValueError:
+        return False
+    return True
+
+
 class _Past(_Moment):
     """An ISO time with its offset, or how long ago."""
 
@@ -75,7 +73,7 @@ class _Past(_Moment):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
         """Return an aware datetime."""
-        seconds = _seconds(str(value))
+        seconds = None if _is_iso(str(value)) else parse_duration(str(value))
         return super().convert(value, param, ctx) if seconds is None else _now() - timedelta(seconds=seconds)
 
 

@@ -1,19 +1,13 @@
 """The settings of a limit, from what people write: ``"10/s"``, ``"5000/h"`` or a number per second."""
 
-import math
-import re
-
-from holdfast.decide.backoff import is_number, shown
+from holdfast.decide.backoff import shown
 from holdfast.decide.limits import Limit
 from holdfast.errors import ConfigError
+from holdfast.units import RATE_FORMAT, parse_rate
 
-__all__ = ["checked_limit", "per_second", "rate_text"]
+__all__ = ["checked_limit", "per_second"]
 
-_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_RATE = re.compile(
-    r" *([0-9]{1,9}(?:\.[0-9]{1,9})?) */ *(?:(s)(?:ec|econd)?|(m)(?:in|inute)?|(h)(?:our)?|(d)(?:ay)?) *"
-)
-_LEAST, _MOST = 1e-6, 1e5  # per second
+_MOST = 100_000  # starts at once, or tasks that run
 _LONGEST_NAME = 200
 _BURST_SECONDS = 0.1  # a worker that is woken late by so much loses nothing
 _RETRY_BURST_SECONDS = 1.0  # retries come in bunches, and one by itself should not be held up
@@ -23,26 +17,13 @@ def per_second(name: str, value: object) -> float:
     """Return a rate as a number per second.
 
     Raises:
-        ConfigError: If it is no rate, or one that no clock can keep.
+        ConfigError: If it is not a rate.
     """
-    rate = math.nan
-    if isinstance(value, str):
-        match = _RATE.fullmatch(value)
-        if match:
-            rate = float(match[1]) / _SECONDS["".join(filter(None, match.groups()[1:]))]
-    elif is_number(value):
-        rate = float(value)  # type: ignore[arg-type]  # a number, as was seen
-    if not _LEAST <= rate <= _MOST:
-        written = f'{name} is {shown(value)}; give a rate such as "10/s", "600/m" or "5000/h", or a number per second'
-        message = f"{written}, from {_LEAST:f} (one in twelve days) to {_MOST:.0f}"
+    rate = parse_rate(value)
+    if rate is None:
+        message = f"{name} is {shown(value)}; {RATE_FORMAT}"
         raise ConfigError(message)
     return rate
-
-
-def rate_text(rate: float) -> str:
-    """Return a rate as people write it, by the shortest time in which one comes."""
-    unit = next((unit for unit, seconds in _SECONDS.items() if rate * seconds >= 1), "d")
-    return f"{rate * _SECONDS[unit]:g}/{unit}"
 
 
 def checked_limit(
@@ -91,6 +72,6 @@ def _in(seconds: float, rate: float | None) -> int:
 def _whole(name: str, value: int | None) -> int | None:
     given: object = value
     if given is not None and (type(given) is not int or not 1 <= given <= _MOST):
-        message = f"{name} is {shown(value)}; give a whole number from 1 to {_MOST:.0f}"
+        message = f"{name} is {shown(value)}; give a whole number from 1 to {_MOST}"
         raise ConfigError(message)
     return value

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from holdfast.decide.rates import per_second
 from holdfast.errors import ConfigError, PayloadError
 from holdfast.failure import Category
 from holdfast.ports.read_rows import FailureGroup
@@ -24,7 +25,6 @@ __all__ = ["DryRun", "Triage", "check_meant", "masked_edit", "meant", "pages", "
 
 _PAGE = 200
 _LONGEST_NOTE = 2000  # characters
-_SLOWEST, _FASTEST = 0.001, 100_000.0  # tasks per second
 _LONGEST_SNOOZE = 366 * 86400.0
 
 
@@ -76,30 +76,36 @@ class Triage:
         return DryRun(self._store.count_dead_letters(wanted), _sorted(groups), _sorted(tasks), _sorted(kinds))
 
     def replay_later(
-        self, *, canary: bool = True, rate: float | None = None, who: str | None = None, why: str = "", **which: Any
+        self,
+        *,
+        canary: bool = True,
+        rate: str | float | None = None,
+        who: str | None = None,
+        why: str = "",
+        **which: Any,
     ) -> Replay:
         """Begin a replay that workers carry on, whatever becomes of this process.
 
         Args:
             canary: Whether one is tried first, then ten, then the rest. A canary gets one attempt.
-            rate: Tasks per second, for the rest; None for as fast as it goes.
+            rate: Tasks for the rest: ``"10/s"``, ``"30/min"``, ``"1000/d"``, or a number per second; None for no limit.
             who: Who asks.
             why: Why.
             which: As for `replay`.
         """
         limit: int | None = which.pop("limit", None)
         check_meant(which)
-        rate = _rate(rate)
+        speed = None if rate is None else per_second("rate", rate)
         wanted = meant(which, limit=limit)
         write_down(
             self._store,
             "begin_replay",
             subject_of(wanted),
-            told(wanted) | {"canary": canary, "rate": rate},
+            told(wanted) | {"canary": canary, "rate": speed},
             who=who,
             why=why,
         )
-        return self._store.add_replay(NewReplay(wanted, canary, rate, who or os_user(), why))
+        return self._store.add_replay(NewReplay(wanted, canary, speed, who or os_user(), why))
 
     def replays(self, *, running: bool = False, limit: int = 20) -> list[Replay]:
         """Return the replays that were begun by `replay_later`, newest first."""
@@ -201,7 +207,7 @@ class Triage:
 
         Raises:
             LookupError: If there is no such group.
-            ConfigError: If that is no span of time.
+            ConfigError: If that is not a duration.
         """
         if not 0 <= seconds <= _LONGEST_SNOOZE:
             message = f"a snooze of {seconds!r} seconds; give 0 to end one, or up to a year"
@@ -328,16 +334,6 @@ def _counted(store: Store, wanted: DeadLetterFilter, limit: int) -> DryRun:
 
 def _sorted(counts: dict[str, int]) -> dict[str, int]:
     return dict(sorted(((name, n) for name, n in counts.items() if n), key=lambda each: (-each[1], each[0])))
-
-
-def _rate(rate: float | None) -> float | None:
-    if rate is None:
-        return None
-    given: object = rate
-    if isinstance(given, bool) or not isinstance(given, int | float) or not _SLOWEST <= given <= _FASTEST:
-        message = f"rate is {rate!r}; give tasks per second, from {_SLOWEST:g} to {_FASTEST:g}"
-        raise ConfigError(message)
-    return float(given)
 
 
 def _check(definition: "TaskDefinition[Any, Any]", text: str) -> None:

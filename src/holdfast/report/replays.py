@@ -7,10 +7,10 @@ from typing import NamedTuple
 from holdfast.ports.rows import DeadLetterFilter
 from holdfast.ports.triage_rows import Replay, ReplayState
 from holdfast.report.words import category_look, count, counted, span
+from holdfast.units import rate_words
 
 __all__ = ["ReplayLine", "Step", "form_time", "given_of", "rate_text", "replay_line", "what_text"]
 
-_MINUTE = 60.0
 _LABELS = {
     "category": "category",
     "task": "task",
@@ -136,9 +136,7 @@ def what_text(given: Mapping[str, str], which: DeadLetterFilter | None = None) -
 
 def rate_text(rate: float | None) -> str:
     """Return how fast a replay goes: ``10 per second``, ``6 per minute``, ``as fast as it goes``."""
-    if rate is None:
-        return "as fast as it goes"
-    return f"{rate:g} per second" if rate >= 1 else f"{rate * _MINUTE:.3g} per minute"
+    return "as fast as it goes" if rate is None else rate_words(rate)
 
 
 def _told(replay: Replay, left: int) -> str:

@@ -1,10 +1,10 @@
 """What people sent to narrow a list or to choose rows, checked before a store sees it."""
 
-import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from urllib.parse import parse_qsl, urlencode
 
+from holdfast.units import DURATION_FORMAT, parse_duration
 from holdfast.web.routing import NotThereError, RefusedError, number
 
 __all__ = [
@@ -22,8 +22,6 @@ __all__ = [
 MOST_CHOSEN = 500
 """Rows that one action takes."""
 _LONGEST_TEXT = 200  # characters
-_AGO = re.compile(r"(\d{1,6})([smhdw])", re.ASCII)
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 def text_of(query: Mapping[str, str], name: str) -> str | None:
@@ -85,30 +83,29 @@ def moment_of(query: Mapping[str, str], name: str, now: datetime) -> datetime | 
     text = text_of(query, name)
     if text is None:
         return None
+    spelled = text[:11].replace(" ", "T") + text[11:].replace(" ", "+")  # a plus that was not encoded is a space
     try:
-        if ago := _AGO.fullmatch(text):
-            return (now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})).replace(second=0, microsecond=0)
-        spelled = text[:11].replace(" ", "T") + text[11:].replace(" ", "+")  # a plus that was not encoded is a space
         moment = datetime.fromisoformat(spelled)
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError):
+        ago = parse_duration(text)
+        if ago is not None:
+            return (now - timedelta(seconds=ago)).replace(second=0, microsecond=0)
         message = f"{name} is {text!r}; write a time in UTC, such as 2026-11-15T10:00, or how long ago: 15m, 2h, 3d"
         raise RefusedError(message) from None
 
 
 def length_of(text: str, name: str) -> float:
-    """Return the seconds of ``30m``, ``2h`` or ``7d``.
+    """Return the seconds of ``30m``, ``1.5h`` or ``7d``.
 
     Raises:
-        RefusedError: If it is no length of time.
+        RefusedError: If it is not a duration.
     """
-    if found := _AGO.fullmatch(text.strip()):
-        try:
-            return timedelta(**{_UNITS[found[2]]: int(found[1])}).total_seconds()
-        except OverflowError:
-            pass
-    message = f"{name} is {text[:50]!r}; write a length of time: 30m, 2h, 7d"
-    raise RefusedError(message)
+    seconds = parse_duration(text)
+    if seconds is None:
+        message = f"{name} is {text[:50]!r}; {DURATION_FORMAT}"
+        raise RefusedError(message)
+    return seconds
 
 
 def line_of(form: Mapping[str, list[str]], name: str, longest: int = 500) -> str:

@@ -138,7 +138,7 @@ def snooze(asked: Asked) -> Done:
     """Have a group not told of for a while.
 
     Raises:
-        RefusedError: If that is no length of time.
+        RefusedError: If that is not a duration.
     """
     text = line_of(asked.form, "for") or "24h"
     seconds = length_of(text, "for")

@@ -25,8 +25,6 @@ _PATH = "/replays"
 _NEW = "new_replay"
 _GROUPS = 20
 _VIEW = re.compile(r"replay-([1-9]\d{0,18})", re.ASCII)
-_RATE = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)(?:\s*/\s*(s|min|h))?", re.ASCII)
-_UNITS = {"s": 1.0, "min": 60.0, "h": 3_600.0}
 _FIELDS = frozenset([*NAMES, "all", "before", "canary", "rate", "why"])
 _NO = frozenset(["0", "false", "no"])
 _YES = frozenset(["1", "true", "yes"])
@@ -147,7 +145,7 @@ def begin(asked: Asked) -> Done:
     try:
         replay = asked.app.dead_letters.replay_later(
             canary=_word(sent, "canary") not in _NO,
-            rate=_rate(sent.get("rate", "")),
+            rate=sent.get("rate", "").strip() or None,
             who=asked.who,
             why=line_of(asked.form, "why"),
             **_meant(which),
@@ -191,21 +189,6 @@ def _check_meant(which: DeadLetterFilter, everything: bool) -> None:  # noqa: FB
     if is_narrowed and everything:
         message = "send all=1, or what narrows, not both"
         raise RefusedError(message)
-
-
-def _rate(text: str) -> float | None:
-    """Return tasks per second of ``10``, ``10/s``, ``30/min`` or ``100/h``; None for an empty text.
-
-    Raises:
-        RefusedError: If it is no rate.
-    """
-    if not text.strip():
-        return None
-    found = _RATE.fullmatch(text.strip())
-    if found is None or not float(found[1]):
-        message = f"rate is {text[:50]!r}; write tasks per second, such as 10, or 30/min"
-        raise RefusedError(message)
-    return float(found[1]) / _UNITS[found[2] or "s"]
 
 
 def stop(asked: Asked) -> Done:

@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any
 
 from holdfast.decide.breaker import BREAKER_OPEN
-from holdfast.decide.rates import rate_text
 from holdfast.http.scopes import host_of
 from holdfast.ports.limits import LimitRow
 from holdfast.ports.read_rows import MOST_COUNTED, BreakerRow
@@ -16,6 +15,7 @@ from holdfast.ports.store import Store
 from holdfast.queue.masking import masked_text
 from holdfast.report.breakers import by_resource
 from holdfast.sources import outcomes
+from holdfast.units import rate_text
 from holdfast.web.digests import DIGEST, LONGEST_NAME, key_of
 from holdfast.web.paging import part_of
 from holdfast.web.routing import Action, Asked, Done, NotThereError, Page, RefusedError
