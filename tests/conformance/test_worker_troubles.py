@@ -325,9 +325,9 @@ def test_a_stop_does_not_wait_for_a_store_that_is_down(store, tmp_path):
         wait_for(store.workers)
         down.error = AWAY
         hello.enqueue()
-        wait_for(lambda: worker._pump._trouble)
-        worker._pump._trouble = 60.0
-        wait_for(lambda: worker._pump._trouble == 5.0)  # the next wait has begun, the longest there is
+        wait_for(lambda: worker._pump._store_pause.seconds)
+        worker._pump._store_pause.seconds = 60.0
+        wait_for(lambda: worker._pump._store_pause.seconds == 5.0)  # the next wait has begun, the longest there is
         begun = time.monotonic()
     assert time.monotonic() - begun < 3
 
@@ -347,7 +347,7 @@ def test_a_store_that_takes_nothing_for_a_while_has_each_task_run_once(store, tm
         wait_for(lambda: len(runs) == 5)
         down.error = AWAY
         ended.set()
-        wait_for(lambda: worker._pump.unsettled == 5 and worker._pump._trouble)
+        wait_for(lambda: worker._pump.unsettled == 5 and worker._pump._store_pause.seconds)
         time.sleep(0.2)
         down.parts, down.error = ("turn",), READ_ONLY
         time.sleep(0.8)

@@ -37,7 +37,7 @@ def memory(tmp_path, request):
 @pytest.fixture(autouse=True)
 def quick_pause(monkeypatch):
     """A worker whose database fails tries again soon."""
-    monkeypatch.setattr("holdfast.queue.pausing._FIRST", 0.01)
+    monkeypatch.setattr("holdfast.queue.pausing._PAUSES", (0.01, 300.0))
 
 
 @pytest.mark.parametrize("does", [fails(), fails(ResourceNotFoundError("x"))])
@@ -195,7 +195,7 @@ def test_pitfall_37_what_a_killed_worker_held_is_rescued(tmp_path, request):
 
 
 def test_a_full_disk_stops_the_claiming(memory, monkeypatch):
-    monkeypatch.setattr("holdfast.queue.pausing._FIRST", 60.0)
+    monkeypatch.setattr("holdfast.queue.pausing._PAUSES", (60.0, 300.0))
     number, other = memory.add(), memory.add()
     worker = Worker(memory, fails(OSError(28, "No space left on device")))
     thread = threading.Thread(target=worker.run)

@@ -11,6 +11,7 @@ import pytest
 
 import holdfast as hf
 from holdfast import RETRYABLE, Category, Failure, RetryPolicy
+from holdfast.decide.backoff import DoublingPause
 from holdfast.errors import ConfigError, NetworkError, PermanentError, RateLimitError
 from holdfast.testing import fake_clock
 
@@ -313,3 +314,12 @@ def _fail(error):
 def test_an_override_that_would_be_ignored_is_refused(override):
     with pytest.raises(ConfigError, match="override"):
         RetryPolicy(overrides={"network": override})
+
+
+def test_a_doubling_pause_grows_to_its_cap_and_begins_again():
+    pause = DoublingPause(0.1, 5.0)
+    assert pause.seconds == 0
+    assert [pause.grow() for _ in range(8)] == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0])
+    assert pause.seconds == 5.0
+    pause.reset()
+    assert (pause.seconds, pause.grow()) == (0, 0.1)

@@ -144,14 +144,14 @@ class TestClaims:
 
 class TestWaiting:
     def test_a_store_that_fails_is_left_alone_for_as_long_as_was_said(self, pump):
-        pump._trouble = 0.4
+        pump._store_pause.seconds = 0.4
         begun = time.monotonic()
         pump._wait(0.01)
         assert 0.4 <= time.monotonic() - begun < 3
 
     @pytest.mark.parametrize("how", ["stopping", "told_to_stop"])
     def test_but_not_for_longer_than_it_lives(self, pump, how):
-        pump._trouble = 60.0
+        pump._store_pause.seconds = 60.0
         setattr(pump, how, True if how == "stopping" else lambda: True)
         begun = time.monotonic()
         pump._wait(0.01)
@@ -168,7 +168,7 @@ class TestWaiting:
         waits = []
         for _ in range(9):
             pump._troubled(psycopg.OperationalError("x"))
-            waits.append(pump._trouble)
+            waits.append(pump._store_pause.seconds)
         assert waits == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 5.0]
 
 
@@ -265,7 +265,7 @@ class TestSettling:
         pump.tray.put([(1, 1)], more=True)
         pump.tray.put([(2, 1)], more=False)
         for _ in range(4):
-            pump._trouble = 0.0
+            pump._store_pause.reset()
             pump.step(0)
         assert (set(pump.held), pump.unsettled, pump.outcomes[Kind.DONE]) == ({1}, 1, 1)
         store.refuses = lambda turn: None
@@ -281,7 +281,7 @@ class TestSettling:
         for number in (1, 2):
             pump.tray.put([Settlement(number, 1, Kind.RETRY, 1e17, NOTE)], more=False)
         for _ in range(4):
-            pump._trouble = 0.0
+            pump._store_pause.reset()
             pump.step(0)
         assert (pump.held, pump.unsettled) == ({}, 0)
         ends = [each for turn in store.turns for each in turn.settlements if each.kind is Kind.FAIL]

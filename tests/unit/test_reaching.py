@@ -17,8 +17,7 @@ REFUSED = ConnectionRefusedError("nobody listens")
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(reaching, "_FIRST", 0.001)
-    monkeypatch.setattr(reaching, "_LONGEST", 0.004)
+    monkeypatch.setattr(reaching, "_PAUSES", (0.001, 0.004))
     monkeypatch.setattr(reaching, "_TICK", 0.001)
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BACKOFFS",
     "JITTERS",
+    "DoublingPause",
     "check_backoff",
     "check_jitter",
     "check_seconds",
@@ -125,6 +126,32 @@ def delay_before(retry: int, backoff: "Backoff", base: float, cap: float) -> flo
     if type(given) is int and given > cap:
         return cap  # a whole number grows beyond what a float can hold, and is a time all the same
     return min(check_seconds("the backoff's delay", given), cap)
+
+
+class DoublingPause:
+    """The pause of a background loop while a store or a server is away: doubles with every failure, up to a cap.
+
+    Args:
+        first: Seconds after the first failure.
+        longest: Seconds at most.
+
+    Attributes:
+        seconds: The current pause; 0 while nothing has failed.
+    """
+
+    __slots__ = ("_first", "_longest", "seconds")
+
+    def __init__(self, first: float, longest: float) -> None:
+        self._first, self._longest, self.seconds = first, longest, 0.0
+
+    def grow(self) -> float:
+        """Return the seconds to pause after one more failure."""
+        self.seconds = min(max(self.seconds * 2, self._first), self._longest)
+        return self.seconds
+
+    def reset(self) -> None:
+        """Begin with the first pause again."""
+        self.seconds = 0.0
 
 
 def jittered(

@@ -1,8 +1,10 @@
 """When a worker claims nothing because its machine is not well: full disk, no memory, too many files."""
 
+from holdfast.decide.backoff import DoublingPause
+
 __all__ = ["ClaimPause"]
 
-_FIRST, _LONGEST = 5.0, 300.0
+_PAUSES = (5.0, 300.0)  # seconds after the first failure, and at most
 
 
 class ClaimPause:
@@ -17,20 +19,21 @@ class ClaimPause:
         """Begin well."""
         self.until = 0.0
         self.reason = ""
-        self._next = _FIRST
+        self._pause = DoublingPause(*_PAUSES)
 
     def failed(self, now: float, reason: str) -> float:
         """Take in that something failed for want of resources; return the seconds of the pause."""
         if now < self.until:
             return self.until - now
-        seconds, self._next = self._next, min(self._next * 2, _LONGEST)
+        seconds = self._pause.grow()
         self.until, self.reason = now + seconds, reason
         return seconds
 
     def succeeded(self, now: float) -> None:
         """Take in a success: once the pause is over, all is well again."""
         if self.reason and now >= self.until:
-            self.until, self.reason, self._next = 0.0, "", _FIRST
+            self.until, self.reason = 0.0, ""
+            self._pause.reset()
 
     def limit(self, now: float, limit: int) -> int:
         """Return how many tasks may be claimed: none during the pause, one as a probe, then all."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from holdfast.classify import classify
+from holdfast.decide.backoff import DoublingPause
 from holdfast.decide.limits import Limit
 from holdfast.errors import LeaseLostError
 from holdfast.failure import Category
@@ -27,7 +28,7 @@ __all__ = ["Pump"]
 
 _GATHER = 0.003  # seconds for which outcomes are gathered while more are on their way
 _STALLED = 1.0  # seconds without progress after which what has not begun is given back
-_TROUBLE = (0.1, 5.0)  # first and longest wait, in seconds, while the store cannot be reached
+_STORE_PAUSES = (0.1, 5.0)  # seconds after the first failure of the store, and at most
 _RECONCILE_EVERY = 60.0  # seconds; a database that lost commits may count tasks as ours that we have done with
 _LATER = {Kind.RETRY, Kind.DEFER, Kind.RELEASE, Kind.CRASH}
 _RETRIED = {Category.NETWORK, Category.DATABASE_BUSY, Category.SYSTEM, Category.API_TEMPORARY, Category.AUTHENTICATION}
@@ -76,7 +77,7 @@ class Pump:
         self._running = 0
         self._backlog = True
         self._alone = Alone()
-        self._trouble = 0.0
+        self._store_pause = DoublingPause(*_STORE_PAUSES)
         self._unsure = False
         self._worked = True
         self._due_at: float | None = None
@@ -138,7 +139,7 @@ class Pump:
         self._ready.clear()
 
     def _wait(self, patience: float) -> None:
-        if self._trouble:
+        if self._store_pause.seconds:
             self._rest()
         elif not (self._worked and self._can_claim_now()):
             if self._due_at is not None and not self.stopping and not self._backlog:
@@ -150,7 +151,7 @@ class Pump:
 
     def _rest(self) -> None:
         """Leave a store alone that fails, for as long as was said; not for longer than it takes to be told to stop."""
-        end = time.monotonic() + self._trouble
+        end = time.monotonic() + self._store_pause.seconds
         while (left := end - time.monotonic()) > 0 and not self.stopping and not self.told_to_stop():
             time.sleep(min(left, 0.1))
 
@@ -282,9 +283,9 @@ class Pump:
             self._unsure = True  # it may have been done all the same
             self._troubled(error)
             return self._row_by_row(turn, error)
-        if self._trouble:
+        if self._store_pause.seconds:
             log.warning("the store answers again")
-            self._trouble = 0.0
+            self._store_pause.reset()
         return turned
 
     def _place_retries(self) -> None:
@@ -306,8 +307,8 @@ class Pump:
 
     def _troubled(self, error: Exception) -> None:
         failure = classify(error)
-        self._trouble = min(max(self._trouble * 2, _TROUBLE[0]), _TROUBLE[1])
-        log.error("the store failed (%s), again in %.1f s: %s", failure.category, self._trouble, failure.message)
+        seconds = self._store_pause.grow()
+        log.error("the store failed (%s), again in %.1f s: %s", failure.category, seconds, failure.message)
 
     def _row_by_row(self, turn: Turn, error: Exception) -> Turned | None:
         """Settle one by one, when something in the batch itself is what the store refuses."""
@@ -326,7 +327,7 @@ class Pump:
         self._unwritten = [each for each in turn.settlements if each.task_id in kept]
         self._end_alone()
         if not kept:
-            self._trouble = 0.0
+            self._store_pause.reset()
         return None
 
     def _end_alone(self) -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from holdfast import clock
 from holdfast.beacon import shining
 from holdfast.classify import classify
+from holdfast.decide.backoff import DoublingPause
 from holdfast.errors import ConfigError, LeaseLostError, SchemaError
 from holdfast.ports.rows import Kind
 from holdfast.ports.rows import Worker as WorkerRow
@@ -45,6 +46,7 @@ __all__ = ["Worker", "WorkerSettings"]
 _PRUNE_EVERY = 60.0  # seconds
 _ROLL_UP_EVERY = 5.0  # seconds
 _EVER = 1e9  # seconds; longer than anybody keeps anything
+_REGISTER_PAUSES = (0.1, 5.0)  # seconds after the first failure to register again, and at most
 
 
 class Delivery(Protocol):
@@ -271,7 +273,7 @@ class Worker:
 
     def _begin_anew(self, pump: Pump, heart: Heart) -> None:
         """Register under another name, however long it takes; not on tables of another version."""
-        pause = 0.1
+        pause = DoublingPause(*_REGISTER_PAUSES)
         while True:
             self.last_beat = clock.monotonic()
             try:
@@ -280,10 +282,10 @@ class Worker:
             except SchemaError:  # a migration took the lease away; waiting changes nothing
                 raise
             except Exception as error:  # noqa: BLE001  # whatever it is, it may pass
-                log.error("it cannot register, again in %.1f s: %s", pause, classify(error).message)
-                if self._stop.wait(pause):
+                seconds = pause.grow()
+                log.error("it cannot register, again in %.1f s: %s", seconds, classify(error).message)
+                if self._stop.wait(seconds):
                     return
-                pause = min(pause * 2, 5.0)
             else:
                 pump.worker_id, pump.taken_for_dead = name, False
                 heart.renewed()

@@ -7,12 +7,13 @@ from collections.abc import Awaitable, Callable
 
 from holdfast import clock
 from holdfast.classify import classify
+from holdfast.decide.backoff import DoublingPause
 from holdfast.failure import Category
 
 __all__ = ["may_pass", "persist", "persist_async"]
 
 _log = logging.getLogger("holdfast")
-_FIRST, _LONGEST = 0.1, 5.0  # seconds between two tries
+_PAUSES = (0.1, 5.0)  # seconds after the first failure, and at most
 _TICK = 0.1  # seconds after which a stop is noticed on an event loop
 _LONG = 60.0  # seconds after which it is said what else may be wrong
 _PASSING = frozenset({Category.NETWORK, Category.DATABASE_BUSY, Category.SYSTEM})
@@ -32,7 +33,7 @@ class _Patience:
     """The pauses between tries. What does not pass may be an address that is wrong, and after a minute it says so."""
 
     def __init__(self) -> None:
-        self._next, self._begun, self._said = _FIRST, clock.monotonic(), False
+        self._pause, self._begun, self._said = DoublingPause(*_PAUSES), clock.monotonic(), False
 
     def pause(self) -> float:
         """Return the seconds until the next try."""
@@ -42,8 +43,7 @@ class _Patience:
                 "the store has not been there for %.0f s; if it runs, check the URL: host, port, folder",
                 clock.monotonic() - self._begun,
             )
-        pause, self._next = self._next, min(self._next * 2, _LONGEST)
-        return pause
+        return self._pause.grow()
 
 
 def persist(work: Callable[[], object], stopping: threading.Event, tell: Callable[[Exception, float], object]) -> bool:

@@ -17,6 +17,7 @@ from celery.worker import state  # type: ignore[import-untyped]
 
 from holdfast import clock
 from holdfast.classify import classify
+from holdfast.decide.backoff import DoublingPause
 from holdfast.engines.celery.engine import Engine
 from holdfast.engines.celery.envelope import HEADER, unpacked
 from holdfast.engines.celery.logs import log
@@ -59,7 +60,7 @@ class Bridge:
         self._lost = self._known = self._suspects = False
         self._missing: set[tuple[int, int]] = set()
         self._thread: threading.Thread | None = None
-        self._pause = self._tidy_at = 0.0
+        self._pause, self._tidy_at = DoublingPause(*_PAUSES), 0.0
 
     def start(self) -> None:
         """Register and begin to send; what is wrong with the tables is raised here.
@@ -128,11 +129,11 @@ class Bridge:
                 if (due == 0 or self._suspects) and self._forward():
                     return
                 wait = min(wait, due or wait)
-            self._pause = 0.0
+            self._pause.reset()
         except LeaseLostError:
             self._lost = True
         except Exception as error:  # noqa: BLE001  # of the broker or the store; it may pass
-            wait = self._pause = min(max(self._pause * 2, _PAUSES[0]), _PAUSES[1])
+            wait = self._pause.grow()
             failure = classify(error)
             log.error("due tasks could not be sent (%s), again in %.1f s: %s", failure.category, wait, failure.message)
             self._ended.wait(wait)  # a call that there is more to do does not make it shorter

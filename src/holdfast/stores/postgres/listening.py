@@ -10,6 +10,7 @@ import socket
 import threading
 from collections.abc import Callable
 
+from holdfast.decide.backoff import DoublingPause
 from holdfast.stores.postgres.connection import Connection, Database
 from holdfast.stores.postgres.driver import psycopg
 from holdfast.stores.postgres.pooling import keeps_sessions
@@ -17,7 +18,7 @@ from holdfast.stores.postgres.pooling import keeps_sessions
 __all__ = ["Listener"]
 
 _log = logging.getLogger("holdfast")
-_LONGEST_PAUSE = 30.0
+_PAUSES = (0.1, 30.0)  # seconds after the first failure, and at most
 
 
 class Listener:
@@ -48,7 +49,7 @@ class Listener:
             self._listen()
 
     def _listen(self) -> None:
-        pause = 0.1
+        pause = DoublingPause(*_PAUSES)
         while not self._ended.is_set():
             try:
                 with self._db.connect() as connection:
@@ -56,13 +57,13 @@ class Listener:
                         _log.info("a pooler changes sessions: an idle worker is not called, it looks by itself")
                         return
                     self._subscribe(connection)
-                    pause = 0.1
+                    pause.reset()
                     self._wake()
                     self._follow(connection)
             except Exception as error:  # noqa: BLE001  # whatever it was, the next connection may do; polling goes on
-                _log.debug("not listening for tasks: %s; trying again in %.1f s", type(error).__name__, pause)
-                self._ended.wait(pause)
-                pause = min(pause * 2, _LONGEST_PAUSE)
+                seconds = pause.grow()
+                _log.debug("not listening for tasks: %s; trying again in %.1f s", type(error).__name__, seconds)
+                self._ended.wait(seconds)
 
     def _subscribe(self, connection: Connection) -> None:
         channel = connection.execute(self._db.sql["channel"]).fetchall()[0][0]
