@@ -18,6 +18,7 @@ from typing import NamedTuple, Protocol, cast
 from holdfast import clock
 from holdfast.classify import classify
 from holdfast.decide.breaker import BREAKER_OPEN, BY_HAND, Breaker
+from holdfast.forks import after_fork
 from holdfast.ports.read_rows import BreakerOrder
 from holdfast.ports.reads import Breakers
 from holdfast.ports.store import Cooldowns
@@ -308,8 +309,7 @@ def _after_fork_in_child() -> None:
     _lit.clear()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)
+after_fork(_after_fork_in_child)
 
 
 @contextmanager

@@ -1,10 +1,8 @@
 """The health checker: asks all checks at once, keeps the answer for a moment, and never raises."""
 
 import inspect
-import os
 import threading
 import time
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import Any, Protocol
 from holdfast import clock
 from holdfast.backends import in_trio
 from holdfast.errors import ConfigError
+from holdfast.forks import after_fork
 from holdfast.health.checks import DeadLetterGrowth, DiskSpace, Heartbeat, OldestReadyTask
 from holdfast.health.database import DatabaseProtocol, StoreProtocol, database_check
 from holdfast.health.findings import Finding, HealthCheckResult, HealthReport
@@ -25,7 +24,6 @@ READY_CHECKS = ("database", "scheduler", "loop")
 """What has to be well for taking work; what is missing among a checker's checks is not asked."""
 TIMEOUT = 2.0
 """Seconds that checks have. Whoever asks waits longer (a HEALTHCHECK 3 s), and is told which check hangs."""
-_checkers: "weakref.WeakSet[HealthChecker]" = weakref.WeakSet()
 
 
 class SchedulerProtocol(Protocol):
@@ -86,7 +84,7 @@ class HealthChecker:
         self._lock = threading.Lock()
         self._latest: Future[HealthReport] | None = None
         self._seen_at = 0.0
-        _checkers.add(self)
+        after_fork(self._begin_anew)
 
     @classmethod
     def for_app(
@@ -233,12 +231,3 @@ def _seconds(name: str, value: object, *, least: float) -> float:
         message = f"{name} is {value!r}; give seconds, {least:g} or more"
         raise ConfigError(message)
     return float(value)
-
-
-def _after_fork_in_child() -> None:
-    for checker in list(_checkers):
-        checker._begin_anew()  # noqa: SLF001  # of this module
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)

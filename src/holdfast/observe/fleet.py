@@ -1,15 +1,14 @@
 """Figures of the fleet, read from the store: within bounded time, by one reader at once, and never with an error."""
 
 import logging
-import os
 import threading
 import time
-import weakref
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import NamedTuple, Protocol
 
+from holdfast.forks import after_fork
 from holdfast.observe.metric_names import FLEET, Metric
 from holdfast.ports.read_rows import Pulse
 
@@ -19,7 +18,6 @@ TIMEOUT = 3.0
 """Seconds in which the store has to answer; Prometheus waits for 10."""
 _QUIET = 60.0  # seconds between two records of trouble
 _WINDOW = 60.0  # seconds of flow, which is not looked at here
-_fleets: "weakref.WeakSet[Fleet]" = weakref.WeakSet()
 log = logging.getLogger("holdfast.metrics")
 
 
@@ -66,7 +64,7 @@ class Fleet:
         self._told_at: float | None = None
         self._latest: tuple[Future[Reading | None], float]
         self._begin_anew()
-        _fleets.add(self)
+        after_fork(self._begin_anew)
 
     def figures(self) -> Iterator[Figure]:
         """Return all figures; of a store that is down there is one, which says so."""
@@ -154,12 +152,3 @@ def _figures(reading: Reading) -> Iterator[Figure]:
     yield Figure(FLEET["cooling_resources"], (), pulse.cooldowns)
     for key in ("retries_waiting", "open_breakers", "paused_queues", "alerts_waiting", "running_jobs"):
         yield Figure(FLEET[key], (), getattr(pulse, key))
-
-
-def _after_fork_in_child() -> None:
-    for fleet in list(_fleets):
-        fleet._begin_anew()  # noqa: SLF001  # of this module
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)

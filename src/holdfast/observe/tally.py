@@ -1,12 +1,11 @@
 """What happened in this process, added up: counters and histograms that any thread may add to."""
 
-import os
 import threading
-import weakref
 from bisect import bisect_left
 from itertools import accumulate
 from typing import NamedTuple
 
+from holdfast.forks import after_fork
 from holdfast.observe.label_values import LabelValues
 from holdfast.observe.measuring import measures
 from holdfast.observe.metric_names import BUCKETS, PROCESS
@@ -15,7 +14,6 @@ from holdfast.record.events import Event
 __all__ = ["Histogram", "Tally"]
 
 Labels = tuple[str, ...]
-_tallies: "weakref.WeakSet[Tally]" = weakref.WeakSet()
 
 
 class Histogram(NamedTuple):
@@ -48,7 +46,7 @@ class Tally:
                 self._histograms[metric.key] = {}
             else:
                 self._counters[metric.key] = {}
-        _tallies.add(self)
+        after_fork(self._unlock)
 
     def add(self, event: Event) -> None:
         """Take an event in; a handler for the bus."""
@@ -80,12 +78,3 @@ class Tally:
     def _unlock(self) -> None:
         """Forget who held the lock; after a fork it is in the parent alone."""
         self._lock = threading.Lock()
-
-
-def _after_fork_in_child() -> None:
-    for tally in list(_tallies):
-        tally._unlock()  # noqa: SLF001  # of this module
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)

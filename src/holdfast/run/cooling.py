@@ -8,12 +8,12 @@ then, and is shared later. What belongs to one scope is written in the order in 
 import atexit
 import logging
 import math
-import os
 import threading
 import time
 import weakref
 
 from holdfast import clock
+from holdfast.forks import after_fork
 from holdfast.record.bus import has_subscribers, publish
 from holdfast.run.cooldown_writes import CooldownStore, Known, Write, Writes
 
@@ -53,6 +53,7 @@ class Cooling:
         self._closed = threading.Event()
         self._begin()
         _ALL.add(self)
+        after_fork(self._begin)  # a lock that another thread held would never be given back
 
     def _begin(self) -> None:
         """Have what belongs to this process alone; a child of it has none of its parent's threads."""
@@ -355,11 +356,6 @@ class Cooling:
 _ALL: "weakref.WeakSet[Cooling]" = weakref.WeakSet()
 
 
-def _after_fork() -> None:
-    for cooling in list(_ALL):
-        cooling._begin()  # noqa: SLF001  # a lock that another thread held would never be given back
-
-
 @atexit.register
 def _before_exit() -> None:
     until = time.monotonic() + _FLUSH
@@ -368,10 +364,6 @@ def _before_exit() -> None:
         cooling._wake.set()  # noqa: SLF001  # the same
     for cooling in list(_ALL):
         cooling._drain(max(0.0, until - time.monotonic()))  # noqa: SLF001  # the same
-
-
-if hasattr(os, "register_at_fork"):  # Windows has no fork
-    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _in_a_row(known: Known | None, now: float) -> int:

@@ -4,7 +4,6 @@ A resource never makes callers queue: closed, its breaker is read without a lock
 once.
 """
 
-import os
 from _thread import allocate_lock  # what threading hands out, without its import
 from contextvars import ContextVar
 
@@ -12,6 +11,7 @@ from holdfast import clock
 from holdfast.decide.breaker import ELSEWHERE, PROBE_FAILED, Breaker, BreakerSettings
 from holdfast.decide.budget import Budget
 from holdfast.errors import BreakerOpenError, ConcurrencyLimitError, ConfigError
+from holdfast.forks import after_fork
 from holdfast.record.bus import has_subscribers, publish
 from holdfast.run import logs
 
@@ -330,5 +330,4 @@ def _after_fork_in_child() -> None:
         each._lock = allocate_lock()  # noqa: SLF001  # of this module
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)
+after_fork(_after_fork_in_child)

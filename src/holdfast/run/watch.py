@@ -4,7 +4,6 @@
 function are noted with the time at which they began, and a single timer per event loop looks after the oldest.
 """
 
-import os
 import time
 from _thread import _local as local
 from _thread import get_ident
@@ -15,6 +14,7 @@ from contextvars import Context
 from weakref import WeakSet, ref
 
 from holdfast import backends
+from holdfast.forks import after_fork
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -186,8 +186,7 @@ def _forget_all() -> None:
         watch.place, watch.task = _Place(-1), _ASLEEP
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_all)
+after_fork(_forget_all)
 
 
 class Here(local):

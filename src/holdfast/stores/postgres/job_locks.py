@@ -5,9 +5,9 @@ which stays open as long as the job runs: the session stays with it.
 """
 
 import os
-import weakref
 from contextlib import suppress
 
+from holdfast.forks import after_fork
 from holdfast.stores.postgres.connection import Connection, Database
 from holdfast.stores.postgres.driver import psycopg
 
@@ -16,7 +16,6 @@ __all__ = ["SessionLock", "lock_session"]
 _NAME = 63  # bytes of a session's name, in ASCII
 _HAS_IDLE_TIMEOUT = 140000
 _HAS_TRANSACTION_TIMEOUT = 170000
-_locks: "weakref.WeakSet[SessionLock]" = weakref.WeakSet()
 _abandoned: list[Connection] = []  # sessions of a parent process: closing them here would end them
 
 
@@ -36,7 +35,7 @@ class SessionLock:
         """Take the connection over."""
         self._connection: Connection | None = connection
         self._key, self._holds = key, holds
-        _locks.add(self)
+        after_fork(self.drop)
 
     @property
     def is_open(self) -> bool:
@@ -110,12 +109,3 @@ def _is_locked_in_transaction(connection: Connection, key: int, name: str) -> bo
         return True
     connection.execute("ROLLBACK")  # a pooler throws a session away that is left in the midst of a transaction
     return False
-
-
-def _after_fork_in_child() -> None:
-    for lock in list(_locks):
-        lock.drop()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)

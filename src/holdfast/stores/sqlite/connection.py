@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from holdfast.errors import ConfigError
+from holdfast.forks import around_fork
 from holdfast.ports.waiting import seconds_left
 from holdfast.stores.triaging import holds
 
@@ -269,5 +270,4 @@ def _after_fork_in_parent() -> None:
     _forking.clear()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_forking.clear)
+around_fork(before=_before_fork, in_parent=_after_fork_in_parent, in_child=_forking.clear)

@@ -10,8 +10,9 @@ import random
 import sys
 import threading
 import time
-import weakref
 from pathlib import Path
+
+from holdfast.forks import after_fork, around_fork
 
 if sys.platform == "win32":
     import msvcrt
@@ -24,7 +25,6 @@ _TRIES = 200
 _FAR = 1 << 30  # where nothing is written: Windows lets nobody read what is locked
 _LONGEST = 4000
 _opening = threading.Lock()
-_locks: "weakref.WeakSet[FileLock]" = weakref.WeakSet()
 
 
 class FileLock:
@@ -42,7 +42,7 @@ class FileLock:
         path.parent.mkdir(exist_ok=True)
         with _opening:
             self._file: int | None = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
-            _locks.add(self)
+            after_fork(self.drop)  # a copy of the file would hold the lock for as long as the child lives
 
     def take(self, holder: str) -> bool:
         """Lock it and write down who does; tell whether it was free."""
@@ -148,12 +148,4 @@ def _unlock(file: int) -> None:
         fcntl.flock(file, fcntl.LOCK_UN)
 
 
-def _after_fork_in_child() -> None:
-    """Close the copies that came with the fork: they would hold the locks for as long as the child lives."""
-    _opening.release()
-    for lock in list(_locks):
-        lock.drop()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_opening.acquire, after_in_parent=_opening.release, after_in_child=_after_fork_in_child)
+around_fork(before=_opening.acquire, in_parent=_opening.release, in_child=_opening.release)

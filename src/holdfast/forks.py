@@ -1,0 +1,46 @@
+"""What happens at a fork: a child gets new locks, and leaves the parent's threads and connections alone.
+
+Where there is no fork, as on Windows, nothing is ever called.
+"""
+
+import os
+import sys
+from types import MethodType
+from weakref import WeakMethod
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+_CAN_FORK = hasattr(os, "register_at_fork")
+_methods: "set[WeakMethod[Callable[[], Any]]]" = set()
+
+
+def after_fork(callback: "Callable[[], object]") -> None:
+    """Call a function in every forked child. A bound method is held weakly, and forgotten with its object."""
+    if isinstance(callback, MethodType):
+        _methods.add(WeakMethod(callback, _methods.discard))
+    elif _CAN_FORK:
+        os.register_at_fork(after_in_child=callback)
+
+
+def around_fork(
+    *, before: "Callable[[], object]", in_parent: "Callable[[], object]", in_child: "Callable[[], object]"
+) -> None:
+    """Call functions at every fork: one before it, then one in the parent and one in the child."""
+    if _CAN_FORK:
+        os.register_at_fork(before=before, after_in_parent=in_parent, after_in_child=in_child)
+
+
+def _call_methods() -> None:
+    for each in list(_methods):
+        method = each()
+        if method is not None:
+            try:
+                method()
+            except Exception as error:  # noqa: BLE001  # the other methods have to be called all the same
+                sys.excepthook(type(error), error, error.__traceback__)
+
+
+after_fork(_call_methods)
