@@ -28,7 +28,6 @@ from holdfast.jobs.looping import Looping
 from holdfast.jobs.observing import judged
 from holdfast.jobs.rest import Rest
 from holdfast.jobs.running import Running
-from holdfast.jobs.signals import stopped_by_signals
 from holdfast.jobs.summary import Summary
 from holdfast.jobs.tally import Tally
 from holdfast.jobs.target import Done, Judge, Plan, attempts_of, keyed
@@ -36,6 +35,7 @@ from holdfast.ports.job_rows import Run
 from holdfast.ports.jobs import Jobs
 from holdfast.run.observing import checked_mode
 from holdfast.run.retry import is_coroutine_function
+from holdfast.run.signals import run_stopped_by_signals
 
 __all__ = ["Job"]
 
@@ -187,7 +187,7 @@ class Job:
         told = self._told(targets, concurrency, resume, only_failed, limit, progress, dry_run=dry_run)
         begun = Begun(self, told)
         running = begun.running
-        with stopped_by_signals(running), shining(self._told_of_breakers(told), process_name, leased=False):
+        with run_stopped_by_signals(running), shining(self._told_of_breakers(told), process_name, leased=False):
             try:
                 if self.is_async:
                     asyncio.run(_looped(running, concurrency))
@@ -219,7 +219,7 @@ class Job:
         told = self._told(targets, concurrency, resume, only_failed, limit, progress, dry_run=dry_run)
         begun = await Beginning(self, told).begun()
         running = begun.running
-        with stopped_by_signals(running):
+        with run_stopped_by_signals(running):
             try:
                 async with shining_async(self._told_of_breakers(told), process_name):
                     await (_looped if self.is_async else _threaded)(running, concurrency)
