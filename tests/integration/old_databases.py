@@ -202,6 +202,33 @@ def tables(url):
         return {name: connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in names}
 
 
+def make_older(url, days):
+    """Move every time of the data into the past, except those of the year 2100, as if it had been recorded earlier."""
+    with connect(url) as connection:
+        for table, column, kind in _columns(connection, url):
+            if kind == "timestamp with time zone":
+                shifted, first, last = f"{column} - interval '{days} days'", "'2020-01-01'", "'2099-01-01'"
+            else:  # milliseconds, or seconds where they are not whole
+                unit = 1000 if kind == "INTEGER" else 1
+                shifted = f"{column} - {days * 86400 * unit}"
+                first, last = (int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) * unit for year in (2020, 2099))
+            connection.execute(f"UPDATE {table} SET {column} = {shifted} WHERE {column} BETWEEN {first} AND {last}")
+        connection.commit()
+
+
+def _columns(connection, url):
+    """Return table, name and type of the columns that may hold a time."""
+    if url.startswith("sqlite"):
+        return connection.execute(
+            "SELECT m.name, c.name, c.type FROM sqlite_master AS m, pragma_table_info(m.name) AS c"
+            " WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite%' AND c.type IN ('INTEGER', 'REAL')"
+        ).fetchall()
+    return connection.execute(
+        "SELECT table_name, column_name, data_type FROM information_schema.columns WHERE table_schema = 'public'"
+        " AND (data_type = 'timestamp with time zone' OR (table_name = 'resource_limits' AND data_type LIKE 'double%'))"
+    ).fetchall()
+
+
 def rows(url):
     """Return what became of the tasks, counted in the tables themselves."""
     with connect(url) as connection:
