@@ -50,7 +50,7 @@ bench: $(VENV)/.ready-bench ## speed, as ratios against peers in one run
 
 soak: $(VENV)/.ready-test ## ten minutes of load, kills, restarts and full disks on both databases, then long fuzzing (ARGS="--minutes 2")
 	@$(BIN)/python -m tools.soak $(ARGS)
-	@HOLDFAST_SOAK=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --timeout 900 tests/crash tests/integration
+	@OUTLAST_SOAK=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --timeout 900 tests/crash tests/integration
 	@HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -n $(JOBS) --timeout 900 tests/property tests/fuzz
 
 docs: $(VENV)/.ready-test ## the reference from the code, and the site in build/docs
@@ -71,17 +71,20 @@ clean: ## remove what the other targets made
 # One stamp per set of packages; a change of the pins or of the project file installs again. What the tests need is
 # installed with what lint needs, by one call. Of its modules a tenth is ever imported, so they are compiled when they are.
 INSTALL_test := --no-compile --group lint
-$(VENV)/bin/python:
-	@command -v $(PYTHON) >/dev/null || { echo "Holdfast needs Python 3.11 or later; $(PYTHON) was not found. Set PYTHON=…"; exit 1; }
-	@$(PYTHON) -m venv $(VENV)
+# The stamp carries the name of the project: an environment from before the rename holds the old distribution, whose pytest
+# plugin can no longer be loaded, and is made anew.
+$(VENV)/.outlast:
+	@command -v $(PYTHON) >/dev/null || { echo "Outlast needs Python 3.11 or later; $(PYTHON) was not found. Set PYTHON=…"; exit 1; }
+	@$(PYTHON) -m venv --clear $(VENV)
 	@$(PIP) install --upgrade 'pip>=25.1'
+	@touch $@
 
-$(VENV)/.ready-run: $(VENV)/bin/python pyproject.toml constraints.txt
+$(VENV)/.ready-run: $(VENV)/.outlast pyproject.toml constraints.txt
 	@echo "setting up $(VENV) (once)"
 	@$(PIP) install -c constraints.txt -e '.[web]'
 	@touch $@
 
-$(VENV)/.ready-%: $(VENV)/bin/python pyproject.toml constraints.txt
+$(VENV)/.ready-%: $(VENV)/.outlast pyproject.toml constraints.txt
 	@echo "installing what '$*' needs into $(VENV) (once)"
 	@$(PIP) install -c constraints.txt -e '.[cli]' $(INSTALL_$*) --group $*
 	@touch $@

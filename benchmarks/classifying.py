@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import httpx
 
 from benchmarks.measure import Result, interleaved, per_call, ratio
-from holdfast import Evidence, classify
+from outlast import Evidence, classify
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from tests.servers.postgres import PostgresServer
 
-import holdfast as hf
+import outlast
 from benchmarks.measure import Result
 from benchmarks.queue_contender import WorkerProcess
-from benchmarks.queue_holdfast import HoldfastPostgres, HoldfastSQLite
+from benchmarks.queue_outlast import OutlastPostgres, OutlastSQLite
 from benchmarks.queue_worker import DRAIN, SERVE
 
 if TYPE_CHECKING:
@@ -37,13 +37,13 @@ IDLE = 10.0
 def run() -> list[Result]:
     """Return the figures, one line each."""
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-bench-")))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="outlast-bench-")))
         server = PostgresServer(folder / "postgres", durable=True, max_connections=80, settings={"autovacuum": "off"})
         stack.callback(server.stop)
         server.start()
-        postgres = stack.enter_context(closing(HoldfastPostgres(server.url)))
+        postgres = stack.enter_context(closing(OutlastPostgres(server.url)))
         postgres.prepare()
-        sqlite = stack.enter_context(closing(HoldfastSQLite(str(folder / "holdfast.db"))))
+        sqlite = stack.enter_context(closing(OutlastSQLite(str(folder / "outlast.db"))))
         sqlite.prepare()
         watch = stack.enter_context(closing(psycopg.connect(server.url, autocommit=True)))
         return [
@@ -59,7 +59,7 @@ def _figure(what: str, value: float, against: str, unit: str, seconds: float = 0
     return Result(what, value, against, None, seconds, unit=unit)
 
 
-def _log(postgres: HoldfastPostgres, watch: psycopg.Connection[Any]) -> list[Result]:
+def _log(postgres: OutlastPostgres, watch: psycopg.Connection[Any]) -> list[Result]:
     """Bytes of write-ahead log per task and dead rows per task; behind a checkpoint, which is the worst case, and not."""
     results = []
 
@@ -88,7 +88,7 @@ def _log(postgres: HoldfastPostgres, watch: psycopg.Connection[Any]) -> list[Res
     return results
 
 
-def _drained(postgres: HoldfastPostgres) -> float:
+def _drained(postgres: OutlastPostgres) -> float:
     """Drain what is there, in a process of its own; return what that has computed for, in seconds."""
     worker = WorkerProcess(postgres, DRAIN, TASKS)
     try:
@@ -98,7 +98,7 @@ def _drained(postgres: HoldfastPostgres) -> float:
         worker.end()
 
 
-def _computing(postgres: HoldfastPostgres, server: PostgresServer) -> list[Result]:
+def _computing(postgres: OutlastPostgres, server: PostgresServer) -> list[Result]:
     """Processor time per task, of the worker and of its sessions at the database; others that compute do not change it."""
     own, theirs = [], []
     for _ in range(DRAINS):
@@ -119,9 +119,9 @@ def _children(pid: int | None) -> float:
     return (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
 
 
-def _turns(postgres: HoldfastPostgres, watch: psycopg.Connection[Any]) -> list[Result]:
+def _turns(postgres: OutlastPostgres, watch: psycopg.Connection[Any]) -> list[Result]:
     """What a turn that settles a batch and claims the next takes: time, and processor time of the database."""
-    from holdfast.ports.rows import Claim, Turn, Worker
+    from outlast.ports.rows import Claim, Turn, Worker
 
     store, results, now = postgres.app.store, [], datetime.now(UTC)
     row = Worker("costs", "costs", "localhost", 1, ("default",), 500, "running", 0, True, now, now)  # noqa: FBT003  # a row
@@ -152,7 +152,7 @@ def _computed(watch: psycopg.Connection[Any]) -> float:
     return sum(int(Path(f"/proc/{pid}/schedstat").read_text("ascii").split()[0]) for (pid,) in pids) / 1e9
 
 
-def _idle(postgres: HoldfastPostgres, watch: psycopg.Connection[Any]) -> list[Result]:
+def _idle(postgres: OutlastPostgres, watch: psycopg.Connection[Any]) -> list[Result]:
     """Connections and transactions of a worker that has nothing to do."""
     postgres.clear()
     at_rest, others = _transactions(watch), _connections(watch)
@@ -173,12 +173,12 @@ def _idle(postgres: HoldfastPostgres, watch: psycopg.Connection[Any]) -> list[Re
     ]
 
 
-def _file(sqlite: HoldfastSQLite) -> list[Result]:
+def _file(sqlite: OutlastSQLite) -> list[Result]:
     """Disk of a finished task in a file."""
     sqlite.clear()
     sqlite.execute("VACUUM")
     sqlite.enqueue_bulk(TASKS)
-    app = hf.App(f"sqlite:///{sqlite.file}")
+    app = outlast.App(f"sqlite:///{sqlite.file}")
     app.close()
     with closing(sqlite3.connect(sqlite.file)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -28,11 +28,11 @@ import requests.adapters
 import tenacity
 import urllib3
 
-import holdfast as hf
+import outlast
 from benchmarks import peers
 from benchmarks.http_server import FAULTY, Server
 from benchmarks.measure import Result, interleaved, rate
-from holdfast.http import AsyncRetryTransport, HTTPAdapter, RetryTransport
+from outlast.http import AsyncRetryTransport, HTTPAdapter, RetryTransport
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterator
@@ -47,9 +47,9 @@ ANSWERS = 27
 TOGETHER = 50
 LEAK_ANSWERS = 10_000
 
-OURS, DEFAULT = "Holdfast", "Holdfast, default policy"
+OURS, DEFAULT = "Outlast", "Outlast, default policy"
 RETRIES, TENACITY, URLLIB3 = "httpx-retries", "tenacity", "urllib3 Retry"
-POLICY = hf.RetryPolicy(max_attempts=3, base_delay=0)
+POLICY = outlast.RetryPolicy(max_attempts=3, base_delay=0)
 
 _OK = 200
 
@@ -310,7 +310,7 @@ def _path(server: Server, name: str, *, faults: bool) -> str:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Let nobody write logs, and httpx-retries not sleep for a wait of zero, which costs more than all it does."""
-    log = logging.getLogger("holdfast")
+    log = logging.getLogger("outlast")
     before = log.level
     log.setLevel(logging.CRITICAL)
     asleep = mock.patch("httpx_retries.retry.asyncio", SimpleNamespace(sleep=peers.no_sleep_async))

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import holdfast
+import outlast
 from benchmarks.measure import Result, interleaved, ratio
 
 if TYPE_CHECKING:
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 ROUNDS = 25
 NOTHING = "pass"
 TENACITY = "import tenacity"
-BARE = "import holdfast"
-USUAL = "from holdfast import retry, classify, RetryPolicy"
+BARE = "import outlast"
+USUAL = "from outlast import retry, classify, RetryPolicy"
 
 
 def run() -> list[Result]:
     """Return the results."""
-    compileall.compile_dir(str(Path(holdfast.__file__).parent), quiet=2)
+    compileall.compile_dir(str(Path(outlast.__file__).parent), quiet=2)
     times = interleaved({code: _process(code) for code in (NOTHING, TENACITY, BARE, USUAL)}, ROUNDS)
     return [ratio(times, BARE, TENACITY, 0.5, NOTHING), ratio(times, USUAL, TENACITY, 1.0, NOTHING)]
 

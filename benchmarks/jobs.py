@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING
 
 from tests.servers.postgres import PostgresServer
 
-import holdfast as hf
+import outlast
 from benchmarks.measure import Result, interleaved, ratio
 from benchmarks.queue_worker import resident
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from holdfast.jobs.context import JobContext
-    from holdfast.jobs.job import Job
+    from outlast.jobs.context import JobContext
+    from outlast.jobs.job import Job
 
 ROUNDS = 7
 TARGETS = 20_000
@@ -45,7 +45,7 @@ MOST_MEMORY = 50.0
 def run() -> list[Result]:
     """Return the results."""
     with ExitStack() as stack, _quiet():
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-bench-")))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="outlast-bench-")))
         server = PostgresServer(folder / "postgres", durable=True)
         stack.callback(server.stop)
         server.start()
@@ -55,7 +55,7 @@ def run() -> list[Result]:
 
 
 def _job(stack: ExitStack, place: str, *, ledger: bool) -> Job:
-    app = stack.enter_context(closing(hf.App(place)))
+    app = stack.enter_context(closing(outlast.App(place)))
     app.create_schema()
     return app.job("nothing", max_failure_rate=0.0, ledger=ledger)(_handle)
 
@@ -121,7 +121,7 @@ def _memory(jobs: dict[str, Job]) -> Iterator[Result]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    log = logging.getLogger("holdfast")
+    log = logging.getLogger("outlast")
     before = log.level
     log.setLevel(logging.CRITICAL)
     try:

@@ -1,7 +1,7 @@
 """What the pages of the dashboard ask, of a thousand dead letters and finished tasks and of a million of each.
 
 Both are there side by side, built by SQL, and asked in turn. A page that has to look at rows one by one looks at a few
-thousand at most, so what a million costs is bounded by that and not by the million. With HOLDFAST_SOAK set it is ten.
+thousand at most, so what a million costs is bounded by that and not by the million. With OUTLAST_SOAK set it is ten.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from tests.servers.postgres import PostgresServer
 
-import holdfast as hf
+import outlast
 from benchmarks.measure import Result, interleaved, per_call, ratio
-from holdfast.ports.read_rows import FailureFilter
-from holdfast.ports.rows import DeadLetterFilter, Status, TaskFilter
+from outlast.ports.read_rows import FailureFilter
+from outlast.ports.rows import DeadLetterFilter, Status, TaskFilter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from holdfast.ports.store import Store
+    from outlast.ports.store import Store
 
 FEW = 1_000
-MANY = 10_000_000 if os.environ.get("HOLDFAST_SOAK") else 1_000_000
+MANY = 10_000_000 if os.environ.get("OUTLAST_SOAK") else 1_000_000
 WAITING = 100
 ROUNDS, CALLS = 11, 3
 SLOWER = 5.0
@@ -95,7 +95,7 @@ BUILD = (
 def run() -> list[Result]:
     """Return the results."""
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-bench-")))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="outlast-bench-")))
         server = PostgresServer(folder / "postgres")
         stack.callback(server.stop)
         server.start()
@@ -105,7 +105,7 @@ def run() -> list[Result]:
             ("SQLite", (f"sqlite:///{folder / 'few.db'}", f"sqlite:///{folder / 'many.db'}")),
             ("PostgreSQL", (server.url.removesuffix(server.database) + "few", server.url)),
         ):
-            few, many = (stack.enter_context(closing(hf.App(place))) for place in places)
+            few, many = (stack.enter_context(closing(outlast.App(place))) for place in places)
             for app, place, count in ((few, places[0], FEW), (many, places[1], MANY)):
                 app.create_schema()
                 _build(database, place, count)
@@ -139,7 +139,7 @@ def _size(answer: Any) -> int:
 
 
 def _build(database: str, place: str, count: int) -> None:
-    """Fill the tables, behind Holdfast's back."""
+    """Fill the tables, behind Outlast's back."""
     words = {name: text.format(count=count) for name, text in DIALECTS[database].items()}
     statements = [each.format(count=count, kinds=KINDS, **words) for each in BUILD]
     if database == "SQLite":

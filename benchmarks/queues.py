@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING
 
 from tests.servers.postgres import PostgresServer
 
-from benchmarks import queue_holdfast
+from benchmarks import queue_outlast
 from benchmarks.measure import Result, interleaved, rate
 from benchmarks.queue_contender import WorkerProcess
-from benchmarks.queue_holdfast import HoldfastPostgres, HoldfastSQLite, noop_async
 from benchmarks.queue_huey import Huey
+from benchmarks.queue_outlast import OutlastPostgres, OutlastSQLite, noop_async
 from benchmarks.queue_pgqueuer import PGQueuer
 from benchmarks.queue_procrastinate import Procrastinate
 from benchmarks.queue_raw_postgres import RawPostgres
@@ -42,8 +42,8 @@ ENQUEUE_ROUNDS = 7
 WAITS = 60
 
 RAW, HUEY, PGQUEUER, PROCRASTINATE = "plain SQL", "huey", "pgqueuer", "procrastinate"
-SYNC, ASYNC, TWO = "Holdfast, sync tasks", "Holdfast, async tasks", "Holdfast, 2 workers"
-OURS = "Holdfast"
+SYNC, ASYNC, TWO = "Outlast, sync tasks", "Outlast, async tasks", "Outlast, 2 workers"
+OURS = "Outlast"
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ RESTART_S = {"SQLite": 3.0, "PostgreSQL": 30.0}
 
 
 def run() -> list[Result]:
-    """Return the results; without a queue in Holdfast, those of the others."""
+    """Return the results; without a queue in Outlast, those of the others."""
     with prepared() as (sqlite, postgres):
         return [
             *_draining("SQLite", sqlite, DRAIN_SQLITE),
@@ -81,7 +81,7 @@ def run() -> list[Result]:
 def prepared() -> Iterator[tuple[dict[str, Contender], dict[str, Contender]]]:
     """Yield the contenders on each database, ready to work."""
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-bench-")))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="outlast-bench-")))
         server = PostgresServer(folder / "postgres", durable=True, max_connections=50)
         stack.callback(server.stop)
         server.start()
@@ -91,13 +91,13 @@ def prepared() -> Iterator[tuple[dict[str, Contender], dict[str, Contender]]]:
             PGQUEUER: PGQueuer(server.url),
             PROCRASTINATE: Procrastinate(server.url),
         }
-        if queue_holdfast.available():
-            sqlite[SYNC] = HoldfastSQLite(str(folder / "sync.db"))
-            sqlite[ASYNC] = HoldfastSQLite(str(folder / "async.db"), noop_async)
-            postgres[SYNC] = HoldfastPostgres(server.url)
-            postgres[ASYNC] = HoldfastPostgres(server.url, noop_async)
+        if queue_outlast.available():
+            sqlite[SYNC] = OutlastSQLite(str(folder / "sync.db"))
+            sqlite[ASYNC] = OutlastSQLite(str(folder / "async.db"), noop_async)
+            postgres[SYNC] = OutlastPostgres(server.url)
+            postgres[ASYNC] = OutlastPostgres(server.url, noop_async)
         else:
-            print("  Holdfast has no queue yet: the others alone")
+            print("  Outlast has no queue yet: the others alone")
         for contender in (*sqlite.values(), *postgres.values()):
             contender.prepare()
             stack.enter_context(closing(contender))

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from tests.servers.postgres import PostgresServer
 
-from benchmarks import queue_holdfast
+from benchmarks import queue_outlast
 from benchmarks.measure import Result, interleaved, ratio
-from benchmarks.queue_holdfast import HoldfastPostgres, HoldfastSQLite
+from benchmarks.queue_outlast import OutlastPostgres, OutlastSQLite
 from benchmarks.queue_pgqueuer import PGQueuer
 from benchmarks.queue_raw_postgres import RawPostgres
 from benchmarks.queue_raw_sqlite import RawSQLite
@@ -40,25 +40,25 @@ MIB = 1024**2
 def run() -> list[Result]:
     """Return the results."""
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-bench-")))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="outlast-bench-")))
         server = PostgresServer(folder / "postgres", durable=True, max_connections=50)
         stack.callback(server.stop)
         server.start()
         server.execute("CREATE DATABASE grown")
         urls = server.url, server.url.removesuffix(server.database) + "grown"
-        ours = queue_holdfast.available()
+        ours = queue_outlast.available()
         pairs: list[tuple[str, float | None, list[Contender]]] = []
         if ours:
-            pairs.append(("SQLite: Holdfast", SLOWER, [HoldfastSQLite(str(folder / f"{n}.db")) for n in range(2)]))
-            pairs.append(("PostgreSQL: Holdfast", SLOWER, [HoldfastPostgres(url) for url in urls]))
+            pairs.append(("SQLite: Outlast", SLOWER, [OutlastSQLite(str(folder / f"{n}.db")) for n in range(2)]))
+            pairs.append(("PostgreSQL: Outlast", SLOWER, [OutlastPostgres(url) for url in urls]))
         pairs.append(("SQLite: plain SQL", None, [RawSQLite(str(folder / f"raw{n}.db")) for n in range(2)]))
         pairs.append(("PostgreSQL: plain SQL", None, [RawPostgres(url) for url in urls]))
         results = [_growth(*pair) for pair in pairs]
         crowd: dict[str, Contender] = {"pgqueuer": PGQueuer(server.url)}
         if ours:
             crowd = {
-                "Holdfast, SQLite": HoldfastSQLite(str(folder / "memory.db")),
-                "Holdfast, PostgreSQL": HoldfastPostgres(server.url),
+                "Outlast, SQLite": OutlastSQLite(str(folder / "memory.db")),
+                "Outlast, PostgreSQL": OutlastPostgres(server.url),
                 **crowd,
             }
         return [*results, *(_memory(name, contender) for name, contender in crowd.items())]

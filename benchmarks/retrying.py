@@ -21,7 +21,7 @@ from itertools import cycle
 from typing import TYPE_CHECKING
 from unittest import mock
 
-import holdfast as hf
+import outlast
 from benchmarks import peers
 from benchmarks.measure import Result, added, interleaved, per_call, ratio
 
@@ -38,27 +38,27 @@ LEFT_BEHIND = 4096
 """Bytes that a million calls may leave: room for a cache that fills once, far below one byte per call."""
 
 BY_HAND = "by hand"
-TYPES = "hf.retry, types"
-BARE = "hf.retry, bare"
-CLASSIFIER = "hf.retry, classifier"
-BREAKER = "hf.retry, types, breaker"
+TYPES = "outlast.retry, types"
+BARE = "outlast.retry, bare"
+CLASSIFIER = "outlast.retry, classifier"
+BREAKER = "outlast.retry, types, breaker"
 LOGGED = ", log on"
 RECORDS = "two log records"
 
-_LOG = logging.getLogger("holdfast.retry")
+_LOG = logging.getLogger("outlast.retry")
 _RESOURCE = "benchmark"
 
 
 def run() -> list[Result]:
     """Return the results."""
-    hf.resource(_RESOURCE, breaker=hf.BreakerSettings())
+    outlast.resource(_RESOURCE, breaker=outlast.BreakerSettings())
     with _no_sleep(), _log_level(logging.CRITICAL):
         return [*_success(), *_success_async(), *_failures(), *_failures_async(), *_logging(), *_threads(), _memory()]
 
 
 def _success() -> list[Result]:
     """A call that succeeds at once."""
-    ours = {BY_HAND: by_hand, TYPES: _types(), BARE: hf.retry, BREAKER: _types(resource=_RESOURCE)}
+    ours = {BY_HAND: by_hand, TYPES: _types(), BARE: outlast.retry, BREAKER: _types(resource=_RESOURCE)}
     contenders = {name: per_call(_calling(wrap(_fine)), 10_000) for name, wrap in ours.items()}
     contenders |= {name: per_call(_calling(wrap(_fine)), 1_000) for name, wrap in peers.SYNC.items()}
     times = interleaved(contenders, ROUNDS)
@@ -72,7 +72,7 @@ def _success() -> list[Result]:
 
 def _success_async() -> list[Result]:
     """A coroutine that succeeds at once."""
-    ours = {BY_HAND: by_hand_async, TYPES: _types(), BARE: hf.retry, BREAKER: _types(resource=_RESOURCE)}
+    ours = {BY_HAND: by_hand_async, TYPES: _types(), BARE: outlast.retry, BREAKER: _types(resource=_RESOURCE)}
     with asyncio.Runner() as runner:
         contenders = {name: _awaiting(runner, wrap(_fine_async), 10_000) for name, wrap in ours.items()}
         contenders |= {name: _awaiting(runner, wrap(_fine_async), 1_000) for name, wrap in peers.ASYNC.items()}
@@ -87,7 +87,7 @@ def _success_async() -> list[Result]:
 
 def _failures() -> list[Result]:
     """Two failures, then a success, with no wait between them."""
-    ours = {BY_HAND: by_hand, TYPES: _types(), CLASSIFIER: _types(retry_on=hf.RETRYABLE)}
+    ours = {BY_HAND: by_hand, TYPES: _types(), CLASSIFIER: _types(retry_on=outlast.RETRYABLE)}
     contenders = {name: per_call(wrap(_failing_twice()), 2_000) for name, wrap in ours.items()}
     contenders |= {name: per_call(wrap(_failing_twice()), 300) for name, wrap in peers.SYNC.items()}
     times = interleaved(contenders, ROUNDS)
@@ -100,7 +100,7 @@ def _failures() -> list[Result]:
 
 def _failures_async() -> list[Result]:
     """The same with coroutines."""
-    ours = {BY_HAND: by_hand_async, TYPES: _types(), CLASSIFIER: _types(retry_on=hf.RETRYABLE)}
+    ours = {BY_HAND: by_hand_async, TYPES: _types(), CLASSIFIER: _types(retry_on=outlast.RETRYABLE)}
     with asyncio.Runner() as runner:
         contenders = {name: _awaiting(runner, wrap(_failing_twice_async()), 2_000) for name, wrap in ours.items()}
         contenders |= {name: _awaiting(runner, wrap(_failing_twice_async()), 300) for name, wrap in peers.ASYNC.items()}
@@ -114,7 +114,7 @@ def _failures_async() -> list[Result]:
 
 def _logging() -> list[Result]:
     """The same with the log on: what comes on top, in log records of the same size written by hand."""
-    wraps = {TYPES: _types(), CLASSIFIER: _types(retry_on=hf.RETRYABLE)}
+    wraps = {TYPES: _types(), CLASSIFIER: _types(retry_on=outlast.RETRYABLE)}
     contenders = {RECORDS: _logged(per_call(_two_records, 500))}
     for name, wrap in wraps.items():
         contenders[name] = per_call(wrap(_failing_twice()), 500)
@@ -140,8 +140,8 @@ def _threads() -> list[Result]:
 
 def _memory() -> Result:
     """A million calls, one in a hundred of which fails twice and one in a thousand for good."""
-    fine, bare = _types()(_fine), hf.retry(_fine)
-    recovering, hopeless = _types(retry_on=hf.RETRYABLE)(_failing_twice()), _types()(_hopeless)
+    fine, bare = _types()(_fine), outlast.retry(_fine)
+    recovering, hopeless = _types(retry_on=outlast.RETRYABLE)(_failing_twice()), _types()(_hopeless)
 
     def thousand() -> None:
         for _ in range(494):
@@ -205,7 +205,7 @@ def by_hand_async(function: Function) -> Function:
 
 def _types(**settings: Any) -> Function:
     given = {"max_attempts": 3, "retry_on": (ConnectionError,), "base_delay": 0, **settings}
-    return hf.retry(policy=hf.RetryPolicy(**given))
+    return outlast.retry(policy=outlast.RetryPolicy(**given))
 
 
 def _fine(value: int) -> int:

@@ -18,18 +18,18 @@ from typing import TYPE_CHECKING
 
 import httpx2
 
-import holdfast as hf
+import outlast
 from benchmarks.http_server import Server
 from benchmarks.measure import Result, interleaved, rate
-from holdfast.ports.source_rows import NewSource
-from holdfast.sources.fetched import Fetched
+from outlast.ports.source_rows import NewSource
+from outlast.sources.fetched import Fetched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from holdfast.ports.source_rows import Source
-    from holdfast.sources.monitor import Monitor
+    from outlast.ports.source_rows import Source
+    from outlast.sources.monitor import Monitor
 
 ROUNDS = 5
 SOURCES = 2_000
@@ -40,11 +40,11 @@ GATHER = "gather of httpx2 GETs"
 def run() -> list[Result]:
     """Return the results."""
     with Server() as server, ExitStack() as stack, _quiet():
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-bench-")))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="outlast-bench-")))
         urls = [f"{server.url}/source/{number}" for number in range(SOURCES)]
         name, contenders = "", {GATHER: partial(_timed, partial(_gathered, urls))}
         for store, place in (("memory", "memory://"), ("SQLite", f"sqlite:///{folder / 'sources.db'}")):
-            app = stack.enter_context(closing(hf.App(place)))
+            app = stack.enter_context(closing(outlast.App(place)))
             app.sources.add_many([NewSource(url, "feed") for url in urls])
             monitor = app.monitor("feed", fetch=_fetch, concurrency=TOGETHER, per_host=TOGETHER)
             name = f"monitor, {store}"
@@ -94,7 +94,7 @@ def _timed(work: Any) -> float:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    log = logging.getLogger("holdfast")
+    log = logging.getLogger("outlast")
     before = log.level
     log.setLevel(logging.CRITICAL)
     try:

@@ -13,23 +13,23 @@ from pathlib import Path
 from tests.servers.postgres import PostgresServer
 
 from benchmarks.measure import Result, interleaved, rate
-from benchmarks.queue_holdfast import HoldfastPostgres
+from benchmarks.queue_outlast import OutlastPostgres
 from benchmarks.queue_raw_postgres import RawPostgres
 
 ROUNDS = 5
 CREWS = (1, 2, 4)
-TASKS = {"Holdfast": 40_000, "plain SQL": 60_000}
+TASKS = {"Outlast": 40_000, "plain SQL": 60_000}
 """About a second's worth for one worker."""
 
 
 def run() -> list[Result]:
     """Drain with crews of each size in turn, round by round."""
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-bench-")))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="outlast-bench-")))
         server = PostgresServer(folder / "postgres", durable=True, max_connections=80)
         stack.callback(server.stop)
         server.start()
-        contenders = {"Holdfast": HoldfastPostgres(server.url), "plain SQL": RawPostgres(server.url)}
+        contenders = {"Outlast": OutlastPostgres(server.url), "plain SQL": RawPostgres(server.url)}
         for contender in contenders.values():
             contender.prepare()
             stack.enter_context(closing(contender))
@@ -46,7 +46,7 @@ def run() -> list[Result]:
         alone = _named(name, 1)
         results += [rate(times, _named(name, crew), (_named(name, crew), alone), None) for crew in CREWS]
     for crew in CREWS:
-        ours, limit = _named("Holdfast", crew), _named("plain SQL", crew)
+        ours, limit = _named("Outlast", crew), _named("plain SQL", crew)
         results.append(rate(times, ours, (ours, limit), None))
     return results
 

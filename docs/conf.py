@@ -16,11 +16,11 @@ DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
 sys.path.insert(0, str(ROOT / "src"))
 
-import holdfast  # noqa: E402  # from this folder, installed or not
+import outlast  # noqa: E402  # from this folder, installed or not
 
-project = "Holdfast"
-author = "The Holdfast authors"
-release = version = holdfast.__version__
+project = "Outlast"
+author = "The Outlast authors"
+release = version = outlast.__version__
 extensions = ["myst_parser"]
 root_doc = "index"
 exclude_patterns = ["README.md", "_static"]
@@ -35,10 +35,10 @@ _ACCENT = {"light": "#0b6470", "dark": "#5cc5cf"}
 _PLAIN = 'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "Liberation Sans", Arial, sans-serif'
 
 html_theme = "furo"
-html_title = "Holdfast"
+html_title = "Outlast"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
-html_favicon = html_logo = "../src/holdfast/web/static/mark.svg"
+html_favicon = html_logo = "../src/outlast/web/static/mark.svg"
 html_copy_source = html_show_sourcelink = html_show_copyright = False
 html_theme_options = {
     f"{look}_css_variables": {

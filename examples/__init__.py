@@ -1,1 +1,1 @@
-"""Programs that show Holdfast at work."""
+"""Programs that show Outlast at work."""

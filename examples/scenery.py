@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, NamedTuple
 
-import holdfast as hf
+import outlast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -130,7 +130,7 @@ def ask(url: str) -> str:
 
 @contextmanager
 def stopping(
-    monitor: hf.Monitor, told: Callable[[], bool], end: float | None, before: Callable[[], object] = lambda: None
+    monitor: outlast.Monitor, told: Callable[[], bool], end: float | None, before: Callable[[], object] = lambda: None
 ) -> Iterator[None]:
     """Stop a monitor between two cycles, so that all that was asked is also written down.
 
@@ -142,12 +142,12 @@ def stopping(
     """
     latest = time.monotonic() + LIMIT if end is None else end
 
-    def look(_: hf.events.CycleEnded) -> None:
+    def look(_: outlast.events.CycleEnded) -> None:
         if time.monotonic() >= latest or (end is None and told()):
             before()
             monitor.stop()
 
-    unsubscribe = hf.subscribe(look, hf.events.CycleEnded)
+    unsubscribe = outlast.subscribe(look, outlast.events.CycleEnded)
     try:
         yield
     finally:

@@ -13,10 +13,10 @@ from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
 
-from holdfast import RETRYABLE, RetryPolicy
-from holdfast.errors import PermanentError
-from holdfast.queue.current import current_task
-from holdfast.queue.payload import Codec
+from outlast import RETRYABLE, RetryPolicy
+from outlast.errors import PermanentError
+from outlast.queue.current import current_task
+from outlast.queue.payload import Codec
 
 LEFT = contextvars.ContextVar("left", default="nothing")
 

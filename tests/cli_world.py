@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner, Result
 
-from holdfast.classify import default_classifier, use_classifier
-from holdfast.cli import cli
+from outlast.classify import default_classifier, use_classifier
+from outlast.cli import cli
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,9 +24,9 @@ import time
 from datetime import datetime
 from pathlib import Path
 
-import holdfast as hf
+import outlast
 
-app = hf.App("sqlite:///holdfast.db", grace=20)
+app = outlast.App("sqlite:///outlast.db", grace=20)
 not_an_app = 4
 
 
@@ -45,7 +45,7 @@ def mail(to: str, at: datetime | None = None):
     Path("mailed").write_text(f"{to} {type(at).__name__}")
 
 
-@app.task(policy=hf.RetryPolicy(max_attempts=4, base_delay=1000, jitter="none"))
+@app.task(policy=outlast.RetryPolicy(max_attempts=4, base_delay=1000, jitter="none"))
 def flaky():
     raise ConnectionError("down")
 
@@ -81,7 +81,7 @@ class World:
 
     @property
     def url(self) -> str:
-        return f"sqlite:///{self.folder / 'holdfast.db'}"
+        return f"sqlite:///{self.folder / 'outlast.db'}"
 
     def app(self) -> Any:
         """The app of ``jobs.py``."""
@@ -120,7 +120,7 @@ class World:
 def make_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    for variable in ("HOLDFAST_URL", "HOLDFAST_CONFIG", "COLUMNS"):
+    for variable in ("OUTLAST_URL", "OUTLAST_CONFIG", "COLUMNS"):
         monkeypatch.delenv(variable, raising=False)
     sys.modules.pop("jobs", None)
     before, root = default_classifier(), logging.getLogger()

@@ -73,7 +73,7 @@ def postgres_server(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def _same_subscribers_as_before():
     """Take off the bus what a test has put on it: a figure that was asked for counts on as long as its app lives."""
-    from holdfast.record import bus
+    from outlast.record import bus
 
     before = bus._handlers
     yield

@@ -44,7 +44,7 @@ def run(page, folder, **names):
             assert printed.strip() == content.strip(), f"line {line} is not what was printed, which is:\n{printed}"
             printed = None
         elif kind == "toml":
-            (folder / "holdfast.toml").write_text(content, "utf-8")
+            (folder / "outlast.toml").write_text(content, "utf-8")
 
 
 def dead_links(page):

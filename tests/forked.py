@@ -1,6 +1,6 @@
 """Processes of programs of tests, forked from one that has imported what they need.
 
-A new interpreter that imports Holdfast and a driver costs a third of a second of a core, and tests start hundreds of them.
+A new interpreter that imports Outlast and a driver costs a third of a second of a core, and tests start hundreds of them.
 A fork is a process like any other: it has its own pid, its own signals and its own end, and runs its script from the
 beginning as ``__main__``. As a script this is the process that they are forked from; it has no threads and opens nothing.
 """
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 _PREPARED = (
     "asyncio", "concurrent.futures.thread", "logging.handlers", "http.client", "sqlite3", "psycopg", "psycopg_pool",
-    "holdfast", "holdfast.errors", "holdfast.stores.sqlite.store", "holdfast.stores.postgres.store",
-    "holdfast.queue.worker", "holdfast.sources.monitor", "holdfast.jobs.job", "holdfast.observe.courier",
+    "outlast", "outlast.errors", "outlast.stores.sqlite.store", "outlast.stores.postgres.store",
+    "outlast.queue.worker", "outlast.sources.monitor", "outlast.jobs.job", "outlast.observe.courier",
 )  # fmt: skip
 """What the programs import; what is missing here is only slower."""
 _LARGEST = 1 << 20  # bytes of a request, most of which is its environment

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import holdfast as hf
-from holdfast.ports.read_rows import FailureFilter
-from holdfast.ports.rows import Worker
-from holdfast.ports.source_rows import SourceState
-from holdfast.ports.triage_rows import ReplayState
+import outlast
+from outlast.ports.read_rows import FailureFilter
+from outlast.ports.rows import Worker
+from outlast.ports.source_rows import SourceState
+from outlast.ports.triage_rows import ReplayState
 
 __all__ = ["EVIL", "MARK", "SECRET", "Hostile", "make_hostile"]
 
@@ -33,7 +33,7 @@ class Hostile(NamedTuple):
 
 def make_hostile(url: Any) -> Hostile:
     """Fill a store."""
-    app = hf.App(url, policy=hf.RetryPolicy(max_attempts=2, base_delay=0.0, jitter="none"))
+    app = outlast.App(url, policy=outlast.RetryPolicy(max_attempts=2, base_delay=0.0, jitter="none"))
     app.create_schema()
 
     class Evil(Exception):

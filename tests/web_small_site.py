@@ -4,13 +4,13 @@ import sqlite3
 
 import pytest
 
-import holdfast as hf
-from holdfast.errors import SchemaError
-from holdfast.web.access.hook import HookAccess
-from holdfast.web.access.own_access import OwnAccess
-from holdfast.web.access.tokens import Tokens
-from holdfast.web.routing import Action, Done, NotThereError, Page, RefusedError
-from holdfast.web.site import build
+import outlast
+from outlast.errors import SchemaError
+from outlast.web.access.hook import HookAccess
+from outlast.web.access.own_access import OwnAccess
+from outlast.web.access.tokens import Tokens
+from outlast.web.routing import Action, Done, NotThereError, Page, RefusedError
+from outlast.web.site import build
 from web_asking import Client
 
 OPERATOR, READER = "the operators secret", "the readers secret"
@@ -50,7 +50,7 @@ ACTIONS = (Action("change", "/things/{name}/change", act),)
 
 @pytest.fixture(name="app", scope="module")
 def make_app(tmp_path_factory):
-    app = hf.App(f"sqlite:///{tmp_path_factory.mktemp('web') / 'x.db'}")
+    app = outlast.App(f"sqlite:///{tmp_path_factory.mktemp('web') / 'x.db'}")
     yield app
     app.close()
 

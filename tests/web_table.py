@@ -7,12 +7,12 @@ from urllib.parse import quote
 import pytest
 from starlette.routing import Route
 
-import holdfast as hf
-from holdfast.web.access.own_access import OwnAccess
-from holdfast.web.access.tokens import Tokens
-from holdfast.web.assets import Assets
-from holdfast.web.routes import PAGES
-from holdfast.web.site import build
+import outlast
+from outlast.web.access.own_access import OwnAccess
+from outlast.web.access.tokens import Tokens
+from outlast.web.assets import Assets
+from outlast.web.routes import PAGES
+from outlast.web.site import build
 from web_asking import Client
 from web_hostile import make_hostile
 
@@ -31,7 +31,7 @@ class Asking(NamedTuple):
 
 def _routes():
     """Return all routes: of the pages and actions, their twins, and the site's own."""
-    site = build(hf.App("memory://"), OwnAccess(Tokens(OPERATOR)))
+    site = build(outlast.App("memory://"), OwnAccess(Tokens(OPERATOR)))
     assert all(isinstance(route, Route) for route in site.routes)  # nothing is mounted that is not listed
     return [(route.name, route.path, route.methods) for route in site.routes]
 

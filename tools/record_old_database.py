@@ -29,17 +29,17 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from cli_world import World  # noqa: E402  # the tests are no package that is installed
 from conformance.acting import claim, die, register  # noqa: E402
-from holdfast.decide.limits import Candidate, Limit  # noqa: E402
-from holdfast.ports.limits import Ask  # noqa: E402
-from holdfast.ports.rows import NewTask  # noqa: E402
-from holdfast.ports.source_rows import AlertResult, NewAlert, NewSource  # noqa: E402
-from holdfast.queue.replaying import Replayer  # noqa: E402
 from integration import old_databases as old  # noqa: E402
 from integration.schema_listing import postgres_schema, sqlite_schema  # noqa: E402
+from outlast.decide.limits import Candidate, Limit  # noqa: E402
+from outlast.ports.limits import Ask  # noqa: E402
+from outlast.ports.rows import NewTask  # noqa: E402
+from outlast.ports.source_rows import AlertResult, NewAlert, NewSource  # noqa: E402
+from outlast.queue.replaying import Replayer  # noqa: E402
 from servers.postgres import PostgresServer  # noqa: E402
 
 if TYPE_CHECKING:
-    from holdfast import App
+    from outlast import App
 
 PERSON = "maria@office"
 HOST = "old-host"
@@ -54,7 +54,7 @@ def main() -> None:
     """Record all files."""
     socket.gethostname = lambda: HOST
     os.environ["LOGNAME"] = PERSON.partition("@")[0]
-    logging.getLogger("holdfast").setLevel(logging.CRITICAL)
+    logging.getLogger("outlast").setLevel(logging.CRITICAL)
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         server = PostgresServer(Path(folder, "postgres"), max_connections=50)

@@ -16,10 +16,10 @@ from reference_api import NOTICE, api, attribute_doc
 from reference_docstrings import first, item
 from reference_settings import events, settings
 
-from holdfast import Category, Evidence, rate_limit_hint
-from holdfast.classify import chain, codes, errnos, sqlstates, statuses, texts
-from holdfast.classify.libraries import FILES, entry_of, load
-from holdfast.classify.retry_after import MAX_RETRY_AFTER_SECONDS
+from outlast import Category, Evidence, rate_limit_hint
+from outlast.classify import chain, codes, errnos, sqlstates, statuses, texts
+from outlast.classify.libraries import FILES, entry_of, load
+from outlast.classify.retry_after import MAX_RETRY_AFTER_SECONDS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ROOT / "docs" / "reference"
@@ -58,21 +58,21 @@ MEANINGS = {
 }
 
 ORDER = """\
-1. **Your own rules**, in their order (`Rule`, or `[[classify.rules]]` in `holdfast.toml`).
-2. **What the error says of itself**: the exceptions of `holdfast.errors`, or an attribute `holdfast_category`.
+1. **Your own rules**, in their order (`Rule`, or `[[classify.rules]]` in `outlast.toml`).
+2. **What the error says of itself**: the exceptions of `outlast.errors`, or an attribute `outlast_category`.
 3. **What its library says**: the evidence a reader finds in it, else what its class means. Evidence is judged by error
    code, then SQLSTATE, then HTTP status, then error number. The causes (`__cause__`) follow, nearest first.
 4. **The words** of its text, then of its causes' texts. Of several readings a permanent one wins.
 5. **What it interrupted** (`__context__`), by the same means, unless `raise … from None` says that it does not matter.
 
-The first reading decides; `holdfast.explain(error)` shows all of them. A class inherits what is said of its bases.
+The first reading decides; `outlast.explain(error)` shows all of them. A class inherits what is said of its bases.
 `KeyboardInterrupt` and its like pass through. Of an exception group, the worst leaf decides: a permanent one before any
 that may heal, and then in this order:
 
 {worst}"""
 
 INTRODUCTION = """\
-What Holdfast makes of an error. Search this page for a status, an SQLSTATE, an error code or a class name; a class that
+What Outlast makes of an error. Search this page for a status, an SQLSTATE, an error code or a class name; a class that
 is not listed is judged as its nearest listed base."""
 
 WAITING = """\
@@ -223,7 +223,7 @@ def wait_of(headers: dict[str, str]) -> str:
 def library(file: str) -> str:
     """Return the section of one library."""
     described = load(file)
-    module = importlib.import_module(f"holdfast.classify.libraries.{file}")
+    module = importlib.import_module(f"outlast.classify.libraries.{file}")
     parts = [f"### {described.title}", f"Origin: `{described.origin}`."]
     said = {name: category for category, found in described.says.items() for name in found.split()}
     if said:

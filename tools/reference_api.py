@@ -16,47 +16,47 @@ from types import ModuleType
 
 from reference_docstrings import WIDTH, documented, first, item, paragraph
 
-import holdfast
-import holdfast.engines
+import outlast
+import outlast.engines
 
 NOTICE = "<!-- Made by tools/reference.py from the code; `make docs` writes it anew. Changes by hand are lost. -->"
 MODULES: dict[str, tuple[str, ...]] = {  # public modules; of those with names, these alone
-    "holdfast": (),
-    "holdfast.errors": (),
-    "holdfast.http": (),
-    "holdfast.health": (),
-    "holdfast.worker": (),
-    "holdfast.testing": (),
-    "holdfast.web": (),
-    "holdfast.web.server": (),
-    "holdfast.jobs.etl": (),
-    "holdfast.redact": (),
-    "holdfast.config": (),
-    "holdfast.ports.rows": (),
-    "holdfast.ports.source_rows": (),
-    "holdfast.ports.job_rows": (),
-    "holdfast.ports.read_rows": (),
-    "holdfast.queue.dead_letters": (),
-    "holdfast.queue.overview": (),
-    "holdfast.queue.triage": ("DryRun", "Triage"),
-    "holdfast.sources.book": (),
-    "holdfast.sources.feed": (),
-    "holdfast.decide.gate": ("Counts", "Verdict"),
-    "holdfast.observe.channels": (),
-    "holdfast.observe.courier": (),
-    "holdfast.observe.messages": (),
-    "holdfast.observe.prometheus": ("exposition", "metrics"),
-    "holdfast.observe.otel": ("instrument", "uninstrument"),
-    "holdfast.observe.json_logs": ("JsonFormatter",),
-    "holdfast.observe.log_keys": ("holdfast_keys", "redacted_exception"),
-    "holdfast.observe.recording": (),
-    "holdfast.stores.postgres.store": (),
+    "outlast": (),
+    "outlast.errors": (),
+    "outlast.http": (),
+    "outlast.health": (),
+    "outlast.worker": (),
+    "outlast.testing": (),
+    "outlast.web": (),
+    "outlast.web.server": (),
+    "outlast.jobs.etl": (),
+    "outlast.redact": (),
+    "outlast.config": (),
+    "outlast.ports.rows": (),
+    "outlast.ports.source_rows": (),
+    "outlast.ports.job_rows": (),
+    "outlast.ports.read_rows": (),
+    "outlast.queue.dead_letters": (),
+    "outlast.queue.overview": (),
+    "outlast.queue.triage": ("DryRun", "Triage"),
+    "outlast.sources.book": (),
+    "outlast.sources.feed": (),
+    "outlast.decide.gate": ("Counts", "Verdict"),
+    "outlast.observe.channels": (),
+    "outlast.observe.courier": (),
+    "outlast.observe.messages": (),
+    "outlast.observe.prometheus": ("exposition", "metrics"),
+    "outlast.observe.otel": ("instrument", "uninstrument"),
+    "outlast.observe.json_logs": ("JsonFormatter",),
+    "outlast.observe.log_keys": ("outlast_keys", "redacted_exception"),
+    "outlast.observe.recording": (),
+    "outlast.stores.postgres.store": (),
 }
 
 
 def public() -> dict[str, list[str]]:
     """Return the public names of each public module; engines are public as they come."""
-    engines = [f"holdfast.engines.{each.name}" for each in pkgutil.iter_modules(holdfast.engines.__path__)]
+    engines = [f"outlast.engines.{each.name}" for each in pkgutil.iter_modules(outlast.engines.__path__)]
     found = {name: () for name in engines if "_" not in name}
     titles = MODULES | found
     return {title: list(names or importlib.import_module(title).__all__) for title, names in titles.items()}
@@ -64,7 +64,7 @@ def public() -> dict[str, list[str]]:
 
 def attribute_doc(name: str, module: ModuleType | None = None) -> str:
     """Return the text under the assignment of a constant, in a module or wherever in the package it stands."""
-    files = [Path(module.__file__)] if module else sorted(Path(holdfast.__file__).parent.rglob("*.py"))
+    files = [Path(module.__file__)] if module else sorted(Path(outlast.__file__).parent.rglob("*.py"))
     for file in files:
         body = ast.parse(file.read_text("utf-8")).body
         body += [
@@ -193,12 +193,12 @@ def api() -> dict[str, str]:
 def _module(title: str, names: list[str]) -> str:
     """Return the page of one module."""
     module = importlib.import_module(title)
-    known = [name for name in names if title != "holdfast" and name in holdfast.__all__]
+    known = [name for name in names if title != "outlast" and name in outlast.__all__]
     parts = [f"# {title}\n\n{NOTICE}\n\n{documented(module)}"]
     parts += [entry(module, name) for name in names if name not in known]
     if known:
         links = ", ".join(f"`{name}`" for name in known)
-        parts.append(f"Also here, and described with [holdfast](holdfast.md): {links}.")
+        parts.append(f"Also here, and described with [outlast](outlast.md): {links}.")
     return "\n\n".join(parts) + "\n"
 
 

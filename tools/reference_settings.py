@@ -9,25 +9,25 @@ from pathlib import Path
 from reference_api import NOTICE
 from reference_docstrings import described, documented, paragraph
 
-import holdfast as hf
-from holdfast import config
+import outlast
+from outlast import config
 
-SOURCE = Path(hf.__file__).parent
-_VARIABLE = re.compile(r'"((?:HOLDFAST|GITHUB)_[A-Z_]+)"')
+SOURCE = Path(outlast.__file__).parent
+_VARIABLE = re.compile(r'"((?:OUTLAST|GITHUB)_[A-Z_]+)"')
 KINDS = {str: "text", list: "list", int: "whole number", bool: "true or false", float: "number", dict: "table"}
 
 # What each variable of the environment does; `variables` finds them in the code, and none may be missing here.
 VARIABLES = {
-    "GITHUB_STEP_SUMMARY": "File that `holdfast job run` adds its summary to, as CI systems of that kind set it.",
-    "HOLDFAST_CONFIG": "The file with the settings, in place of `holdfast.toml` in the current folder.",
-    "HOLDFAST_CRASH": "Set by `holdfast.testing.crash_at` for the process that it ends; nobody else sets it.",
-    "HOLDFAST_ENV": "Where a batch job runs: `local`, unless it says otherwise; it stands in ledger, logs and summary.",
-    "HOLDFAST_HEALTH_TOKEN": "Secret that opens the reasons and metrics of `--health-port` to whoever sends it.",
-    "HOLDFAST_NOTIFY": "Where alerts go, with commas between the addresses; goes before `notify` under `[app]`.",
-    "HOLDFAST_TEST_POSTGRES": "PostgreSQL server on which tests marked `holdfast_stores` make their databases.",
-    "HOLDFAST_URL": "The store that a command looks at; goes before `url` under `[app]`.",
-    "HOLDFAST_WEB_READ_TOKEN": "Secret that lets readers into the dashboard.",
-    "HOLDFAST_WEB_TOKEN": "Secret that lets operators into the dashboard.",
+    "GITHUB_STEP_SUMMARY": "File that `outlast job run` adds its summary to, as CI systems of that kind set it.",
+    "OUTLAST_CONFIG": "The file with the settings, in place of `outlast.toml` in the current folder.",
+    "OUTLAST_CRASH": "Set by `outlast.testing.crash_at` for the process that it ends; nobody else sets it.",
+    "OUTLAST_ENV": "Where a batch job runs: `local`, unless it says otherwise; it stands in ledger, logs and summary.",
+    "OUTLAST_HEALTH_TOKEN": "Secret that opens the reasons and metrics of `--health-port` to whoever sends it.",
+    "OUTLAST_NOTIFY": "Where alerts go, with commas between the addresses; goes before `notify` under `[app]`.",
+    "OUTLAST_TEST_POSTGRES": "PostgreSQL server on which tests marked `outlast_stores` make their databases.",
+    "OUTLAST_URL": "The store that a command looks at; goes before `url` under `[app]`.",
+    "OUTLAST_WEB_READ_TOKEN": "Secret that lets readers into the dashboard.",
+    "OUTLAST_WEB_TOKEN": "Secret that lets operators into the dashboard.",
 }
 
 UNTOLD = "(what it is for has to be said in tools/reference_settings.py)"
@@ -48,31 +48,32 @@ IN_A_FILE = {
 }
 
 INTRODUCTION = """\
-Every key of `holdfast.toml`, and every variable of the environment that is read. The file is loaded by `hf.configure()`
-and by the command `holdfast`; `holdfast init` writes one with comments. A key that is not listed here is an error with
-its place, and so is a value of another kind. Defaults come first, then the file, then the environment, then arguments;
-the later one wins."""
+Every key of `outlast.toml`, and every variable of the environment that is read. The file is loaded by
+`outlast.configure()` and by the command `outlast`; `outlast init` writes one with comments. A key that is not listed
+here is an error with its place, and so is a value of another kind. Defaults come first, then the file, then the
+environment, then arguments; the later one wins."""
 
 TABLES = """\
-`[app]` is for `hf.App(**hf.configure().for_app)` and for commands that look at a store. `[policies.NAME]` is found
-under `hf.configure().policies["NAME"]`. `[[classify.rules]]` and `[redact]` hold for the whole process."""
+`[app]` is for `outlast.App(**outlast.configure().for_app)` and for commands that look at a store. `[policies.NAME]` is
+found under `outlast.configure().policies["NAME"]`. `[[classify.rules]]` and `[redact]` hold for the whole process."""
 
 
 def settings() -> str:
     """Return the page on settings."""
-    app = described(hf.App) | {key: text for key, text in described(hf.App.worker).items() if key != "name"}
-    defaults = _defaults(hf.App) | _defaults(hf.App.worker)
-    policy = {name: getattr(hf.RetryPolicy(), name) for name in hf.RetryPolicy._fields}
+    app = described(outlast.App) | {key: text for key, text in described(outlast.App.worker).items() if key != "name"}
+    defaults = _defaults(outlast.App) | _defaults(outlast.App.worker)
+    policy = {name: getattr(outlast.RetryPolicy(), name) for name in outlast.RetryPolicy._fields}
     parts = [
         f"# Settings\n\n{NOTICE}\n\n{INTRODUCTION}\n\n{TABLES}",
         "## [app]\n\n" + _table(config._APP_KEYS, app, defaults),  # noqa: SLF001
         "## [policies.NAME]\n\n"
-        + _table(config._POLICY_KEYS, described(hf.RetryPolicy), _said(policy))  # noqa: SLF001
+        + _table(config._POLICY_KEYS, described(outlast.RetryPolicy), _said(policy))  # noqa: SLF001
         + "\n\nA table `[policies.NAME.overrides.CATEGORY]` may hold: "
         + ", ".join(f"`{key}`" for key in config._OVERRIDE_KEYS)  # noqa: SLF001
         + ".",
-        "## [[classify.rules]]\n\n" + _table(config._RULE_KEYS, described(hf.Rule), {}),  # noqa: SLF001
-        "## [redact]\n\n" + _table({"patterns": (list,)}, {"patterns": described(hf.Config)["redact_patterns"]}, {}),
+        "## [[classify.rules]]\n\n" + _table(config._RULE_KEYS, described(outlast.Rule), {}),  # noqa: SLF001
+        "## [redact]\n\n"
+        + _table({"patterns": (list,)}, {"patterns": described(outlast.Config)["redact_patterns"]}, {}),
         "## Environment\n\n"
         + "\n".join(
             [
@@ -90,13 +91,13 @@ def events() -> str:
     parts = [
         f"# Events\n\n{NOTICE}",
         paragraph(
-            "What happens, as values that a subscriber gets: `hf.subscribe(function)` for all, or with the kinds of "
-            "interest after it, such as `hf.events.GaveUp`. It returns a function that ends it. A subscriber that "
-            "raises is logged, and nobody else notices. All are in `hf.events`."
+            "What happens, as values that a subscriber gets: `outlast.subscribe(function)` for all, or with the kinds "
+            "of interest after it, such as `outlast.events.GaveUp`. It returns a function that ends it. A subscriber "
+            "that raises is logged, and nobody else notices. All are in `outlast.events`."
         ),
     ]
-    for name in hf.events.__all__:
-        kind = getattr(hf.events, name)
+    for name in outlast.events.__all__:
+        kind = getattr(outlast.events, name)
         fields = dataclasses.fields(kind)
         rows = [f"| `{each.name}` | `{_typed(each.type)}` | {described(kind)[each.name]} |" for each in fields]
         table = "\n".join(["| field | type | meaning |", "|---|---|---|", *rows])

@@ -41,7 +41,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="pages whose name begins so")
     parser.add_argument("--readme", action="store_true", help="the picture of README alone")
     given = parser.parse_args()
-    logging.getLogger("holdfast").setLevel(logging.CRITICAL)
+    logging.getLogger("outlast").setLevel(logging.CRITICAL)
     with tempfile.TemporaryDirectory() as folder, launched() as browser:
         house = House.opened(build(f"sqlite:///{Path(folder) / 'stage.db'}", tame=given.readme))
         windows = Windows(rooms := Rooms(browser))

@@ -13,11 +13,11 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
-import holdfast as hf
+import outlast
 from examples.blog_monitor.blogs import blogs, slack
 from examples.scenery import ask, seconds, stopping
-from holdfast.health import HealthChecker, HealthServer
-from holdfast.ports.source_rows import NewSource
+from outlast.health import HealthChecker, HealthServer
+from outlast.ports.source_rows import NewSource
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 # The profile 'blog' makes up to three requests in one poll where it may help (timeouts, 5xx, names that do not
 # resolve), counts what will not pass (404, 410, …), tells people at the fifth in a row, and never switches a blog off.
 # Here they are told at the third, and the waits of 2 and 4 seconds are a tenth of that: an example has to end.
-PROFILE = hf.profile("blog").replace(threshold=3, policy=hf.preset("blog").replace(base_delay=0.2))
+PROFILE = outlast.profile("blog").replace(threshold=3, policy=outlast.preset("blog").replace(base_delay=0.2))
 
 ENOUGH = 6
 """Requests to each blog after which there is nothing more to see."""
 
 
-def changed(news: hf.Changed) -> None:
+def changed(news: outlast.Changed) -> None:
     """Say what is new. It may raise: then it is called again at the next poll, and no blog is blamed for it."""
     what = "first seen" if news.first else "CHANGED"
     print(f"    {what:12}{news.source.name}: {news.fetched.content}")
@@ -51,7 +51,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder, blogs() as watched, slack() as webhook:
         # A real program says notify="https://hooks.slack.com/services/…", and nothing of notify_private: that lets
         # messages go to private addresses, as this machine's is.
-        app = hf.App(f"sqlite:///{folder}/blogs.db", notify=f"slack+{webhook}", notify_private=True)
+        app = outlast.App(f"sqlite:///{folder}/blogs.db", notify=f"slack+{webhook}", notify_private=True)
         try:
             add(app, watched)
             watch(app, watched, end)
@@ -61,13 +61,13 @@ def main() -> int:
     return 0
 
 
-def add(app: hf.App, watched: Sequence[Blog]) -> None:
+def add(app: outlast.App, watched: Sequence[Blog]) -> None:
     """Add the blogs to the app's sources; what can never be polled is refused here."""
     print("Mistakes are found before any request is made, all of them at once:\n")
     wrong = [NewSource("htp://typo.example", "blog"), NewSource("https://fine.example", "blog", selector="h1[")]
     try:
         app.sources.add_many(wrong)
-    except hf.errors.ConfigError as error:
+    except outlast.errors.ConfigError as error:
         print("\n".join(f"    {line}" for line in str(error).splitlines()))
     print("\nThese are fine, and watched:\n")
     for blog in watched:
@@ -75,7 +75,7 @@ def add(app: hf.App, watched: Sequence[Blog]) -> None:
         print(f"    source {source.id}  {source.url}  {source.name:13} {blog.story}")
 
 
-def watch(app: hf.App, watched: Sequence[Blog], end: float | None) -> None:
+def watch(app: outlast.App, watched: Sequence[Blog], end: float | None) -> None:
     """Poll each blog once a second, with a health endpoint beside it."""
     monitor = app.monitor(PROFILE, on_change=changed, every=1)
     checker = HealthChecker(db=app, scheduler=monitor)
@@ -91,7 +91,7 @@ def watch(app: hf.App, watched: Sequence[Blog], end: float | None) -> None:
     app.courier().deliver()  # alerts wait in the database, and the last may not have been sent yet
 
 
-def sum_up(app: hf.App, watched: Sequence[Blog]) -> None:
+def sum_up(app: outlast.App, watched: Sequence[Blog]) -> None:
     """Print where every blog stands, and how its polls ended; the last 200 are kept."""
     head = f"{'polls':>7} ={'changed':>8} +{'same':>5} +{'failed':>7} +{'put off':>8}{'requests':>10}"
     print(f"\n    {'blog':14}{'state':9}{'failures in a row':>17}{head}")

@@ -1,1 +1,1 @@
-"""A Celery app whose failures Holdfast looks after."""
+"""A Celery app whose failures Outlast looks after."""

@@ -22,7 +22,7 @@ _PATIENCE = 60.0  # seconds for what takes one, on a machine that has much else 
 
 def main() -> int:
     """Send, look, mend, replay."""
-    with tempfile.TemporaryDirectory(prefix="holdfast-celery-") as folder:
+    with tempfile.TemporaryDirectory(prefix="outlast-celery-") as folder:
         os.environ["SHOP_FOLDER"] = folder
         with (Path(folder) / "worker.log").open("wb") as log:
             command = ["-m", "celery", "-A", "examples.celery_app.shop:celery_app", "worker", "--pool", "solo"]
@@ -38,7 +38,7 @@ def main() -> int:
 def _tell(folder: Path) -> None:
     from examples.celery_app import shop  # once it is known where it works
 
-    app = shop.holdfast_app
+    app = shop.outlast_app
     shop.send_mail.delay("ada@example.com")
     shop.reserve.delay(item="tea")
     shop.invoice.delay(7, api_token="hush")

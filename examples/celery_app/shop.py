@@ -7,15 +7,15 @@ from pathlib import Path
 
 from celery import Celery  # type: ignore[import-untyped]
 
-import holdfast as hf
-from holdfast.engines.celery import attach
+import outlast
+from outlast.engines.celery import attach
 
 FOLDER = Path(os.environ.get("SHOP_FOLDER", "."))
 BROKER = os.environ.get("SHOP_BROKER", "redis://localhost:6379/0")
 
-holdfast_app = hf.App(f"sqlite:///{FOLDER / 'shop.db'}")
+outlast_app = outlast.App(f"sqlite:///{FOLDER / 'shop.db'}")
 celery_app = Celery("shop", broker=BROKER)
-attach(celery_app, holdfast_app, policy=hf.RetryPolicy(max_attempts=3, base_delay=0.2))
+attach(celery_app, outlast_app, policy=outlast.RetryPolicy(max_attempts=3, base_delay=0.2))
 
 
 @celery_app.task(acks_late=True)

@@ -2,9 +2,9 @@
 
 import os
 
-import holdfast as hf
+import outlast
 
-app = hf.App(os.environ.get("HOLDFAST_URL", "sqlite:///jobs.db"))
+app = outlast.App(os.environ.get("OUTLAST_URL", "sqlite:///jobs.db"))
 
 
 @app.task

@@ -16,7 +16,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import holdfast as hf
+import outlast
 from examples.feed_collector.feeds import feeds
 from examples.scenery import seconds, stopping
 
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from examples.feed_collector.feeds import Feed
-    from holdfast.observe.messages import Message
+    from outlast.observe.messages import Message
 
 # The profile 'feed' asks again after a 403, three times: it may be a firewall in a bad mood. What stays (403, 404, an
 # answer that is no feed) counts, and five in a row disable a feed. What is the network's or the host's trouble (5xx,
 # timeouts, names that do not resolve) does not count, and a 429 has the whole host left alone for as long as it says.
 # A disabled feed is probed, after a day at first; one success and another bring it back.
 # The waits of 1, 2 and 4 seconds are a twentieth of that here, and the day is a second: an example has to end.
-PROFILE = hf.profile("feed").replace(policy=hf.preset("feed").replace(base_delay=0.05), first_probe=1.0)
+PROFILE = outlast.profile("feed").replace(policy=outlast.preset("feed").replace(base_delay=0.05), first_probe=1.0)
 
 
 class Entries:
-    """What was collected: a table of the program's own, which Holdfast knows nothing of.
+    """What was collected: a table of the program's own, which Outlast knows nothing of.
 
     Args:
         file: A SQLite file.
@@ -47,7 +47,7 @@ class Entries:
         with closing(sqlite3.connect(file)) as db, db:
             db.execute("CREATE TABLE entries (feed TEXT, id TEXT, title TEXT, PRIMARY KEY (feed, id))")
 
-    def keep(self, news: hf.Changed) -> None:
+    def keep(self, news: outlast.Changed) -> None:
         """Keep what is new in a feed; the monitor calls it in a thread.
 
         A feed counts as seen when this has returned. If it raises, or the program dies on the way, it is called again
@@ -77,10 +77,10 @@ def main() -> int:
     parser.add_argument("--log", action="store_true", help="show the log too: every attempt that failed, and why")
     options = parser.parse_args()
     logging.basicConfig(stream=sys.stdout, format="    LOG    %(levelname)s %(message)s")
-    logging.getLogger("holdfast").setLevel(logging.WARNING if options.log else logging.CRITICAL)
+    logging.getLogger("outlast").setLevel(logging.WARNING if options.log else logging.CRITICAL)
     end = float("inf") if options.serve else None if options.length is None else time.monotonic() + options.length
     with tempfile.TemporaryDirectory() as folder, feeds() as collected:
-        app = hf.App(f"sqlite:///{folder}/feeds.db", notify=alert)  # or a Slack webhook, or what Apprise can reach
+        app = outlast.App(f"sqlite:///{folder}/feeds.db", notify=alert)  # or a Slack webhook, or what Apprise can reach
         entries = Entries(Path(folder) / "entries.db")
         try:
             add(app, collected)
@@ -91,7 +91,7 @@ def main() -> int:
     return 0
 
 
-def add(app: hf.App, collected: Sequence[Feed]) -> None:
+def add(app: outlast.App, collected: Sequence[Feed]) -> None:
     """Add the feeds to the app's sources; ``app.sources.import_file`` would read them from OPML or a plain list."""
     print(f"{len(collected)} feeds:\n")
     for feed in collected:
@@ -99,11 +99,11 @@ def add(app: hf.App, collected: Sequence[Feed]) -> None:
         print(f"    source {source.id:2}  {feed.name:10} {feed.url:24} {feed.story}")
 
 
-def collect(app: hf.App, collected: Sequence[Feed], entries: Entries, end: float | None) -> None:
+def collect(app: outlast.App, collected: Sequence[Feed], entries: Entries, end: float | None) -> None:
     """Poll each feed twice a second, and say what becomes of it."""
     names = {source.id: source.name for source in app.sources.list(profile="feed")}
 
-    def tell(event: hf.events.SourceChanged) -> None:
+    def tell(event: outlast.events.SourceChanged) -> None:
         name, failures = names[event.source_id], event.consecutive_failures
         print(f"    STATE  {name}: {event.before} → {event.after}, failures in a row: {failures}")
 
@@ -112,14 +112,14 @@ def collect(app: hf.App, collected: Sequence[Feed], entries: Entries, end: float
 
     print("\nEach is polled twice a second. What changes from one state to another:\n")
     monitor = app.monitor(PROFILE, on_change=entries.keep, every=0.5, timeout=5)
-    unsubscribe = hf.subscribe(tell, hf.events.SourceChanged)
+    unsubscribe = outlast.subscribe(tell, outlast.events.SourceChanged)
     with stopping(monitor, told, end):
         monitor.run()  # until SIGTERM or Ctrl-C comes, or monitor.stop() is called
     unsubscribe()
     app.courier().deliver()  # alerts wait in the database, and the last may not have been sent yet
 
 
-def sum_up(app: hf.App, collected: Sequence[Feed], entries: Entries) -> None:
+def sum_up(app: outlast.App, collected: Sequence[Feed], entries: Entries) -> None:
     """Print where every feed stands, how its polls ended (the last 200 are kept), and what was collected."""
     kept = entries.counts()
     head = f"{'polls':>7} ={'changed':>8} +{'same':>5} +{'failed':>7} +{'put off':>8}{'requests':>10}{'entries':>9}"

@@ -17,17 +17,17 @@ import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import holdfast as hf
+import outlast
 from examples.rakuten_etl.api import RakutenApi
 from examples.rakuten_etl.tables import TABLES, Table
-from holdfast.jobs.etl import Etl, FileRawStore, RawStore, S3RawStore, SqliteStaging
+from outlast.jobs.etl import Etl, FileRawStore, RawStore, S3RawStore, SqliteStaging
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 # Five attempts for what may pass (429, 5xx, timeouts, a busy database). The preset begins to wait at a second; an
 # example has less time than that.
-POLICY = hf.preset("etl").replace(base_delay=0.02)
+POLICY = outlast.preset("etl").replace(base_delay=0.02)
 
 
 def main() -> int:
@@ -42,7 +42,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder, RakutenApi() as api:
         database = Path(folder) / "shop.db"
         raw: RawStore = s3(options.s3) if options.s3 else FileRawStore(Path(folder) / "raw")
-        app = hf.App(f"sqlite:///{folder}/jobs.db")
+        app = outlast.App(f"sqlite:///{folder}/jobs.db")
         try:
             create(database)
             jobs = [define(app, api.url, table, raw, SqliteStaging(database)) for table in TABLES]
@@ -56,7 +56,7 @@ def main() -> int:
     return code
 
 
-def run(jobs: list[hf.Job]) -> int:
+def run(jobs: list[outlast.Job]) -> int:
     """Run all jobs and print what became of each; return the worst exit code. One that fails stops no other."""
     code = 0
     for job in jobs:
@@ -68,7 +68,7 @@ def run(jobs: list[hf.Job]) -> int:
     return code
 
 
-def define(app: hf.App, api: str, table: Table, raw: RawStore, staging: SqliteStaging) -> hf.Job:
+def define(app: outlast.App, api: str, table: Table, raw: RawStore, staging: SqliteStaging) -> outlast.Job:
     """Make the job of one kind of record.
 
     How much of it may fail is known for these four: 1 %, and 5 % of the items. Another kind states its own rate.
@@ -89,7 +89,7 @@ def define(app: hf.App, api: str, table: Table, raw: RawStore, staging: SqliteSt
         return ids
 
     @app.job(table.entity, entity=table.entity, targets=targets, policy=POLICY)
-    def load(context: hf.JobContext, source_id: str) -> None:
+    def load(context: outlast.JobContext, source_id: str) -> None:
         context.count(etl.load(source_id, context).outcome)
 
     return load
@@ -122,7 +122,7 @@ def create(database: Path) -> None:
             connection.executescript(table.schema)
 
 
-def show(summary: hf.Summary) -> None:
+def show(summary: outlast.Summary) -> None:
     """Print what became of a job; `to_json` and `to_markdown` have all of it."""
     print("\n".join(f"    {line}" for line in str(summary).splitlines()))
     new, unchanged = (summary.figures.get(name, 0) for name in ("new", "unchanged"))

@@ -10,9 +10,9 @@ import sys
 import urllib.request
 from pathlib import Path
 
-import holdfast as hf
+import outlast
 
-app = hf.App(os.environ.get("COLLECTOR_STORE", "sqlite:///collector.db"))
+app = outlast.App(os.environ.get("COLLECTOR_STORE", "sqlite:///collector.db"))
 
 
 def setting(name: str) -> str:
@@ -20,7 +20,7 @@ def setting(name: str) -> str:
     return os.environ[f"COLLECTOR_{name}"]
 
 
-@hf.retry(max_attempts=3)
+@outlast.retry(max_attempts=3)
 def fetch(day: str) -> str:
     """Return the report of a day."""
     with urllib.request.urlopen(f"{setting('SOURCE')}/{day}.txt", timeout=10) as response:
@@ -47,7 +47,7 @@ def index(day: str) -> None:
 def collect(day: str) -> None:
     """Fetch, shelve, index."""
     shelve(day, fetch(day))
-    hf.point("after-shelving")
+    outlast.point("after-shelving")
     index(day)
 
 

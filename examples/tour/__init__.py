@@ -1,1 +1,1 @@
-"""The tour: real failures on this machine alone, and what Holdfast makes of them."""
+"""The tour: real failures on this machine alone, and what Outlast makes of them."""

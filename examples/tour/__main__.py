@@ -7,7 +7,7 @@ import sys
 
 from examples.scenery import seconds
 from examples.tour.text import told
-from holdfast.errors import ConfigError
+from outlast.errors import ConfigError
 
 EXAMPLES = """
 examples:
@@ -39,7 +39,7 @@ def main() -> int:
         if error.name is None or error.name.partition(".")[0] not in {"starlette", "jinja2", "uvicorn"}:
             raise
         print(
-            f"The dashboard needs {error.name}: pip install '.[web]' in a clone of Holdfast. Without it there is --text."
+            f"The dashboard needs {error.name}: pip install '.[web]' in a clone of Outlast. Without it there is --text."
         )
         return 1
     return 0
@@ -48,7 +48,7 @@ def main() -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="make run",
-        description="Real failures on this machine, what Holdfast makes of them, and the dashboard to see it.",
+        description="Real failures on this machine, what Outlast makes of them, and the dashboard to see it.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

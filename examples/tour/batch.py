@@ -6,10 +6,10 @@ import logging
 import tempfile
 from pathlib import Path
 
-import holdfast as hf
+import outlast
 from examples.tour.faults import get
 
-POLICY = hf.preset("etl").replace(max_attempts=3, base_delay=0.02)
+POLICY = outlast.preset("etl").replace(max_attempts=3, base_delay=0.02)
 PAGES = {
     **{f"page {number:03}": "/fine" for number in range(1, 197)},
     "unwell for a moment": "/harbour",
@@ -23,14 +23,14 @@ PAGES = {
 def batched(server: str) -> None:
     """Run a job over the pages, then once more over what failed."""
     print("A batch job: 200 pages, three attempts each, of which 1 % may fail. What fails, fails alone.\n")
-    told = logging.getLogger("holdfast")
+    told = logging.getLogger("outlast")
     level = told.level
     told.setLevel(logging.CRITICAL)  # the summary below says the same
     with tempfile.TemporaryDirectory() as folder:
-        app = hf.App(f"sqlite:///{Path(folder) / 'jobs.db'}")
+        app = outlast.App(f"sqlite:///{Path(folder) / 'jobs.db'}")
 
         @app.job("pages", max_failure_rate=0.01, policy=POLICY)
-        def load(context: hf.JobContext, page: str) -> None:
+        def load(context: outlast.JobContext, page: str) -> None:
             context.count("bytes", len(get(f"{server}{PAGES[page]}")))
 
         try:
@@ -43,7 +43,7 @@ def batched(server: str) -> None:
             told.setLevel(level)
 
 
-def _show(summary: hf.Summary) -> None:
+def _show(summary: outlast.Summary) -> None:
     """Print a summary; the exit code is what a scheduler would look at."""
     print("\n".join(f"    {line}" for line in str(summary).splitlines()))
     for group in summary.groups:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    import holdfast as hf
+    import outlast
 
 _LIVE = ("QUEUED", "RUNNING", "PARKED")
 
 
-def happened(app: hf.App, seconds: float, cooled: Iterable[str], deaths: int) -> str:
+def happened(app: outlast.App, seconds: float, cooled: Iterable[str], deaths: int) -> str:
     """Return the lines; the tasks add up.
 
     Args:
@@ -25,7 +25,7 @@ def happened(app: hf.App, seconds: float, cooled: Iterable[str], deaths: int) ->
     return "\n".join(["", *(line if line.startswith("What") else f"  {line}" for line in lines)])
 
 
-def _tasks(app: hf.App, deaths: int) -> list[str]:
+def _tasks(app: outlast.App, deaths: int) -> list[str]:
     books, counts = app.store.books(), app.tasks.counts()
     live = sum(counts[each] for each in _LIVE)
     ends = f"{books['done']} done + {books['failed']} dead + {books['cancelled']} cancelled + {live} not done yet"
@@ -37,7 +37,7 @@ def _tasks(app: hf.App, deaths: int) -> list[str]:
     ]
 
 
-def _sources(app: hf.App) -> str:
+def _sources(app: outlast.App) -> str:
     disabled = [source.name for source in app.sources.list(state="disabled")]
     return (
         f"sources  {len(disabled)} of {len(app.sources.list())} disabled{': ' if disabled else ''}{', '.join(disabled)}"
@@ -49,7 +49,7 @@ def _hosts(cooled: Iterable[str]) -> str:
     return f"hosts    {len(names)} cooled down{': ' if names else ''}{', '.join(names)}"
 
 
-def _job(app: hf.App) -> str:
+def _job(app: outlast.App) -> str:
     runs = app.store.runs(None, 100)
     ended = [run for run in runs if run.summary is not None]
     if not ended:

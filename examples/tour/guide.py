@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from holdfast.ports.rows import Status
+from outlast.ports.rows import Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import holdfast as hf
-    from holdfast.ports.rows import Task
+    import outlast
+    from outlast.ports.rows import Task
 
 _LOOKED_AT = 200  # tasks among which an example is looked for
 
@@ -34,7 +34,7 @@ class Guide:
         app: Whose store is looked into.
     """
 
-    def __init__(self, app: hf.App) -> None:
+    def __init__(self, app: outlast.App) -> None:
         """Begin with everything unseen."""
         self._app = app
         self.cooled: set[str] = set()

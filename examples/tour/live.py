@@ -20,13 +20,13 @@ from examples.tour.flaky import flaky_server
 from examples.tour.guide import Guide
 from examples.tour.monitor import FEEDS
 from examples.tour.processes import Processes, streaming
-from holdfast.web.access.opening import Opening
-from holdfast.web.server import Server, serve
+from outlast.web.access.opening import Opening
+from outlast.web.server import Server, serve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import holdfast as hf
+    import outlast
 
 _GLANCE = 0.25  # seconds between two looks around
 _BREATH = 2.0  # seconds between two lines of the guide
@@ -34,7 +34,7 @@ _FEEDS = {**FEEDS, "moved": in_turn(*[Answer(404)] * 3, Answer(body="here we are
 _LAST_WORDS = """
 That was all there is to see in order; it goes on until Ctrl-C. Try for yourself:
   pause the queue mail, and see what waits for it        {url}/queues
-  the same figures in another terminal                   {python} -m holdfast status --watch --url {store}
+  the same figures in another terminal                   {python} -m outlast status --watch --url {store}
 """
 
 
@@ -49,14 +49,14 @@ def lived(length: float | None, port: int, seed: int, *, browser: bool) -> None:
     """
     begun = time.monotonic()
     with ExitStack() as stack, _ending_politely():
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-tour-", ignore_cleanup_errors=True))
-        os.environ["HOLDFAST_TOUR_DB"] = store = f"sqlite:///{Path(folder) / 'tour.db'}"
-        os.environ["HOLDFAST_TOUR_SERVER"] = stack.enter_context(flaky_server())
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="outlast-tour-", ignore_cleanup_errors=True))
+        os.environ["OUTLAST_TOUR_DB"] = store = f"sqlite:///{Path(folder) / 'tour.db'}"
+        os.environ["OUTLAST_TOUR_SERVER"] = stack.enter_context(flaky_server())
         from examples.tour.world import POLICY, app  # it looks for the file that is named above
 
         stack.callback(app.close)
         opening = stack.enter_context(Opening(webbrowser.open))
-        server = stack.enter_context(serve(app, port=port, title="Holdfast tour", on_link=partial(_say_next, opening)))
+        server = stack.enter_context(serve(app, port=port, title="Outlast tour", on_link=partial(_say_next, opening)))
         _welcome(server, POLICY, opening if browser and length is None and _is_watched() else None)
         for name, answer in _FEEDS.items():
             app.sources.add(stack.enter_context(Site(answer).serving()).url, name=name)
@@ -69,7 +69,7 @@ def lived(length: float | None, port: int, seed: int, *, browser: bool) -> None:
         print(happened(app, time.monotonic() - begun, guide.cooled, processes.deaths))
 
 
-def _welcome(server: Server, policy: hf.RetryPolicy, opening: Opening | None) -> None:
+def _welcome(server: Server, policy: outlast.RetryPolicy, opening: Opening | None) -> None:
     link = server.link()
     print(f"Dashboard: {link}")
     print("The link lets one browser in, once. Ctrl-C ends the tour.\n", flush=True)

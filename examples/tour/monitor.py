@@ -10,16 +10,16 @@ from collections import Counter
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-import holdfast as hf
+import outlast
 from examples.scenery import Answer, Request, Site, in_turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holdfast.observe.messages import Message
+    from outlast.observe.messages import Message
 
 # Five failures in a row disable a feed, and a 403 is asked again after 1, 2 and 4 s; a tour has less time than that.
-PROFILE = hf.profile("feed").replace(threshold=3, policy=hf.preset("feed").replace(base_delay=0.02))
+PROFILE = outlast.profile("feed").replace(threshold=3, policy=outlast.preset("feed").replace(base_delay=0.02))
 OUTCOMES = ("changed", "unchanged", "failed", "withdrawn", "deferred")
 _WHY = 40  # characters of the last column
 
@@ -38,7 +38,7 @@ FEEDS: dict[str, Callable[[Request], Answer]] = {
 """What each feed answers, by its name."""
 
 
-def fetch(source: hf.Source) -> bytes:
+def fetch(source: outlast.Source) -> bytes:
     """Fetch a feed with what the standard library has.
 
     Any function of a source will do: what it returns is compared with the last time, what it raises is judged. The
@@ -54,14 +54,14 @@ def monitored() -> None:
     print("A monitor: a dozen feeds, each on a server of its own. Three failures in a row disable a feed here.\n")
     cable = threading.Event()
     cable.set()
-    told = logging.getLogger("holdfast")
+    told = logging.getLogger("outlast")
     level = told.level
     told.setLevel(logging.CRITICAL)  # the events below say the same
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        app = hf.App(f"sqlite:///{folder}/feeds.db", notify=_print_alert)
+        app = outlast.App(f"sqlite:///{folder}/feeds.db", notify=_print_alert)
         stack.callback(app.close)
         stack.callback(told.setLevel, level)
-        stack.callback(hf.subscribe(_print_transition, hf.events.SourceChanged))
+        stack.callback(outlast.subscribe(_print_transition, outlast.events.SourceChanged))
         for name, answer in FEEDS.items():
             site = stack.enter_context(Site(_behind(cable, answer)).serving())
             app.sources.add(site.url, name=name)
@@ -82,7 +82,7 @@ def _behind(cable: threading.Event, answer: Callable[[Request], Answer]) -> Call
     return lambda request: answer(request) if cable.is_set() else Answer(None)
 
 
-def _turn(monitor: hf.Monitor, what: str = "") -> None:
+def _turn(monitor: outlast.Monitor, what: str = "") -> None:
     if what:
         print(f"    ({what})")
     summary = monitor.cycle()
@@ -91,12 +91,12 @@ def _turn(monitor: hf.Monitor, what: str = "") -> None:
     print(f"    {summary}\n")
 
 
-def _probe(app: hf.App, name: str) -> None:
+def _probe(app: outlast.App, name: str) -> None:
     (source,) = app.sources.list(text=name)
     app.sources.probe(source.id)
 
 
-def _print_transition(event: hf.events.SourceChanged) -> None:
+def _print_transition(event: outlast.events.SourceChanged) -> None:
     print(f"      source {event.source_id:2}: {event.before} → {event.after}: {_cut(event.reason)}")
 
 
@@ -105,7 +105,7 @@ def _print_alert(message: Message) -> None:
     print("\n".join([f"      ALERT {message.title}", *(f"            {line}" for line in lines)]))
 
 
-def _show(app: hf.App) -> None:
+def _show(app: outlast.App) -> None:
     """Print a line for each feed: how it is, and how its polls ended."""
     head = f"{'changed':>8} +{'same':>5} +{'failed':>7} +{'withdrawn':>10} +{'put off':>8}"
     print(f"       # {'feed':11}{'state':10}{'failures':>8}{'requests':>9}{'polls':>6} ={head}  last error")

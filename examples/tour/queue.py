@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import holdfast as hf
+    import outlast
 
 LIMIT = 40.0
 """Seconds after which the scene ends, whatever the machine is like."""
@@ -25,7 +25,7 @@ _WHY = 44  # characters of the last column
 def worked(server: str) -> None:
     """Enqueue tasks, let workers run them and die of them, and tell what became of each."""
     with tempfile.TemporaryDirectory() as folder:
-        os.environ["HOLDFAST_TOUR_DB"] = f"sqlite:///{Path(folder) / 'tour.db'}"
+        os.environ["OUTLAST_TOUR_DB"] = f"sqlite:///{Path(folder) / 'tour.db'}"
         from examples.tour.tasks import app, convert, fetch, import_row, poison, report
 
         print("A durable queue: tasks in a SQLite file, a worker in another process. One task kills its worker;")
@@ -54,7 +54,7 @@ def worked(server: str) -> None:
         app.close()
 
 
-def _show(app: hf.App, plans: Mapping[str, int]) -> None:
+def _show(app: outlast.App, plans: Mapping[str, int]) -> None:
     """Print a line for each task: how it ended, and what became of its starts."""
     letters = {each.original_task_id: each for each in app.dead_letters.list()}
     print(f"    {'task':31}{'ended':8}{'starts':>6} ={'done':>5} +{'failed':>7} +{'lost':>5}{'put off':>10}  why")
@@ -76,7 +76,7 @@ def _cut(text: str) -> str:
     return line if len(line) <= _WHY else f"{line[: _WHY - 1].rstrip()}…"
 
 
-def _until_settled(app: hf.App) -> int:
+def _until_settled(app: outlast.App) -> int:
     """Keep one worker alive until every task has ended; return how many died."""
     deaths, end = 0, time.monotonic() + LIMIT
     worker = _start()

@@ -5,26 +5,26 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-import holdfast as hf
+import outlast
 from examples.tour.faults import get
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-POLICY = hf.RetryPolicy(
-    max_attempts=4, retry_on=hf.RETRYABLE, backoff="exponential", base_delay=0.25, jitter="equal", deadline=10
+POLICY = outlast.RetryPolicy(
+    max_attempts=4, retry_on=outlast.RETRYABLE, backoff="exponential", base_delay=0.25, jitter="equal", deadline=10
 )
 SHOP = "shop.example.com"
-hf.resource(SHOP, breaker=hf.BreakerSettings(consecutive=3, open_for=1.0))
+outlast.resource(SHOP, breaker=outlast.BreakerSettings(consecutive=3, open_for=1.0))
 
 
-@hf.retry(policy=POLICY)
+@outlast.retry(policy=POLICY)
 def fetch(url: str) -> bytes:
     """Fetch a page, with retries."""
     return get(url)
 
 
-@hf.retry(policy=hf.RetryPolicy(max_attempts=1, resource=SHOP))
+@outlast.retry(policy=outlast.RetryPolicy(max_attempts=1, resource=SHOP))
 def buy(url: str) -> bytes:
     """Call the shop once, if its breaker lets us."""
     return get(url)
@@ -53,12 +53,12 @@ def guarded(server: str) -> None:
     def say(text: str) -> None:
         print(f"    {time.monotonic() - start:4.1f} s  {text}")
 
-    def tell(event: hf.events.Event) -> None:
-        why = f", {event.reason}" if isinstance(event, hf.events.BreakerOpened) else ""
+    def tell(event: outlast.events.Event) -> None:
+        why = f", {event.reason}" if isinstance(event, outlast.events.BreakerOpened) else ""
         say(f"         {type(event).__name__}{why}")
 
-    kinds = (hf.events.BreakerOpened, hf.events.BreakerHalfOpened, hf.events.BreakerClosed)
-    unsubscribe = hf.subscribe(tell, *kinds)
+    kinds = (outlast.events.BreakerOpened, outlast.events.BreakerHalfOpened, outlast.events.BreakerClosed)
+    unsubscribe = outlast.subscribe(tell, *kinds)
     try:
         for number in range(1, 9):
             try:

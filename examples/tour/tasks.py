@@ -1,4 +1,4 @@
-"""The tour's tasks, and a worker for them: ``python -m examples.tour.tasks`` with HOLDFAST_TOUR_DB set."""
+"""The tour's tasks, and a worker for them: ``python -m examples.tour.tasks`` with OUTLAST_TOUR_DB set."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import signal
 import sys
 import time
 
-import holdfast as hf
+import outlast
 from examples.tour.faults import get
 
-app = hf.App(os.environ.get("HOLDFAST_TOUR_DB", "memory://"), lease=4, crash_limit=2)
-POLICY = hf.RetryPolicy(max_attempts=3, retry_on=hf.RETRYABLE, backoff="exponential", base_delay=0.2, jitter="equal")
+app = outlast.App(os.environ.get("OUTLAST_TOUR_DB", "memory://"), lease=4, crash_limit=2)
+POLICY = outlast.RetryPolicy(
+    max_attempts=3, retry_on=outlast.RETRYABLE, backoff="exponential", base_delay=0.2, jitter="equal"
+)
 
 
 @app.task(policy=POLICY, keep_result=600)

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
-import holdfast as hf
+import outlast
 from examples.tour.batch import batched
 from examples.tour.faults import faults
 from examples.tour.flaky import flaky_server
@@ -48,7 +48,7 @@ def explained(things: dict[str, Callable[[], object]]) -> None:
         try:
             provoke()
         except Exception as error:
-            print(f"{number:2}. {title}\n{hf.explain(error)}\n")
+            print(f"{number:2}. {title}\n{outlast.explain(error)}\n")
 
 
 def endless(things: dict[str, Callable[[], object]], end: float, chance: random.Random) -> None:
@@ -60,7 +60,7 @@ def endless(things: dict[str, Callable[[], object]], end: float, chance: random.
         try:
             things[chance.choice(list(things))]()
         except Exception as error:
-            failure = hf.classify(error)
+            failure = outlast.classify(error)
             categories[failure.category] += 1
             groups[failure.fingerprint] = str(failure)
             if sys.stdout.isatty():
@@ -70,5 +70,5 @@ def endless(things: dict[str, Callable[[], object]], end: float, chance: random.
         time.sleep(0.02)
     print(f"\r  {sum(categories.values())} failures of {len(groups)} kinds, in these categories:        \n")
     for category, count in categories.most_common():
-        then = "retry" if hf.Category(category).retryable else "give up"
+        then = "retry" if outlast.Category(category).retryable else "give up"
         print(f"  {count:5}  {category:20} {then}")

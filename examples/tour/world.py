@@ -1,6 +1,6 @@
 """What goes on in the live tour: an app with tasks, a job and a monitor, and a process for each of the three.
 
-``python -m examples.tour.world worker|job|monitor``, with HOLDFAST_TOUR_DB and HOLDFAST_TOUR_SERVER set.
+``python -m examples.tour.world worker|job|monitor``, with OUTLAST_TOUR_DB and OUTLAST_TOUR_SERVER set.
 """
 
 from __future__ import annotations
@@ -13,20 +13,22 @@ import sys
 import threading
 import time
 
-import holdfast as hf
+import outlast
 from examples.tour.batch import PAGES
 from examples.tour.batch import POLICY as OF_THE_JOB
 from examples.tour.faults import get
 from examples.tour.monitor import PROFILE, fetch
 
-DATABASE, SERVER = "HOLDFAST_TOUR_DB", "HOLDFAST_TOUR_SERVER"
+DATABASE, SERVER = "OUTLAST_TOUR_DB", "OUTLAST_TOUR_SERVER"
 """Variables that tell where the tasks are, and whom they call."""
 BANK, MAIL = "bank.example.com", "mail.example.com"
 POLL_EVERY, REST = 3.0, 20.0  # seconds between two polls of a feed, and between two runs of the job
 
-app = hf.App(os.environ.get(DATABASE, "memory://"), lease=4, crash_limit=2, grace=2)
-POLICY = hf.RetryPolicy(max_attempts=4, retry_on=hf.RETRYABLE, backoff="exponential", base_delay=0.5, jitter="equal")
-hf.resource(BANK, breaker=hf.BreakerSettings(consecutive=4, open_for=6.0))
+app = outlast.App(os.environ.get(DATABASE, "memory://"), lease=4, crash_limit=2, grace=2)
+POLICY = outlast.RetryPolicy(
+    max_attempts=4, retry_on=outlast.RETRYABLE, backoff="exponential", base_delay=0.5, jitter="equal"
+)
+outlast.resource(BANK, breaker=outlast.BreakerSettings(consecutive=4, open_for=6.0))
 
 
 def _asked(path: str) -> bytes:
@@ -77,7 +79,7 @@ def poison() -> None:
 
 
 @app.job("catalogue", max_failure_rate=0.01, policy=OF_THE_JOB, targets=lambda: PAGES)
-def catalogue(context: hf.JobContext, page: str) -> None:
+def catalogue(context: outlast.JobContext, page: str) -> None:
     """Load a page of the catalogue, without hurry."""
     time.sleep(0.1)
     context.count("bytes", len(_asked(PAGES[page])))

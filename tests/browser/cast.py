@@ -7,17 +7,17 @@ import json
 import sqlite3
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import holdfast as hf
+import outlast
 from browser import texts
-from holdfast import errors
+from outlast import errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_QUICK = hf.RetryPolicy(max_attempts=3, base_delay=0.0, max_delay=0.0, jitter="none")
-_PATIENT = hf.RetryPolicy(max_attempts=4, backoff="exponential", base_delay=90.0, max_delay=900.0, jitter="none")
-_SLOW = hf.RetryPolicy(max_attempts=5, backoff="exponential", base_delay=900.0, max_delay=7200.0, jitter="none")
-_ONCE = hf.RetryPolicy(max_attempts=1)
+_QUICK = outlast.RetryPolicy(max_attempts=3, base_delay=0.0, max_delay=0.0, jitter="none")
+_PATIENT = outlast.RetryPolicy(max_attempts=4, backoff="exponential", base_delay=90.0, max_delay=900.0, jitter="none")
+_SLOW = outlast.RetryPolicy(max_attempts=5, backoff="exponential", base_delay=900.0, max_delay=7200.0, jitter="none")
+_ONCE = outlast.RetryPolicy(max_attempts=1)
 
 
 def _raise(error: BaseException) -> NoReturn:
@@ -61,7 +61,7 @@ _TROUBLES: dict[str, Callable[[], object]] = {
 }
 
 
-def define(app: hf.App, *, tame: bool) -> None:
+def define(app: outlast.App, *, tame: bool) -> None:
     """Add the tasks and jobs to an app; tame ones have names and texts such as people give."""
 
     @app.task(policy=_PATIENT)
@@ -84,7 +84,7 @@ def define(app: hf.App, *, tame: bool) -> None:
         _hostile(app)
 
 
-def _others(app: hf.App, *, tame: bool) -> None:
+def _others(app: outlast.App, *, tame: bool) -> None:
     @app.task(policy=_ONCE)
     def import_rows(trouble: str, batch: int = 0) -> None:
         _TROUBLES[trouble]()
@@ -98,7 +98,7 @@ def _others(app: hf.App, *, tame: bool) -> None:
         raise errors.RateLimitError("429 Too Many Requests", retry_after=1200)
 
 
-def _hostile(app: hf.App) -> None:
+def _hostile(app: outlast.App) -> None:
     @app.task(name=texts.SCRIPT, queue=texts.QUEUE, policy=_ONCE)
     def hostile(text: str, api_key: str, more: str = "") -> None:
         _TROUBLES["nasty"]()
@@ -108,7 +108,7 @@ def _hostile(app: hf.App) -> None:
         raise RuntimeError(texts.NASTY)
 
 
-def _jobs(app: hf.App) -> None:
+def _jobs(app: outlast.App) -> None:
     @app.job("prices", entity="item", max_failure_rate=0.2, policy=_QUICK)
     def prices(context: Any, target: str) -> None:
         if target.startswith("gone"):

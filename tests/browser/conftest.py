@@ -43,7 +43,7 @@ def opened(url: str, tmp_path_factory) -> House:
 @pytest.fixture(scope="module")
 def house(tmp_path_factory) -> Iterator[House]:
     """A dashboard on SQLite, which the tests of a module share."""
-    house = opened(f"sqlite:///{tmp_path_factory.mktemp('stage') / 'holdfast.db'}", tmp_path_factory)
+    house = opened(f"sqlite:///{tmp_path_factory.mktemp('stage') / 'outlast.db'}", tmp_path_factory)
     yield house
     house.close()
 

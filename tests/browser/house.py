@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from holdfast.web.server import serve
+from outlast.web.server import serve
 
 if TYPE_CHECKING:
     from browser.stage import Stage

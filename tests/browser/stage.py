@@ -1,4 +1,4 @@
-"""A lively store, built through Holdfast's own interfaces: something of everything that a page can show.
+"""A lively store, built through Outlast's own interfaces: something of everything that a page can show.
 
 On SQLite what happens is spread over the last hours, for that store asks the clock of the process. On PostgreSQL, which
 has a clock of its own, all of it happens now.
@@ -15,15 +15,15 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-import holdfast as hf
+import outlast
 from browser import texts
 from browser.cast import define
-from holdfast import clock, errors
-from holdfast.decide.limits import Candidate, Limit
-from holdfast.ports.limits import Ask
-from holdfast.ports.rows import Claim, DeadLetterFilter, NewTask, Turn
-from holdfast.ports.rows import Worker as WorkerRow
-from holdfast.ports.source_rows import NewAlert, NewSource
+from outlast import clock, errors
+from outlast.decide.limits import Candidate, Limit
+from outlast.ports.limits import Ask
+from outlast.ports.rows import Claim, DeadLetterFilter, NewTask, Turn
+from outlast.ports.rows import Worker as WorkerRow
+from outlast.ports.source_rows import NewAlert, NewSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +46,7 @@ class Stage:
         workers: Ids of the workers that are alive; the first holds a task.
     """
 
-    app: hf.App
+    app: outlast.App
     source: dict[str, int] = field(default_factory=dict)
     run: dict[str, str] = field(default_factory=dict)
     task: dict[str, int] = field(default_factory=dict)
@@ -119,7 +119,7 @@ def build(url: str, *, tame: bool = False, **settings: Any) -> Stage:
 @contextmanager
 def _unheard() -> Iterator[None]:
     """Keep the many failures of a stage out of the log; those of a test are the ones to read."""
-    log = logging.getLogger("holdfast")
+    log = logging.getLogger("outlast")
     before = log.level
     log.setLevel(logging.CRITICAL + 1)
     try:
@@ -129,7 +129,7 @@ def _unheard() -> Iterator[None]:
 
 
 def _built(url: str, *, tame: bool, **settings: Any) -> Stage:
-    app = hf.App(url, lease=3600, heartbeat=900, notify=[_undelivered], **settings)
+    app = outlast.App(url, lease=3600, heartbeat=900, notify=[_undelivered], **settings)
     app.store.create_schema()
     define(app, tame=tame)
     stage = Stage(app)
@@ -281,7 +281,7 @@ def _waits(stage: Stage, *, tame: bool) -> None:
         store.reserve_retries(limit, 500)
 
 
-def _number_beyond(app: hf.App, url: str) -> None:
+def _number_beyond(app: outlast.App, url: str) -> None:
     """Raise the numbers of tasks and dead letters, as if there had been so many."""
     tables = ("task_queue", "dead_letter_queue")
     if url.startswith("sqlite:"):

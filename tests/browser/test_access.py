@@ -11,15 +11,15 @@ from browser.house import READ_TOKEN, TOKEN, House
 from browser.looking import audit
 from browser.stage import build
 from browser.views import VIEWS, path_to
-from holdfast.ports.rows import DeadLetterFilter
-from holdfast.web.access.opening import Opening
-from holdfast.web.routes import ACTIONS
+from outlast.ports.rows import DeadLetterFilter
+from outlast.web.access.opening import Opening
+from outlast.web.routes import ACTIONS
 
 
 @pytest.fixture(scope="module")
 def local(tmp_path_factory):
     """A dashboard without a token, as it is started on one's own machine."""
-    stage = build(f"sqlite:///{tmp_path_factory.mktemp('local') / 'holdfast.db'}", tame=True)
+    stage = build(f"sqlite:///{tmp_path_factory.mktemp('local') / 'outlast.db'}", tame=True)
     house = House.opened(stage, token=None, read_token=None)
     yield house
     house.close()

@@ -6,7 +6,7 @@ import pytest
 
 from browser import texts
 from browser.views import path_to
-from holdfast.ports.rows import DeadLetterFilter, Status
+from outlast.ports.rows import DeadLetterFilter, Status
 
 ROWS = "tr[data-row]"
 

@@ -8,7 +8,7 @@ import pytest
 
 from browser import texts
 from browser.views import path_to
-from holdfast.ports.rows import DeadLetterFilter
+from outlast.ports.rows import DeadLetterFilter
 
 FEW = re.compile(r"^\s*([\d,]+)")
 

@@ -137,5 +137,5 @@ def test_health_tells_of_checks_store_and_versions(house, windows):
     page = windows.page(house, path_to("health"))
     text = page.locator("main").inner_text()
     assert page.locator(ROWS).count() >= 3
-    for word in ("database", "tables", "sqlite", "python", "holdfast"):
+    for word in ("database", "tables", "sqlite", "python", "outlast"):
         assert word in text.lower(), word

@@ -16,19 +16,19 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
-import holdfast as hf
+import outlast
 from browser.house import READ_TOKEN, House
 from browser.looking import problems, weight
 from browser.window import PHONE
-from holdfast import errors
-from holdfast.ports.read_rows import FailureFilter
-from holdfast.web.routes import ACTIONS
+from outlast import errors
+from outlast.ports.read_rows import FailureFilter
+from outlast.web.routes import ACTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SECRET = "sk-live-0123456789abcdef"
-_ONCE = hf.RetryPolicy(max_attempts=1)
+_ONCE = outlast.RetryPolicy(max_attempts=1)
 
 
 @dataclass
@@ -41,13 +41,13 @@ class Shop:
         ran: How often each task ran.
     """
 
-    app: hf.App
+    app: outlast.App
     back: set[str] = field(default_factory=set)
     ran: dict[str, int] = field(default_factory=dict)
 
     @classmethod
     def built(cls, url: str) -> Shop:
-        shop = cls(hf.App(url))
+        shop = cls(outlast.App(url))
         shop.app.create_schema()
         for name in ("gone", "plain", "stopped", "moved", "marked"):
             shop._define(name)
@@ -98,7 +98,7 @@ class Shop:
 @contextmanager
 def quiet() -> Iterator[None]:
     """Keep failures that are meant out of the log."""
-    log = logging.getLogger("holdfast")
+    log = logging.getLogger("outlast")
     before, log.disabled = log.level, False
     log.setLevel(logging.CRITICAL)
     try:
@@ -109,7 +109,7 @@ def quiet() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def shop_house(tmp_path_factory) -> Iterator[House]:
-    house = House.opened(Shop.built(f"sqlite:///{tmp_path_factory.mktemp('shop') / 'holdfast.db'}"))
+    house = House.opened(Shop.built(f"sqlite:///{tmp_path_factory.mktemp('shop') / 'outlast.db'}"))
     yield house
     house.close()
 

@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from browser.house import TOKEN
 from browser.views import path_to
-from holdfast.ports.rows import DeadLetterFilter
+from outlast.ports.rows import DeadLetterFilter
 
 _GROUND = "getComputedStyle(document.body).backgroundColor"
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, urlencode
 
 from browser import texts
-from holdfast.ports.read_rows import FailureFilter
-from holdfast.web.routes import PAGES
+from outlast.ports.read_rows import FailureFilter
+from outlast.web.routes import PAGES
 
 if TYPE_CHECKING:
     from collections.abc import Callable

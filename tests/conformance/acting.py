@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from holdfast.ports.rows import (
+from outlast.ports.rows import (
     Claim,
     DeadLetterFilter,
     Kind,

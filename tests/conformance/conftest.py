@@ -8,7 +8,7 @@ from conformance.places import PostgresPlace, SqlitePlace, need_postgres
 @pytest.fixture(scope="session")
 def postgres_place(request):
     need_postgres()
-    place = PostgresPlace(request.getfixturevalue("postgres_server"), "holdfast")
+    place = PostgresPlace(request.getfixturevalue("postgres_server"), "outlast")
     place.open().create_schema()
     yield place
     place.close()
@@ -26,7 +26,7 @@ def place(request, tmp_path):
             store.close()
         del shared.opened[more:]
         return
-    here = SqlitePlace(tmp_path / "holdfast.db")
+    here = SqlitePlace(tmp_path / "outlast.db")
     here.open().create_schema()
     yield here
     here.close()

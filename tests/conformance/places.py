@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from holdfast.stores.sqlite.store import SqliteStore
+from outlast.stores.sqlite.store import SqliteStore
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from holdfast.ports.store import Store
+    from outlast.ports.store import Store
     from servers.postgres import PostgresServer
 
 _numbers = count(1)
@@ -84,7 +84,7 @@ class PostgresPlace:
         return self.server.url.rpartition("/")[0] + f"/{self.database}"
 
     def open(self) -> Store:
-        from holdfast.stores.postgres.store import PostgresStore
+        from outlast.stores.postgres.store import PostgresStore
 
         store = PostgresStore(self.url)
         self.opened.append(store)
@@ -131,13 +131,13 @@ class PostgresPlace:
 
 def has_postgres() -> bool:
     """Tell whether the store for PostgreSQL is there."""
-    return find_spec("holdfast.stores.postgres") is not None and find_spec("holdfast.stores.postgres.store") is not None
+    return find_spec("outlast.stores.postgres") is not None and find_spec("outlast.stores.postgres.store") is not None
 
 
 def need_postgres() -> None:
     """Skip where there is no such store, and fail in CI."""
     if not has_postgres():
-        reason = "holdfast.stores.postgres.store is not there yet"
+        reason = "outlast.stores.postgres.store is not there yet"
         if os.environ.get("CI") == "true":
             pytest.fail(reason)
         pytest.skip(reason)

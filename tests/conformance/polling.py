@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from datetime import timedelta
 
-from holdfast.decide.health import SourceRules, SourceState, after_failure
-from holdfast.failure import Category, Failure, Origin
-from holdfast.ports.source_rows import Closing, NewAlert, NewSource, Poll, SourceChange, SourceFilter, Transition
+from outlast.decide.health import SourceRules, SourceState, after_failure
+from outlast.failure import Category, Failure, Origin
+from outlast.ports.source_rows import Closing, NewAlert, NewSource, Poll, SourceChange, SourceFilter, Transition
 
 EVERYTHING = SourceFilter()
 FAILURE = Failure(

@@ -9,7 +9,7 @@ import signal
 import time
 from pathlib import Path
 
-import holdfast as hf
+import outlast
 
 HERE = {}
 """What the program sets up when it starts, and no other process has."""
@@ -17,7 +17,7 @@ HERE = {}
 
 def _note(notes: str) -> None:
     with Path(notes).open("a") as file:
-        file.write(f"{hf.current_task().id} {os.getpid()}\n")
+        file.write(f"{outlast.current_task().id} {os.getpid()}\n")
 
 
 def leave(notes: str) -> None:

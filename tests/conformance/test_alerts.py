@@ -7,8 +7,8 @@ import pytest
 
 from conformance.acting import NAMES, NOTE, bury
 from conformance.polling import at_once, opened
-from holdfast.decide.alerting import AlertKind
-from holdfast.ports.source_rows import AlertResult, NewAlert
+from outlast.decide.alerting import AlertKind
+from outlast.ports.source_rows import AlertResult, NewAlert
 
 LATER = 3600.0
 

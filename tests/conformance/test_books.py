@@ -21,12 +21,12 @@ from conformance.acting import (
     task,
     turn,
 )
-from holdfast.errors import ConfigError
-from holdfast.ports.batch import Batch
-from holdfast.ports.read_rows import FailureFilter, FlowEvent
-from holdfast.ports.rows import Kind, Reason, Settlement
-from holdfast.stores.worker_lost import worker_lost
-from holdfast.worker.places import handling_of
+from outlast.errors import ConfigError
+from outlast.ports.batch import Batch
+from outlast.ports.read_rows import FailureFilter, FlowEvent
+from outlast.ports.rows import Kind, Reason, Settlement
+from outlast.stores.worker_lost import worker_lost
+from outlast.worker.places import handling_of
 
 OTHER = NOTE._replace(error_type="KeyError", error_message="'id'", error_category="schema", fingerprint="f2")
 

@@ -19,8 +19,8 @@ from conformance.acting import (
     task,
     turn,
 )
-from holdfast.errors import LeaseLostError
-from holdfast.ports.rows import Claim, Claimed, Kind, Settlement, Status, TaskFilter
+from outlast.errors import LeaseLostError
+from outlast.ports.rows import Claim, Claimed, Kind, Settlement, Status, TaskFilter
 
 
 @pytest.fixture(autouse=True)

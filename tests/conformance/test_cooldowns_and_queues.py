@@ -19,7 +19,7 @@ from conformance.acting import (
     settle,
     task,
 )
-from holdfast.ports.rows import Kind, QueueRow
+from outlast.ports.rows import Kind, QueueRow
 
 
 @pytest.fixture(autouse=True)

@@ -18,8 +18,8 @@ from conformance.polling import (
     record,
     run_cycle,
 )
-from holdfast.decide.health import SourceRules, SourceState
-from holdfast.ports.source_rows import Closing, NewAlert, SourceFilter
+from outlast.decide.health import SourceRules, SourceState
+from outlast.ports.source_rows import Closing, NewAlert, SourceFilter
 
 
 def disable(store, number, by, **changes):

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from conformance.acting import LATER, NOTE, add, bury, claim, fail, ids, live_counts, register, retry, task
-from holdfast.ports.rows import DeadLetterFilter, Reason, Status
+from outlast.ports.rows import DeadLetterFilter, Reason, Status
 
 ALL = DeadLetterFilter()
 
@@ -240,7 +240,7 @@ def test_pruning_is_explicit_and_counted(store):
 
 def test_more_is_pruned_than_fits_in_a_batch(store):
     from conformance.acting import turn
-    from holdfast.ports.rows import Kind, Settlement
+    from outlast.ports.rows import Kind, Settlement
 
     register(store)
     add(store, *(task() for _ in range(1100)))

@@ -7,8 +7,8 @@ import psycopg.rows
 import pytest
 
 from conformance.acting import LATER, NAMES, add, bury, claim, ids, live_counts, register, retry, settle, task
-from holdfast.errors import ConfigError
-from holdfast.ports.rows import DeadLetterFilter, Enqueued, Kind, Status, TaskFilter
+from outlast.errors import ConfigError
+from outlast.ports.rows import DeadLetterFilter, Enqueued, Kind, Status, TaskFilter
 
 
 def test_numbers_ascend_and_all_is_new(store):

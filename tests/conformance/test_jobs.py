@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 from conformance.polling import at_once, opened
-from holdfast.errors import ConfigError
-from holdfast.ports.job_rows import Run, RunState, TargetDone, TargetRow, TargetStatus
+from outlast.errors import ConfigError
+from outlast.ports.job_rows import Run, RunState, TargetDone, TargetRow, TargetStatus
 
 SUCCESS, FAILED, DEFERRED, SKIPPED = TargetStatus
 FAILURE = {

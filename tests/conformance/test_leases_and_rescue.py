@@ -20,8 +20,8 @@ from conformance.acting import (
     task,
     turn,
 )
-from holdfast.errors import LeaseLostError
-from holdfast.ports.rows import Claim, DeadLetterFilter, Kind, Reason, Rescued, Status, TaskFilter
+from outlast.errors import LeaseLostError
+from outlast.ports.rows import Claim, DeadLetterFilter, Kind, Reason, Rescued, Status, TaskFilter
 
 ALL = DeadLetterFilter()
 

@@ -3,7 +3,7 @@
 import threading
 
 from conformance.acting import add, bury, claim, fail, register, settle, task, turn
-from holdfast.ports.rows import DeadLetterFilter, Kind, Status, TaskFilter
+from outlast.ports.rows import DeadLetterFilter, Kind, Status, TaskFilter
 
 
 def execute(place, statement):

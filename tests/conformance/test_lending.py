@@ -5,10 +5,10 @@ import time
 import pytest
 
 from conformance.acting import NOTE, add, claim, die, hold, live_counts, register, task
-from holdfast.errors import LeaseLostError
-from holdfast.ports.handling import Lending
-from holdfast.ports.rows import Kind, Reason, Settlement, Status
-from holdfast.worker.places import handling_of
+from outlast.errors import LeaseLostError
+from outlast.ports.handling import Lending
+from outlast.ports.rows import Kind, Reason, Settlement, Status
+from outlast.worker.places import handling_of
 
 
 @pytest.fixture(autouse=True)

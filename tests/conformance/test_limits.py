@@ -6,9 +6,9 @@ import time
 import pytest
 
 from conformance.acting import LATER, NAMES, NOTE, add, claim, die, fail, hold, ids, register, retry, settle, task
-from holdfast.decide.limits import Candidate, Limit
-from holdfast.ports.limits import Ask
-from holdfast.ports.rows import Kind, Status
+from outlast.decide.limits import Candidate, Limit
+from outlast.ports.limits import Ask
+from outlast.ports.rows import Kind, Status
 
 SLOW = 0.001  # per second: nothing more within a test
 

@@ -1,4 +1,4 @@
-"""A worker whose tables are changed by a newer Holdfast ends, and says why: it would spoil what it does not know.
+"""A worker whose tables are changed by a newer Outlast ends, and says why: it would spoil what it does not know.
 
 Pitfall 54.
 """
@@ -7,11 +7,11 @@ import threading
 
 import pytest
 
-import holdfast as hf
+import outlast
 from conformance.acting import add, claim, register
 from conformance.test_worker_life import wait_for
-from holdfast.errors import LeaseLostError, SchemaError
-from holdfast.worker import BaseWorker
+from outlast.errors import LeaseLostError, SchemaError
+from outlast.worker import BaseWorker
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def ended(work):
 @pytest.mark.parametrize("kind", ["worker", "base worker"])
 def test_a_worker_ends_and_gives_back_what_it_held(blank, tmp_path, kind):
     store = blank.opened[0]
-    app = hf.App(store, spool=tmp_path / "spool", lease=4, heartbeat=0.2)
+    app = outlast.App(store, spool=tmp_path / "spool", lease=4, heartbeat=0.2)
     worker = app.worker() if kind == "worker" else Own("w1", store, {"poll_interval": 0.02, "lease": 4})
     thread, raised = ended(worker.run)
     wait_for(lambda: len(store.workers()) == 1)
@@ -101,20 +101,20 @@ def test_a_base_worker_that_was_busy_meanwhile_ends_too(blank):
 def test_a_migration_takes_the_leases_of_all_workers_away(database, request):
     """One of the version before the books could register again, and change tasks without a word in them."""
     if database.kind == "sqlite":
-        from holdfast.stores.queries import migrations
+        from outlast.stores.queries import migrations
 
         place = database.blank()
         connection = place.connect()
         connection.execute(
             "CREATE TABLE schema_version (version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL) STRICT"
         )
-        scripts = {number: text for number, text in migrations("holdfast.stores.sqlite").items() if number <= 3}
+        scripts = {number: text for number, text in migrations("outlast.stores.sqlite").items() if number <= 3}
         for number, script in scripts.items():
             connection.executescript(script)
             connection.execute("INSERT INTO schema_version VALUES (?, 1)", (number,))
         time = "1"
     else:
-        from holdfast.stores.postgres.sql import scripts as of_postgres
+        from outlast.stores.postgres.sql import scripts as of_postgres
 
         place = database.blank()
         connection = place.connect()

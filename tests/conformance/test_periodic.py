@@ -5,7 +5,7 @@ import time
 from datetime import timedelta
 
 from conformance.acting import LATER, NAMES, live_counts, task
-from holdfast.ports.rows import TaskFilter
+from outlast.ports.rows import TaskFilter
 
 
 def test_nothing_is_due_at_first(store):

@@ -7,11 +7,11 @@ import pytest
 from conformance.acting import LATER, NAMES, NOTE, add, bury, claim, die, fail, ids, register, retry, task, turn
 from conformance.polling import add_feeds
 from conformance.polling import fail as fail_source
-from holdfast.decide.health import SourceRules
-from holdfast.ports.job_rows import RunState
-from holdfast.ports.read_rows import FailureFilter, FlowEvent
-from holdfast.ports.rows import DeadLetterFilter, Kind, Reason, Settlement, Status, TaskFilter
-from holdfast.ports.source_rows import NewAlert
+from outlast.decide.health import SourceRules
+from outlast.ports.job_rows import RunState
+from outlast.ports.read_rows import FailureFilter, FlowEvent
+from outlast.ports.rows import DeadLetterFilter, Kind, Reason, Settlement, Status, TaskFilter
+from outlast.ports.source_rows import NewAlert
 
 SCHEMA = NOTE._replace(
     error_type="KeyError", error_message="'Größe' is 100%_missing", error_category="schema", fingerprint="f2"

@@ -6,8 +6,8 @@ from collections import Counter
 import pytest
 
 from conformance.acting import NOTE, add, bury, claim, live_counts, register, retry, task, turn
-from holdfast.ports.read_rows import FailureFilter, FlowEvent
-from holdfast.ports.rows import DeadLetterFilter, TaskFilter
+from outlast.ports.read_rows import FailureFilter, FlowEvent
+from outlast.ports.rows import DeadLetterFilter, TaskFilter
 
 OTHER = NOTE._replace(error_category="schema", fingerprint="f2")
 

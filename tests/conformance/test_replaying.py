@@ -5,15 +5,15 @@ from collections import Counter
 
 import pytest
 
-import holdfast as hf
+import outlast
 from conformance.acting import NOTE, add, bury, claim, fail, register, task, turn
 from crash.processes import until
-from holdfast.errors import ConfigError, NetworkError, PermanentError, RateLimitError
-from holdfast.ports.rows import DeadLetterFilter, Reason, Status, TaskFilter
-from holdfast.ports.triage_rows import ReplayState
-from holdfast.queue import replaying, worker
-from holdfast.queue.dead_letters import DeadLetterBox
-from holdfast.queue.replaying import Replayer
+from outlast.errors import ConfigError, NetworkError, PermanentError, RateLimitError
+from outlast.ports.rows import DeadLetterFilter, Reason, Status, TaskFilter
+from outlast.ports.triage_rows import ReplayState
+from outlast.queue import replaying, worker
+from outlast.queue.dead_letters import DeadLetterBox
+from outlast.queue.replaying import Replayer
 
 RUNNING, DONE, STOPPED, CANCELLED = ReplayState
 
@@ -474,7 +474,7 @@ class Fleet:
     """An app with workers that carry replays on quickly, in threads."""
 
     def __init__(self, store, **settings):
-        self.app = hf.App(store, policy=hf.RetryPolicy(max_attempts=5, base_delay=0), **settings)
+        self.app = outlast.App(store, policy=outlast.RetryPolicy(max_attempts=5, base_delay=0), **settings)
         self.error, self.calls = None, Counter()
 
         @self.app.task(resource="api.example.com")

@@ -1,12 +1,12 @@
-"""The tables: made once, safely, and never used by a Holdfast that does not know them."""
+"""The tables: made once, safely, and never used by an Outlast that does not know them."""
 
 import threading
 
 import pytest
 
 from conformance.acting import add, claim, ids, live_counts, register, settle
-from holdfast.errors import SchemaError
-from holdfast.ports.rows import Kind
+from outlast.errors import SchemaError
+from outlast.ports.rows import Kind
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_missing_tables(blank):
         store.check_schema()
         add(store)
         return
-    with pytest.raises(SchemaError, match="holdfast db init") as caught:
+    with pytest.raises(SchemaError, match="outlast db init") as caught:
         store.check_schema()
     assert caught.value.found == 0
 
@@ -77,7 +77,7 @@ def test_two_at_once(blank):
     assert stores[5].get(number).status == "DONE"
 
 
-def test_an_old_holdfast_on_newer_tables_stops(blank):
+def test_an_old_outlast_on_newer_tables_stops(blank):
     """Pitfall 54."""
     known = blank.open().create_schema()
     connection = blank.connect()

@@ -22,7 +22,7 @@ from conformance.acting import (
     task,
     turn,
 )
-from holdfast.ports.rows import DeadLetterFilter, Kind, Reason, Settlement, Status, TaskFilter
+from outlast.ports.rows import DeadLetterFilter, Kind, Reason, Settlement, Status, TaskFilter
 
 ALL = DeadLetterFilter()
 

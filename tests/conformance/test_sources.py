@@ -8,9 +8,9 @@ import pytest
 
 from conformance.acting import NAMES, ids
 from conformance.polling import EVERYTHING, FAILURE, add_feeds, at_once, change, fail, later, opened, poll, record
-from holdfast.decide.health import Health, SourceRules, SourceState
-from holdfast.ports.source_rows import NewAlert, NewSource, Poll, SourceAdded, SourceChange, SourceFilter, Transition
-from holdfast.sources.book import SourceBook
+from outlast.decide.health import Health, SourceRules, SourceState
+from outlast.ports.source_rows import NewAlert, NewSource, Poll, SourceAdded, SourceChange, SourceFilter, Transition
+from outlast.sources.book import SourceBook
 
 URL = "https://feeds.test/1"
 

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-import holdfast as hf
+import outlast
 from conformance import suspect_tasks
 from conformance.acting import bury, claim, die, live_counts, register, task
 from conformance.test_worker_life import NOW, wait_for, working
-from holdfast.ports.rows import DeadLetterFilter, Kind, Reason, Rescued, Status
-from holdfast.ports.triage_rows import NewReplay
-from holdfast.queue import child, settling
-from holdfast.report.doctor import ledger_findings
+from outlast.ports.rows import DeadLetterFilter, Kind, Reason, Rescued, Status
+from outlast.ports.triage_rows import NewReplay
+from outlast.queue import child, settling
+from outlast.report.doctor import ledger_findings
 
 ALL = DeadLetterFilter()
 MEGABYTE = 2**20
@@ -30,7 +30,7 @@ class Village:
     def __init__(self, store, folder, **settings):
         given = {"lease": 2, "heartbeat": 0.2, "grace": 5, "suspect_memory": 150 * MEGABYTE} | settings
         self.store, self.notes = store, folder / "notes"
-        self.app = hf.App(store, policy=NOW, spool=folder / "spool", **given)
+        self.app = outlast.App(store, policy=NOW, spool=folder / "spool", **given)
 
     def suspect(self, function, **arguments):
         """Enqueue a task and have a worker die over it; return its number."""
@@ -128,7 +128,7 @@ def test_what_no_other_process_finds_runs_here_and_it_is_said_once(database, mak
         runs.append(os.getpid())
 
     numbers = [village.suspect(each) for each in (hidden, hidden_async, hidden)]
-    with caplog.at_level(logging.WARNING, "holdfast.worker"):
+    with caplog.at_level(logging.WARNING, "outlast.worker"):
         village.app.worker(concurrency=2).drain()
 
     assert runs == [os.getpid()] * 3
@@ -169,7 +169,7 @@ def test_one_that_raises_stays_a_suspect(database, make):
 
 def test_one_whose_resource_is_not_there_stays_a_suspect(database, make):
     village, name = make(), f"apart.{os.urandom(4).hex()}"
-    guard = hf.resource(name, breaker=hf.BreakerSettings(consecutive=1, open_for=60))
+    guard = outlast.resource(name, breaker=outlast.BreakerSettings(consecutive=1, open_for=60))
     village.app.task(resource=name)(suspect_tasks.innocent)
     number = village.suspect(suspect_tasks.innocent)
     with suppress(ConnectionError), guard:
@@ -275,8 +275,8 @@ def test_a_worker_that_stops_gives_it_back_at_no_cost(database, make, tmp_path):
 def test_subscribers_hear_of_it(database, make):
     village = make(crash_limit=2)
     seen = []
-    for kind in (hf.events.TaskStarted, hf.events.TaskEnded, hf.events.TaskFailed):
-        hf.subscribe(seen.append, kind)
+    for kind in (outlast.events.TaskStarted, outlast.events.TaskEnded, outlast.events.TaskFailed):
+        outlast.subscribe(seen.append, kind)
     village.suspect(suspect_tasks.leave)
 
     village.app.worker(concurrency=2).drain()

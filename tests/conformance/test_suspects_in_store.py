@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 from conformance.acting import NOTE, add, claim, die, register, settle, task
-from holdfast.ports.rows import DeadLetterFilter, Kind, Reason, Status
-from holdfast.report.doctor import ledger_findings
+from outlast.ports.rows import DeadLetterFilter, Kind, Reason, Status
+from outlast.report.doctor import ledger_findings
 
 ALL = DeadLetterFilter()
 

@@ -2,13 +2,13 @@
 
 from prometheus_client.parser import text_string_to_metric_families
 
-import holdfast as hf
-from holdfast.observe.metric_names import FLEET
-from holdfast.observe.prometheus import exposing
+import outlast
+from outlast.observe.metric_names import FLEET
+from outlast.observe.prometheus import exposing
 
 
 def test_figures_of_the_fleet(store):
-    app = hf.App(store, policy=hf.RetryPolicy(max_attempts=2, base_delay=0))
+    app = outlast.App(store, policy=outlast.RetryPolicy(max_attempts=2, base_delay=0))
 
     @app.task
     def fine():
@@ -30,10 +30,10 @@ def test_figures_of_the_fleet(store):
     }
 
     assert families.keys() >= {metric.family for metric in FLEET.values()}
-    assert found["holdfast_up",] == 1
-    events = {key[1]: value for key, value in found.items() if key[0] == "holdfast_tasks_total" and value}
+    assert found["outlast_up",] == 1
+    events = {key[1]: value for key, value in found.items() if key[0] == "outlast_tasks_total" and value}
     assert events == {"enqueued": 5, "done": 3, "retried": 1, "failed": 1}
-    statuses = {key[1]: value for key, value in found.items() if key[0] == "holdfast_tasks_by_status" and value}
+    statuses = {key[1]: value for key, value in found.items() if key[0] == "outlast_tasks_by_status" and value}
     assert statuses == {"QUEUED": 1, "DONE": 3, "FAILED": 1}
-    assert found["holdfast_dead_letters",] == 1
-    assert found["holdfast_oldest_ready_seconds",] == 0
+    assert found["outlast_dead_letters",] == 1
+    assert found["outlast_oldest_ready_seconds",] == 0

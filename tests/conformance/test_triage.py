@@ -7,10 +7,10 @@ from datetime import timedelta
 import pytest
 
 from conformance.acting import NOTE, add, bury, claim, fail, live_counts, register, settle, task, turn
-from holdfast.ports.read_rows import FailureFilter
-from holdfast.ports.rows import DeadLetterFilter, Kind, Reason, Status, TaskFilter
-from holdfast.ports.source_rows import NewAlert
-from holdfast.ports.triage_rows import Canaries, NewReplay, ReplayState, ReplayStep
+from outlast.ports.read_rows import FailureFilter
+from outlast.ports.rows import DeadLetterFilter, Kind, Reason, Status, TaskFilter
+from outlast.ports.source_rows import NewAlert
+from outlast.ports.triage_rows import Canaries, NewReplay, ReplayState, ReplayStep
 
 ALL = DeadLetterFilter()
 OTHER = NOTE._replace(error_type="KeyError", error_message="'id'", error_category="schema", fingerprint="f2")

@@ -8,16 +8,16 @@ import time
 import httpx
 import pytest
 
-import holdfast as hf
-from holdfast.ports.rows import NewTask, Status
-from holdfast.queue.worker import Worker
+import outlast
+from outlast.ports.rows import NewTask, Status
+from outlast.queue.worker import Worker
 
-NOW = hf.RetryPolicy(max_attempts=3, retry_on=hf.RETRYABLE, base_delay=0)
+NOW = outlast.RetryPolicy(max_attempts=3, retry_on=outlast.RETRYABLE, base_delay=0)
 
 
 @pytest.fixture
 def app(store, tmp_path):
-    return hf.App(store, policy=NOW, spool=tmp_path / "spool")
+    return outlast.App(store, policy=NOW, spool=tmp_path / "spool")
 
 
 def limited(seconds: str) -> httpx.HTTPStatusError:
@@ -54,12 +54,12 @@ def test_a_task_knows_itself(app):
 
     @app.task
     async def look() -> None:
-        seen.append(hf.current_task())
+        seen.append(outlast.current_task())
 
     number = look.enqueue().id
     app.worker().drain()
     assert [(each.id, each.attempt, each.epoch) for each in seen] == [(number, 1, 1)]
-    assert hf.current_task() is None
+    assert outlast.current_task() is None
 
 
 def test_results_are_kept_when_asked_for(app):
@@ -91,7 +91,7 @@ def test_retried_until_it_succeeds(app, asynchronous):
     calls = []
 
     def body():
-        calls.append(hf.current_task().attempt)
+        calls.append(outlast.current_task().attempt)
         if len(calls) < 3:
             raise ConnectionError("refused")
 
@@ -198,7 +198,7 @@ def test_a_hint_defers_the_task_and_cools_its_resource(app):
 
 
 def test_an_open_breaker_holds_tasks_back_and_spends_no_attempt(app):
-    hf.resource(f"breaker.{id(app)}", breaker=hf.BreakerSettings(consecutive=2, open_for=60))
+    outlast.resource(f"breaker.{id(app)}", breaker=outlast.BreakerSettings(consecutive=2, open_for=60))
     calls = []
 
     @app.task(resource=f"breaker.{id(app)}", policy=NOW.replace(max_attempts=10))
@@ -228,7 +228,7 @@ def test_unknown_names_are_parked_and_released(app, store, tmp_path, caplog):
     assert app.tasks.counts()[Status.PARKED] == 1
     assert app.tasks.counts()[Status.DONE] == 1
     assert "no task of that name here (there are: known)" in caplog.text
-    other = hf.App(store, spool=tmp_path / "spool")
+    other = outlast.App(store, spool=tmp_path / "spool")
     seen = []
     other.task(name="os.system")(lambda command: seen.extend([command]))
     other.worker().drain()
@@ -268,7 +268,7 @@ def test_a_raising_subscriber_ends_nothing(app):
         raise ValueError("no")
 
     fails.enqueue()
-    end = hf.subscribe(broken)
+    end = outlast.subscribe(broken)
     try:
         app.worker().drain()
     finally:
@@ -284,7 +284,7 @@ def test_events(app):
         raise ConnectionError("refused")
 
     number = flaky.enqueue().id
-    end = hf.subscribe(seen.append)
+    end = outlast.subscribe(seen.append)
     try:
         app.worker().drain()
     finally:
@@ -327,9 +327,9 @@ def test_the_log(app, caplog):
         raise ConnectionError("refused")
 
     flaky.enqueue(secret="argument-of-the-task")
-    with caplog.at_level("DEBUG", "holdfast.worker"):
+    with caplog.at_level("DEBUG", "outlast.worker"):
         app.worker().drain()
-    records = [each for each in caplog.records if each.name == "holdfast.worker" and "flaky" in each.getMessage()]
+    records = [each for each in caplog.records if each.name == "outlast.worker" and "flaky" in each.getMessage()]
     assert [each.levelname for each in records] == ["WARNING", "DEBUG", "ERROR"]
     assert "Traceback" not in records[0].getMessage()
     assert "Traceback" in records[1].getMessage()
@@ -341,7 +341,7 @@ def test_the_log(app, caplog):
 
 def test_a_worker_needs_queues_and_hands(app):
     for queues, concurrency in (([], 1), (["default"], 0)):
-        with pytest.raises(hf.errors.ConfigError):
+        with pytest.raises(outlast.errors.ConfigError):
             Worker(app.store, {}, queues, concurrency, app.settings, app.schedule)
 
 
@@ -364,7 +364,7 @@ def test_priorities_and_queues(app):
 def test_five_thousand_failures_spread_out(app):
     """Pitfall 52."""
 
-    @app.task(policy=hf.RetryPolicy(max_attempts=2, base_delay=600, max_delay=3600, backoff="fixed"))
+    @app.task(policy=outlast.RetryPolicy(max_attempts=2, base_delay=600, max_delay=3600, backoff="fixed"))
     def down():
         raise ConnectionError("refused")
 
@@ -380,7 +380,7 @@ def test_five_thousand_failures_spread_out(app):
 
 def test_a_concurrency_limit_of_a_resource_holds_back_without_cooling_it(app):
     name = f"narrow.{id(app)}"
-    hf.resource(name, max_concurrency=2)
+    outlast.resource(name, max_concurrency=2)
     running, most = set(), []
 
     @app.task(resource=name)
@@ -424,7 +424,7 @@ def test_a_rescue_at_the_start_is_told(app, store, caplog):
     register(store, "doomed", lease=-1)
     claim(store, "doomed", limit=1)
     seen = []
-    end = hf.subscribe(seen.append, hf.events.TaskRescued)
+    end = outlast.subscribe(seen.append, outlast.events.TaskRescued)
     try:
         app.worker().drain()
     finally:
@@ -447,10 +447,10 @@ def test_replay_and_discard_take_a_limit(app):
 
 def test_a_child_that_cannot_be_started_keeps_no_slot_of_its_resource(app, monkeypatch):
     from child_tasks import echo
-    from holdfast.queue.child import Children
+    from outlast.queue.child import Children
 
     name = f"child.{id(app)}"
-    guard = hf.resource(name, max_concurrency=1)
+    guard = outlast.resource(name, max_concurrency=1)
     task = app.task(name="echo", resource=name, timeout=5, policy=NOW.replace(max_attempts=1))(echo)
 
     def refuse(*args, **kwargs):

@@ -7,15 +7,15 @@ from collections import Counter
 
 import pytest
 
-import holdfast as hf
+import outlast
 from conformance.test_worker_life import NOW, wait_for, working
-from holdfast.ports.rows import Status
-from holdfast.queue.pace import Pace
+from outlast.ports.rows import Status
+from outlast.queue.pace import Pace
 
 
 @pytest.fixture
 def app(store, tmp_path):
-    return hf.App(store, policy=NOW, spool=tmp_path / "spool", grace=5)
+    return outlast.App(store, policy=NOW, spool=tmp_path / "spool", grace=5)
 
 
 def test_both_kinds_share_the_slots(app):

@@ -11,16 +11,16 @@ from itertools import pairwise
 import psycopg
 import pytest
 
-import holdfast as hf
-from holdfast.errors import LeaseLostError
-from holdfast.ports.rows import Kind, NewTask, Status
+import outlast
+from outlast.errors import LeaseLostError
+from outlast.ports.rows import Kind, NewTask, Status
 
-NOW = hf.RetryPolicy(max_attempts=3, retry_on=hf.RETRYABLE, base_delay=0)
+NOW = outlast.RetryPolicy(max_attempts=3, retry_on=outlast.RETRYABLE, base_delay=0)
 
 
 @pytest.fixture
 def app(store, tmp_path):
-    return hf.App(store, policy=NOW, spool=tmp_path / "spool", grace=5)
+    return outlast.App(store, policy=NOW, spool=tmp_path / "spool", grace=5)
 
 
 @contextmanager
@@ -98,7 +98,7 @@ def test_a_graceful_stop_finishes_what_runs_and_gives_the_rest_back(app):
 
 
 def test_what_does_not_end_in_time_is_cancelled_and_given_back(store, tmp_path):
-    app = hf.App(store, spool=tmp_path / "spool", grace=0.2)
+    app = outlast.App(store, spool=tmp_path / "spool", grace=0.2)
     begun = threading.Event()
 
     @app.task
@@ -114,7 +114,7 @@ def test_what_does_not_end_in_time_is_cancelled_and_given_back(store, tmp_path):
 
 
 def test_a_thread_that_does_not_end_keeps_nobody(store, tmp_path, caplog):
-    app = hf.App(store, spool=tmp_path / "spool", grace=0.1)
+    app = outlast.App(store, spool=tmp_path / "spool", grace=0.1)
     begun, go = threading.Event(), threading.Event()
 
     @app.task
@@ -139,7 +139,7 @@ def test_a_worker_taken_for_dead_drops_its_results_and_begins_anew(app, store):
 
     @app.task
     def slow():
-        runs.append(hf.current_task().epoch)
+        runs.append(outlast.current_task().epoch)
         gates[len(runs) - 1].wait(10)
 
     number = slow.enqueue().id
@@ -179,7 +179,7 @@ class Sick:
 )
 def test_a_store_that_fails_for_a_while_loses_nothing(store, tmp_path, error):
     """W6: the handler's own database error never ends the loop."""
-    app = hf.App(Sick(store, error), policy=NOW, spool=tmp_path / "spool")
+    app = outlast.App(Sick(store, error), policy=NOW, spool=tmp_path / "spool")
     runs = []
 
     @app.task
@@ -203,7 +203,7 @@ def test_an_answer_that_got_lost_orphans_nothing(store, tmp_path):
                 raise psycopg.OperationalError("connection lost before the answer")
             return turned
 
-    app = hf.App(Deaf(store, None, times=2), policy=NOW, spool=tmp_path / "spool")
+    app = outlast.App(Deaf(store, None, times=2), policy=NOW, spool=tmp_path / "spool")
     runs = []
 
     @app.task
@@ -223,7 +223,7 @@ def test_a_settlement_that_the_store_refuses_does_not_hold_up_the_others(store, 
         times=10_000,
         on=lambda turn: any("poison" in (each.note.error_message if each.note else "") for each in turn.settlements),
     )
-    app = hf.App(refusing, policy=NOW.replace(max_attempts=1), spool=tmp_path / "spool")
+    app = outlast.App(refusing, policy=NOW.replace(max_attempts=1), spool=tmp_path / "spool")
 
     @app.task
     def fine(x: int):
@@ -247,7 +247,7 @@ def test_outcomes_that_cannot_be_stored_wait_in_a_file(store, tmp_path):
     """DESIGN: dead letters that cannot be written."""
     gone = Sick(store, psycopg.OperationalError("gone"), times=10_000, on=lambda turn: bool(turn.settlements))
     gone.leave = lambda worker_id: (_ for _ in ()).throw(psycopg.OperationalError("gone"))
-    app = hf.App(gone, policy=NOW, spool=tmp_path / "spool", grace=0.3)
+    app = outlast.App(gone, policy=NOW, spool=tmp_path / "spool", grace=0.3)
     ran = threading.Event()
 
     @app.task
@@ -264,7 +264,7 @@ def test_outcomes_that_cannot_be_stored_wait_in_a_file(store, tmp_path):
     assert "payload-text" not in file.read_text()
     assert app.tasks.show(number).task.status == Status.RUNNING
 
-    healthy = hf.App(store, policy=NOW, spool=tmp_path / "spool")
+    healthy = outlast.App(store, policy=NOW, spool=tmp_path / "spool")
     healthy.worker().drain()
     assert list((tmp_path / "spool").iterdir()) == []
     assert healthy.tasks.show(number).task.status == Status.FAILED
@@ -273,9 +273,9 @@ def test_outcomes_that_cannot_be_stored_wait_in_a_file(store, tmp_path):
 
 
 def test_a_spool_that_comes_too_late_changes_nothing(store, tmp_path):
-    from holdfast.queue.spool import Spool
+    from outlast.queue.spool import Spool
 
-    app = hf.App(store, policy=NOW, spool=tmp_path / "spool")
+    app = outlast.App(store, policy=NOW, spool=tmp_path / "spool")
 
     @app.task
     def fine():
@@ -291,13 +291,13 @@ def test_a_spool_that_comes_too_late_changes_nothing(store, tmp_path):
 
 
 def hf_settlement(number, epoch):
-    from holdfast.ports.rows import Note, Reason, Settlement
+    from outlast.ports.rows import Note, Reason, Settlement
 
     return Settlement(number, epoch, Kind.FAIL, note=Note("E", "m", "unknown", "f", "{}", ""), reason=Reason.PERMANENT)
 
 
 def test_dead_letters_that_cannot_be_written_are_seen_at_start(store, tmp_path):
-    app = hf.App(Sick(store, None, times=0), spool=tmp_path / "spool")
+    app = outlast.App(Sick(store, None, times=0), spool=tmp_path / "spool")
 
     def check():
         raise psycopg.errors.UndefinedTable("no such table: dead_letter_queue")
@@ -309,7 +309,7 @@ def test_dead_letters_that_cannot_be_written_are_seen_at_start(store, tmp_path):
 
 def test_periodic_tasks_run_once_across_the_fleet(store, tmp_path):
     runs = []
-    apps = [hf.App(store, spool=tmp_path / f"spool{number}") for number in range(3)]
+    apps = [outlast.App(store, spool=tmp_path / f"spool{number}") for number in range(3)]
     for app in apps:
 
         @app.periodic(every=1)

@@ -5,22 +5,22 @@ import threading
 import psycopg
 import pytest
 
-import holdfast as hf
+import outlast
 from conformance.acting import claim, die, register
 from conformance.test_worker_life import wait_for, working
 from conformance.test_worker_troubles import Wrapped
-from holdfast.errors import NetworkError
-from holdfast.ports.rows import Kind, Status
-from holdfast.queue import admitting
+from outlast.errors import NetworkError
+from outlast.ports.rows import Kind, Status
+from outlast.queue import admitting
 
 AWAY = psycopg.OperationalError("server closed the connection")
 SLOW = "1/h"
-NOW = hf.RetryPolicy(max_attempts=3, retry_on=hf.RETRYABLE, base_delay=0)
+NOW = outlast.RetryPolicy(max_attempts=3, retry_on=outlast.RETRYABLE, base_delay=0)
 
 
 @pytest.fixture
 def app(store, tmp_path):
-    return hf.App(store, policy=NOW, spool=tmp_path / "spool", grace=5, lease=2, heartbeat=0.2)
+    return outlast.App(store, policy=NOW, spool=tmp_path / "spool", grace=5, lease=2, heartbeat=0.2)
 
 
 def calling(app, ran, **more):
@@ -71,7 +71,7 @@ def test_tasks_of_other_resources_ask_nobody(app, store):
     ran, asked = [], []
     wrapped = Wrapped(store)
     wrapped.admit = wrapped.reserve_retries = asked.append
-    app = hf.App(wrapped, spool=app.settings.spool)
+    app = outlast.App(wrapped, spool=app.settings.spool)
     app.limit("elsewhere", rate=SLOW, retries=SLOW)
     calling(app, ran).enqueue_many([{"n": n} for n in range(10)])
     assert app.worker().drain() == 10
@@ -84,7 +84,7 @@ def test_a_limit_that_is_set_while_a_worker_runs_holds_from_then_on(app, store):
 
     @app.task(resource="api", policy=NOW.replace(base_delay=600, max_delay=600, jitter="none"))
     def fail():
-        failed.append(hf.current_task().id)
+        failed.append(outlast.current_task().id)
         raise NetworkError("down")
 
     with working(app):
@@ -117,7 +117,7 @@ def test_what_cannot_be_asked_for_does_not_run(app, store, monkeypatch, caplog):
         return store.admit(asks)
 
     wrapped.admit = admit
-    app = hf.App(wrapped, spool=app.settings.spool)
+    app = outlast.App(wrapped, spool=app.settings.spool)
     app.limit("api", rate=1000, burst=100)
     (number,) = [each.id for each in calling(app, ran).enqueue_many([{"n": 1}])]
     with working(app):
@@ -137,7 +137,7 @@ def test_a_limit_that_could_not_be_asked_for_is_left_alone_for_a_while(app, stor
         raise AWAY
 
     wrapped.admit = admit
-    app = hf.App(wrapped, spool=app.settings.spool)
+    app = outlast.App(wrapped, spool=app.settings.spool)
     app.limit("api", rate=1000)
     call = calling(app, ran)
 
@@ -165,12 +165,12 @@ def test_a_budget_that_cannot_be_asked_for_loses_no_retry(app, store, failure, m
         return store.reserve_retries(limit, count)
 
     wrapped.reserve_retries = reserve_retries
-    app = hf.App(wrapped, policy=NOW, spool=app.settings.spool)
+    app = outlast.App(wrapped, policy=NOW, spool=app.settings.spool)
     app.limit("api", retries=1000)
 
     @app.task(resource="api")
     def call():
-        ran.append(hf.current_task().retry_count)
+        ran.append(outlast.current_task().retry_count)
         if len(ran) == 1:
             raise NetworkError("down")
 

@@ -11,17 +11,17 @@ from pathlib import Path
 import psycopg
 import pytest
 
-import holdfast as hf
+import outlast
 from conformance.acting import claim, die, register, settle
 from conformance.test_worker_life import NOW, Sick, wait_for, working
-from holdfast.errors import LeaseLostError
-from holdfast.ports.rows import Kind, Settlement, Status
-from holdfast.queue import alone
-from holdfast.queue import pump as pump_module
-from holdfast.queue.periodic import recurrence
-from holdfast.queue.pump import Pump
-from holdfast.queue.spool import Spool
-from holdfast.stores.sqlite.store import SqliteStore
+from outlast.errors import LeaseLostError
+from outlast.ports.rows import Kind, Settlement, Status
+from outlast.queue import alone
+from outlast.queue import pump as pump_module
+from outlast.queue.periodic import recurrence
+from outlast.queue.pump import Pump
+from outlast.queue.spool import Spool
+from outlast.stores.sqlite.store import SqliteStore
 
 READ_ONLY = psycopg.errors.ReadOnlySqlTransaction("cannot execute UPDATE in a read-only transaction")
 AWAY = psycopg.OperationalError("server closed the connection")
@@ -29,7 +29,7 @@ AWAY = psycopg.OperationalError("server closed the connection")
 
 @pytest.fixture
 def app(store, tmp_path):
-    return hf.App(store, policy=NOW, spool=tmp_path / "spool", grace=5, lease=2, heartbeat=0.2)
+    return outlast.App(store, policy=NOW, spool=tmp_path / "spool", grace=5, lease=2, heartbeat=0.2)
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_full_hands_do_not_spin(app, gate, monkeypatch):
 
 def test_a_suspect_that_is_settled_by_itself_does_not_wedge_the_worker(store, tmp_path):
     sick = Sick(store, RuntimeError("of nobody's category"), times=1, on=lambda turn: turn.done or turn.settlements)
-    app = hf.App(sick, policy=NOW, spool=tmp_path / "spool")
+    app = outlast.App(sick, policy=NOW, spool=tmp_path / "spool")
     runs = []
 
     @app.task
@@ -130,7 +130,7 @@ def test_a_cancelled_suspect_holds_nobody_up(store, tmp_path, gate):
     class Quick(Wrapped):
         rescue_every = 0.1
 
-    app = hf.App(Quick(store), policy=NOW, spool=tmp_path / "spool", lease=2, heartbeat=0.1)
+    app = outlast.App(Quick(store), policy=NOW, spool=tmp_path / "spool", lease=2, heartbeat=0.1)
     seen = threading.Event()
 
     @app.task
@@ -174,7 +174,7 @@ class Unregistered(Wrapped):
 
 def test_a_lost_lease_with_no_new_one_is_asked_for_with_patience(store, tmp_path, caplog):
     poor = Unregistered(store)
-    app = hf.App(poor, policy=NOW, spool=tmp_path / "spool", lease=1, heartbeat=0.1)
+    app = outlast.App(poor, policy=NOW, spool=tmp_path / "spool", lease=1, heartbeat=0.1)
 
     @app.task
     def hello():
@@ -197,7 +197,7 @@ def test_a_lost_lease_with_no_new_one_is_asked_for_with_patience(store, tmp_path
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="counts open files")
 def test_lost_leases_leave_no_files_behind(tmp_path):
     path = tmp_path / "queue.db"
-    app = hf.App(SqliteStore(path, synchronous="NORMAL"), spool=tmp_path / "spool", lease=1, heartbeat=0.1)
+    app = outlast.App(SqliteStore(path, synchronous="NORMAL"), spool=tmp_path / "spool", lease=1, heartbeat=0.1)
     side = sqlite3.connect(path, timeout=5, isolation_level=None)
 
     @app.task
@@ -260,7 +260,7 @@ def test_a_lost_lease_that_two_hear_of_is_replaced_once(store, tmp_path):
 
     told, runs = [], []
     late = Late(store)
-    app = hf.App(late, policy=NOW, spool=tmp_path / "spool", lease=2, heartbeat=0.1)
+    app = outlast.App(late, policy=NOW, spool=tmp_path / "spool", lease=2, heartbeat=0.1)
 
     @app.task
     def slow(x: int):
@@ -296,7 +296,7 @@ class Outage(Wrapped):
 
 def test_a_store_that_is_down_is_left_alone(store, tmp_path, caplog):
     down = Outage(store)
-    app = hf.App(down, policy=NOW, spool=tmp_path / "spool")
+    app = outlast.App(down, policy=NOW, spool=tmp_path / "spool")
 
     @app.task
     def hello():
@@ -315,7 +315,7 @@ def test_a_store_that_is_down_is_left_alone(store, tmp_path, caplog):
 
 def test_a_stop_does_not_wait_for_a_store_that_is_down(store, tmp_path):
     down = Outage(store)
-    app = hf.App(down, policy=NOW, spool=tmp_path / "spool", grace=0.1)
+    app = outlast.App(down, policy=NOW, spool=tmp_path / "spool", grace=0.1)
 
     @app.task
     def hello():
@@ -335,7 +335,7 @@ def test_a_stop_does_not_wait_for_a_store_that_is_down(store, tmp_path):
 def test_a_store_that_takes_nothing_for_a_while_has_each_task_run_once(store, tmp_path):
     """A failover: connections break, then the database is read-only, then it is back. What was done stays done."""
     down, runs, ended = Outage(store), Counter(), threading.Event()
-    app = hf.App(down, policy=NOW, spool=tmp_path / "spool", grace=5)
+    app = outlast.App(down, policy=NOW, spool=tmp_path / "spool", grace=5)
 
     @app.task
     def once(x: int):
@@ -359,7 +359,7 @@ def test_a_store_that_takes_nothing_for_a_while_has_each_task_run_once(store, tm
 
 def test_a_settlement_that_is_refused_in_every_form_does_not_run_in_a_circle(store, tmp_path):
     sick = Sick(store, psycopg.DataError("out of range"), times=10_000, on=lambda turn: bool(turn.settlements))
-    app = hf.App(sick, policy=NOW, spool=tmp_path / "spool", grace=0.1)
+    app = outlast.App(sick, policy=NOW, spool=tmp_path / "spool", grace=0.1)
     runs = []
 
     @app.task
@@ -417,7 +417,7 @@ def test_a_long_chore_stops_no_heartbeat(store, tmp_path):
             self.inner.heartbeat(*given)
 
     long = Long(store)
-    app = hf.App(long, policy=NOW, spool=tmp_path / "spool", lease=0.5, heartbeat=0.1)
+    app = outlast.App(long, policy=NOW, spool=tmp_path / "spool", lease=0.5, heartbeat=0.1)
 
     @app.task
     def hello():
@@ -443,7 +443,7 @@ def test_nothing_is_claimed_while_the_lease_is_not_sure(store, tmp_path):
             self.inner.heartbeat(*given)
 
     deaf = Deaf(store)
-    app = hf.App(deaf, policy=NOW, spool=tmp_path / "spool", lease=0.8, heartbeat=0.1)
+    app = outlast.App(deaf, policy=NOW, spool=tmp_path / "spool", lease=0.8, heartbeat=0.1)
 
     @app.task
     def hello():
@@ -478,7 +478,7 @@ def test_what_the_books_count_as_ours_by_mistake_is_given_back(app, store, monke
 
 def test_a_file_that_cannot_be_applied_is_set_aside(store, tmp_path, caplog):
     sick = Sick(store, psycopg.DataError("out of range"), times=10_000, on=lambda turn: bool(turn.settlements))
-    app = hf.App(sick, policy=NOW, spool=tmp_path / "spool")
+    app = outlast.App(sick, policy=NOW, spool=tmp_path / "spool")
 
     @app.task
     def hello():
@@ -496,7 +496,7 @@ def test_a_file_that_cannot_be_applied_is_set_aside(store, tmp_path, caplog):
 
 
 def test_a_number_that_no_column_takes_is_set_aside(database, store, tmp_path):
-    app = hf.App(store, policy=NOW, spool=tmp_path / "spool")
+    app = outlast.App(store, policy=NOW, spool=tmp_path / "spool")
 
     @app.task
     def hello():
@@ -514,7 +514,7 @@ def test_a_number_that_no_column_takes_is_set_aside(database, store, tmp_path):
 
 def test_a_file_that_could_not_be_applied_for_now_waits(store, tmp_path):
     sick = Sick(store, AWAY, times=1, on=lambda turn: bool(turn.settlements))
-    app = hf.App(sick, policy=NOW, spool=tmp_path / "spool")
+    app = outlast.App(sick, policy=NOW, spool=tmp_path / "spool")
     Spool(tmp_path / "spool").keep([], [Settlement(10**6, 1, Kind.RETRY, 1.0)])
     app.worker().drain()
     assert [each.suffix for each in (tmp_path / "spool").iterdir()] == [".jsonl"]
@@ -523,7 +523,7 @@ def test_a_file_that_could_not_be_applied_for_now_waits(store, tmp_path):
 
 
 def test_a_success_that_waited_in_a_file_keeps_its_result(store, tmp_path):
-    app = hf.App(store, policy=NOW, spool=tmp_path / "spool")
+    app = outlast.App(store, policy=NOW, spool=tmp_path / "spool")
 
     @app.task(keep_result=3600)
     def answer() -> int:
@@ -555,7 +555,7 @@ def test_the_next_run_is_reckoned_by_the_clock_of_the_store(store):
 
     waits = []
     ahead = Ahead(store)
-    app = hf.App(ahead)
+    app = outlast.App(ahead)
 
     @app.periodic(cron="0 * * * *")
     def hourly():

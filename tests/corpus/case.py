@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from holdfast import Category, Evidence, Origin
+    from outlast import Category, Evidence, Origin
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from corpus.case import Case, World, caught
-from holdfast import Category as C
-from holdfast import Origin
+from outlast import Category as C
+from outlast import Origin
 from servers.amqp_stub import broker
 from servers.wire import talking, wait_for_end
 

@@ -8,7 +8,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from corpus.case import Case, World, caught
-from holdfast import RETRYABLE, Category, Origin
+from outlast import RETRYABLE, Category, Origin
 from servers.s3 import aws_client
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from corpus.case import Case, caught, caught_async
-from holdfast import Category, Origin
+from outlast import Category, Origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,8 +7,8 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from corpus.case import Case, World, caught, caught_async
-from holdfast import Category as C
-from holdfast import Origin
+from outlast import Category as C
+from outlast import Origin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

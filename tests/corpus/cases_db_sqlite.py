@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from corpus.case import Case, World, caught
-from holdfast import Category as C
-from holdfast import Origin
+from outlast import Category as C
+from outlast import Origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,7 @@ SCHEMA = """
 
 def database(stack: ExitStack, **settings: Any) -> tuple[Path, sqlite3.Connection]:
     """A file with the schema, and a connection that waits for nobody."""
-    path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-sqlite-"))) / "a.db"
+    path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="outlast-sqlite-"))) / "a.db"
     connection = stack.enter_context(closing(sqlite3.connect(path, timeout=0, isolation_level=None, **settings)))
     connection.executescript(SCHEMA)
     return path, connection

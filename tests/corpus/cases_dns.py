@@ -6,8 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from corpus.case import Case, World, caught
-from holdfast import Category as C
-from holdfast import Origin
+from outlast import Category as C
+from outlast import Origin
 from servers.dns_stub import name_server
 
 if TYPE_CHECKING:

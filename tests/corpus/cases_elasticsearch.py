@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from corpus.case import Case, World, caught, caught_async
-from holdfast import Category as C
-from holdfast import Origin
+from outlast import Category as C
+from outlast import Origin
 from servers.s3_stub import answering
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from corpus.case import Case, World, caught
-from holdfast import RETRYABLE, Category, Origin
+from outlast import RETRYABLE, Category, Origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable

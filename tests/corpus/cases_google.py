@@ -8,7 +8,7 @@ from unittest import mock
 
 from corpus.case import Case, caught
 from corpus.cases_grpc import STATUSES, call, details, error_info, retry_info
-from holdfast import Category, Origin
+from outlast import Category, Origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable

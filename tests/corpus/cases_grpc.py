@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from corpus.case import Case, caught, caught_async
-from holdfast import Category, Origin
+from outlast import Category, Origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

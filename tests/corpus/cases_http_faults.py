@@ -5,7 +5,7 @@ from __future__ import annotations
 from corpus.case import Case
 from corpus.http_clients import error_of
 from corpus.http_faults import FAULTS, LIBRARIES, TEMPORARY, Fault
-from holdfast import Category, Origin
+from outlast import Category, Origin
 
 
 def _origin(fault: Fault, client: str) -> Origin | None:

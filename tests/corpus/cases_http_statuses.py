@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from corpus.case import Case
 from corpus.http_clients import CLIENTS, Ask, error_of
 from corpus.http_faults import STATUSES, TEMPORARY
-from holdfast import Category, Origin
-from holdfast.classify.peek import read_response
+from outlast import Category, Origin
+from outlast.classify.peek import read_response
 
 if TYPE_CHECKING:
     from collections.abc import Callable

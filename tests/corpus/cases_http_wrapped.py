@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from corpus.case import Case, caught, caught_async
 from corpus.http_clients import CLIENTS, Ask
-from holdfast import Category
+from outlast import Category
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 from corpus.case import Case, World, caught
-from holdfast import RETRYABLE, Category, Origin
+from outlast import RETRYABLE, Category, Origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from corpus.case import Case, World, caught
-from holdfast import Category as C
+from outlast import Category as C
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from bson import Int64
 
 from corpus.case import Case, World, caught, caught_async
-from holdfast import Category as C
-from holdfast import Origin
+from outlast import Category as C
+from outlast import Origin
 from servers.mongo_stub import CLOSE, GARBAGE, STALL, mongo
 
 if TYPE_CHECKING:

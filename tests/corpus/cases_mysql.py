@@ -11,8 +11,8 @@ from functools import partial
 from typing import Any
 
 from corpus.case import Case, World, caught
-from holdfast import Category as C
-from holdfast import Origin
+from outlast import Category as C
+from outlast import Origin
 from servers.mysql_stub import FAILING, mysql
 
 PASSWORD = "s3cret"  # goes to a stub on loopback

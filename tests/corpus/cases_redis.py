@@ -12,8 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from corpus.case import Case, World, caught, caught_async
-from holdfast import Category as C
-from holdfast import Origin
+from outlast import Category as C
+from outlast import Origin
 from servers.redis import redis_client
 from servers.redis_stub import redis_answering
 

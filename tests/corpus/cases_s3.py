@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from corpus.case import Case, World, caught
-from holdfast import Category as C
-from holdfast import Origin
+from outlast import Category as C
+from outlast import Origin
 from servers.s3 import s3_client
 from servers.s3_stub import answering, error_document
 

@@ -7,13 +7,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from corpus.case import Case, World, caught, caught_async
-from holdfast import RETRYABLE, Category, Origin
-from holdfast.classify.peek import read_response
+from outlast import RETRYABLE, Category, Origin
+from outlast.classify.peek import read_response
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holdfast import Evidence
+    from outlast import Evidence
 
 C = Category
 _JSON = {"Content-Type": "application/json"}

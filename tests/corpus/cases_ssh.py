@@ -7,8 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from corpus.case import Case, World, caught
-from holdfast import Category as C
-from holdfast import Origin
+from outlast import Category as C
+from outlast import Origin
 from servers.wire import talking, wait_for_end
 
 if TYPE_CHECKING:

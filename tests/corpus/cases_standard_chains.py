@@ -7,8 +7,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from corpus.case import Case, World, caught
-from holdfast import Category as C
-from holdfast import errors
+from outlast import Category as C
+from outlast import errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,16 +19,16 @@ class Failed(Exception):  # a name that says nothing, on purpose
 
 
 class Busy(Exception):
-    holdfast_category = "rate_limit"
+    outlast_category = "rate_limit"
     retry_after = 12
 
 
 class Gone(Exception):
-    holdfast_category = C.NOT_FOUND
+    outlast_category = C.NOT_FOUND
 
 
 class Odd(Exception):
-    holdfast_category = "no such category"
+    outlast_category = "no such category"
 
 
 class Silent(Exception):

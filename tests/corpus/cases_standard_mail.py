@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any
 
 from corpus.case import Case, World, caught
-from holdfast import Category as C
-from holdfast import Origin
+from outlast import Category as C
+from outlast import Origin
 from servers.replies import replying
 
 _SMTP = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 
 from corpus.case import Case, World
-from holdfast import Category as C
+from outlast import Category as C
 
 # Lists of REQUIREMENTS: what seed W failed to retry, retried in vain, and its own patterns; seed F's substring test.
 SEEDS: dict[C, tuple[str, ...]] = {

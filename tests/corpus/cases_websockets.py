@@ -8,8 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from corpus.case import Case, World, caught_async
-from holdfast import Category as C
-from holdfast import Origin
+from outlast import Category as C
+from outlast import Origin
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from corpus.http_clients import CLIENTS, Ask
-from holdfast import Category
+from outlast import Category
 
 if TYPE_CHECKING:
     from collections.abc import Callable

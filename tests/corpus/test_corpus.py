@@ -9,7 +9,7 @@ import pytest
 
 import corpus
 from corpus.case import Case, World
-from holdfast import classify
+from outlast import classify
 
 
 def _all_cases() -> list[Case]:

@@ -13,10 +13,10 @@ import sys
 import time
 from pathlib import Path
 
-import holdfast as hf
+import outlast
 
 FOLDER = Path(os.environ["APART_FOLDER"])
-app = hf.App(
+app = outlast.App(
     os.environ["APART_URL"],
     lease=2.0,
     heartbeat=0.5,
@@ -35,7 +35,7 @@ def _note(name: str) -> None:
 def poison() -> None:
     """Wait among others; running alone, take the process down."""
     _note("poison")
-    if hf.current_task().suspect:
+    if outlast.current_task().suspect:
         os.kill(os.getpid(), signal.SIGSEGV)
     time.sleep(600)
 
@@ -43,7 +43,7 @@ def poison() -> None:
 @app.task
 async def beside() -> None:
     _note("beside")
-    if not hf.current_task().suspect:
+    if not outlast.current_task().suspect:
         time.sleep(600)  # noqa: ASYNC251  # until it is killed
 
 
@@ -58,7 +58,7 @@ def gated() -> None:
 def absorbed() -> None:
     """Wait among others; running alone, compute where no other thread of Python gets a turn."""
     _note("absorbed")
-    if hf.current_task().suspect:
+    if outlast.current_task().suspect:
         re.match("(a+)+$", "a" * 64 + "b")
     time.sleep(600)
 

@@ -9,7 +9,7 @@ import pytest
 from conformance.places import need_postgres
 from crash.scene import Scene
 
-SOAK = os.environ.get("HOLDFAST_SOAK") == "1"
+SOAK = os.environ.get("OUTLAST_SOAK") == "1"
 _numbers = count(1)
 
 
@@ -29,7 +29,7 @@ def crash_server(tmp_path_factory):
 
 @pytest.fixture
 def sqlite_scene(tmp_path):
-    scene = Scene("sqlite", tmp_path, f"sqlite:///{tmp_path}/holdfast.db")
+    scene = Scene("sqlite", tmp_path, f"sqlite:///{tmp_path}/outlast.db")
     yield scene
     scene.end()
 

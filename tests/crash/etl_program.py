@@ -20,8 +20,8 @@ import sys
 import time
 from contextlib import contextmanager
 
-from holdfast.jobs.etl import FileRawStore, S3RawStore
 from integration.etl_world import Shop, document, make_etl
+from outlast.jobs.etl import FileRawStore, S3RawStore
 
 ITEMS = (1, 2, 3)
 _left = {"point": "", "passes": 0}

@@ -1,4 +1,4 @@
-"""Where the program kills itself. The points are put around functions of Holdfast by name, so it needs no hooks.
+"""Where the program kills itself. The points are put around functions of Outlast by name, so it needs no hooks.
 
 ``claimed``    after a claim of which some tasks are only held
 ``started``    after the start of held tasks was marked, before they are called
@@ -55,7 +55,7 @@ def arm(app, where, hold):
     name, _, number = where.partition(":")
     _armed.update(point=name, left=int(number or 1))
     if hold >= 0:
-        from holdfast.queue.pace import Pace
+        from outlast.queue.pace import Pace
 
         Pace.ahead = property(lambda self: 0)
         Pace.held = property(lambda self: hold)
@@ -143,9 +143,9 @@ def _watch_statements(store, name):
 
 
 def _watch_sqlite(statement, name):
-    from holdfast.stores.queries import queries
+    from outlast.stores.queries import queries
 
-    text = queries("holdfast.stores.sqlite")[statement]
+    text = queries("outlast.stores.sqlite")[statement]
 
     class Watched(sqlite3.Connection):
         def execute(self, sql, *values):

@@ -19,9 +19,9 @@ import time
 from itertools import count
 from pathlib import Path
 
-import holdfast as hf
-from holdfast.errors import ResourceNotFoundError
-from holdfast.observe.courier import Courier
+import outlast
+from outlast.errors import ResourceNotFoundError
+from outlast.observe.courier import Courier
 
 _TESTS = Path(__file__).parents[1]
 _numbers = count(1)
@@ -68,13 +68,13 @@ def main(verb, *arguments):
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     environment = os.environ
     notify = environment["MONITOR_NOTIFY"]
-    app = hf.App(environment["MONITOR_URL"], notify=notify or (), notify_private=True)
+    app = outlast.App(environment["MONITOR_URL"], notify=notify or (), notify_private=True)
     at = environment["MONITOR_AT"]
     every = 3600.0 if at == "closed" else 0.1  # nobody else takes up what was written a moment ago
     app.courier = lambda: Courier(app.store, app.channels, every=every, lease=1.0)
     arm(app.store, at)
-    policy = hf.preset("feed").replace(base_delay=0.01, max_delay=0.04)
-    profile = hf.profile("feed").replace(policy=policy, **json.loads(environment["MONITOR_RULES"]))
+    policy = outlast.preset("feed").replace(base_delay=0.01, max_delay=0.04)
+    profile = outlast.profile("feed").replace(policy=policy, **json.loads(environment["MONITOR_RULES"]))
     monitor = app.monitor(profile, **json.loads(environment["MONITOR_SETTINGS"]))
     if verb == "run":
         monitor.run()

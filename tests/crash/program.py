@@ -18,10 +18,10 @@ import sys
 import time
 from pathlib import Path
 
-import holdfast as hf
-from holdfast.errors import NetworkError, PermanentError
+import outlast
+from outlast.errors import NetworkError, PermanentError
 
-QUICK = hf.RetryPolicy(max_attempts=5, retry_on=hf.RETRYABLE, base_delay=0.02, jitter="full")
+QUICK = outlast.RetryPolicy(max_attempts=5, retry_on=outlast.RETRYABLE, base_delay=0.02, jitter="full")
 PAUSE = 0.01  # seconds between two looks of a task that waits
 
 
@@ -33,7 +33,7 @@ class Effects:
 
     def add(self, n):
         """Leave the line: the task's number, its failed attempts so far, our process."""
-        claimed = hf.current_task()
+        claimed = outlast.current_task()
         file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
             os.write(file, b"%d %d %d\n" % (n, claimed.retry_count if claimed else 0, os.getpid()))
@@ -49,7 +49,7 @@ class Effects:
 
 def build(url, effects, **settings):  # noqa: C901  # a list of tasks
     """Return the app."""
-    app = hf.App(url, policy=QUICK, **settings)
+    app = outlast.App(url, policy=QUICK, **settings)
     left = Effects(effects)
 
     @app.task
@@ -60,7 +60,7 @@ def build(url, effects, **settings):  # noqa: C901  # a list of tasks
     @app.task
     def flaky(n: int) -> None:
         left.add(n)
-        if hf.current_task().retry_count < 2:
+        if outlast.current_task().retry_count < 2:
             raise NetworkError("the line is down")
 
     @app.task
@@ -137,7 +137,7 @@ def main(verb):
         killing.cut_off(app.store, environment["CRASH_CUT"])
     killing.arm(app, environment.get("CRASH_AT", ""), int(environment.get("CRASH_HOLD", "-1")))
     if "CRASH_REPLAY_LEASE" in environment:
-        from holdfast.queue import replaying, worker
+        from outlast.queue import replaying, worker
 
         replaying.LEASE, worker.REPLAY_EVERY = float(environment["CRASH_REPLAY_LEASE"]), 0.05
     if verb == "work":

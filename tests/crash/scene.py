@@ -9,7 +9,7 @@ import psycopg
 
 from crash.processes import Fleet, until
 from crash.program import Effects, build
-from holdfast.ports.rows import DeadLetterFilter, Reason, Status, TaskFilter
+from outlast.ports.rows import DeadLetterFilter, Reason, Status, TaskFilter
 
 LEASE = {"lease": 2.0, "heartbeat": 0.5}
 """A short lease for tests; what is healthy has to beat four times within it."""

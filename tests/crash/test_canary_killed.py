@@ -8,11 +8,11 @@ import sys
 import pytest
 
 from crash.processes import until
-from holdfast.ports.rows import DeadLetterFilter, Status
-from holdfast.ports.triage_rows import ReplayState
+from outlast.ports.rows import DeadLetterFilter, Status
+from outlast.ports.triage_rows import ReplayState
 
 COUNT = 30
-SOAK = os.environ.get("HOLDFAST_SOAK") == "1"
+SOAK = os.environ.get("OUTLAST_SOAK") == "1"
 
 
 @pytest.fixture(autouse=True)
@@ -135,7 +135,7 @@ def test_whoever_began_it_may_die(scene):
     until(lambda: any(each.alive for each in scene.store.workers()), 20, worker.said)
     words = ["dlq", "replay", "--group", canary.group, "--canary", "--rate", "10/s", "--url", scene.url]
     command = subprocess.Popen(
-        [sys.executable, "-m", "holdfast", *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=os.environ
+        [sys.executable, "-m", "outlast", *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=os.environ
     )
     try:
         replay = until(scene.store.replay_runs, 20, "a replay")[0]

@@ -7,7 +7,7 @@ import pytest
 
 from crash.processes import until
 from crash.scene import Scene
-from holdfast.ports.rows import Reason, Status
+from outlast.ports.rows import Reason, Status
 
 SIZE = 4 * 1024 * 1024  # bytes of the small disk
 
@@ -69,7 +69,7 @@ def disk(request, tmp_path):
 @pytest.fixture
 def full_scene(disk, tmp_path, monkeypatch):
     monkeypatch.setenv("CRASH_FULL", str(disk.flag))
-    scene = Scene("sqlite", tmp_path, f"sqlite:///{disk.folder}/holdfast.db")
+    scene = Scene("sqlite", tmp_path, f"sqlite:///{disk.folder}/outlast.db")
     yield scene
     scene.end()
 

@@ -12,8 +12,8 @@ import pytest
 
 import forked
 from crash.etl_program import ITEMS, load_all, open_raw
-from holdfast.jobs.etl import content_hash
 from integration.etl_world import document, new_shop, normalize
+from outlast.jobs.etl import content_hash
 
 TESTS = Path(__file__).parents[1]
 POINTS = ("fetched", "renaming", "put", "staged", "deleted", "applied", "marked", "committed")

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-import holdfast as hf
+import outlast
 from conformance.places import need_postgres
 from crash.processes import until
-from holdfast.jobs.ledger import _BATCH
-from holdfast.ports.job_rows import RunState, TargetStatus
+from outlast.jobs.ledger import _BATCH
+from outlast.ports.job_rows import RunState, TargetStatus
 
 _TESTS = Path(__file__).parents[1]
 _numbers = count(1)
@@ -42,7 +42,7 @@ class Scene:
 
     def __init__(self, url, folder):
         self.url, self.folder, self.processes = url, folder, []
-        self.app = hf.App(url)
+        self.app = outlast.App(url)
         self.app.create_schema()
 
     def start(self, verb="items", **settings):

@@ -3,7 +3,7 @@
 import time
 
 from crash.processes import until
-from holdfast.ports.rows import Status
+from outlast.ports.rows import Status
 
 DEFAULTS = {"lease": 20.0, "heartbeat": None}
 

@@ -11,8 +11,8 @@ import pytest
 
 from crash import monitoring
 from crash.processes import until
-from holdfast.errors import ResourceNotFoundError
-from holdfast.ports.source_rows import NewSource, SourceChange
+from outlast.errors import ResourceNotFoundError
+from outlast.ports.source_rows import NewSource, SourceChange
 from servers.feeds import Answer, FeedServer, rss
 
 SOURCES, HELD = 200, 10

@@ -1,6 +1,6 @@
 """A worker is killed at a named point; another finishes. Pitfalls 37, 38 and 55."""
 
-from holdfast.ports.rows import DeadLetterFilter, Reason, Status
+from outlast.ports.rows import DeadLetterFilter, Reason, Status
 
 HOLDING = {"hold": 4, "worker": {"concurrency": 2}}
 

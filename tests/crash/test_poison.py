@@ -3,7 +3,7 @@
 No other process finds it there, so it runs in the worker, alone.
 """
 
-from holdfast.ports.rows import Reason, Status
+from outlast.ports.rows import Reason, Status
 
 
 def test_the_poison_alone_becomes_a_dead_letter(scene):

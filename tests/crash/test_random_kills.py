@@ -7,7 +7,7 @@ import time
 import pytest
 
 from crash.processes import until
-from holdfast.ports.rows import DeadLetterFilter, Reason, Status
+from outlast.ports.rows import DeadLetterFilter, Reason, Status
 
 KILL_EVERY = 0.3  # seconds
 RESTART_EVERY = 1.5  # seconds

@@ -1,6 +1,6 @@
 """A replay that is killed halfway. Pitfalls 56 and 57."""
 
-from holdfast.ports.rows import DeadLetterFilter, Status
+from outlast.ports.rows import DeadLetterFilter, Status
 
 
 def bury(scene, count):

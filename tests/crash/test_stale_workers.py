@@ -5,7 +5,7 @@ import time
 
 from crash.processes import until
 from crash.scene import LEASE
-from holdfast.ports.rows import Status
+from outlast.ports.rows import Status
 
 STOPPED = LEASE["lease"] + 0.5
 ALONE = {"worker": {"concurrency": 1}}

@@ -12,9 +12,9 @@ import pytest
 from conformance.acting import task
 from conformance.places import need_postgres
 from crash.processes import until
-from holdfast.ports.rows import DeadLetterFilter, Reason, Status
-from holdfast.report.doctor import ledger_findings
-from holdfast.stores.opening import open_store
+from outlast.ports.rows import DeadLetterFilter, Reason, Status
+from outlast.report.doctor import ledger_findings
+from outlast.stores.opening import open_store
 
 PROGRAM = Path(__file__).with_name("apart_program.py")
 TESTS = Path(__file__).parents[1]
@@ -85,7 +85,7 @@ def opened(url, folder):
 @pytest.fixture(params=["sqlite", "postgres"])
 def place(request, tmp_path):
     if request.param == "sqlite":
-        with opened(f"sqlite:///{tmp_path}/holdfast.db", tmp_path) as found:
+        with opened(f"sqlite:///{tmp_path}/outlast.db", tmp_path) as found:
             yield found
         return
     need_postgres()

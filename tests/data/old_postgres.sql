@@ -674,13 +674,13 @@ WITH (fillfactor='50');
 --
 
 INSERT INTO public.alerts VALUES (10, '2026-11-16 18:33:45.681607+00', '2026-11-16 18:33:45.681607+00', '2026-11-16 18:33:46.742681+00', NULL, 1, 1, 'source:2', 'recovered', NULL, 'feed 1: enabled by hand', '', '{}', NULL);
-INSERT INTO public.alerts VALUES (1, '2026-11-16 18:33:30.773889+00', '2026-11-16 18:33:30.773889+00', NULL, '2026-11-16 18:33:44.960206+00', 1, 1, 'group:9b18c00f50c36527', 'first', 'new', 'new failure: charge_card: PermanentError: card refused', '9 failures, 9 dead letters, category unknown; holdfast dlq list --group 9b18c00f50c36527', '{}', NULL);
-INSERT INTO public.alerts VALUES (2, '2026-11-16 18:33:30.773889+00', '2026-11-16 18:33:30.773889+00', NULL, '2026-11-16 18:33:44.960206+00', 1, 1, 'group:b91c65a634209bf3', 'first', 'new', 'new failure: send_invoice: ResourceNotFoundError: no such template', '5 failures, 5 dead letters, category not_found; holdfast dlq list --group b91c65a634209bf3', '{}', NULL);
-INSERT INTO public.alerts VALUES (3, '2026-11-16 18:33:30.773889+00', '2026-11-16 18:33:30.773889+00', NULL, '2026-11-16 18:33:44.960206+00', 1, 1, 'group:494ca63667f3bf16', 'first', 'new', 'new failure: fetch_page: Expired: not started in time: its expiry had passed', '1 failures, 1 dead letters, category unknown; holdfast dlq list --group 494ca63667f3bf16', '{}', NULL);
-INSERT INTO public.alerts VALUES (4, '2026-11-16 18:33:30.773889+00', '2026-11-16 18:33:30.773889+00', NULL, '2026-11-16 18:33:44.960206+00', 1, 1, 'group:0a59c10ab5a5c692', 'first', 'new', 'new failure: sync_order: ConnectionResetError: connection reset by peer', '1 failures, 0 dead letters, category network; holdfast dlq list --group 0a59c10ab5a5c692', '{}', NULL);
-INSERT INTO public.alerts VALUES (5, '2026-11-16 18:33:30.773889+00', '2026-11-16 18:33:30.773889+00', NULL, '2026-11-16 18:33:44.960206+00', 1, 1, 'group:50a62daa21efed7d', 'first', 'new', 'new failure: import_feed: TimeoutError: the feed did not answer', '2 failures, 0 dead letters, category network; holdfast dlq list --group 50a62daa21efed7d', '{}', NULL);
-INSERT INTO public.alerts VALUES (6, '2026-11-16 18:33:30.773889+00', '2026-11-16 18:33:30.773889+00', NULL, '2026-11-16 18:33:44.960206+00', 1, 1, 'group:40a1f4cc1682540c', 'first', 'new', 'new failure: fetch_page: PayloadError: the payload of task fetch_page has no n and an unknown pages; its parameters have changed', '1 failures, 1 dead letters, category invalid_parameters; holdfast dlq list --group 40a1f4cc1682540c', '{}', NULL);
-INSERT INTO public.alerts VALUES (7, '2026-11-16 18:33:33.498661+00', '2026-11-16 18:33:33.498661+00', NULL, '2026-11-16 18:33:44.9629+00', 1, 1, 'group:9b18c00f50c36527', 'changed', 'again after 2026-11-16T18:33:33.244694+00:00', 'fails again: charge_card: PermanentError: card refused', '10 failures, 8 dead letters, category unknown; holdfast dlq list --group 9b18c00f50c36527', '{}', NULL);
+INSERT INTO public.alerts VALUES (1, '2026-11-16 18:33:30.773889+00', '2026-11-16 18:33:30.773889+00', NULL, '2026-11-16 18:33:44.960206+00', 1, 1, 'group:9b18c00f50c36527', 'first', 'new', 'new failure: charge_card: PermanentError: card refused', '9 failures, 9 dead letters, category unknown; outlast dlq list --group 9b18c00f50c36527', '{}', NULL);
+INSERT INTO public.alerts VALUES (2, '2026-11-16 18:33:30.773889+00', '2026-11-16 18:33:30.773889+00', NULL, '2026-11-16 18:33:44.960206+00', 1, 1, 'group:b91c65a634209bf3', 'first', 'new', 'new failure: send_invoice: ResourceNotFoundError: no such template', '5 failures, 5 dead letters, category not_found; outlast dlq list --group b91c65a634209bf3', '{}', NULL);
+INSERT INTO public.alerts VALUES (3, '2026-11-16 18:33:30.773889+00', '2026-11-16 18:33:30.773889+00', NULL, '2026-11-16 18:33:44.960206+00', 1, 1, 'group:494ca63667f3bf16', 'first', 'new', 'new failure: fetch_page: Expired: not started in time: its expiry had passed', '1 failures, 1 dead letters, category unknown; outlast dlq list --group 494ca63667f3bf16', '{}', NULL);
+INSERT INTO public.alerts VALUES (4, '2026-11-16 18:33:30.773889+00', '2026-11-16 18:33:30.773889+00', NULL, '2026-11-16 18:33:44.960206+00', 1, 1, 'group:0a59c10ab5a5c692', 'first', 'new', 'new failure: sync_order: ConnectionResetError: connection reset by peer', '1 failures, 0 dead letters, category network; outlast dlq list --group 0a59c10ab5a5c692', '{}', NULL);
+INSERT INTO public.alerts VALUES (5, '2026-11-16 18:33:30.773889+00', '2026-11-16 18:33:30.773889+00', NULL, '2026-11-16 18:33:44.960206+00', 1, 1, 'group:50a62daa21efed7d', 'first', 'new', 'new failure: import_feed: TimeoutError: the feed did not answer', '2 failures, 0 dead letters, category network; outlast dlq list --group 50a62daa21efed7d', '{}', NULL);
+INSERT INTO public.alerts VALUES (6, '2026-11-16 18:33:30.773889+00', '2026-11-16 18:33:30.773889+00', NULL, '2026-11-16 18:33:44.960206+00', 1, 1, 'group:40a1f4cc1682540c', 'first', 'new', 'new failure: fetch_page: PayloadError: the payload of task fetch_page has no n and an unknown pages; its parameters have changed', '1 failures, 1 dead letters, category invalid_parameters; outlast dlq list --group 40a1f4cc1682540c', '{}', NULL);
+INSERT INTO public.alerts VALUES (7, '2026-11-16 18:33:33.498661+00', '2026-11-16 18:33:33.498661+00', NULL, '2026-11-16 18:33:44.9629+00', 1, 1, 'group:9b18c00f50c36527', 'changed', 'again after 2026-11-16T18:33:33.244694+00:00', 'fails again: charge_card: PermanentError: card refused', '10 failures, 8 dead letters, category unknown; outlast dlq list --group 9b18c00f50c36527', '{}', NULL);
 INSERT INTO public.alerts VALUES (13, '2026-11-16 18:33:45.737088+00', '2026-11-16 18:33:45.737088+00', '2026-11-16 18:33:46.742681+00', NULL, 1, 1, 'matter:2', 'first', 'bad', 'title 2', 'more about it', '{}', NULL);
 INSERT INTO public.alerts VALUES (11, '2026-11-16 18:33:45.737088+00', '2026-11-16 18:33:45.737088+00', NULL, '2026-11-16 18:33:45.743588+00', 1, 1, 'matter:0', 'first', 'bad', 'title 0', 'more about it', '{chat}', NULL);
 INSERT INTO public.alerts VALUES (8, '2026-11-16 18:33:45.349044+00', '2026-11-16 18:33:45.349044+00', NULL, '2026-11-16 18:33:45.428995+00', 1, 1, 'source:2', 'first', 'disabled', 'feed 1: disabled after 5 failures in a row', 'ResourceNotFoundError: gone', '{}', NULL);
@@ -745,105 +745,105 @@ INSERT INTO public.cycles VALUES (7, '2026-11-16 18:33:45.726218+00', NULL, NULL
 --
 
 INSERT INTO public.dead_letter_queue VALUES (1, 7, '2026-11-16 18:33:28.803516+00', '2026-11-16 18:33:29.233898+00', 1, 0, 0, 5, 'charge_card', 'default', '{"n":0}', NULL, NULL, 'PermanentError', 'card refused', 'unknown', 'permanent', '9b18c00f50c36527', 'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 75, in charge_card
     raise PermanentError("card refused")
-holdfast.errors.PermanentError: card refused', '{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}', 'old-worker-ceba41051b93', NULL);
+outlast.errors.PermanentError: card refused', '{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}', 'old-worker-ceba41051b93', NULL);
 INSERT INTO public.dead_letter_queue VALUES (2, 8, '2026-11-16 18:33:28.804136+00', '2026-11-16 18:33:29.268381+00', 1, 0, 0, 5, 'charge_card', 'default', '{"n":1}', NULL, NULL, 'PermanentError', 'card refused', 'unknown', 'permanent', '9b18c00f50c36527', 'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 75, in charge_card
     raise PermanentError("card refused")
-holdfast.errors.PermanentError: card refused', '{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}', 'old-worker-ceba41051b93', NULL);
+outlast.errors.PermanentError: card refused', '{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}', 'old-worker-ceba41051b93', NULL);
 INSERT INTO public.dead_letter_queue VALUES (4, 10, '2026-11-16 18:33:28.804764+00', '2026-11-16 18:33:29.335988+00', 1, 0, 0, 5, 'charge_card', 'default', '{"n":3}', NULL, NULL, 'PermanentError', 'card refused', 'unknown', 'permanent', '9b18c00f50c36527', 'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 75, in charge_card
     raise PermanentError("card refused")
-holdfast.errors.PermanentError: card refused', '{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}', 'old-worker-ceba41051b93', NULL);
+outlast.errors.PermanentError: card refused', '{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}', 'old-worker-ceba41051b93', NULL);
 INSERT INTO public.dead_letter_queue VALUES (5, 11, '2026-11-16 18:33:28.807412+00', '2026-11-16 18:33:29.350604+00', 1, 0, 0, 5, 'charge_card', 'default', '{"n":4}', NULL, NULL, 'PermanentError', 'card refused', 'unknown', 'permanent', '9b18c00f50c36527', 'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 75, in charge_card
     raise PermanentError("card refused")
-holdfast.errors.PermanentError: card refused', '{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}', 'old-worker-ceba41051b93', NULL);
+outlast.errors.PermanentError: card refused', '{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}', 'old-worker-ceba41051b93', NULL);
 INSERT INTO public.dead_letter_queue VALUES (9, 16, '2026-11-16 18:33:28.818331+00', '2026-11-16 18:33:29.419259+00', 1, 0, 0, 5, 'send_invoice', 'default', '{"n":1}', NULL, NULL, 'ResourceNotFoundError', 'no such template', 'not_found', 'permanent', 'b91c65a634209bf3', 'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 80, in send_invoice
     raise ResourceNotFoundError("no such template")
-holdfast.errors.ResourceNotFoundError: no such template', '{"category": "not_found", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "ResourceNotFoundError", "message": "no such template", "rule": "ResourceNotFoundError", "location": "integration/old_databases.py:build.<locals>.send_invoice", "exact": false, "fingerprint": "b91c65a634209bf3"}', 'old-worker-ceba41051b93', NULL);
+outlast.errors.ResourceNotFoundError: no such template', '{"category": "not_found", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "ResourceNotFoundError", "message": "no such template", "rule": "ResourceNotFoundError", "location": "integration/old_databases.py:build.<locals>.send_invoice", "exact": false, "fingerprint": "b91c65a634209bf3"}', 'old-worker-ceba41051b93', NULL);
 INSERT INTO public.dead_letter_queue VALUES (11, 17, '2026-11-16 18:33:28.818795+00', '2026-11-16 18:33:29.442555+00', 1, 0, 0, 5, 'send_invoice', 'default', '{"n":2}', NULL, NULL, 'ResourceNotFoundError', 'no such template', 'not_found', 'permanent', 'b91c65a634209bf3', 'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 80, in send_invoice
     raise ResourceNotFoundError("no such template")
-holdfast.errors.ResourceNotFoundError: no such template', '{"category": "not_found", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "ResourceNotFoundError", "message": "no such template", "rule": "ResourceNotFoundError", "location": "integration/old_databases.py:build.<locals>.send_invoice", "exact": false, "fingerprint": "b91c65a634209bf3"}', 'old-worker-ceba41051b93', NULL);
+outlast.errors.ResourceNotFoundError: no such template', '{"category": "not_found", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "ResourceNotFoundError", "message": "no such template", "rule": "ResourceNotFoundError", "location": "integration/old_databases.py:build.<locals>.send_invoice", "exact": false, "fingerprint": "b91c65a634209bf3"}', 'old-worker-ceba41051b93', NULL);
 INSERT INTO public.dead_letter_queue VALUES (12, 18, '2026-11-16 18:33:28.819161+00', '2026-11-16 18:33:29.442555+00', 1, 0, 0, 5, 'send_invoice', 'default', '{"n":3}', NULL, NULL, 'ResourceNotFoundError', 'no such template', 'not_found', 'permanent', 'b91c65a634209bf3', 'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 80, in send_invoice
     raise ResourceNotFoundError("no such template")
-holdfast.errors.ResourceNotFoundError: no such template', '{"category": "not_found", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "ResourceNotFoundError", "message": "no such template", "rule": "ResourceNotFoundError", "location": "integration/old_databases.py:build.<locals>.send_invoice", "exact": false, "fingerprint": "b91c65a634209bf3"}', 'old-worker-ceba41051b93', NULL);
+outlast.errors.ResourceNotFoundError: no such template', '{"category": "not_found", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "ResourceNotFoundError", "message": "no such template", "rule": "ResourceNotFoundError", "location": "integration/old_databases.py:build.<locals>.send_invoice", "exact": false, "fingerprint": "b91c65a634209bf3"}', 'old-worker-ceba41051b93', NULL);
 INSERT INTO public.dead_letter_queue VALUES (13, 19, '2026-11-16 18:33:28.819476+00', '2026-11-16 18:33:29.442555+00', 1, 0, 0, 5, 'send_invoice', 'default', '{"n":4}', NULL, NULL, 'ResourceNotFoundError', 'no such template', 'not_found', 'permanent', 'b91c65a634209bf3', 'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 80, in send_invoice
     raise ResourceNotFoundError("no such template")
-holdfast.errors.ResourceNotFoundError: no such template', '{"category": "not_found", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "ResourceNotFoundError", "message": "no such template", "rule": "ResourceNotFoundError", "location": "integration/old_databases.py:build.<locals>.send_invoice", "exact": false, "fingerprint": "b91c65a634209bf3"}', 'old-worker-ceba41051b93', NULL);
+outlast.errors.ResourceNotFoundError: no such template', '{"category": "not_found", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "ResourceNotFoundError", "message": "no such template", "rule": "ResourceNotFoundError", "location": "integration/old_databases.py:build.<locals>.send_invoice", "exact": false, "fingerprint": "b91c65a634209bf3"}', 'old-worker-ceba41051b93', NULL);
 INSERT INTO public.dead_letter_queue VALUES (14, 23, '2026-11-16 18:33:28.834321+00', '2026-11-16 18:33:29.447224+00', 1, 0, 0, 5, 'fetch_page', 'default', '{"n":20}', NULL, NULL, 'Expired', 'not started in time: its expiry had passed', 'unknown', 'expired', '494ca63667f3bf16', '', '{"category": "unknown", "retryable": false, "origin": "unknown", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "Expired", "message": "not started in time: its expiry had passed", "rule": "expired", "location": "", "exact": false, "fingerprint": "494ca63667f3bf16"}', 'old-worker-ceba41051b93', NULL);
 INSERT INTO public.dead_letter_queue VALUES (15, 20, '2026-11-16 18:33:28.820129+00', '2026-11-16 18:33:29.454101+00', 1, 0, 0, 5, 'charge_card', 'default', '{"n":8}', NULL, 'order-8', 'PermanentError', 'card refused', 'unknown', 'permanent', '9b18c00f50c36527', 'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 75, in charge_card
     raise PermanentError("card refused")
-holdfast.errors.PermanentError: card refused', '{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}', 'old-worker-ceba41051b93', NULL);
+outlast.errors.PermanentError: card refused', '{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}', 'old-worker-ceba41051b93', NULL);
 INSERT INTO public.dead_letter_queue VALUES (16, 24, '2026-11-16 18:33:28.834891+00', '2026-11-16 18:33:29.46834+00', 1, 0, 0, 5, 'fetch_page', 'default', '{"pages":1}', NULL, NULL, 'PayloadError', 'the payload of task fetch_page has no n and an unknown pages; its parameters have changed', 'invalid_parameters', 'undecodable', '40a1f4cc1682540c', 'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 66, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 66, in execute
     args, kwargs = definition.codec.decode(claimed.parameters)
                    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  File "/srv/shop/src/holdfast/queue/payload.py", line 137, in decode
+  File "/srv/shop/src/outlast/queue/payload.py", line 137, in decode
     raise self._misnamed(given)
-holdfast.errors.PayloadError: the payload of task fetch_page has no n and an unknown pages; its parameters have changed', '{"category": "invalid_parameters", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PayloadError", "message": "the payload of task fetch_page has no n and an unknown pages; its parameters have changed", "rule": "PayloadError", "location": "", "exact": false, "fingerprint": "40a1f4cc1682540c"}', 'old-worker-ceba41051b93', NULL);
+outlast.errors.PayloadError: the payload of task fetch_page has no n and an unknown pages; its parameters have changed', '{"category": "invalid_parameters", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PayloadError", "message": "the payload of task fetch_page has no n and an unknown pages; its parameters have changed", "rule": "PayloadError", "location": "", "exact": false, "fingerprint": "40a1f4cc1682540c"}', 'old-worker-ceba41051b93', NULL);
 INSERT INTO public.dead_letter_queue VALUES (17, 21, '2026-11-16 18:33:28.830719+00', '2026-11-16 18:33:32.026226+00', 3, 0, 0, 5, 'import_feed', 'default', '{"n":1}', NULL, NULL, 'TimeoutError', 'the feed did not answer', 'network', 'exhausted', '50a62daa21efed7d', 'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 71, in import_feed
     raise TimeoutError("the feed did not answer")
 TimeoutError: the feed did not answer', '{"category": "network", "retryable": true, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "TimeoutError", "message": "the feed did not answer", "rule": "builtins.TimeoutError", "location": "integration/old_databases.py:build.<locals>.import_feed", "exact": false, "fingerprint": "50a62daa21efed7d"}', 'old-worker-a295612f5451', NULL);
 INSERT INTO public.dead_letter_queue VALUES (19, 9, '2026-11-16 18:33:28.804508+00', '2026-11-16 18:33:33.602106+00', 1, 0, 1, 5, 'charge_card', 'default', '{"n":2}', NULL, NULL, 'PermanentError', 'card refused', 'unknown', 'canary', '9b18c00f50c36527', 'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 75, in charge_card
     raise PermanentError("card refused")
-holdfast.errors.PermanentError: card refused', '{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}', 'old-worker-9957d936abd0', 2);
+outlast.errors.PermanentError: card refused', '{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}', 'old-worker-9957d936abd0', 2);
 INSERT INTO public.dead_letter_queue VALUES (20, 42, '2026-11-16 18:33:46.573446+00', '2026-11-16 18:33:46.741926+00', 0, 3, 0, 0, 'resize_image', 'default', '{"n":2}', NULL, NULL, 'WorkerLost', 'worker lost: its process died, or its lease ran out, while the task was running', 'unknown', 'crash', 'ab81ec98d87f273d', '', '{"category": "unknown", "retryable": true, "origin": "process", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "WorkerLost", "message": "worker lost: its process died, or its lease ran out, while the task was running", "rule": "worker lost", "location": "", "exact": false, "fingerprint": "ab81ec98d87f273d"}', 'dying', NULL);
 INSERT INTO public.dead_letter_queue VALUES (7, 13, '2026-11-16 18:33:28.809663+00', '2026-11-16 18:33:29.399121+00', 1, 0, 0, 5, 'charge_card', 'default', '{"n":77}', NULL, NULL, 'PermanentError', 'card refused', 'unknown', 'permanent', '9b18c00f50c36527', 'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 75, in charge_card
     raise PermanentError("card refused")
-holdfast.errors.PermanentError: card refused', '{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}', 'old-worker-ceba41051b93', NULL);
+outlast.errors.PermanentError: card refused', '{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}', 'old-worker-ceba41051b93', NULL);
 INSERT INTO public.dead_letter_queue VALUES (18, 12, '2026-11-16 18:33:28.807941+00', '2026-11-16 18:33:33.426076+00', 1, 0, 1, 5, 'charge_card', 'default', '{"n":5}', NULL, NULL, 'PermanentError', 'card refused', 'unknown', 'permanent', '9b18c00f50c36527', 'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 75, in charge_card
     raise PermanentError("card refused")
-holdfast.errors.PermanentError: card refused', '{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}', 'old-worker-66da4256e665', 1);
+outlast.errors.PermanentError: card refused', '{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}', 'old-worker-66da4256e665', 1);
 
 
 --
@@ -1010,162 +1010,162 @@ INSERT INTO public.sources VALUES (9, '2026-11-16 18:33:45.695782+00', '2026-11-
 --
 
 INSERT INTO public.task_attempts VALUES (1, 7, '2026-11-16 18:33:29.178195+00', '2026-11-16 18:33:29.233898+00', NULL, 1, 'fail', 'old-worker-ceba41051b93', 'PermanentError', 'card refused', 'unknown', '9b18c00f50c36527', 'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 75, in charge_card
     raise PermanentError("card refused")
-holdfast.errors.PermanentError: card refused', '{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}');
+outlast.errors.PermanentError: card refused', '{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}');
 INSERT INTO public.task_attempts VALUES (2, 8, '2026-11-16 18:33:29.209892+00', '2026-11-16 18:33:29.268381+00', NULL, 1, 'fail', 'old-worker-ceba41051b93', 'PermanentError', 'card refused', 'unknown', '9b18c00f50c36527', 'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 75, in charge_card
     raise PermanentError("card refused")
-holdfast.errors.PermanentError: card refused', '{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}');
+outlast.errors.PermanentError: card refused', '{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}');
 INSERT INTO public.task_attempts VALUES (3, 9, '2026-11-16 18:33:29.233898+00', '2026-11-16 18:33:29.316403+00', NULL, 1, 'fail', 'old-worker-ceba41051b93', 'PermanentError', 'card refused', 'unknown', '9b18c00f50c36527', 'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 75, in charge_card
     raise PermanentError("card refused")
-holdfast.errors.PermanentError: card refused', '{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}');
+outlast.errors.PermanentError: card refused', '{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}');
 INSERT INTO public.task_attempts VALUES (4, 10, '2026-11-16 18:33:29.268381+00', '2026-11-16 18:33:29.335988+00', NULL, 1, 'fail', 'old-worker-ceba41051b93', 'PermanentError', 'card refused', 'unknown', '9b18c00f50c36527', 'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 75, in charge_card
     raise PermanentError("card refused")
-holdfast.errors.PermanentError: card refused', '{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}');
+outlast.errors.PermanentError: card refused', '{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}');
 INSERT INTO public.task_attempts VALUES (5, 11, '2026-11-16 18:33:29.316403+00', '2026-11-16 18:33:29.350604+00', NULL, 1, 'fail', 'old-worker-ceba41051b93', 'PermanentError', 'card refused', 'unknown', '9b18c00f50c36527', 'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 75, in charge_card
     raise PermanentError("card refused")
-holdfast.errors.PermanentError: card refused', '{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}');
+outlast.errors.PermanentError: card refused', '{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}');
 INSERT INTO public.task_attempts VALUES (6, 12, '2026-11-16 18:33:29.335988+00', '2026-11-16 18:33:29.389891+00', NULL, 1, 'fail', 'old-worker-ceba41051b93', 'PermanentError', 'card refused', 'unknown', '9b18c00f50c36527', 'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 75, in charge_card
     raise PermanentError("card refused")
-holdfast.errors.PermanentError: card refused', '{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}');
+outlast.errors.PermanentError: card refused', '{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}');
 INSERT INTO public.task_attempts VALUES (7, 13, '2026-11-16 18:33:29.350604+00', '2026-11-16 18:33:29.399121+00', NULL, 1, 'fail', 'old-worker-ceba41051b93', 'PermanentError', 'card refused', 'unknown', '9b18c00f50c36527', 'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 75, in charge_card
     raise PermanentError("card refused")
-holdfast.errors.PermanentError: card refused', '{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}');
+outlast.errors.PermanentError: card refused', '{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}');
 INSERT INTO public.task_attempts VALUES (8, 15, '2026-11-16 18:33:29.350604+00', '2026-11-16 18:33:29.399121+00', NULL, 1, 'fail', 'old-worker-ceba41051b93', 'ResourceNotFoundError', 'no such template', 'not_found', 'b91c65a634209bf3', 'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 80, in send_invoice
     raise ResourceNotFoundError("no such template")
-holdfast.errors.ResourceNotFoundError: no such template', '{"category": "not_found", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "ResourceNotFoundError", "message": "no such template", "rule": "ResourceNotFoundError", "location": "integration/old_databases.py:build.<locals>.send_invoice", "exact": false, "fingerprint": "b91c65a634209bf3"}');
+outlast.errors.ResourceNotFoundError: no such template', '{"category": "not_found", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "ResourceNotFoundError", "message": "no such template", "rule": "ResourceNotFoundError", "location": "integration/old_databases.py:build.<locals>.send_invoice", "exact": false, "fingerprint": "b91c65a634209bf3"}');
 INSERT INTO public.task_attempts VALUES (9, 16, '2026-11-16 18:33:29.399121+00', '2026-11-16 18:33:29.419259+00', NULL, 1, 'fail', 'old-worker-ceba41051b93', 'ResourceNotFoundError', 'no such template', 'not_found', 'b91c65a634209bf3', 'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 80, in send_invoice
     raise ResourceNotFoundError("no such template")
-holdfast.errors.ResourceNotFoundError: no such template', '{"category": "not_found", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "ResourceNotFoundError", "message": "no such template", "rule": "ResourceNotFoundError", "location": "integration/old_databases.py:build.<locals>.send_invoice", "exact": false, "fingerprint": "b91c65a634209bf3"}');
+outlast.errors.ResourceNotFoundError: no such template', '{"category": "not_found", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "ResourceNotFoundError", "message": "no such template", "rule": "ResourceNotFoundError", "location": "integration/old_databases.py:build.<locals>.send_invoice", "exact": false, "fingerprint": "b91c65a634209bf3"}');
 INSERT INTO public.task_attempts VALUES (10, 14, '2026-11-16 18:33:29.399121+00', '2026-11-16 18:33:29.425027+00', NULL, 1, 'fail', 'old-worker-ceba41051b93', 'PermanentError', 'card refused', 'unknown', '9b18c00f50c36527', 'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 75, in charge_card
     raise PermanentError("card refused")
-holdfast.errors.PermanentError: card refused', '{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}');
+outlast.errors.PermanentError: card refused', '{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}');
 INSERT INTO public.task_attempts VALUES (11, 17, '2026-11-16 18:33:29.419259+00', '2026-11-16 18:33:29.442555+00', NULL, 1, 'fail', 'old-worker-ceba41051b93', 'ResourceNotFoundError', 'no such template', 'not_found', 'b91c65a634209bf3', 'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 80, in send_invoice
     raise ResourceNotFoundError("no such template")
-holdfast.errors.ResourceNotFoundError: no such template', '{"category": "not_found", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "ResourceNotFoundError", "message": "no such template", "rule": "ResourceNotFoundError", "location": "integration/old_databases.py:build.<locals>.send_invoice", "exact": false, "fingerprint": "b91c65a634209bf3"}');
+outlast.errors.ResourceNotFoundError: no such template', '{"category": "not_found", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "ResourceNotFoundError", "message": "no such template", "rule": "ResourceNotFoundError", "location": "integration/old_databases.py:build.<locals>.send_invoice", "exact": false, "fingerprint": "b91c65a634209bf3"}');
 INSERT INTO public.task_attempts VALUES (12, 18, '2026-11-16 18:33:29.419259+00', '2026-11-16 18:33:29.442555+00', NULL, 1, 'fail', 'old-worker-ceba41051b93', 'ResourceNotFoundError', 'no such template', 'not_found', 'b91c65a634209bf3', 'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 80, in send_invoice
     raise ResourceNotFoundError("no such template")
-holdfast.errors.ResourceNotFoundError: no such template', '{"category": "not_found", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "ResourceNotFoundError", "message": "no such template", "rule": "ResourceNotFoundError", "location": "integration/old_databases.py:build.<locals>.send_invoice", "exact": false, "fingerprint": "b91c65a634209bf3"}');
+outlast.errors.ResourceNotFoundError: no such template', '{"category": "not_found", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "ResourceNotFoundError", "message": "no such template", "rule": "ResourceNotFoundError", "location": "integration/old_databases.py:build.<locals>.send_invoice", "exact": false, "fingerprint": "b91c65a634209bf3"}');
 INSERT INTO public.task_attempts VALUES (13, 19, '2026-11-16 18:33:29.419259+00', '2026-11-16 18:33:29.442555+00', NULL, 1, 'fail', 'old-worker-ceba41051b93', 'ResourceNotFoundError', 'no such template', 'not_found', 'b91c65a634209bf3', 'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 80, in send_invoice
     raise ResourceNotFoundError("no such template")
-holdfast.errors.ResourceNotFoundError: no such template', '{"category": "not_found", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "ResourceNotFoundError", "message": "no such template", "rule": "ResourceNotFoundError", "location": "integration/old_databases.py:build.<locals>.send_invoice", "exact": false, "fingerprint": "b91c65a634209bf3"}');
+outlast.errors.ResourceNotFoundError: no such template', '{"category": "not_found", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "ResourceNotFoundError", "message": "no such template", "rule": "ResourceNotFoundError", "location": "integration/old_databases.py:build.<locals>.send_invoice", "exact": false, "fingerprint": "b91c65a634209bf3"}');
 INSERT INTO public.task_attempts VALUES (14, 23, '2026-11-16 18:33:29.442555+00', '2026-11-16 18:33:29.447224+00', NULL, 1, 'fail', 'old-worker-ceba41051b93', 'Expired', 'not started in time: its expiry had passed', 'unknown', '494ca63667f3bf16', '', '{"category": "unknown", "retryable": false, "origin": "unknown", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "Expired", "message": "not started in time: its expiry had passed", "rule": "expired", "location": "", "exact": false, "fingerprint": "494ca63667f3bf16"}');
 INSERT INTO public.task_attempts VALUES (15, 21, '2026-11-16 18:33:29.442555+00', '2026-11-16 18:33:29.454101+00', 1, 1, 'retry', 'old-worker-ceba41051b93', 'TimeoutError', 'the feed did not answer', 'network', '50a62daa21efed7d', 'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 71, in import_feed
     raise TimeoutError("the feed did not answer")
 TimeoutError: the feed did not answer', '{"category": "network", "retryable": true, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "TimeoutError", "message": "the feed did not answer", "rule": "builtins.TimeoutError", "location": "integration/old_databases.py:build.<locals>.import_feed", "exact": false, "fingerprint": "50a62daa21efed7d"}');
 INSERT INTO public.task_attempts VALUES (16, 22, '2026-11-16 18:33:29.442555+00', '2026-11-16 18:33:29.454101+00', 1, 1, 'retry', 'old-worker-ceba41051b93', 'ConnectionResetError', 'connection reset by peer', 'network', '0a59c10ab5a5c692', 'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 67, in sync_order
     raise ConnectionResetError("connection reset by peer")
 ConnectionResetError: connection reset by peer', '{"category": "network", "retryable": true, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "ConnectionResetError", "message": "connection reset by peer", "rule": "builtins.ConnectionError", "location": "integration/old_databases.py:build.<locals>.sync_order", "exact": false, "fingerprint": "0a59c10ab5a5c692"}');
 INSERT INTO public.task_attempts VALUES (17, 20, '2026-11-16 18:33:29.442555+00', '2026-11-16 18:33:29.454101+00', NULL, 1, 'fail', 'old-worker-ceba41051b93', 'PermanentError', 'card refused', 'unknown', '9b18c00f50c36527', 'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 75, in charge_card
     raise PermanentError("card refused")
-holdfast.errors.PermanentError: card refused', '{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}');
+outlast.errors.PermanentError: card refused', '{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}');
 INSERT INTO public.task_attempts VALUES (18, 24, '2026-11-16 18:33:29.442555+00', '2026-11-16 18:33:29.46834+00', NULL, 1, 'fail', 'old-worker-ceba41051b93', 'PayloadError', 'the payload of task fetch_page has no n and an unknown pages; its parameters have changed', 'invalid_parameters', '40a1f4cc1682540c', 'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 66, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 66, in execute
     args, kwargs = definition.codec.decode(claimed.parameters)
                    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  File "/srv/shop/src/holdfast/queue/payload.py", line 137, in decode
+  File "/srv/shop/src/outlast/queue/payload.py", line 137, in decode
     raise self._misnamed(given)
-holdfast.errors.PayloadError: the payload of task fetch_page has no n and an unknown pages; its parameters have changed', '{"category": "invalid_parameters", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PayloadError", "message": "the payload of task fetch_page has no n and an unknown pages; its parameters have changed", "rule": "PayloadError", "location": "", "exact": false, "fingerprint": "40a1f4cc1682540c"}');
+outlast.errors.PayloadError: the payload of task fetch_page has no n and an unknown pages; its parameters have changed', '{"category": "invalid_parameters", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PayloadError", "message": "the payload of task fetch_page has no n and an unknown pages; its parameters have changed", "rule": "PayloadError", "location": "", "exact": false, "fingerprint": "40a1f4cc1682540c"}');
 INSERT INTO public.task_attempts VALUES (19, 21, '2026-11-16 18:33:30.657899+00', '2026-11-16 18:33:30.67944+00', 1, 2, 'retry', 'old-worker-68b5f02be216', 'TimeoutError', 'the feed did not answer', 'network', '50a62daa21efed7d', 'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 71, in import_feed
     raise TimeoutError("the feed did not answer")
 TimeoutError: the feed did not answer', '{"category": "network", "retryable": true, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "TimeoutError", "message": "the feed did not answer", "rule": "builtins.TimeoutError", "location": "integration/old_databases.py:build.<locals>.import_feed", "exact": false, "fingerprint": "50a62daa21efed7d"}');
 INSERT INTO public.task_attempts VALUES (20, 21, '2026-11-16 18:33:31.991298+00', '2026-11-16 18:33:32.026226+00', NULL, 3, 'fail', 'old-worker-a295612f5451', 'TimeoutError', 'the feed did not answer', 'network', '50a62daa21efed7d', 'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 71, in import_feed
     raise TimeoutError("the feed did not answer")
 TimeoutError: the feed did not answer', '{"category": "network", "retryable": true, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "TimeoutError", "message": "the feed did not answer", "rule": "builtins.TimeoutError", "location": "integration/old_databases.py:build.<locals>.import_feed", "exact": false, "fingerprint": "50a62daa21efed7d"}');
 INSERT INTO public.task_attempts VALUES (21, 12, '2026-11-16 18:33:33.414459+00', '2026-11-16 18:33:33.426076+00', NULL, 2, 'fail', 'old-worker-66da4256e665', 'PermanentError', 'card refused', 'unknown', '9b18c00f50c36527', 'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 75, in charge_card
     raise PermanentError("card refused")
-holdfast.errors.PermanentError: card refused', '{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}');
+outlast.errors.PermanentError: card refused', '{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}');
 INSERT INTO public.task_attempts VALUES (22, 9, '2026-11-16 18:33:33.57867+00', '2026-11-16 18:33:33.602106+00', NULL, 2, 'fail', 'old-worker-9957d936abd0', 'PermanentError', 'card refused', 'unknown', '9b18c00f50c36527', 'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 75, in charge_card
     raise PermanentError("card refused")
-holdfast.errors.PermanentError: card refused', '{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}');
+outlast.errors.PermanentError: card refused', '{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}');
 INSERT INTO public.task_attempts VALUES (23, 27, '2026-11-16 18:33:46.084585+00', '2026-11-16 18:33:46.11199+00', 1, 1, 'retry', 'old-worker-5e937d2bd5fb', 'ConnectionResetError', 'connection reset by peer', 'network', '0a59c10ab5a5c692', 'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 67, in sync_order
     raise ConnectionResetError("connection reset by peer")
 ConnectionResetError: connection reset by peer', '{"category": "network", "retryable": true, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "ConnectionResetError", "message": "connection reset by peer", "rule": "builtins.ConnectionError", "location": "integration/old_databases.py:build.<locals>.sync_order", "exact": false, "fingerprint": "0a59c10ab5a5c692"}');
 INSERT INTO public.task_attempts VALUES (24, 28, '2026-11-16 18:33:46.084585+00', '2026-11-16 18:33:46.165476+00', 1, 1, 'retry', 'old-worker-5e937d2bd5fb', 'TimeoutError', 'the feed did not answer', 'network', '50a62daa21efed7d', 'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 71, in import_feed

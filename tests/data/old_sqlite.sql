@@ -15,13 +15,13 @@ CREATE TABLE alerts (
     last_error   TEXT,
     created_at   INTEGER NOT NULL
 ) STRICT;
-INSERT INTO "alerts" VALUES(1,'group:9b18c00f50c36527','first','new','new failure: charge_card: PermanentError: card refused','9 failures, 9 dead letters, category unknown; holdfast dlq list --group 9b18c00f50c36527',1,1,'[]',1794853994122,NULL,1794854007799,NULL,1794853994122);
-INSERT INTO "alerts" VALUES(2,'group:b91c65a634209bf3','first','new','new failure: send_invoice: ResourceNotFoundError: no such template','5 failures, 5 dead letters, category not_found; holdfast dlq list --group b91c65a634209bf3',1,1,'[]',1794853994122,NULL,1794854007799,NULL,1794853994122);
-INSERT INTO "alerts" VALUES(3,'group:494ca63667f3bf16','first','new','new failure: fetch_page: Expired: not started in time: its expiry had passed','1 failures, 1 dead letters, category unknown; holdfast dlq list --group 494ca63667f3bf16',1,1,'[]',1794853994122,NULL,1794854007799,NULL,1794853994122);
-INSERT INTO "alerts" VALUES(4,'group:50a62daa21efed7d','first','new','new failure: import_feed: TimeoutError: the feed did not answer','1 failures, 0 dead letters, category network; holdfast dlq list --group 50a62daa21efed7d',1,1,'[]',1794853994122,NULL,1794854007799,NULL,1794853994122);
-INSERT INTO "alerts" VALUES(5,'group:0a59c10ab5a5c692','first','new','new failure: sync_order: ConnectionResetError: connection reset by peer','1 failures, 0 dead letters, category network; holdfast dlq list --group 0a59c10ab5a5c692',1,1,'[]',1794853994122,NULL,1794854007799,NULL,1794853994122);
-INSERT INTO "alerts" VALUES(6,'group:40a1f4cc1682540c','first','new','new failure: fetch_page: PayloadError: the payload of task fetch_page has no n and an unknown pages; its parameters have changed','1 failures, 1 dead letters, category invalid_parameters; holdfast dlq list --group 40a1f4cc1682540c',1,1,'[]',1794853994122,NULL,1794854007799,NULL,1794853994122);
-INSERT INTO "alerts" VALUES(7,'group:9b18c00f50c36527','changed','again after 2026-11-16T18:33:16.444000+00:00','fails again: charge_card: PermanentError: card refused','10 failures, 8 dead letters, category unknown; holdfast dlq list --group 9b18c00f50c36527',1,1,'[]',1794853996508,NULL,1794854007803,NULL,1794853996508);
+INSERT INTO "alerts" VALUES(1,'group:9b18c00f50c36527','first','new','new failure: charge_card: PermanentError: card refused','9 failures, 9 dead letters, category unknown; outlast dlq list --group 9b18c00f50c36527',1,1,'[]',1794853994122,NULL,1794854007799,NULL,1794853994122);
+INSERT INTO "alerts" VALUES(2,'group:b91c65a634209bf3','first','new','new failure: send_invoice: ResourceNotFoundError: no such template','5 failures, 5 dead letters, category not_found; outlast dlq list --group b91c65a634209bf3',1,1,'[]',1794853994122,NULL,1794854007799,NULL,1794853994122);
+INSERT INTO "alerts" VALUES(3,'group:494ca63667f3bf16','first','new','new failure: fetch_page: Expired: not started in time: its expiry had passed','1 failures, 1 dead letters, category unknown; outlast dlq list --group 494ca63667f3bf16',1,1,'[]',1794853994122,NULL,1794854007799,NULL,1794853994122);
+INSERT INTO "alerts" VALUES(4,'group:50a62daa21efed7d','first','new','new failure: import_feed: TimeoutError: the feed did not answer','1 failures, 0 dead letters, category network; outlast dlq list --group 50a62daa21efed7d',1,1,'[]',1794853994122,NULL,1794854007799,NULL,1794853994122);
+INSERT INTO "alerts" VALUES(5,'group:0a59c10ab5a5c692','first','new','new failure: sync_order: ConnectionResetError: connection reset by peer','1 failures, 0 dead letters, category network; outlast dlq list --group 0a59c10ab5a5c692',1,1,'[]',1794853994122,NULL,1794854007799,NULL,1794853994122);
+INSERT INTO "alerts" VALUES(6,'group:40a1f4cc1682540c','first','new','new failure: fetch_page: PayloadError: the payload of task fetch_page has no n and an unknown pages; its parameters have changed','1 failures, 1 dead letters, category invalid_parameters; outlast dlq list --group 40a1f4cc1682540c',1,1,'[]',1794853994122,NULL,1794854007799,NULL,1794853994122);
+INSERT INTO "alerts" VALUES(7,'group:9b18c00f50c36527','changed','again after 2026-11-16T18:33:16.444000+00:00','fails again: charge_card: PermanentError: card refused','10 failures, 8 dead letters, category unknown; outlast dlq list --group 9b18c00f50c36527',1,1,'[]',1794853996508,NULL,1794854007803,NULL,1794853996508);
 INSERT INTO "alerts" VALUES(8,'source:2','first','disabled','feed 1: disabled after 5 failures in a row','ResourceNotFoundError: gone',1,1,'[]',1794854007959,NULL,1794854007982,NULL,1794854007959);
 INSERT INTO "alerts" VALUES(9,'source:4','first','disabled','feed 3: disabled after 5 failures in a row','ResourceNotFoundError: gone',1,1,'[]',1794854007959,NULL,1794854007982,NULL,1794854007959);
 INSERT INTO "alerts" VALUES(10,'source:2','recovered',NULL,'feed 1: enabled by hand','',1,1,'[]',1794854008023,1794854009026,NULL,NULL,1794854008023);
@@ -120,104 +120,104 @@ CREATE TABLE dead_letter_queue (
     moved_to_dlq_at  INTEGER NOT NULL
 , replay_id INTEGER) STRICT;
 INSERT INTO "dead_letter_queue" VALUES(1,7,'charge_card','default',5,'{"n":0}',NULL,NULL,'PermanentError','card refused','unknown','permanent','9b18c00f50c36527','Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 75, in charge_card
     raise PermanentError("card refused")
-holdfast.errors.PermanentError: card refused','{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}',1,0,0,'old-worker-8d8d392a7621',1794853992574,1794853992912,NULL);
+outlast.errors.PermanentError: card refused','{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}',1,0,0,'old-worker-8d8d392a7621',1794853992574,1794853992912,NULL);
 INSERT INTO "dead_letter_queue" VALUES(2,8,'charge_card','default',5,'{"n":1}',NULL,NULL,'PermanentError','card refused','unknown','permanent','9b18c00f50c36527','Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 75, in charge_card
     raise PermanentError("card refused")
-holdfast.errors.PermanentError: card refused','{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}',1,0,0,'old-worker-8d8d392a7621',1794853992578,1794853992932,NULL);
+outlast.errors.PermanentError: card refused','{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}',1,0,0,'old-worker-8d8d392a7621',1794853992578,1794853992932,NULL);
 INSERT INTO "dead_letter_queue" VALUES(4,12,'charge_card','default',5,'{"n":5}',NULL,NULL,'PermanentError','card refused','unknown','permanent','9b18c00f50c36527','Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 75, in charge_card
     raise PermanentError("card refused")
-holdfast.errors.PermanentError: card refused','{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}',1,0,0,'old-worker-8d8d392a7621',1794853992580,1794853992947,NULL);
+outlast.errors.PermanentError: card refused','{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}',1,0,0,'old-worker-8d8d392a7621',1794853992580,1794853992947,NULL);
 INSERT INTO "dead_letter_queue" VALUES(5,13,'charge_card','default',5,'{"n":6}',NULL,NULL,'PermanentError','card refused','unknown','permanent','9b18c00f50c36527','Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 75, in charge_card
     raise PermanentError("card refused")
-holdfast.errors.PermanentError: card refused','{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}',1,0,0,'old-worker-8d8d392a7621',1794853992581,1794853992947,NULL);
+outlast.errors.PermanentError: card refused','{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}',1,0,0,'old-worker-8d8d392a7621',1794853992581,1794853992947,NULL);
 INSERT INTO "dead_letter_queue" VALUES(7,10,'charge_card','default',5,'{"n":77}',NULL,NULL,'PermanentError','card refused','unknown','permanent','9b18c00f50c36527','Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 75, in charge_card
     raise PermanentError("card refused")
-holdfast.errors.PermanentError: card refused','{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}',1,0,0,'old-worker-8d8d392a7621',1794853992579,1794853992947,NULL);
+outlast.errors.PermanentError: card refused','{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}',1,0,0,'old-worker-8d8d392a7621',1794853992579,1794853992947,NULL);
 INSERT INTO "dead_letter_queue" VALUES(10,17,'send_invoice','default',5,'{"n":2}',NULL,NULL,'ResourceNotFoundError','no such template','not_found','permanent','b91c65a634209bf3','Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 80, in send_invoice
     raise ResourceNotFoundError("no such template")
-holdfast.errors.ResourceNotFoundError: no such template','{"category": "not_found", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "ResourceNotFoundError", "message": "no such template", "rule": "ResourceNotFoundError", "location": "integration/old_databases.py:build.<locals>.send_invoice", "exact": false, "fingerprint": "b91c65a634209bf3"}',1,0,0,'old-worker-8d8d392a7621',1794853992590,1794853992958,NULL);
+outlast.errors.ResourceNotFoundError: no such template','{"category": "not_found", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "ResourceNotFoundError", "message": "no such template", "rule": "ResourceNotFoundError", "location": "integration/old_databases.py:build.<locals>.send_invoice", "exact": false, "fingerprint": "b91c65a634209bf3"}',1,0,0,'old-worker-8d8d392a7621',1794853992590,1794853992958,NULL);
 INSERT INTO "dead_letter_queue" VALUES(11,18,'send_invoice','default',5,'{"n":3}',NULL,NULL,'ResourceNotFoundError','no such template','not_found','permanent','b91c65a634209bf3','Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 80, in send_invoice
     raise ResourceNotFoundError("no such template")
-holdfast.errors.ResourceNotFoundError: no such template','{"category": "not_found", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "ResourceNotFoundError", "message": "no such template", "rule": "ResourceNotFoundError", "location": "integration/old_databases.py:build.<locals>.send_invoice", "exact": false, "fingerprint": "b91c65a634209bf3"}',1,0,0,'old-worker-8d8d392a7621',1794853992594,1794853992958,NULL);
+outlast.errors.ResourceNotFoundError: no such template','{"category": "not_found", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "ResourceNotFoundError", "message": "no such template", "rule": "ResourceNotFoundError", "location": "integration/old_databases.py:build.<locals>.send_invoice", "exact": false, "fingerprint": "b91c65a634209bf3"}',1,0,0,'old-worker-8d8d392a7621',1794853992594,1794853992958,NULL);
 INSERT INTO "dead_letter_queue" VALUES(12,23,'fetch_page','default',5,'{"n":20}',NULL,NULL,'Expired','not started in time: its expiry had passed','unknown','expired','494ca63667f3bf16','','{"category": "unknown", "retryable": false, "origin": "unknown", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "Expired", "message": "not started in time: its expiry had passed", "rule": "expired", "location": "", "exact": false, "fingerprint": "494ca63667f3bf16"}',1,0,0,'old-worker-8d8d392a7621',1794853992620,1794853992971,NULL);
 INSERT INTO "dead_letter_queue" VALUES(13,16,'send_invoice','default',5,'{"n":1}',NULL,NULL,'ResourceNotFoundError','no such template','not_found','permanent','b91c65a634209bf3','Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 80, in send_invoice
     raise ResourceNotFoundError("no such template")
-holdfast.errors.ResourceNotFoundError: no such template','{"category": "not_found", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "ResourceNotFoundError", "message": "no such template", "rule": "ResourceNotFoundError", "location": "integration/old_databases.py:build.<locals>.send_invoice", "exact": false, "fingerprint": "b91c65a634209bf3"}',1,0,0,'old-worker-8d8d392a7621',1794853992588,1794853992971,NULL);
+outlast.errors.ResourceNotFoundError: no such template','{"category": "not_found", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "ResourceNotFoundError", "message": "no such template", "rule": "ResourceNotFoundError", "location": "integration/old_databases.py:build.<locals>.send_invoice", "exact": false, "fingerprint": "b91c65a634209bf3"}',1,0,0,'old-worker-8d8d392a7621',1794853992588,1794853992971,NULL);
 INSERT INTO "dead_letter_queue" VALUES(14,19,'send_invoice','default',5,'{"n":4}',NULL,NULL,'ResourceNotFoundError','no such template','not_found','permanent','b91c65a634209bf3','Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 80, in send_invoice
     raise ResourceNotFoundError("no such template")
-holdfast.errors.ResourceNotFoundError: no such template','{"category": "not_found", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "ResourceNotFoundError", "message": "no such template", "rule": "ResourceNotFoundError", "location": "integration/old_databases.py:build.<locals>.send_invoice", "exact": false, "fingerprint": "b91c65a634209bf3"}',1,0,0,'old-worker-8d8d392a7621',1794853992597,1794853992979,NULL);
+outlast.errors.ResourceNotFoundError: no such template','{"category": "not_found", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "ResourceNotFoundError", "message": "no such template", "rule": "ResourceNotFoundError", "location": "integration/old_databases.py:build.<locals>.send_invoice", "exact": false, "fingerprint": "b91c65a634209bf3"}',1,0,0,'old-worker-8d8d392a7621',1794853992597,1794853992979,NULL);
 INSERT INTO "dead_letter_queue" VALUES(15,20,'charge_card','default',5,'{"n":8}',NULL,'order-8','PermanentError','card refused','unknown','permanent','9b18c00f50c36527','Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 75, in charge_card
     raise PermanentError("card refused")
-holdfast.errors.PermanentError: card refused','{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}',1,0,0,'old-worker-8d8d392a7621',1794853992602,1794853992979,NULL);
+outlast.errors.PermanentError: card refused','{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}',1,0,0,'old-worker-8d8d392a7621',1794853992602,1794853992979,NULL);
 INSERT INTO "dead_letter_queue" VALUES(16,24,'fetch_page','default',5,'{"pages":1}',NULL,NULL,'PayloadError','the payload of task fetch_page has no n and an unknown pages; its parameters have changed','invalid_parameters','undecodable','40a1f4cc1682540c','Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 66, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 66, in execute
     args, kwargs = definition.codec.decode(claimed.parameters)
                    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  File "/srv/shop/src/holdfast/queue/payload.py", line 137, in decode
+  File "/srv/shop/src/outlast/queue/payload.py", line 137, in decode
     raise self._misnamed(given)
-holdfast.errors.PayloadError: the payload of task fetch_page has no n and an unknown pages; its parameters have changed','{"category": "invalid_parameters", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PayloadError", "message": "the payload of task fetch_page has no n and an unknown pages; its parameters have changed", "rule": "PayloadError", "location": "", "exact": false, "fingerprint": "40a1f4cc1682540c"}',1,0,0,'old-worker-8d8d392a7621',1794853992626,1794853992979,NULL);
+outlast.errors.PayloadError: the payload of task fetch_page has no n and an unknown pages; its parameters have changed','{"category": "invalid_parameters", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PayloadError", "message": "the payload of task fetch_page has no n and an unknown pages; its parameters have changed", "rule": "PayloadError", "location": "", "exact": false, "fingerprint": "40a1f4cc1682540c"}',1,0,0,'old-worker-8d8d392a7621',1794853992626,1794853992979,NULL);
 INSERT INTO "dead_letter_queue" VALUES(17,21,'import_feed','default',5,'{"n":1}',NULL,NULL,'TimeoutError','the feed did not answer','network','exhausted','50a62daa21efed7d','Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 71, in import_feed
     raise TimeoutError("the feed did not answer")
 TimeoutError: the feed did not answer','{"category": "network", "retryable": true, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "TimeoutError", "message": "the feed did not answer", "rule": "builtins.TimeoutError", "location": "integration/old_databases.py:build.<locals>.import_feed", "exact": false, "fingerprint": "50a62daa21efed7d"}',3,0,0,'old-worker-f1c7e8d0587e',1794853992610,1794853995286,NULL);
 INSERT INTO "dead_letter_queue" VALUES(18,14,'charge_card','default',5,'{"n":7}',NULL,NULL,'PermanentError','card refused','unknown','permanent','9b18c00f50c36527','Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 75, in charge_card
     raise PermanentError("card refused")
-holdfast.errors.PermanentError: card refused','{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}',1,0,1,'old-worker-e492201a28eb',1794853992582,1794853996490,1);
+outlast.errors.PermanentError: card refused','{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}',1,0,1,'old-worker-e492201a28eb',1794853992582,1794853996490,1);
 INSERT INTO "dead_letter_queue" VALUES(19,9,'charge_card','default',5,'{"n":2}',NULL,NULL,'PermanentError','card refused','unknown','canary','9b18c00f50c36527','Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 75, in charge_card
     raise PermanentError("card refused")
-holdfast.errors.PermanentError: card refused','{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}',1,0,1,'old-worker-570eaac98c63',1794853992579,1794853996601,2);
+outlast.errors.PermanentError: card refused','{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}',1,0,1,'old-worker-570eaac98c63',1794853992579,1794853996601,2);
 INSERT INTO "dead_letter_queue" VALUES(20,42,'resize_image','default',0,'{"n":2}',NULL,NULL,'WorkerLost','worker lost: its process died, or its lease ran out, while the task was running','unknown','crash','ab81ec98d87f273d','','{"category": "unknown", "retryable": true, "origin": "process", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "WorkerLost", "message": "worker lost: its process died, or its lease ran out, while the task was running", "rule": "worker lost", "location": "", "exact": false, "fingerprint": "ab81ec98d87f273d"}',0,3,0,'dying',1794854008181,1794854008206,NULL);
 CREATE TABLE failure_flow (
     fingerprint TEXT    NOT NULL,
@@ -480,162 +480,162 @@ CREATE TABLE task_attempts (
     failure        TEXT    NOT NULL
 ) STRICT;
 INSERT INTO "task_attempts" VALUES(1,7,1,'fail','old-worker-8d8d392a7621',1794853992900,1794853992912,'PermanentError','card refused','unknown','9b18c00f50c36527',NULL,'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 75, in charge_card
     raise PermanentError("card refused")
-holdfast.errors.PermanentError: card refused','{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}');
+outlast.errors.PermanentError: card refused','{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}');
 INSERT INTO "task_attempts" VALUES(2,8,1,'fail','old-worker-8d8d392a7621',1794853992903,1794853992932,'PermanentError','card refused','unknown','9b18c00f50c36527',NULL,'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 75, in charge_card
     raise PermanentError("card refused")
-holdfast.errors.PermanentError: card refused','{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}');
+outlast.errors.PermanentError: card refused','{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}');
 INSERT INTO "task_attempts" VALUES(3,9,1,'fail','old-worker-8d8d392a7621',1794853992912,1794853992934,'PermanentError','card refused','unknown','9b18c00f50c36527',NULL,'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 75, in charge_card
     raise PermanentError("card refused")
-holdfast.errors.PermanentError: card refused','{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}');
+outlast.errors.PermanentError: card refused','{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}');
 INSERT INTO "task_attempts" VALUES(4,12,1,'fail','old-worker-8d8d392a7621',1794853992932,1794853992947,'PermanentError','card refused','unknown','9b18c00f50c36527',NULL,'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 75, in charge_card
     raise PermanentError("card refused")
-holdfast.errors.PermanentError: card refused','{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}');
+outlast.errors.PermanentError: card refused','{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}');
 INSERT INTO "task_attempts" VALUES(5,13,1,'fail','old-worker-8d8d392a7621',1794853992932,1794853992947,'PermanentError','card refused','unknown','9b18c00f50c36527',NULL,'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 75, in charge_card
     raise PermanentError("card refused")
-holdfast.errors.PermanentError: card refused','{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}');
+outlast.errors.PermanentError: card refused','{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}');
 INSERT INTO "task_attempts" VALUES(6,14,1,'fail','old-worker-8d8d392a7621',1794853992932,1794853992947,'PermanentError','card refused','unknown','9b18c00f50c36527',NULL,'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 75, in charge_card
     raise PermanentError("card refused")
-holdfast.errors.PermanentError: card refused','{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}');
+outlast.errors.PermanentError: card refused','{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}');
 INSERT INTO "task_attempts" VALUES(7,10,1,'fail','old-worker-8d8d392a7621',1794853992932,1794853992947,'PermanentError','card refused','unknown','9b18c00f50c36527',NULL,'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 75, in charge_card
     raise PermanentError("card refused")
-holdfast.errors.PermanentError: card refused','{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}');
+outlast.errors.PermanentError: card refused','{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}');
 INSERT INTO "task_attempts" VALUES(8,15,1,'fail','old-worker-8d8d392a7621',1794853992947,1794853992958,'ResourceNotFoundError','no such template','not_found','b91c65a634209bf3',NULL,'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 80, in send_invoice
     raise ResourceNotFoundError("no such template")
-holdfast.errors.ResourceNotFoundError: no such template','{"category": "not_found", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "ResourceNotFoundError", "message": "no such template", "rule": "ResourceNotFoundError", "location": "integration/old_databases.py:build.<locals>.send_invoice", "exact": false, "fingerprint": "b91c65a634209bf3"}');
+outlast.errors.ResourceNotFoundError: no such template','{"category": "not_found", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "ResourceNotFoundError", "message": "no such template", "rule": "ResourceNotFoundError", "location": "integration/old_databases.py:build.<locals>.send_invoice", "exact": false, "fingerprint": "b91c65a634209bf3"}');
 INSERT INTO "task_attempts" VALUES(9,11,1,'fail','old-worker-8d8d392a7621',1794853992947,1794853992958,'PermanentError','card refused','unknown','9b18c00f50c36527',NULL,'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 75, in charge_card
     raise PermanentError("card refused")
-holdfast.errors.PermanentError: card refused','{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}');
+outlast.errors.PermanentError: card refused','{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}');
 INSERT INTO "task_attempts" VALUES(10,17,1,'fail','old-worker-8d8d392a7621',1794853992947,1794853992958,'ResourceNotFoundError','no such template','not_found','b91c65a634209bf3',NULL,'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 80, in send_invoice
     raise ResourceNotFoundError("no such template")
-holdfast.errors.ResourceNotFoundError: no such template','{"category": "not_found", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "ResourceNotFoundError", "message": "no such template", "rule": "ResourceNotFoundError", "location": "integration/old_databases.py:build.<locals>.send_invoice", "exact": false, "fingerprint": "b91c65a634209bf3"}');
+outlast.errors.ResourceNotFoundError: no such template','{"category": "not_found", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "ResourceNotFoundError", "message": "no such template", "rule": "ResourceNotFoundError", "location": "integration/old_databases.py:build.<locals>.send_invoice", "exact": false, "fingerprint": "b91c65a634209bf3"}');
 INSERT INTO "task_attempts" VALUES(11,18,1,'fail','old-worker-8d8d392a7621',1794853992947,1794853992958,'ResourceNotFoundError','no such template','not_found','b91c65a634209bf3',NULL,'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 80, in send_invoice
     raise ResourceNotFoundError("no such template")
-holdfast.errors.ResourceNotFoundError: no such template','{"category": "not_found", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "ResourceNotFoundError", "message": "no such template", "rule": "ResourceNotFoundError", "location": "integration/old_databases.py:build.<locals>.send_invoice", "exact": false, "fingerprint": "b91c65a634209bf3"}');
+outlast.errors.ResourceNotFoundError: no such template','{"category": "not_found", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "ResourceNotFoundError", "message": "no such template", "rule": "ResourceNotFoundError", "location": "integration/old_databases.py:build.<locals>.send_invoice", "exact": false, "fingerprint": "b91c65a634209bf3"}');
 INSERT INTO "task_attempts" VALUES(12,23,1,'fail','old-worker-8d8d392a7621',1794853992958,1794853992971,'Expired','not started in time: its expiry had passed','unknown','494ca63667f3bf16',NULL,'','{"category": "unknown", "retryable": false, "origin": "unknown", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "Expired", "message": "not started in time: its expiry had passed", "rule": "expired", "location": "", "exact": false, "fingerprint": "494ca63667f3bf16"}');
 INSERT INTO "task_attempts" VALUES(13,16,1,'fail','old-worker-8d8d392a7621',1794853992947,1794853992971,'ResourceNotFoundError','no such template','not_found','b91c65a634209bf3',NULL,'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 80, in send_invoice
     raise ResourceNotFoundError("no such template")
-holdfast.errors.ResourceNotFoundError: no such template','{"category": "not_found", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "ResourceNotFoundError", "message": "no such template", "rule": "ResourceNotFoundError", "location": "integration/old_databases.py:build.<locals>.send_invoice", "exact": false, "fingerprint": "b91c65a634209bf3"}');
+outlast.errors.ResourceNotFoundError: no such template','{"category": "not_found", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "ResourceNotFoundError", "message": "no such template", "rule": "ResourceNotFoundError", "location": "integration/old_databases.py:build.<locals>.send_invoice", "exact": false, "fingerprint": "b91c65a634209bf3"}');
 INSERT INTO "task_attempts" VALUES(14,19,1,'fail','old-worker-8d8d392a7621',1794853992958,1794853992979,'ResourceNotFoundError','no such template','not_found','b91c65a634209bf3',NULL,'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 80, in send_invoice
     raise ResourceNotFoundError("no such template")
-holdfast.errors.ResourceNotFoundError: no such template','{"category": "not_found", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "ResourceNotFoundError", "message": "no such template", "rule": "ResourceNotFoundError", "location": "integration/old_databases.py:build.<locals>.send_invoice", "exact": false, "fingerprint": "b91c65a634209bf3"}');
+outlast.errors.ResourceNotFoundError: no such template','{"category": "not_found", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "ResourceNotFoundError", "message": "no such template", "rule": "ResourceNotFoundError", "location": "integration/old_databases.py:build.<locals>.send_invoice", "exact": false, "fingerprint": "b91c65a634209bf3"}');
 INSERT INTO "task_attempts" VALUES(15,20,1,'fail','old-worker-8d8d392a7621',1794853992958,1794853992979,'PermanentError','card refused','unknown','9b18c00f50c36527',NULL,'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 75, in charge_card
     raise PermanentError("card refused")
-holdfast.errors.PermanentError: card refused','{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}');
+outlast.errors.PermanentError: card refused','{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}');
 INSERT INTO "task_attempts" VALUES(16,21,1,'retry','old-worker-8d8d392a7621',1794853992958,1794853992979,'TimeoutError','the feed did not answer','network','50a62daa21efed7d',1.0,'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 71, in import_feed
     raise TimeoutError("the feed did not answer")
 TimeoutError: the feed did not answer','{"category": "network", "retryable": true, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "TimeoutError", "message": "the feed did not answer", "rule": "builtins.TimeoutError", "location": "integration/old_databases.py:build.<locals>.import_feed", "exact": false, "fingerprint": "50a62daa21efed7d"}');
 INSERT INTO "task_attempts" VALUES(17,22,1,'retry','old-worker-8d8d392a7621',1794853992958,1794853992979,'ConnectionResetError','connection reset by peer','network','0a59c10ab5a5c692',1.0,'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 67, in sync_order
     raise ConnectionResetError("connection reset by peer")
 ConnectionResetError: connection reset by peer','{"category": "network", "retryable": true, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "ConnectionResetError", "message": "connection reset by peer", "rule": "builtins.ConnectionError", "location": "integration/old_databases.py:build.<locals>.sync_order", "exact": false, "fingerprint": "0a59c10ab5a5c692"}');
 INSERT INTO "task_attempts" VALUES(18,24,1,'fail','old-worker-8d8d392a7621',1794853992958,1794853992979,'PayloadError','the payload of task fetch_page has no n and an unknown pages; its parameters have changed','invalid_parameters','40a1f4cc1682540c',NULL,'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 66, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 66, in execute
     args, kwargs = definition.codec.decode(claimed.parameters)
                    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  File "/srv/shop/src/holdfast/queue/payload.py", line 137, in decode
+  File "/srv/shop/src/outlast/queue/payload.py", line 137, in decode
     raise self._misnamed(given)
-holdfast.errors.PayloadError: the payload of task fetch_page has no n and an unknown pages; its parameters have changed','{"category": "invalid_parameters", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PayloadError", "message": "the payload of task fetch_page has no n and an unknown pages; its parameters have changed", "rule": "PayloadError", "location": "", "exact": false, "fingerprint": "40a1f4cc1682540c"}');
+outlast.errors.PayloadError: the payload of task fetch_page has no n and an unknown pages; its parameters have changed','{"category": "invalid_parameters", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PayloadError", "message": "the payload of task fetch_page has no n and an unknown pages; its parameters have changed", "rule": "PayloadError", "location": "", "exact": false, "fingerprint": "40a1f4cc1682540c"}');
 INSERT INTO "task_attempts" VALUES(19,21,2,'retry','old-worker-4c88966fb695',1794853994101,1794853994129,'TimeoutError','the feed did not answer','network','50a62daa21efed7d',1.0,'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 71, in import_feed
     raise TimeoutError("the feed did not answer")
 TimeoutError: the feed did not answer','{"category": "network", "retryable": true, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "TimeoutError", "message": "the feed did not answer", "rule": "builtins.TimeoutError", "location": "integration/old_databases.py:build.<locals>.import_feed", "exact": false, "fingerprint": "50a62daa21efed7d"}');
 INSERT INTO "task_attempts" VALUES(20,21,3,'fail','old-worker-f1c7e8d0587e',1794853995256,1794853995286,'TimeoutError','the feed did not answer','network','50a62daa21efed7d',NULL,'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 71, in import_feed
     raise TimeoutError("the feed did not answer")
 TimeoutError: the feed did not answer','{"category": "network", "retryable": true, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "TimeoutError", "message": "the feed did not answer", "rule": "builtins.TimeoutError", "location": "integration/old_databases.py:build.<locals>.import_feed", "exact": false, "fingerprint": "50a62daa21efed7d"}');
 INSERT INTO "task_attempts" VALUES(21,14,2,'fail','old-worker-e492201a28eb',1794853996486,1794853996490,'PermanentError','card refused','unknown','9b18c00f50c36527',NULL,'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 75, in charge_card
     raise PermanentError("card refused")
-holdfast.errors.PermanentError: card refused','{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}');
+outlast.errors.PermanentError: card refused','{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}');
 INSERT INTO "task_attempts" VALUES(22,9,2,'fail','old-worker-570eaac98c63',1794853996585,1794853996601,'PermanentError','card refused','unknown','9b18c00f50c36527',NULL,'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 75, in charge_card
     raise PermanentError("card refused")
-holdfast.errors.PermanentError: card refused','{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}');
+outlast.errors.PermanentError: card refused','{"category": "unknown", "retryable": false, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "PermanentError", "message": "card refused", "rule": "PermanentError", "location": "integration/old_databases.py:build.<locals>.charge_card", "exact": false, "fingerprint": "9b18c00f50c36527"}');
 INSERT INTO "task_attempts" VALUES(23,27,1,'retry','old-worker-72710bee7177',1794854008063,1794854008087,'ConnectionResetError','connection reset by peer','network','0a59c10ab5a5c692',1.0,'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 67, in sync_order
     raise ConnectionResetError("connection reset by peer")
 ConnectionResetError: connection reset by peer','{"category": "network", "retryable": true, "origin": "program", "http_status": null, "code": null, "retry_after": null, "capped": false, "exception_name": "ConnectionResetError", "message": "connection reset by peer", "rule": "builtins.ConnectionError", "location": "integration/old_databases.py:build.<locals>.sync_order", "exact": false, "fingerprint": "0a59c10ab5a5c692"}');
 INSERT INTO "task_attempts" VALUES(24,28,1,'retry','old-worker-72710bee7177',1794854008063,1794854008096,'TimeoutError','the feed did not answer','network','50a62daa21efed7d',1.0,'Traceback (most recent call last):
-  File "/srv/shop/src/holdfast/queue/executing.py", line 72, in execute
+  File "/srv/shop/src/outlast/queue/executing.py", line 72, in execute
     value = definition.function(*args, **kwargs)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/tests/integration/old_databases.py", line 71, in import_feed

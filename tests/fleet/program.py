@@ -15,16 +15,16 @@ import time
 import urllib.request
 from pathlib import Path
 
-import holdfast as hf
-from holdfast.errors import BreakerOpenError, NetworkError, PermanentError
+import outlast
+from outlast.errors import BreakerOpenError, NetworkError, PermanentError
 
 LATER = 1.5
 """Seconds that a second attempt waits."""
 EVERY = 2.0
 """Seconds between two runs of what recurs."""
 API = "api.fleet"
-BREAKER = hf.BreakerSettings(consecutive=3, open_for=5.0)
-PATIENT = hf.RetryPolicy(max_attempts=3, retry_on=hf.RETRYABLE, base_delay=LATER, jitter="none")
+BREAKER = outlast.BreakerSettings(consecutive=3, open_for=5.0)
+PATIENT = outlast.RetryPolicy(max_attempts=3, retry_on=outlast.RETRYABLE, base_delay=LATER, jitter="none")
 
 _never = threading.Event()  # waited for in place of time.sleep, which libfaketime breaks when its time has just passed
 
@@ -53,7 +53,7 @@ def ask(api):
 
 def build(url, folder, api="", **settings):  # noqa: C901  # a list of tasks
     """Return the app."""
-    app = hf.App(url, policy=PATIENT, spool=Path(folder) / "spool", **settings)
+    app = outlast.App(url, policy=PATIENT, spool=Path(folder) / "spool", **settings)
 
     @app.task
     def note(name: str) -> None:
@@ -63,7 +63,7 @@ def build(url, folder, api="", **settings):  # noqa: C901  # a list of tasks
     def hasty(name: str) -> None:
         """Fail at first."""
         leave(folder, name)
-        if hf.current_task().retry_count == 0:
+        if outlast.current_task().retry_count == 0:
             raise NetworkError("the line is down")
 
     @app.task
@@ -86,7 +86,7 @@ def build(url, folder, api="", **settings):  # noqa: C901  # a list of tasks
     @app.task
     def keep_calling(name: str, gate: str) -> None:
         """Call the API again and again through its breaker, until a file is there."""
-        guard = hf.resource(API)
+        guard = outlast.resource(API)
         leave(folder, name)
         while not Path(gate).exists():
             try:
@@ -114,7 +114,7 @@ def main():
     settings, worker = json.loads(environment["FLEET_SETTINGS"]), json.loads(environment["FLEET_WORKER"])
     ticks = settings.pop("ticks", False)
     if settings.pop("breaker", False):
-        hf.resource(API, breaker=BREAKER)
+        outlast.resource(API, breaker=BREAKER)
     app = build(environment["FLEET_URL"], folder, environment["FLEET_API"], **settings)
     if ticks:
         recurring(app, folder)

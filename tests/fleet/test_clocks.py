@@ -4,7 +4,7 @@ import pytest
 
 from crash.processes import until
 from fleet.program import EVERY, LATER
-from holdfast.ports.rows import Status, TaskFilter
+from outlast.ports.rows import Status, TaskFilter
 
 pytestmark = [pytest.mark.xdist_group("fleet"), pytest.mark.needs("faketime")]
 HOUR = 3600.0

@@ -12,8 +12,8 @@ import pytest
 
 from crash import monitoring
 from crash.processes import until
-from holdfast.ports.job_rows import RunState
-from holdfast.ports.source_rows import NewSource
+from outlast.ports.job_rows import RunState
+from outlast.ports.source_rows import NewSource
 from servers.feeds import Answer, FeedServer, rss
 
 pytestmark = pytest.mark.xdist_group("fleet")

@@ -8,10 +8,10 @@ import pytest
 from crash import monitoring
 from crash.processes import until
 from fleet.scene import FleetScene
-from holdfast.ports.rows import Status
-from holdfast.ports.source_rows import NewSource
-from holdfast.run.reaching import may_pass
-from holdfast.stores.postgres.store import PostgresStore
+from outlast.ports.rows import Status
+from outlast.ports.source_rows import NewSource
+from outlast.run.reaching import may_pass
+from outlast.stores.postgres.store import PostgresStore
 from servers.feeds import Answer, FeedServer, rss
 
 pytestmark = [pytest.mark.xdist_group("fleet"), pytest.mark.needs("pgbouncer")]
@@ -54,7 +54,7 @@ def listening(url):
 
 
 def listeners():
-    return {each for each in threading.enumerate() if each.name == "holdfast-listen"}
+    return {each for each in threading.enumerate() if each.name == "outlast-listen"}
 
 
 def test_a_queue_with_workers_that_die(pooled, postgres_url):

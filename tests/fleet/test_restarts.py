@@ -8,8 +8,8 @@ import pytest
 
 from crash import monitoring
 from crash.processes import until
-from holdfast.ports.rows import Status
-from holdfast.ports.source_rows import NewSource
+from outlast.ports.rows import Status
+from outlast.ports.source_rows import NewSource
 from servers.feeds import Answer, FeedServer, rss
 
 pytestmark = pytest.mark.xdist_group("fleet")
@@ -64,7 +64,7 @@ def _reaches(scene):
 
 def _command(scene, url):
     """Start a worker by the command."""
-    words = [sys.executable, "-m", "holdfast", "worker", "fleet.waiting:app"]
+    words = [sys.executable, "-m", "outlast", "worker", "fleet.waiting:app"]
     return scene.launch(words, scene.environment(FLEET_URL=url, FLEET_FOLDER=str(scene.folder)))
 
 
@@ -90,7 +90,7 @@ def test_what_waiting_does_not_help_against_ends_a_worker_at_once(scene):
     server = scene.url.rpartition("/")[0]
     wrong = {
         scene.url.replace("secret", "wrong"): "password authentication failed",
-        f"{server}/postgres": "holdfast db init",
+        f"{server}/postgres": "outlast db init",
     }
     children = [_command(scene, url) for url in wrong]
     for child, said in zip(children, wrong.values(), strict=True):

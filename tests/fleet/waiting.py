@@ -1,4 +1,4 @@
-"""The app of the fleet's program, for the command: ``holdfast worker fleet.waiting:app``."""
+"""The app of the fleet's program, for the command: ``outlast worker fleet.waiting:app``."""
 
 import os
 

@@ -1,6 +1,6 @@
 """How fuzzing is done here: the same examples in every run of the tests, others and many more in a long run.
 
-A long run (``HYPOTHESIS_PROFILE=soak`` or ``HOLDFAST_SOAK=1``) draws anew each time, and prints what reproduces a find.
+A long run (``HYPOTHESIS_PROFILE=soak`` or ``OUTLAST_SOAK=1``) draws anew each time, and prints what reproduces a find.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak" or os.environ.get("HOLDFAST_SOAK") == "1"
+SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak" or os.environ.get("OUTLAST_SOAK") == "1"
 MORE = 25  # times as many examples in a long run
 SECRET = "hunter2-Tr0ub4dor"
 

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from cli_world import World
 from fuzz.fuzzing import SECRET, fuzz, json_texts, odd_texts
-from holdfast.classify import default_classifier, use_classifier
-from holdfast.cli import cli
+from outlast.classify import default_classifier, use_classifier
+from outlast.cli import cli
 
 ENDLESS = {"--watch", "--wait"}  # they wait for somebody else
 SERVING = {"monitor", "web"}  # they go on until they are stopped, so they get no app that is there
 FILES = [
     "jobs.py",
-    "holdfast.toml",
+    "outlast.toml",
     "written.toml",
     ".",
     "nothing",
@@ -47,7 +47,7 @@ APPS = [
     ".:app",
 ]
 URLS = [
-    "sqlite:///holdfast.db", "sqlite:///other.db", "memory://", "sqlite:////nothing/at/all.db", "sqlite://", "sqlite:///", "sqlite:///.", "sqlite:///jobs.py", "mysql://x",
+    "sqlite:///outlast.db", "sqlite:///other.db", "memory://", "sqlite:////nothing/at/all.db", "sqlite://", "sqlite:///", "sqlite:///.", "sqlite:///jobs.py", "mysql://x",
     f"postgresql://u:{SECRET}@127.0.0.1:1/x?connect_timeout=1", f"postgresql://u:{SECRET}@[", f"postgresql://u:{SECRET}@h:x/y", "postgresql:",
 ]  # fmt: skip
 WORDS = ["1", "2", "3", "0", "99", "default", "mail", "scrape", "url=x", "depth=9", "token=" + SECRET, "https://example.com/feed", "429", "ConnectionError: refused", "api_temporary", "permanent", "10s", "1d", "5/s", "0.5/m", "now", "2026-01-01", "full", "feed", "bash"]  # fmt: skip
@@ -111,7 +111,7 @@ def world(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setattr(sys, "path", [str(folder), *sys.path])
-        for variable in ("HOLDFAST_URL", "HOLDFAST_CONFIG", "HOLDFAST_NOTIFY", "COLUMNS"):
+        for variable in ("OUTLAST_URL", "OUTLAST_CONFIG", "OUTLAST_NOTIFY", "COLUMNS"):
             patch.delenv(variable, raising=False)
         patch.setattr(click, "launch", lambda *_args, **_kwargs: 0)
         patch.setattr("click.edit", lambda *_args, **_kwargs: None)

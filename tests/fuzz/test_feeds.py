@@ -9,13 +9,13 @@ import httpx2
 from hypothesis import strategies as st
 
 from fuzz.fuzzing import ODD, deep, fuzz, mutated, mutated_bytes, odd_texts
-from holdfast.classify import classify
-from holdfast.errors import ConfigError, ContentError, NetworkError
-from holdfast.sources.feed import fetch_feed
-from holdfast.sources.opml import from_list, from_opml
-from holdfast.sources.page import fetch_page
-from holdfast.sources.reading import charset, read
 from integration.fetching import source_of
+from outlast.classify import classify
+from outlast.errors import ConfigError, ContentError, NetworkError
+from outlast.sources.feed import fetch_feed
+from outlast.sources.opml import from_list, from_opml
+from outlast.sources.page import fetch_page
+from outlast.sources.reading import charset, read
 from servers.feeds import atom, page, rss
 
 OPML = """<?xml version="1.0" encoding="utf-8"?>

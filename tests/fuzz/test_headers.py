@@ -10,12 +10,12 @@ import pytest
 from hypothesis import example
 from hypothesis import strategies as st
 
-import holdfast as hf
+import outlast
 from fuzz.fuzzing import ODD, SECRET, fuzz, mutated_bytes, odd_texts
-from holdfast.classify.retry_after import MAX_RETRY_AFTER_SECONDS, exhausted
-from holdfast.errors import BodyTooLargeError, ContentError, CoolingDownError
-from holdfast.http import RetryTransport
-from holdfast.http.unpacking import codings_of, counter_for, narrowed, unpacked
+from outlast.classify.retry_after import MAX_RETRY_AFTER_SECONDS, exhausted
+from outlast.errors import BodyTooLargeError, ContentError, CoolingDownError
+from outlast.http import RetryTransport
+from outlast.http.unpacking import codings_of, counter_for, narrowed, unpacked
 
 NAMES = [
     "Retry-After", "retry-after-ms", "x-ms-retry-after-ms", "RateLimit", "RateLimit-Reset", "RateLimit-Remaining", "X-RateLimit-Reset", "X-RateLimit-Remaining",
@@ -70,16 +70,16 @@ bodies = (
 @fuzz(300, fields)
 def test_any_headers_give_a_bounded_wait_or_none(headers):
     for limited in (True, False):
-        hint = hf.rate_limit_hint(headers, limited=limited)
+        hint = outlast.rate_limit_hint(headers, limited=limited)
         assert hint is None or 0 <= hint.seconds <= MAX_RETRY_AFTER_SECONDS
     for date in headers.values():
-        assert 0 <= hf.parse_retry_after(headers.get("Retry-After"), date=date) <= MAX_RETRY_AFTER_SECONDS
+        assert 0 <= outlast.parse_retry_after(headers.get("Retry-After"), date=date) <= MAX_RETRY_AFTER_SECONDS
     assert exhausted({name.lower(): value for name, value in headers.items()}) in {True, False}
 
 
 @fuzz(200, statuses, fields, bodies, st.none() | st.booleans())
 def test_any_answer_is_a_failure_that_can_be_stored(status, headers, body, sent):
-    failure = hf.classify(hf.Evidence(http_status=status, headers=headers, body=body, credentials_sent=sent))
+    failure = outlast.classify(outlast.Evidence(http_status=status, headers=headers, body=body, credentials_sent=sent))
     assert failure.retry_after is None or 0 <= failure.retry_after <= MAX_RETRY_AFTER_SECONDS
     assert failure.from_json(failure.to_json()) == failure
 
@@ -87,7 +87,7 @@ def test_any_answer_is_a_failure_that_can_be_stored(status, headers, body, sent)
 @fuzz(100, statuses, fields, odd_texts)
 def test_no_secret_of_an_answer_is_told(status, headers, text):
     told = f"{text} https://user:{SECRET}@example.com/ Authorization: Bearer {SECRET}\npassword={SECRET} {text}"
-    failure = hf.classify(hf.Evidence(http_status=status, headers=headers, body=told, message=told))
+    failure = outlast.classify(outlast.Evidence(http_status=status, headers=headers, body=told, message=told))
     assert SECRET not in failure.to_json()
 
 
@@ -167,7 +167,7 @@ def never(seconds):
 @pytest.fixture(autouse=True, scope="module")
 def _no_waits():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("holdfast.clock.sleep", never)
+        patch.setattr("outlast.clock.sleep", never)
         yield
 
 
@@ -180,7 +180,7 @@ def test_a_transport_returns_an_answer_or_raises_what_the_library_has(library, g
         status, headers, body = next(asked)
         return library.Response(status, headers=headers, stream=library.ByteStream(body))
 
-    policy = hf.RetryPolicy(max_attempts=3, base_delay=0.1, max_delay=1.0)
+    policy = outlast.RetryPolicy(max_attempts=3, base_delay=0.1, max_delay=1.0)
     transport = RetryTransport(
         library.MockTransport(answer), policy=policy, patience=2.0, max_body=max_body, raises=raises
     )
@@ -188,7 +188,7 @@ def test_a_transport_returns_an_answer_or_raises_what_the_library_has(library, g
         try:
             found = client.get("https://example.com/x?token=" + SECRET)
         except (library.HTTPError, BodyTooLargeError, ContentError, CoolingDownError) as error:
-            failure = hf.classify(error)
+            failure = outlast.classify(error)
             assert SECRET not in failure.to_json()
         else:
             assert found.status_code in {status for status, _, _ in given}
@@ -198,4 +198,4 @@ def test_a_transport_returns_an_answer_or_raises_what_the_library_has(library, g
 def test_what_a_server_says_of_urls_is_kept_out(text):
     with contextlib.suppress(httpx2.InvalidURL, ValueError):
         url = httpx2.URL(f"https://user:{SECRET}@example.com/{text}")
-        assert SECRET not in hf.classify(httpx2.ConnectError(f"cannot reach {url}: {text}")).to_json()
+        assert SECRET not in outlast.classify(httpx2.ConnectError(f"cannot reach {url}: {text}")).to_json()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import strategies as st
 
 from fuzz.fuzzing import fuzz, odd_texts
-from holdfast.web.access.callers import Role
+from outlast.web.access.callers import Role
 from web_hostile import SECRET
 from web_table import (
     NAMES,
@@ -77,7 +77,7 @@ def judge(asking, answer):
 @pytest.fixture(autouse=True, scope="module")
 def _quick_guesses():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("holdfast.web.access.own_access._LATE", 0.0)  # guessing is slow elsewhere
+        patch.setattr("outlast.web.access.own_access._LATE", 0.0)  # guessing is slow elsewhere
         yield
 
 

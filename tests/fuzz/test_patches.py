@@ -5,9 +5,9 @@ import json
 from hypothesis import strategies as st
 
 from fuzz.fuzzing import SECRET, deep, fuzz, json_texts, odd_texts, values
-from holdfast.errors import PayloadError
-from holdfast.queue.masking import masked_parameters
-from holdfast.queue.patching import patched
+from outlast.errors import PayloadError
+from outlast.queue.masking import masked_parameters
+from outlast.queue.patching import patched
 
 PAYLOAD = {
     "url": "https://example.com",

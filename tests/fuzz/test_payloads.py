@@ -14,9 +14,9 @@ from uuid import UUID
 from hypothesis import strategies as st
 
 from fuzz.fuzzing import SECRET, fuzz, json_texts, odd_texts, values
-from holdfast.errors import PayloadError
-from holdfast.queue.masking import masked_parameters, masked_text, masked_value
-from holdfast.queue.payload import Codec, decode_result, encode_result
+from outlast.errors import PayloadError
+from outlast.queue.masking import masked_parameters, masked_text, masked_value
+from outlast.queue.payload import Codec, decode_result, encode_result
 
 
 class Colour(Enum):

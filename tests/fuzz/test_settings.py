@@ -1,4 +1,4 @@
-"""``holdfast.toml`` as anybody may have written it: settings, or a `ConfigError` that shows no secret."""
+"""``outlast.toml`` as anybody may have written it: settings, or a `ConfigError` that shows no secret."""
 
 import contextlib
 import json
@@ -8,13 +8,13 @@ import pytest
 from hypothesis import strategies as st
 
 from fuzz.fuzzing import SECRET, deep, fuzz, mutated, mutated_bytes, odd_texts, values
-from holdfast.config import _APP_KEYS, _POLICY_KEYS, _RULE_KEYS, load_config
-from holdfast.errors import ConfigError
-from holdfast.failure import Category
+from outlast.config import _APP_KEYS, _POLICY_KEYS, _RULE_KEYS, load_config
+from outlast.errors import ConfigError
+from outlast.failure import Category
 
 WHOLE = f"""
 [app]
-url = "postgresql://user:{SECRET}@db.example.com/holdfast"
+url = "postgresql://user:{SECRET}@db.example.com/outlast"
 lease = 20
 heartbeat = 5.0
 crash_limit = 3
@@ -111,7 +111,7 @@ files = st.fixed_dictionaries(
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
-    return tmp_path_factory.mktemp("settings") / "holdfast.toml"
+    return tmp_path_factory.mktemp("settings") / "outlast.toml"
 
 
 def read(file, content):

@@ -5,17 +5,17 @@ from __future__ import annotations
 import logging
 import threading
 
-from holdfast import clock
-from holdfast.errors import NetworkError
-from holdfast.ports.source_rows import NewAlert
-from holdfast.stores.sqlite.store import SqliteStore
+from outlast import clock
+from outlast.errors import NetworkError
+from outlast.ports.source_rows import NewAlert
+from outlast.stores.sqlite.store import SqliteStore
 
 SECRET = "/services/T0/B0/uVxYz12345secret"
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 
 
 def new_store(folder):
-    made = SqliteStore(folder / "holdfast.db", synchronous="NORMAL")
+    made = SqliteStore(folder / "outlast.db", synchronous="NORMAL")
     made.create_schema()
     return made
 
@@ -85,4 +85,4 @@ def done(store):
 
 
 def errors_in(caplog):
-    return [record for record in caplog.records if record.name == "holdfast.notify" and record.levelno == logging.ERROR]
+    return [record for record in caplog.records if record.name == "outlast.notify" and record.levelno == logging.ERROR]

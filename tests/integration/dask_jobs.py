@@ -7,11 +7,11 @@ import signal
 import time
 from pathlib import Path
 
-import holdfast as hf
-from holdfast import errors
+import outlast
+from outlast import errors
 
-app = hf.App("memory://")  # a test puts its own store in; workers need none
-quick = hf.RetryPolicy(max_attempts=2, base_delay=0, jitter="none")
+app = outlast.App("memory://")  # a test puts its own store in; workers need none
+quick = outlast.RetryPolicy(max_attempts=2, base_delay=0, jitter="none")
 
 
 @app.job("mixed", max_failure_rate=1, policy=quick)

@@ -9,12 +9,12 @@ from collections import Counter
 from contextlib import closing, contextmanager
 from typing import Any, NamedTuple
 
-import holdfast as hf
-from holdfast.jobs.etl import content_hash, raw_key
+import outlast
 from integration.etl_world import ENTITY, SOURCE, Shop, document, make_etl, normalize
+from outlast.jobs.etl import content_hash, raw_key
 from servers.rakuten import RESET, Fault, RakutenServer, S3Front, fetching
 
-POLICY = hf.preset("etl").replace(base_delay=0.001)
+POLICY = outlast.preset("etl").replace(base_delay=0.001)
 
 
 class Fate(NamedTuple):
@@ -90,13 +90,13 @@ class Items:
 class World:
     """API, S3 and database of a thousand items."""
 
-    def __init__(self, api: RakutenServer, front: S3Front, shop: Shop, raw: Any, app: hf.App) -> None:
+    def __init__(self, api: RakutenServer, front: S3Front, shop: Shop, raw: Any, app: outlast.App) -> None:
         self.items, self.api, self.front, self.shop, self.raw, self.app = Items(), api, front, shop, raw, app
         self.database = PostgresTrouble(shop) if shop.kind == "postgres" else SqliteTrouble(shop)
         self.etl = make_etl(shop, raw, fetching(api.url), staging=self.database, policy=POLICY)
         self.job = app.job("items", entity=ENTITY, policy=POLICY, env="test")(self._load)
 
-    def _load(self, context: hf.JobContext, target: str) -> None:
+    def _load(self, context: outlast.JobContext, target: str) -> None:
         self.database.target.name = target
         context.count(self.etl.load(target, context).outcome)
 

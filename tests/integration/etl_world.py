@@ -7,7 +7,7 @@ from contextlib import closing
 from itertools import count
 from typing import Any
 
-from holdfast.jobs.etl import Etl, SqliteStaging, content_hash, raw_key
+from outlast.jobs.etl import Etl, SqliteStaging, content_hash, raw_key
 
 SOURCE, ENTITY = "rakuten", "item"
 ONE = "shop:1"
@@ -51,7 +51,7 @@ class Shop:
         if self.kind == "sqlite":
             repo: Any = SqliteStaging(database or self.address, **settings)
         else:
-            from holdfast.jobs.etl import PostgresStaging
+            from outlast.jobs.etl import PostgresStaging
 
             repo = PostgresStaging(database or self.address, **settings)
         self.repos.append(repo)

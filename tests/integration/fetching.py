@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 import httpx
 import httpx2
 
-from holdfast.decide.health import Health
-from holdfast.ports.source_rows import Source
-from holdfast.sources.reading import read
+from outlast.decide.health import Health
+from outlast.ports.source_rows import Source
+from outlast.sources.reading import read
 
 CLIENTS = [httpx, httpx2]
 _THEN = datetime(2026, 1, 5, tzinfo=UTC)

@@ -7,7 +7,7 @@ import httpx
 import httpx2
 import pytest
 
-from holdfast.http import AsyncRetryTransport, RetryTransport
+from outlast.http import AsyncRetryTransport, RetryTransport
 
 
 class Way:

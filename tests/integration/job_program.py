@@ -11,13 +11,13 @@ import threading
 import time
 from pathlib import Path
 
-import holdfast as hf
-from holdfast import errors
-from holdfast.ports.job_rows import TargetStatus
+import outlast
+from outlast import errors
+from outlast.ports.job_rows import TargetStatus
 
 URL, FOLDER = os.environ.get("JOB_URL", "memory://"), Path(os.environ.get("JOB_FOLDER", "."))
 COUNT = int(os.environ.get("JOB_COUNT", "100"))
-app = hf.App(URL)
+app = outlast.App(URL)
 _effects = threading.Lock()
 
 
@@ -56,7 +56,7 @@ async def held_async(context, target):
         await asyncio.sleep(0.01)
 
 
-@app.job("waiting", entity="item", policy=hf.preset("etl").replace(base_delay=600, max_delay=600, jitter="none"))
+@app.job("waiting", entity="item", policy=outlast.preset("etl").replace(base_delay=600, max_delay=600, jitter="none"))
 def waiting(context, target):
     """Waits for another attempt, for ever as far as a test is concerned."""
     effect(target)
@@ -75,7 +75,7 @@ def endless():
     threading.Event().wait()
 
 
-@app.job("mixed", max_failure_rate=1.0, policy=hf.RetryPolicy(max_attempts=2, base_delay=0))
+@app.job("mixed", max_failure_rate=1.0, policy=outlast.RetryPolicy(max_attempts=2, base_delay=0))
 def mixed(context, target):
     """For executors: what it counts and raises has to come back from another process."""
     context.count("pages", 2)

@@ -12,11 +12,11 @@ import sys
 import time
 from pathlib import Path
 
-import holdfast as hf
-from holdfast.errors import NetworkError
+import outlast
+from outlast.errors import NetworkError
 
 LEASE = {"lease": 2.0, "heartbeat": 0.4}
-FIXED = hf.RetryPolicy(max_attempts=5, retry_on=hf.RETRYABLE, base_delay=0.05, backoff="fixed", jitter="none")
+FIXED = outlast.RetryPolicy(max_attempts=5, retry_on=outlast.RETRYABLE, base_delay=0.05, backoff="fixed", jitter="none")
 
 
 def write(path, word, n):
@@ -30,7 +30,7 @@ def write(path, word, n):
 
 def build(url, path, settings):
     """Return the app."""
-    app = hf.App(url, policy=FIXED, **LEASE)
+    app = outlast.App(url, policy=FIXED, **LEASE)
     if settings:
         app.limit("api", **settings)
 
@@ -52,7 +52,7 @@ def build(url, path, settings):
     def stubborn(n: int) -> None:
         """Fail once."""
         write(path, b"begin", n)
-        if hf.current_task().retry_count == 0:
+        if outlast.current_task().retry_count == 0:
             raise NetworkError("the line is down")
         write(path, b"again", n)
 

@@ -6,13 +6,13 @@ import contextlib
 import os
 from itertools import count
 
-import holdfast as hf
-from holdfast.ports.source_rows import NewSource
+import outlast
+from outlast.ports.source_rows import NewSource
 from servers.feeds import Answer, rss
 
 KINDS = ["sqlite", "postgres"]
-POLICY = hf.preset("feed").replace(base_delay=0.01, max_delay=0.04)
-QUICK = hf.profile("feed").replace(policy=POLICY)
+POLICY = outlast.preset("feed").replace(base_delay=0.01, max_delay=0.04)
+QUICK = outlast.profile("feed").replace(policy=POLICY)
 """The profile of feeds, without its seconds of waiting."""
 _numbers = count(1)
 
@@ -20,7 +20,7 @@ _numbers = count(1)
 def new_url(request, folder, kind=None):
     """Return the address of a new database; the kind is the fixture's parameter unless it is given."""
     if (kind or request.param) == "sqlite":
-        return f"sqlite:///{folder}/holdfast.db"
+        return f"sqlite:///{folder}/outlast.db"
     server = request.getfixturevalue("postgres_server")
     name = f"monitor{os.getpid()}_{next(_numbers)}"
     server.execute(f"CREATE DATABASE {name}")
@@ -30,7 +30,7 @@ def new_url(request, folder, kind=None):
 @contextlib.contextmanager
 def opened(url, **settings):
     """Open an app on a database, with its tables."""
-    app = hf.App(url, **settings)
+    app = outlast.App(url, **settings)
     app.create_schema()
     try:
         yield app

@@ -10,9 +10,9 @@ import signal
 import sys
 from collections import Counter
 
-from holdfast.stores.moving.move import Names, move
-from holdfast.stores.moving.sides import open_source, open_target
-from holdfast.stores.moving.target import Target
+from outlast.stores.moving.move import Names, move
+from outlast.stores.moving.sides import open_source, open_target
+from outlast.stores.moving.target import Target
 
 BATCH = 5
 

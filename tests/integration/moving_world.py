@@ -9,22 +9,22 @@ from pathlib import Path
 
 import pytest
 
-import holdfast as hf
+import outlast
 from conformance.acting import NAMES, claim, register
-from holdfast.decide.limits import Candidate, Limit
-from holdfast.errors import NetworkError, PermanentError, RateLimitError, ResourceNotFoundError
-from holdfast.ports.limits import Ask
-from holdfast.ports.read_rows import FailureFilter
-from holdfast.ports.rows import DeadLetterFilter, NewTask, TaskFilter
-from holdfast.ports.source_rows import AlertResult, NewAlert, NewSource, SourceFilter
-from holdfast.queue.replaying import Replayer
-from holdfast.stores.moving.move import Names, cancel, move
-from holdfast.stores.moving.sides import open_source, open_target
-from holdfast.stores.sqlite.store import SqliteStore
+from outlast.decide.limits import Candidate, Limit
+from outlast.errors import NetworkError, PermanentError, RateLimitError, ResourceNotFoundError
+from outlast.ports.limits import Ask
+from outlast.ports.read_rows import FailureFilter
+from outlast.ports.rows import DeadLetterFilter, NewTask, TaskFilter
+from outlast.ports.source_rows import AlertResult, NewAlert, NewSource, SourceFilter
+from outlast.queue.replaying import Replayer
+from outlast.stores.moving.move import Names, cancel, move
+from outlast.stores.moving.sides import open_source, open_target
+from outlast.stores.sqlite.store import SqliteStore
 
 LATER = 3600.0
-QUICK = hf.RetryPolicy(max_attempts=3, retry_on=hf.RETRYABLE, base_delay=0.01, jitter="none")
-LATE = hf.RetryPolicy(max_attempts=4, retry_on=hf.RETRYABLE, base_delay=LATER, max_delay=LATER, jitter="none")
+QUICK = outlast.RetryPolicy(max_attempts=3, retry_on=outlast.RETRYABLE, base_delay=0.01, jitter="none")
+LATE = outlast.RetryPolicy(max_attempts=4, retry_on=outlast.RETRYABLE, base_delay=LATER, max_delay=LATER, jitter="none")
 ODD = "\\N tab\t cr\r nl\n \\. \\ \\\\ '\" {a,b} \x01 🦊 日本語"
 """What COPY would take for something else."""
 NAMES_OF_BOTH = Names("sqlite:///here", "postgresql://there")
@@ -41,7 +41,7 @@ def new_database(server):
 
 def build(url, folder):  # noqa: C901  # a list of tasks
     """Return the app. A file named ``fixed`` has what was broken succeed, and ``ran`` has a line for each run."""
-    app = hf.App(url, policy=QUICK)
+    app = outlast.App(url, policy=QUICK)
     folder = Path(folder)
 
     def ran(name, n):
@@ -56,7 +56,7 @@ def build(url, folder):  # noqa: C901  # a list of tasks
     @app.task(policy=LATE)
     def flaky(n: int) -> None:
         ran("flaky", n)
-        if hf.current_task().retry_count < 1:
+        if outlast.current_task().retry_count < 1:
             raise NetworkError("the line is down")
 
     @app.task
@@ -255,7 +255,7 @@ def check_same(source_url, target_url):
 
 
 def execute(path, sql, *values):
-    """Run a statement in a file, beside Holdfast."""
+    """Run a statement in a file, beside Outlast."""
     connection = sqlite3.connect(path, timeout=10)
     try:
         with connection:
@@ -269,10 +269,10 @@ def used_file(tmp_path_factory):
     """A file that was used for everything; tests take copies of it. All modules share it."""
     if not _used:
         folder = tmp_path_factory.mktemp("used")
-        app = build(f"sqlite:///{folder}/holdfast.db", folder)
+        app = build(f"sqlite:///{folder}/outlast.db", folder)
         fill(app)
         app.close()
-        _used.append(folder / "holdfast.db")
+        _used.append(folder / "outlast.db")
     return _used[0]
 
 
@@ -281,9 +281,9 @@ def here(used_file, tmp_path):
     """The URL of a copy; what the tasks leave is beside it."""
     for name in (used_file.name, "ran"):
         shutil.copy(used_file.with_name(name), tmp_path / name)
-    workers = used_file.with_name("holdfast.db-workers")
+    workers = used_file.with_name("outlast.db-workers")
     shutil.copytree(workers, tmp_path / workers.name)  # where the lost one has left its lock
-    return f"sqlite:///{tmp_path}/holdfast.db"
+    return f"sqlite:///{tmp_path}/outlast.db"
 
 
 @pytest.fixture

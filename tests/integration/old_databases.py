@@ -18,9 +18,9 @@ from pathlib import Path
 import psycopg
 from click.testing import CliRunner
 
-import holdfast as hf
+import outlast
 from cli_world import cli
-from holdfast.errors import PermanentError, RateLimitError, ResourceNotFoundError
+from outlast.errors import PermanentError, RateLimitError, ResourceNotFoundError
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 COUNTS = DATA / "old_databases.json"
@@ -30,7 +30,7 @@ FAR = datetime(2100, 1, 1, tzinfo=UTC)
 
 # Nothing in the data may depend on its age: tasks, dead letters and runs are kept, old dead letters raise no alert.
 _SETTINGS = {"keep_done": None, "keep_runs": None, "alert_age": None, "heartbeat": 0.2}
-_QUICK = hf.RetryPolicy(max_attempts=3, retry_on=hf.RETRYABLE, base_delay=1.0, jitter="none")
+_QUICK = outlast.RetryPolicy(max_attempts=3, retry_on=outlast.RETRYABLE, base_delay=1.0, jitter="none")
 _LIMIT = 60  # seconds until a worker that does not come to an end fails the test
 
 _ROWS = {
@@ -55,7 +55,7 @@ _ROWS = {
 
 def build(url, *, newer=True):  # noqa: C901  # a list of tasks
     """Return the app. Without `newer`, as it was recorded: a bug is not fixed yet and a task is not known yet."""
-    app = hf.App(url, policy=_QUICK, **_SETTINGS)
+    app = outlast.App(url, policy=_QUICK, **_SETTINGS)
 
     @app.task(keep_result=86400.0)
     def fetch_page(n: int) -> str:
@@ -63,7 +63,7 @@ def build(url, *, newer=True):  # noqa: C901  # a list of tasks
 
     @app.task
     def sync_order(n: int) -> None:
-        if hf.current_task().retry_count < 1:
+        if outlast.current_task().retry_count < 1:
             raise ConnectionResetError("connection reset by peer")
 
     @app.task
@@ -89,7 +89,7 @@ def build(url, *, newer=True):  # noqa: C901  # a list of tasks
 
     @app.task(resource="api.test")
     def call_api(n: int) -> None:
-        if not hf.current_task().deferred_for:
+        if not outlast.current_task().deferred_for:
             raise RateLimitError("slow down", retry_after=1.0)
 
     @app.task(resource="slow.test")

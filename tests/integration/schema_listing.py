@@ -8,8 +8,8 @@ from contextlib import closing
 
 import psycopg
 
-from holdfast.stores.postgres.store import PostgresStore
-from holdfast.stores.sqlite.store import SqliteStore
+from outlast.stores.postgres.store import PostgresStore
+from outlast.stores.sqlite.store import SqliteStore
 
 _POSTGRES = {
     "table": """

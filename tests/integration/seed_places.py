@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import holdfast as hf
+import outlast
 from conformance.places import PostgresPlace, SqlitePlace, need_postgres
-from holdfast.ports.rows import DeadLetterFilter, NewTask
-from holdfast.stores.sqlite.memory import MemoryStore
-from holdfast.worker import BaseWorker
+from outlast.ports.rows import DeadLetterFilter, NewTask
+from outlast.stores.sqlite.memory import MemoryStore
+from outlast.worker import BaseWorker
 
 KINDS = [
     "sqlite app",
@@ -53,9 +53,9 @@ def opened(kind: str, tmp_path: Any, request: Any) -> Queue:
     where, _, how = kind.partition(" ")
     if where == "memory":
         store: Any = MemoryStore()
-        return Queue(kind, store, store, hf.App(store))
+        return Queue(kind, store, store, outlast.App(store))
     if where == "sqlite":
-        place: Any = SqlitePlace(tmp_path / "holdfast.db")
+        place: Any = SqlitePlace(tmp_path / "outlast.db")
     else:
         need_postgres()
         server = request.getfixturevalue("postgres_server")
@@ -64,7 +64,7 @@ def opened(kind: str, tmp_path: Any, request: Any) -> Queue:
     store.create_schema()
     if where == "postgres":
         place.clear()
-    db = {"app": lambda: hf.App(store), "store": lambda: store, "connection": place.connect}[how]()
+    db = {"app": lambda: outlast.App(store), "store": lambda: store, "connection": place.connect}[how]()
     return Queue(kind, place, store, db)
 
 

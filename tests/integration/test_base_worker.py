@@ -7,11 +7,11 @@ from types import SimpleNamespace
 
 import pytest
 
-import holdfast as hf
-from holdfast.errors import ConfigError, NetworkError, QuotaExhaustedError, ResourceNotFoundError
-from holdfast.ports.rows import Reason, Status
-from holdfast.worker import BaseWorker, WorkerTask
+import outlast
 from integration.seed_places import Worker, fails, opened
+from outlast.errors import ConfigError, NetworkError, QuotaExhaustedError, ResourceNotFoundError
+from outlast.ports.rows import Reason, Status
+from outlast.worker import BaseWorker, WorkerTask
 
 KINDS = ["sqlite store", "sqlite connection", "postgres app", "postgres connection"]
 
@@ -203,4 +203,4 @@ def test_it_cannot_share_a_database_in_memory():
 
 def test_it_is_abstract():
     with pytest.raises(TypeError, match="process_task"):
-        BaseWorker("w", hf.App("memory://"), {}, None, None)
+        BaseWorker("w", outlast.App("memory://"), {}, None, None)

@@ -5,13 +5,13 @@ import time
 
 import pytest
 
-from holdfast.errors import NetworkError, QuotaExhaustedError, ResourceNotFoundError
-from holdfast.ports.rows import Reason, Status
-from holdfast.ports.triage_rows import ReplayState
-from holdfast.queue.dead_letters import DeadLetterBox
-from holdfast.queue.replaying import Replayer
-from holdfast.worker import BaseWorker, ErrorHandler
 from integration.seed_places import AT_ONCE, Worker, fails, opened
+from outlast.errors import NetworkError, QuotaExhaustedError, ResourceNotFoundError
+from outlast.ports.rows import Reason, Status
+from outlast.ports.triage_rows import ReplayState
+from outlast.queue.dead_letters import DeadLetterBox
+from outlast.queue.replaying import Replayer
+from outlast.worker import BaseWorker, ErrorHandler
 
 KINDS = ["sqlite store", "sqlite connection", "postgres app"]
 
@@ -28,8 +28,8 @@ def queue(request, tmp_path):
 @pytest.fixture
 def often(monkeypatch):
     """A worker looks after replays and groups often."""
-    monkeypatch.setattr("holdfast.worker.lease.REPLAY_EVERY", 0.02)
-    monkeypatch.setattr("holdfast.worker.lease.WATCH_EVERY", 0.02)
+    monkeypatch.setattr("outlast.worker.lease.REPLAY_EVERY", 0.02)
+    monkeypatch.setattr("outlast.worker.lease.WATCH_EVERY", 0.02)
 
 
 def buried(queue, count):

@@ -11,11 +11,11 @@ import time
 
 import pytest
 
-from holdfast.errors import NetworkError, ResourceNotFoundError
-from holdfast.ports.rows import Reason, Status
-from holdfast.queue.current import current_task
-from holdfast.worker import ErrorHandler
 from integration.seed_places import AT_ONCE, Worker, fails, opened
+from outlast.errors import NetworkError, ResourceNotFoundError
+from outlast.ports.rows import Reason, Status
+from outlast.queue.current import current_task
+from outlast.worker import ErrorHandler
 
 KINDS = ["sqlite store", "sqlite connection", "postgres app", "postgres connection"]
 
@@ -37,7 +37,7 @@ def memory(tmp_path, request):
 @pytest.fixture(autouse=True)
 def quick_pause(monkeypatch):
     """A worker whose database fails tries again soon."""
-    monkeypatch.setattr("holdfast.queue.pausing._PAUSES", (0.01, 300.0))
+    monkeypatch.setattr("outlast.queue.pausing._PAUSES", (0.01, 300.0))
 
 
 @pytest.mark.parametrize("does", [fails(), fails(ResourceNotFoundError("x"))])
@@ -172,13 +172,13 @@ def test_pitfall_37_what_a_killed_worker_held_is_rescued(tmp_path, request):
     queue = opened("sqlite store", tmp_path, request)
     number = queue.add()
     program = f"""
-        import time, holdfast as hf
-        from holdfast.worker import BaseWorker
+        import time, outlast
+        from outlast.worker import BaseWorker
         class Sleeper(BaseWorker):
             def process_task(self, task):
                 print("begun", flush=True)
                 time.sleep(60)
-        Sleeper("sleeper", hf.App("sqlite:///{queue.place.path}"), {{}}, None, None).run()
+        Sleeper("sleeper", outlast.App("sqlite:///{queue.place.path}"), {{}}, None, None).run()
     """
     child = subprocess.Popen([sys.executable, "-c", textwrap.dedent(program)], stdout=subprocess.PIPE, text=True)
     assert child.stdout.readline() == "begun\n"
@@ -195,7 +195,7 @@ def test_pitfall_37_what_a_killed_worker_held_is_rescued(tmp_path, request):
 
 
 def test_a_full_disk_stops_the_claiming(memory, monkeypatch):
-    monkeypatch.setattr("holdfast.queue.pausing._PAUSES", (60.0, 300.0))
+    monkeypatch.setattr("outlast.queue.pausing._PAUSES", (60.0, 300.0))
     number, other = memory.add(), memory.add()
     worker = Worker(memory, fails(OSError(28, "No space left on device")))
     thread = threading.Thread(target=worker.run)

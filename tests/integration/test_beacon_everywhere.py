@@ -7,11 +7,11 @@ import time
 
 import pytest
 
-import holdfast as hf
-from holdfast import BreakerSettings, beacon
-from holdfast.beacon import process_name, shining
-from holdfast.errors import BreakerOpenError
-from holdfast.worker import BaseWorker
+import outlast
+from outlast import BreakerSettings, beacon
+from outlast.beacon import process_name, shining
+from outlast.errors import BreakerOpenError
+from outlast.worker import BaseWorker
 
 _names = (f"everywhere-{number}" for number in itertools.count())
 LONGEST = 30.0
@@ -20,20 +20,20 @@ LONGEST = 30.0
 @pytest.fixture(autouse=True)
 def alone(monkeypatch):
     """Other tests have breakers too, in this process."""
-    monkeypatch.setattr("holdfast.run.resources._resources", {})
+    monkeypatch.setattr("outlast.run.resources._resources", {})
     monkeypatch.setattr(beacon, "EVERY", 0.02)
 
 
 @pytest.fixture
 def app(tmp_path):
-    app = hf.App(f"sqlite:///{tmp_path / 'holdfast.db'}", spool=tmp_path / "spool")
+    app = outlast.App(f"sqlite:///{tmp_path / 'outlast.db'}", spool=tmp_path / "spool")
     app.create_schema()
     yield app
     app.close()
 
 
 def make():
-    return hf.resource(next(_names), breaker=BreakerSettings(consecutive=3))
+    return outlast.resource(next(_names), breaker=BreakerSettings(consecutive=3))
 
 
 def refused(guard):
@@ -52,7 +52,7 @@ def until(what):
 
 
 def beacons():
-    return [each for each in threading.enumerate() if each.name == "holdfast-beacon"]
+    return [each for each in threading.enumerate() if each.name == "outlast-beacon"]
 
 
 def ordered(app, guard):

@@ -9,40 +9,40 @@ from contextlib import contextmanager
 
 import pytest
 
-import holdfast as hf
+import outlast
 from conformance.places import PostgresPlace, need_postgres
-from holdfast.ports.rows import Status
+from outlast.ports.rows import Status
 
 JOBS = """
 import os
 import time
 from pathlib import Path
 
-import holdfast as hf
+import outlast
 
-app = hf.App(os.environ["HOLDFAST_TEST_STORE"])
-hf.resource("api.test", breaker=hf.BreakerSettings(consecutive=3))
+app = outlast.App(os.environ["OUTLAST_TEST_STORE"])
+outlast.resource("api.test", breaker=outlast.BreakerSettings(consecutive=3))
 
 
-@app.task(resource="api.test", queue=os.environ["HOLDFAST_TEST_QUEUE"])
+@app.task(resource="api.test", queue=os.environ["OUTLAST_TEST_QUEUE"])
 def call(number: int):
     pass
 
 
 def fetch(source):
-    with hf.resource("api.test"):
+    with outlast.resource("api.test"):
         return "as ever"
 
 
 monitor = app.monitor("feed", fetch=fetch, every=0.1)
 
 
-@app.job("wait", max_failure_rate=0.0, policy=hf.RetryPolicy(max_attempts=1), targets=lambda: [1])
+@app.job("wait", max_failure_rate=0.0, policy=outlast.RetryPolicy(max_attempts=1), targets=lambda: [1])
 def wait(context, target):
     end = time.monotonic() + 60
     while not Path("go").exists() and time.monotonic() < end:
         time.sleep(0.02)
-    with hf.resource("api.test"):
+    with outlast.resource("api.test"):
         pass
 """
 LONGEST = 30.0  # seconds that anything may take
@@ -52,14 +52,14 @@ LONGEST = 30.0  # seconds that anything may take
 def app(request, tmp_path, monkeypatch):
     """An app in a folder of its own, and its store as this process sees it."""
     if request.param == "sqlite":
-        url = f"sqlite:///{tmp_path / 'holdfast.db'}"
+        url = f"sqlite:///{tmp_path / 'outlast.db'}"
     else:
         need_postgres()
         url = PostgresPlace(request.getfixturevalue("postgres_server"), "postgres").blank().url
-    monkeypatch.setenv("HOLDFAST_TEST_STORE", url)
-    monkeypatch.setenv("HOLDFAST_TEST_QUEUE", "orders")
+    monkeypatch.setenv("OUTLAST_TEST_STORE", url)
+    monkeypatch.setenv("OUTLAST_TEST_QUEUE", "orders")
     (tmp_path / "orders.py").write_text(JOBS, "utf-8")
-    made = hf.App(url)
+    made = outlast.App(url)
     made.create_schema()
     yield made
     made.close()
@@ -68,7 +68,7 @@ def app(request, tmp_path, monkeypatch):
 @contextmanager
 def process(folder, *words):
     """A command of ours in a process of its own, ended as a supervisor would."""
-    command = [sys.executable, "-m", "holdfast", *words]
+    command = [sys.executable, "-m", "outlast", *words]
     with (folder / "log").open("wb") as log:
         running = subprocess.Popen(command, cwd=folder, stderr=log, stdout=log, env=os.environ.copy())
         try:

@@ -5,13 +5,13 @@ import threading
 
 import pytest
 
-from holdfast.decide.alerting import AlertKind
-from holdfast.errors import NetworkError
-from holdfast.observe import courier as couriers
-from holdfast.observe.channels import channel
-from holdfast.observe.courier import Courier
-from holdfast.testing import fake_clock
 from integration.couriering import DAY, Failing, Noting, Waiting, done, errors_in, new_store, news, waiting
+from outlast.decide.alerting import AlertKind
+from outlast.errors import NetworkError
+from outlast.observe import courier as couriers
+from outlast.observe.channels import channel
+from outlast.observe.courier import Courier
+from outlast.testing import fake_clock
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ import psycopg
 import pytest
 from click.testing import CliRunner
 
-from holdfast.cli import cli
-from holdfast.ports.rows import NewTask
-from holdfast.stores.postgres.store import PostgresStore
-from holdfast.stores.sqlite.store import SqliteStore
+from outlast.cli import cli
+from outlast.ports.rows import NewTask
+from outlast.stores.postgres.store import PostgresStore
+from outlast.stores.sqlite.store import SqliteStore
 
 MILLION = 1_000_000
 BATCH = 300
@@ -31,12 +31,12 @@ ALTER TABLE task_queue ENABLE TRIGGER task_queue_booked
 PROGRAM = """
 import os
 
-import holdfast as hf
+import outlast
 
-app = hf.App(os.environ["DOCTORED"])
+app = outlast.App(os.environ["DOCTORED"])
 
 
-@app.task(policy=hf.RetryPolicy(max_attempts=2, base_delay=0.01, jitter="none"))
+@app.task(policy=outlast.RetryPolicy(max_attempts=2, base_delay=0.01, jitter="none"))
 def step(n: int):
     if n % 10 == 0:
         raise ValueError("no good")
@@ -47,8 +47,8 @@ def step(n: int):
 
 class Sqlite:
     def __init__(self, folder):
-        self.url = f"sqlite:///{folder / 'holdfast.db'}"
-        self.file = folder / "holdfast.db"
+        self.url = f"sqlite:///{folder / 'outlast.db'}"
+        self.file = folder / "outlast.db"
 
     def open(self):
         return SqliteStore(self.file, synchronous="NORMAL")
@@ -86,7 +86,7 @@ class Postgres:
 @pytest.fixture(params=["sqlite", "postgres"])
 def place(request, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for variable in ("HOLDFAST_URL", "HOLDFAST_CONFIG"):
+    for variable in ("OUTLAST_URL", "OUTLAST_CONFIG"):
         monkeypatch.delenv(variable, raising=False)
     if request.param == "sqlite":
         yield Sqlite(tmp_path)
@@ -128,7 +128,7 @@ def test_nothing_is_found_while_a_worker_works(place, store, tmp_path):
     """Ten times, while tasks are enqueued, succeed, are retried and die."""
     (tmp_path / "doctored.py").write_text(PROGRAM, "utf-8")
     environment = os.environ | {"DOCTORED": place.url, "PYTHONPATH": str(tmp_path)}
-    command = [sys.executable, "-m", "holdfast", "worker", "doctored:app"]
+    command = [sys.executable, "-m", "outlast", "worker", "doctored:app"]
     with (tmp_path / "log").open("w") as log, subprocess.Popen(command, env=environment, stderr=log) as worker:
         try:
             for _ in range(10):

@@ -7,13 +7,13 @@ import logging
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeoutError
 
-from holdfast import classify
-from holdfast.decide.targets import ABORTS
-from holdfast.failure import Category, Origin
-from holdfast.jobs.etl import S3RawStore, content_hash, raw_key
-from holdfast.run import beneath
-from holdfast.testing import fake_clock
 from integration.etl_world import Api, Context, document, make_etl, new_shop
+from outlast import classify
+from outlast.decide.targets import ABORTS
+from outlast.failure import Category, Origin
+from outlast.jobs.etl import S3RawStore, content_hash, raw_key
+from outlast.run import beneath
+from outlast.testing import fake_clock
 from servers.s3 import S3Server, s3_client
 from servers.s3_stub import answering, error_document
 
@@ -118,7 +118,7 @@ def test_a_403_is_not_tried_again_and_ends_a_job(shop, api, code):
     failure = classify(caught.value)
     assert failure.category in ABORTS
     assert failure.origin is Origin.S3
-    assert caught.value.__holdfast_step__ == "put"
+    assert caught.value.__outlast_step__ == "put"
     assert clock.waits == []
     assert context.counts == {"diff_new_hash": 1, "s3_put_fail": 1}
     assert shop.contents() == NOTHING
@@ -172,7 +172,7 @@ def test_a_client_that_retries_beneath_is_told_of_once(shop, api, caplog, monkey
         client = s3_client(address, retries={"total_max_attempts": 2, "mode": "legacy"})
         monkeypatch.setattr("botocore.endpoint.time.sleep", lambda seconds: None)
         etl = make_etl(shop, S3RawStore(client, "raw"), api)
-        with caplog.at_level(logging.WARNING, "holdfast.retry"):
+        with caplog.at_level(logging.WARNING, "outlast.retry"):
             for _ in range(2):
                 with pytest.raises(ClientError):
                     etl.load(ONE)

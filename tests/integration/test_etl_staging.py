@@ -10,13 +10,13 @@ import psycopg
 import pytest
 
 from crash.processes import until
-from holdfast import RetryPolicy, classify
-from holdfast.errors import ConfigError
-from holdfast.failure import RETRYABLE, Category
-from holdfast.jobs.etl import PostgresStaging, SqliteStaging, StagingRow, content_hash
-from holdfast.jobs.etl.staging import PAGE
-from holdfast.testing import fake_clock
 from integration.etl_world import ENTITY, SOURCE, new_shop
+from outlast import RetryPolicy, classify
+from outlast.errors import ConfigError
+from outlast.failure import RETRYABLE, Category
+from outlast.jobs.etl import PostgresStaging, SqliteStaging, StagingRow, content_hash
+from outlast.jobs.etl.staging import PAGE
+from outlast.testing import fake_clock
 
 NOON = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
 ONE, TWO = content_hash(1), content_hash(2)

@@ -8,11 +8,11 @@ from collections import Counter
 
 import pytest
 
-import holdfast as hf
-from holdfast.jobs.etl import S3RawStore
-from holdfast.ports.job_rows import TargetStatus
+import outlast
 from integration.etl_thousand import FATES, World
 from integration.etl_world import new_shop
+from outlast.jobs.etl import S3RawStore
+from outlast.ports.job_rows import TargetStatus
 from servers.rakuten import RakutenServer, S3Front
 from servers.s3 import S3Server, s3_client
 
@@ -35,7 +35,7 @@ def moto():
 def world(request, tmp_path, moto):
     kind = request.param
     shop = new_shop(kind, tmp_path, request.getfixturevalue("postgres_server") if kind == "postgres" else None)
-    app = hf.App(shop.address if kind == "postgres" else f"sqlite:///{tmp_path}/jobs.db")
+    app = outlast.App(shop.address if kind == "postgres" else f"sqlite:///{tmp_path}/jobs.db")
     app.create_schema()
     with RakutenServer() as api, S3Front(moto.endpoint) as front:
         client = s3_client(front.url)
@@ -47,7 +47,7 @@ def world(request, tmp_path, moto):
 
 def failures_in(caplog):
     """Return the records that tell of failures: of attempts, and of targets."""
-    return [each for each in caplog.records if each.name.startswith("holdfast") and hasattr(each, "error_category")]
+    return [each for each in caplog.records if each.name.startswith("outlast") and hasattr(each, "error_category")]
 
 
 @pytest.mark.timeout(300)  # five thousand requests, on a machine that may be busy
@@ -57,7 +57,7 @@ def test_a_thousand_items_are_accounted_for_and_later_runs_do_the_rest(world, ca
     assert len(items.fates) == 1000
     assert world.held() == world.contents(loaded=set())
 
-    with caplog.at_level(logging.WARNING, "holdfast"):
+    with caplog.at_level(logging.WARNING, "outlast"):
         first = world.job.run(items, concurrency=6)
     lost = set(items.of("S3 503 for ever", "404", "429 for ever"))
     loaded = set(items) - lost
@@ -180,7 +180,7 @@ def assert_told(world, summary, caplog):
         assert record.max_attempts == 5
     again = Counter(each.source_id for each in told if hasattr(each, "delay"))
     assert again == world.items.cost("warnings")
-    ended = [each for each in told if each.name == "holdfast.jobs"]
+    ended = [each for each in told if each.name == "outlast.jobs"]
     assert Counter(each.source_id for each in ended) == Counter(
         name for name, fate in world.items.fates.items() if not FATES[fate].success
     )

@@ -8,11 +8,11 @@ from collections import Counter
 
 import pytest
 
-import holdfast as hf
-from holdfast.jobs.etl import FileRawStore, S3RawStore
-from holdfast.ports.job_rows import TargetStatus
+import outlast
 from integration.etl_thousand import POLICY, PostgresTrouble, SqliteTrouble
 from integration.etl_world import document, make_etl, new_shop
+from outlast.jobs.etl import FileRawStore, S3RawStore
+from outlast.ports.job_rows import TargetStatus
 from servers.rakuten import APPLICATION, RESET, Fault, RakutenServer, S3Front, fetching
 from servers.s3 import S3Server, s3_client
 
@@ -64,7 +64,7 @@ class Scene:
 
 def scene_of(request, kind, tmp_path):
     shop = new_shop(kind, tmp_path, request.getfixturevalue("postgres_server") if kind == "postgres" else None)
-    app = hf.App(f"sqlite:///{tmp_path}/jobs.db")
+    app = outlast.App(f"sqlite:///{tmp_path}/jobs.db")
     with RakutenServer() as api:
         yield Scene(shop, app, api, Memory())
     app.close()

@@ -35,7 +35,7 @@ def ran(*arguments, **environment):
 
 @cache
 def example():
-    """Run it with nothing but the standard library and Holdfast itself."""
+    """Run it with nothing but the standard library and Outlast itself."""
     program = f"{CORE_ALONE}\nfrom examples.rakuten_etl.__main__ import main\nsys.argv = ['x']\nsys.exit(main())"
     code, text = ran("-c", program)
     assert code == 0, text

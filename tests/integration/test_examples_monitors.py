@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from examples.feed_collector.__main__ import Entries
 
-import holdfast as hf
+import outlast
 
 ROOT = Path(__file__).parents[2]
 NUMBER = re.compile(r"\d+")
@@ -261,10 +261,14 @@ def test_the_feed_collector_ends_in_the_time_it_is_given_and_still_accounts_for_
 
 
 def test_entries_that_come_a_second_time_are_kept_once(tmp_path):
-    source = hf.App("memory://").sources.add("http://127.0.0.1/feed", name="news")
+    source = outlast.App("memory://").sources.add("http://127.0.0.1/feed", name="news")
     entries = Entries(tmp_path / "entries.db")
     for _ in range(2):
-        entries.keep(hf.Changed(source, hf.Fetched(entries=(hf.Entry("a", "A"), hf.Entry("b", "B"))), first=True))
+        entries.keep(
+            outlast.Changed(
+                source, outlast.Fetched(entries=(outlast.Entry("a", "A"), outlast.Entry("b", "B"))), first=True
+            )
+        )
     assert entries.counts() == {"news": 2}
 
 

@@ -11,10 +11,10 @@ import feedparser
 import httpx2
 import pytest
 
-from holdfast import classify
-from holdfast.errors import ConfigError, ContentError
-from holdfast.sources.feed import fetch_feed
 from integration.fetching import CLIENTS, after, run, source_of
+from outlast import classify
+from outlast.errors import ConfigError, ContentError
+from outlast.sources.feed import fetch_feed
 from servers.feeds import Answer, FeedServer, atom, page, rss
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.health import HealthChecker, HealthServer
+from outlast.health import HealthChecker, HealthServer
 
 CONTAINER = Path(__file__).resolve().parents[2] / "examples" / "container"
 
@@ -32,7 +32,7 @@ def serve():
 
 
 def run(*arguments, **variables):
-    command = [sys.executable, "-m", "holdfast.health", *arguments]
+    command = [sys.executable, "-m", "outlast.health", *arguments]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=60, env={**os.environ, **variables}, check=False
     )
@@ -96,7 +96,7 @@ def test_the_command_takes_an_address_alone(arguments):
 
 
 def test_the_command_waits_for_three_seconds_and_follows_nobody(monkeypatch):
-    from holdfast.health import __main__ as command
+    from outlast.health import __main__ as command
 
     assert (command.TIMEOUT, command.DEFAULT_URL) == (3.0, "http://127.0.0.1:8787/health")
     monkeypatch.setattr(command, "TIMEOUT", 0.1)
@@ -123,11 +123,11 @@ def test_the_healthcheck_of_the_image_asks_the_port_of_its_worker(serve):
     command = json.loads(re.search(r"^HEALTHCHECK .*CMD (\[.*\])$", text, re.MULTILINE)[1])
     worker = json.loads(re.search(r"^CMD (\[.*\])$", text, re.MULTILINE)[1])
     port = worker[worker.index("--health-port") + 1]
-    assert command == ["python", "-m", "holdfast.health", f"http://127.0.0.1:{port}/health"]
+    assert command == ["python", "-m", "outlast.health", f"http://127.0.0.1:{port}/health"]
     assert run(command[-1].replace(port, str(serve().port))) == (0, "")
 
 
-@pytest.mark.parametrize("unit", ["holdfast-worker.service", "holdfast-monitor.service"])
+@pytest.mark.parametrize("unit", ["outlast-worker.service", "outlast-monitor.service"])
 @pytest.mark.needs("systemd-analyze")
 def test_the_units_are_what_systemd_understands(unit, tmp_path):
     text = (CONTAINER / unit).read_text("utf-8")

@@ -12,11 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-import holdfast as hf
-from holdfast.errors import ConfigError
-from holdfast.health import HealthChecker, HealthServer, Heartbeat
-from holdfast.health import server as module
-from holdfast.testing import fake_clock
+import outlast
+from outlast.errors import ConfigError
+from outlast.health import HealthChecker, HealthServer, Heartbeat
+from outlast.health import server as module
+from outlast.testing import fake_clock
 
 TOKEN = "s3cret-of-the-house"
 
@@ -77,7 +77,7 @@ def test_the_usual_clients_can_read_it(serve):
 def test_a_broken_database_is_a_503_and_its_error_stays_inside(serve, tmp_path, caplog):
     file = tmp_path / "jobs.db"
     file.write_bytes(b"not a database" * 1000)
-    app = hf.App(f"sqlite:///{file}")
+    app = outlast.App(f"sqlite:///{file}")
     server = serve(HealthChecker.for_app(app, loop=Heartbeat()), token=TOKEN)
     for headers in ("", f"Authorization: Bearer {TOKEN}\r\n"):
         status, _, body = ask(server, headers=headers)
@@ -317,7 +317,7 @@ def test_trouble_with_one_question_does_not_end_the_server(serve, caplog, monkey
     begin, refused = threading.Thread.start, []
 
     def start(self):
-        if self.name == "holdfast-health-client" and not refused:
+        if self.name == "outlast-health-client" and not refused:
             refused.append(self)
             raise RuntimeError("can't start new thread")
         begin(self)
@@ -396,4 +396,4 @@ def test_it_stops_starts_again_and_leaves_nothing_open(serve):
         connect(server)
     with server:
         assert (ask(server)[0], server.port) == (200, port)
-    assert not [thread for thread in threading.enumerate() if thread.name == "holdfast-health-server"]
+    assert not [thread for thread in threading.enumerate() if thread.name == "outlast-health-server"]

@@ -4,11 +4,11 @@ import logging
 
 import pytest
 
-import holdfast as hf
-from holdfast import RETRYABLE, Category, RetryPolicy
-from holdfast.errors import BodyTooLargeError, BreakerOpenError, CoolingDownError
-from holdfast.testing import fake_clock
+import outlast
 from integration.http_ways import WAYS
+from outlast import RETRYABLE, Category, RetryPolicy
+from outlast.errors import BodyTooLargeError, BreakerOpenError, CoolingDownError
+from outlast.testing import fake_clock
 from servers.faults import FaultServer
 from servers.feeds import Answer, FeedServer
 
@@ -63,7 +63,7 @@ def test_an_answer_that_is_given_up_is_the_librarys_own_error_with_the_attempts_
     error = caught.value
     assert (error.response.status_code, error.response.text, error.request.method) == (503, "down for today", "GET")
     assert len(error.__notes__) == 3
-    assert error.__holdfast__.reason == "exhausted"
+    assert error.__outlast__.reason == "exhausted"
     assert "secret" not in f"{error}{error.__notes__}"
     assert server.count() == 3
 
@@ -118,7 +118,7 @@ def test_pitfall_28_a_post_is_sent_once(way, server):
 
 @pytest.mark.parametrize(
     "marked",
-    [{"headers": {"Idempotency-Key": "a"}}, {"extensions": {"holdfast_idempotent": True}}, {"methods": {"POST"}}],
+    [{"headers": {"Idempotency-Key": "a"}}, {"extensions": {"outlast_idempotent": True}}, {"methods": {"POST"}}],
 )
 def test_pitfall_28_a_post_that_is_marked_is_sent_again(way, server, marked):
     assert way.ask(server.script("/", [503, 200]), "POST", policy=AT_ONCE, json={}, **marked).status_code == 200
@@ -162,7 +162,7 @@ def test_a_stall_ends_at_the_deadline(way, server):
     policy = AT_ONCE.replace(deadline=0.2)
     with pytest.raises(way.library.TimeoutException) as caught:
         way.ask(server.script("/", Answer(fault="stall")), policy=policy, client={"timeout": None})
-    assert caught.value.__holdfast__.reason == "deadline"
+    assert caught.value.__outlast__.reason == "deadline"
 
 
 def test_the_clients_shorter_timeout_stays(way, server):
@@ -247,7 +247,7 @@ def test_c4_a_403_is_what_its_evidence_says(way, server, headers, body, category
     policy = RetryPolicy(max_attempts=1, retry_on=set(Category))
     with pytest.raises(way.library.HTTPStatusError) as caught, fake_clock():
         way.ask(server.script("/", Answer(403, headers, body)), policy=policy)
-    assert hf.classify(caught.value).category is category
+    assert outlast.classify(caught.value).category is category
 
 
 @pytest.mark.parametrize("sent", [{"headers": {"Authorization": "Bearer x"}}, {"params": {"api_key": "x"}}])
@@ -255,7 +255,7 @@ def test_c4_a_403_to_credentials_is_about_them(way, server, sent):
     policy = RetryPolicy(max_attempts=1, retry_on=set(Category))
     with pytest.raises(way.library.HTTPStatusError) as caught:
         way.ask(server.script("/", 403), policy=policy, **sent)
-    assert hf.classify(caught.value).category is Category.AUTHENTICATION
+    assert outlast.classify(caught.value).category is Category.AUTHENTICATION
 
 
 def test_c4_a_403_that_is_a_rate_limit_is_waited_for(way, server):
@@ -277,24 +277,24 @@ def test_pitfall_24_a_hint_beyond_the_deadline_is_handed_back(way, server):
     url = server.script("/", Answer(429, {"Retry-After": "90"}))
     with fake_clock(start=5000.0) as clock, pytest.raises(way.library.HTTPStatusError) as caught:
         way.ask(url, policy=AT_ONCE.replace(deadline=60))
-    report = caught.value.__holdfast__
+    report = caught.value.__outlast__
     assert (clock.waits, report.reason, report.retry_at) == ([], "deferred", 5090)
 
 
 def test_pitfall_24_a_hint_of_a_year_is_handed_back_and_parks_the_host_for_an_hour(way, server):
-    cooling = hf.http.Settings().cooling
+    cooling = outlast.http.Settings().cooling
     url = server.script("/", Answer(429, {"Retry-After": str(365 * 86400)}))
     with fake_clock(), pytest.raises(way.library.HTTPStatusError) as caught:
         way.ask(url, policy=AT_ONCE, cooling=cooling)
         assert list(cooling.waits().values()) == [3600]
-    assert caught.value.__holdfast__.reason == "deferred"
+    assert caught.value.__outlast__.reason == "deferred"
 
 
 def test_a_wait_beyond_the_patience_is_handed_back(way, server, caplog):
     url = server.script("/", Answer(429, {"Retry-After": "7"}))
     with fake_clock(start=5000.0) as clock, pytest.raises(way.library.HTTPStatusError) as caught:
         way.ask(url, policy=AT_ONCE, patience=5)
-    report = caught.value.__holdfast__
+    report = caught.value.__outlast__
     assert (clock.waits, report.reason, report.retry_at) == ([], "deferred", 5007)
     assert "trying again" not in caplog.text
 
@@ -302,12 +302,12 @@ def test_a_wait_beyond_the_patience_is_handed_back(way, server, caplog):
 def test_c8_a_rate_limit_without_a_hint_waits_as_its_policy_says(way, server):
     url = server.script("/", [429, Answer(body="well")])
     with fake_clock(chance=0.0) as clock:
-        assert way.ask(url, policy=hf.preset("blog")).text == "well"
+        assert way.ask(url, policy=outlast.preset("blog")).text == "well"
     assert clock.waits == [60]
 
 
 def test_a_host_that_cools_is_not_called(way, server):
-    cooling = hf.http.Settings().cooling
+    cooling = outlast.http.Settings().cooling
     url = server.script("/", Answer(429, {"Retry-After": "100"}))
     other = server.host_url(2, "/other")
     server.script("/other", 200)
@@ -325,7 +325,7 @@ def test_a_host_that_cools_is_not_called(way, server):
 
 
 def test_c7_the_host_that_cools_is_the_one_that_answered(way, server):
-    cooling = hf.http.Settings().cooling
+    cooling = outlast.http.Settings().cooling
     limited = server.host_url(2, "/limited")
     server.script("/limited", Answer(429, {"Retry-After": "100"}))
     url = server.script("/a", Answer(302, {"Location": limited}))
@@ -335,7 +335,7 @@ def test_c7_the_host_that_cools_is_the_one_that_answered(way, server):
 
 
 def test_a_hint_of_one_answer_does_not_cool_after_the_next(way, server):
-    cooling = hf.http.Settings().cooling
+    cooling = outlast.http.Settings().cooling
     url = server.script("/", [Answer(429, {"Retry-After": "5"}), 500, 500])
     with fake_clock(), pytest.raises(way.library.HTTPStatusError):
         way.ask(url, policy=AT_ONCE, cooling=cooling)
@@ -346,7 +346,7 @@ def test_a_hint_of_one_answer_does_not_cool_after_the_next(way, server):
 def test_pitfall_11_retries_around_retries_do_not_multiply(way, server):
     url = server.script("/", 503)
 
-    @hf.retry(policy=AT_ONCE)
+    @outlast.retry(policy=AT_ONCE)
     def fetch():
         return way.ask(url, policy=AT_ONCE)
 
@@ -361,7 +361,7 @@ def test_pitfall_11_nor_across_threads(way, server):
 
     url = server.script("/", [Answer(fault="close")])
 
-    @hf.retry(policy=AT_ONCE)
+    @outlast.retry(policy=AT_ONCE)
     async def fetch():
         return await anyio.to_thread.run_sync(lambda: way.ask(url, policy=AT_ONCE))
 
@@ -371,18 +371,18 @@ def test_pitfall_11_nor_across_threads(way, server):
 
 
 def test_retries_can_be_switched_off(way, server):
-    with hf.no_retries(), pytest.raises(way.library.HTTPStatusError) as caught:
+    with outlast.no_retries(), pytest.raises(way.library.HTTPStatusError) as caught:
         way.ask(server.script("/", 503), policy=AT_ONCE)
-    assert (server.count(), caught.value.__holdfast__.reason) == (1, "off")
+    assert (server.count(), caught.value.__outlast__.reason) == (1, "off")
 
 
 def test_a_breaker_opens_and_is_asked_before_a_request(way, server):
     name = f"http-{way}"
-    hf.resource(name, breaker=hf.BreakerSettings(consecutive=2, open_for=60))
+    outlast.resource(name, breaker=outlast.BreakerSettings(consecutive=2, open_for=60))
     policy = AT_ONCE.replace(max_attempts=5, resource=name)
     with pytest.raises(way.library.HTTPStatusError) as caught:
         way.ask(server.script("/", 503), policy=policy)
-    assert (server.count(), caught.value.__holdfast__.reason) == (2, "breaker")
+    assert (server.count(), caught.value.__outlast__.reason) == (2, "breaker")
     with pytest.raises(BreakerOpenError):
         way.ask(server.url("/"), policy=policy)
     assert server.count() == 2
@@ -390,7 +390,7 @@ def test_a_breaker_opens_and_is_asked_before_a_request(way, server):
 
 def test_a_limit_of_calls_is_given_back_by_every_outcome(way, server):
     name = f"http-limit-{way}"
-    limit = hf.resource(name, max_concurrency=1)
+    limit = outlast.resource(name, max_concurrency=1)
     policy = AT_ONCE.replace(resource=name)
     way.ask(server.script("/", [503, 200]), policy=policy)
     way.ask(server.script("/gone", 404), policy=policy)

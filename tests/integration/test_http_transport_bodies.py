@@ -5,8 +5,8 @@ import tempfile
 
 import pytest
 
-from holdfast import RETRYABLE, RetryPolicy
 from integration.http_ways import WAYS
+from outlast import RETRYABLE, RetryPolicy
 from servers.scripted import ScriptedServer
 
 all_ways = pytest.mark.parametrize("way", WAYS)
@@ -107,7 +107,7 @@ def test_pitfall_26_nor_is_a_form_with_such_a_file(way, server):
 
 @sync_ways
 def test_a_request_that_was_sent_can_be_sent_by_hand(way):
-    from holdfast.http import RetryTransport
+    from outlast.http import RetryTransport
 
     with ScriptedServer([200]) as server, way.library.Client(transport=RetryTransport(policy=AT_ONCE)) as client:
         request = client.build_request("PUT", server.url, content=[b"a"])

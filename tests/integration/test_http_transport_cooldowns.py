@@ -6,14 +6,14 @@ import time
 import anyio
 import pytest
 
-from holdfast import RETRYABLE, RetryPolicy
-from holdfast.errors import CoolingDownError
-from holdfast.http import AsyncRetryTransport
-from holdfast.run.cooling import Cooling
-from holdfast.run.current import CURRENT
-from holdfast.stores.sqlite.store import SqliteStore
-from holdfast.testing import fake_clock
 from integration.http_ways import LIBRARIES, WAYS
+from outlast import RETRYABLE, RetryPolicy
+from outlast.errors import CoolingDownError
+from outlast.http import AsyncRetryTransport
+from outlast.run.cooling import Cooling
+from outlast.run.current import CURRENT
+from outlast.stores.sqlite.store import SqliteStore
+from outlast.testing import fake_clock
 from servers.feeds import Answer, FeedServer
 
 ONCE = RetryPolicy(max_attempts=1, retry_on=RETRYABLE)
@@ -29,7 +29,7 @@ def server():
 @pytest.fixture
 def two(tmp_path):
     """Two processes' views of one store."""
-    stores = [SqliteStore(tmp_path / "holdfast.db") for _ in range(2)]
+    stores = [SqliteStore(tmp_path / "outlast.db") for _ in range(2)]
     views = [Cooling(store) for store in stores]
     yield views
     for view in views:
@@ -149,7 +149,7 @@ def test_c7_within_a_task_nothing_is_slept_through(way, server):
             assert clock.waits == []
     finally:
         CURRENT.reset(token)
-    assert caught.value.__holdfast__.reason == "deferred"
+    assert caught.value.__outlast__.reason == "deferred"
     assert server.count() == 1
 
 
@@ -181,11 +181,11 @@ def test_a_cooldown_that_grows_while_it_is_waited_for_is_handed_back_with_the_at
     policy = RetryPolicy(max_attempts=3, retry_on=RETRYABLE, base_delay=1)
     with fake_clock(), pytest.raises(CoolingDownError) as caught:
         way.ask(url, policy=policy, cooling=cooling, patience=100)
-    assert [each.exception_name for each in caught.value.__holdfast__.attempts] == [
+    assert [each.exception_name for each in caught.value.__outlast__.attempts] == [
         "HTTPStatusError",
         "CoolingDownError",
     ]
-    assert caught.value.__holdfast__.reason == "deferred"
+    assert caught.value.__outlast__.reason == "deferred"
 
 
 class Slow:

@@ -7,11 +7,11 @@ from email.utils import format_datetime
 import anyio
 import pytest
 
-import holdfast as hf
-from holdfast import RETRYABLE, RetryPolicy
-from holdfast.http import AsyncRetryTransport, fetch_with_retry, handle_rate_limit
-from holdfast.testing import fake_clock
+import outlast
 from integration.http_ways import LIBRARIES
+from outlast import RETRYABLE, RetryPolicy
+from outlast.http import AsyncRetryTransport, fetch_with_retry, handle_rate_limit
+from outlast.testing import fake_clock
 from servers.faults import FaultServer
 from servers.feeds import Answer, FeedServer
 
@@ -51,7 +51,7 @@ def test_b2_three_calls_after_two_and_four_seconds(library, backend, server, sta
 
 
 def test_b2_the_waits_go_on_to_thirty_seconds(library, backend, server):
-    policy = hf.http.fetching.FETCH_POLICY.replace(max_attempts=8)
+    policy = outlast.http.fetching.FETCH_POLICY.replace(max_attempts=8)
     with fake_clock() as clock, pytest.raises(library.HTTPStatusError):
         fetch(library, backend, server.script("/", 503), policy=policy)
     assert clock.waits == [2, 4, 8, 16, 30, 30, 30]
@@ -125,7 +125,7 @@ def test_c7_a_hint_beyond_an_hour_is_handed_back(library, backend, server):
     url = server.script("/", Answer(429, {"Retry-After": "86400"}))
     with fake_clock(START) as clock, pytest.raises(library.HTTPStatusError) as caught:
         fetch(library, backend, url)
-    report = caught.value.__holdfast__
+    report = caught.value.__outlast__
     assert (clock.waits, report.reason, report.retry_at) == ([], "deferred", START + 3600)
 
 
@@ -226,7 +226,7 @@ def test_b3_a_rate_limit_is_waited_for_as_asked(library, backend, server, header
 
     with fake_clock(START) as clock, caplog.at_level("WARNING"):
         waited = anyio.run(main, backend=backend)
-    (record,) = [each for each in caplog.records if each.name == "holdfast.http"]
+    (record,) = [each for each in caplog.records if each.name == "outlast.http"]
     assert (waited, clock.waits) == (seconds, [seconds])
     assert (record.url, record.retry_after_seconds) == (server.url("/"), seconds)
     assert record.levelno == logging.WARNING

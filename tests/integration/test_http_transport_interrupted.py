@@ -12,11 +12,11 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-import holdfast as hf
-from holdfast import RETRYABLE, RetryPolicy
-from holdfast.http import AsyncRetryTransport, RetryTransport
-from holdfast.run.cooling import Cooling
+import outlast
 from integration.http_ways import LIBRARIES
+from outlast import RETRYABLE, RetryPolicy
+from outlast.http import AsyncRetryTransport, RetryTransport
+from outlast.run.cooling import Cooling
 from servers.feeds import Answer, FeedServer
 
 AT_ONCE = RetryPolicy(max_attempts=3, retry_on=RETRYABLE, base_delay=0)
@@ -84,7 +84,7 @@ def prepared(server, place):
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_pitfalls_1_and_12_a_cancelled_request_ends_wherever_it_is(library, backend, place, server):
     name = f"cancelled-{library.__name__}-{backend}-{place}"
-    limit = hf.resource(name, max_concurrency=1)
+    limit = outlast.resource(name, max_concurrency=1)
     url, settings, is_there = prepared(server, place)
     settings["policy"] = settings["policy"].replace(resource=name)
 
@@ -148,7 +148,7 @@ class Interrupting:
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_pitfall_2_an_interrupt_is_one_call_and_gives_its_permit_back(library, error):
     name = f"interrupted-{library.__name__}-{error.__name__}"
-    limit = hf.resource(name, max_concurrency=1)
+    limit = outlast.resource(name, max_concurrency=1)
     inner = Interrupting(error())
     policy = RetryPolicy(max_attempts=3, retry_on=(BaseException,), base_delay=0, resource=name)
     with pytest.raises(error):
@@ -223,7 +223,7 @@ def test_a_wait_that_is_interrupted_lets_the_error_go(library, server, monkeypat
     def interrupted(_seconds):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("holdfast.clock.sleep", interrupted)
+    monkeypatch.setattr("outlast.clock.sleep", interrupted)
     with library.Client(transport=RetryTransport(policy=policy)) as client:
 
         def send():
@@ -237,7 +237,7 @@ def test_a_wait_that_is_interrupted_lets_the_error_go(library, server, monkeypat
         assert an_answer_and_its_request(send) is None
 
 
-@pytest.mark.parametrize("library", LIBRARIES if os.environ.get("HOLDFAST_SOAK") == "1" else LIBRARIES[-1:])
+@pytest.mark.parametrize("library", LIBRARIES if os.environ.get("OUTLAST_SOAK") == "1" else LIBRARIES[-1:])
 def test_pitfall_27_ten_thousand_retries_leave_no_connection_behind(library, server, caplog):
     turns = 1250  # with eight answers thrown away for each
     url = server.script("/", [lambda _request: Answer(503 if next(numbers) % 9 else 200, body="a" * 100)])
@@ -257,7 +257,7 @@ def test_pitfall_27_ten_thousand_retries_leave_no_connection_behind(library, ser
             assert len(inner._pool.connections) <= 10
             assert all(connection.is_idle() for connection in inner._pool.connections)
 
-    caplog.set_level("ERROR", "holdfast.retry")  # ten thousand warnings are not what is tested
+    caplog.set_level("ERROR", "outlast.retry")  # ten thousand warnings are not what is tested
     asyncio.run(main())
     assert server.count() == 9 * turns
     assert server.connections <= 10, "each was used again and again"

@@ -10,17 +10,17 @@ import httpx
 import httpx2
 import pytest
 
-import holdfast as hf
-from holdfast import RETRYABLE, RetryPolicy
-from holdfast.decide.breaker import BreakerSettings
-from holdfast.errors import BodyTooLargeError, BreakerOpenError, ConfigError, ContentError, CoolingDownError
-from holdfast.http import AsyncRetryTransport, RetryTransport
-from holdfast.http import course as module
-from holdfast.run.cooldown_writes import Known
-from holdfast.run.cooling import Cooling
-from holdfast.stores.sqlite.memory import MemoryStore
-from holdfast.testing import fake_clock
+import outlast
 from integration.http_ways import LIBRARIES, WAYS
+from outlast import RETRYABLE, RetryPolicy
+from outlast.decide.breaker import BreakerSettings
+from outlast.errors import BodyTooLargeError, BreakerOpenError, ConfigError, ContentError, CoolingDownError
+from outlast.http import AsyncRetryTransport, RetryTransport
+from outlast.http import course as module
+from outlast.run.cooldown_writes import Known
+from outlast.run.cooling import Cooling
+from outlast.stores.sqlite.memory import MemoryStore
+from outlast.testing import fake_clock
 from servers.feeds import Answer, FeedServer
 
 ONCE = RetryPolicy(max_attempts=1, retry_on=RETRYABLE)
@@ -281,7 +281,7 @@ def test_so_is_one_that_is_interrupted(library):
 def test_a_breaker_that_lets_nobody_pass_keeps_no_probe(way, server):
     url = server.script("/", 200)
     cooling, name = ended(url), f"open-{way}"
-    guard = hf.resource(name, breaker=BreakerSettings())
+    guard = outlast.resource(name, breaker=BreakerSettings())
     guard.open(30)
     with pytest.raises(BreakerOpenError):
         way.ask(url, policy=ONCE.replace(resource=name), cooling=cooling)
@@ -331,8 +331,8 @@ def test_pitfall_26_a_body_that_was_begun_is_not_sent_again_though_nothing_was_s
 def test_a_secret_in_a_path_is_in_no_log_and_no_error(library, url, caplog):
     policy = RetryPolicy(max_attempts=2, retry_on=RETRYABLE, base_delay=0)
     inner = library.MockTransport(lambda _request: library.Response(503, headers={"Retry-After": "1"}))
-    caplog.set_level("INFO", "holdfast")
+    caplog.set_level("INFO", "outlast")
     with fake_clock(), pytest.raises(library.HTTPStatusError) as caught:
         library.Client(transport=RetryTransport(inner, policy=policy, scope="url")).get(url)
     assert len(caplog.records) > 3
-    assert "AAF3kls" not in caplog.text + str(caught.value) + repr(caught.value.__holdfast__)
+    assert "AAF3kls" not in caplog.text + str(caught.value) + repr(caught.value.__outlast__)

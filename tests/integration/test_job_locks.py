@@ -14,17 +14,17 @@ from types import SimpleNamespace
 import psycopg
 import pytest
 
-from holdfast.errors import SchemaError
-from holdfast.stores.postgres.sql import scripts
-from holdfast.stores.postgres.store import PostgresStore
-from holdfast.stores.sqlite.store import SqliteStore
+from outlast.errors import SchemaError
+from outlast.stores.postgres.sql import scripts
+from outlast.stores.postgres.store import PostgresStore
+from outlast.stores.sqlite.store import SqliteStore
 from servers.postgres import PostgresServer
 
 # A process that locks a job, says so, and does what it is told.
 PROGRAM = """
 import os, signal, sys, time
-from holdfast.stores.postgres.store import PostgresStore
-from holdfast.stores.sqlite.store import SqliteStore
+from outlast.stores.postgres.store import PostgresStore
+from outlast.stores.sqlite.store import SqliteStore
 
 url, schema, way = sys.argv[1:]
 store = PostgresStore(url, schema=schema) if url.startswith("postgresql:") else SqliteStore(url)
@@ -213,7 +213,7 @@ class TestFiles:
         with path.open("rb") as looking:
             fcntl.flock(looking, fcntl.LOCK_SH)
             wait = SimpleNamespace(sleep=lambda _: fcntl.flock(looking, fcntl.LOCK_UN))
-            monkeypatch.setattr("holdfast.stores.sqlite.job_locks.time", wait)
+            monkeypatch.setattr("outlast.stores.sqlite.job_locks.time", wait)
             assert store.lock_job("items", "me").held()
 
     def test_to_let_go_does_not_wait_for_copies_of_the_file(self, store):
@@ -328,12 +328,12 @@ class TestSessions:
         assert stores[0].job_holder("items") == "host-?-" + "x" * 56
 
     def test_it_stays_idle_for_as_long_as_the_job_takes(self, stores, server):
-        server.execute("ALTER ROLE holdfast SET idle_session_timeout = '50ms'")
+        server.execute("ALTER ROLE outlast SET idle_session_timeout = '50ms'")
         try:
             lock = stores[0].lock_job("items", "me")
             setting = lock._connection.execute("SHOW idle_session_timeout").fetchone()
         finally:
-            server.execute("ALTER ROLE holdfast RESET idle_session_timeout")
+            server.execute("ALTER ROLE outlast RESET idle_session_timeout")
         assert setting == ("0",)
 
     def test_a_lock_takes_no_connection_from_the_pool(self, server, stores):
@@ -353,7 +353,7 @@ class TestSessions:
                 connection.execute(scripts("job_locks")[version])
                 connection.execute(store.db.sql["add_version"], {"version": version})
         for ask in (lambda: store.lock_job("items", "me"), store.runs, lambda: store.targets("r1")):
-            with pytest.raises(SchemaError, match="holdfast db migrate") as caught:
+            with pytest.raises(SchemaError, match="outlast db migrate") as caught:
                 ask()
             assert caught.value.found == 2
         assert store.create_schema() >= 3
@@ -363,6 +363,6 @@ class TestSessions:
     def test_without_tables_one_is_told_what_to_do(self, server):
         store = PostgresStore(server.url, schema="nowhere")
         for ask in (lambda: store.lock_job("items", "me"), lambda: store.job_holder("items")):
-            with pytest.raises(SchemaError, match="holdfast db init"):
+            with pytest.raises(SchemaError, match="outlast db init"):
                 ask()
         store.close()

@@ -4,14 +4,14 @@ import sqlite3
 
 import pytest
 
-import holdfast as hf
-from holdfast.errors import ConfigError
-from holdfast.jobs.etl import Etl, FileRawStore, SqliteStaging
-from holdfast.testing import fake_clock
+import outlast
+from outlast.errors import ConfigError
+from outlast.jobs.etl import Etl, FileRawStore, SqliteStaging
+from outlast.testing import fake_clock
 
 
 def world(tmp_path, version, fetched):
-    app = hf.App(f"sqlite:///{tmp_path / 'ledger.db'}")
+    app = outlast.App(f"sqlite:///{tmp_path / 'ledger.db'}")
     staging = SqliteStaging(tmp_path / "app.db")
     staging.create()
 
@@ -61,7 +61,7 @@ def test_a_new_version_is_applied_from_raw_objects_without_fetching(tmp_path):
 
 
 def test_a_job_without_an_etl_cannot():
-    app = hf.App("memory://")
+    app = outlast.App("memory://")
 
     @app.job("plain", max_failure_rate=0.1)
     def plain(context, target):
@@ -72,7 +72,7 @@ def test_a_job_without_an_etl_cannot():
 
 
 def test_runs_are_kept_for_so_long_and_no_longer():
-    app = hf.App("memory://", keep_runs=60)
+    app = outlast.App("memory://", keep_runs=60)
 
     @app.job("plain", max_failure_rate=0.1)
     def plain(context, target):

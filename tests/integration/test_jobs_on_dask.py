@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from holdfast.errors import ConfigError
-from holdfast.ports.job_rows import RunState, TargetStatus
-from holdfast.stores.opening import open_store
 from integration import dask_jobs
+from outlast.errors import ConfigError
+from outlast.ports.job_rows import RunState, TargetStatus
+from outlast.stores.opening import open_store
 
 pytestmark = pytest.mark.xdist_group("dask")
 

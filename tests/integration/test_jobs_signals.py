@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-import holdfast as hf
+import outlast
 from crash.processes import until
-from holdfast.ports.job_rows import RunState
+from outlast.ports.job_rows import RunState
 
 _TESTS = Path(__file__).parents[1]
 
@@ -104,7 +104,7 @@ def test_a_second_signal_interrupts(program, verb):
     assert code not in {0, None}
     assert "KeyboardInterrupt" in err
     assert "10 success" in err, "the summary is told"
-    with_app = hf.App(program.url)
+    with_app = outlast.App(program.url)
     (run,) = with_app.store.runs("held" if verb == "held" else "held async")
     assert (run.state, run.summary["success_targets"], run.summary["not_attempted"]) == (RunState.ABORTED, 10, 90)
     assert with_app.store.job_holder(run.job) is None
@@ -145,7 +145,7 @@ def test_a_signal_ends_a_wait_for_targets(program, concurrency):
 
 
 def test_handlers_of_signals_are_put_back(tmp_path):
-    app = hf.App("memory://")
+    app = outlast.App("memory://")
     before = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
     seen = []
 
@@ -164,7 +164,7 @@ def test_handlers_of_signals_are_put_back(tmp_path):
 
 
 def test_a_job_inside_a_job_leaves_the_handlers_of_the_outer_one():
-    app = hf.App("memory://")
+    app = outlast.App("memory://")
     inner = app.job("inner", max_failure_rate=0)(lambda *_: None)
 
     def handler(context, target):
@@ -176,7 +176,7 @@ def test_a_job_inside_a_job_leaves_the_handlers_of_the_outer_one():
 
 
 def test_who_ignores_signals_goes_on_doing_so():
-    app = hf.App("memory://")
+    app = outlast.App("memory://")
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
 
@@ -189,7 +189,7 @@ def test_who_ignores_signals_goes_on_doing_so():
 
 
 def test_a_run_in_another_thread_leaves_signals_alone():
-    app = hf.App("memory://")
+    app = outlast.App("memory://")
     before, seen = signal.getsignal(signal.SIGINT), []
     job = app.job("a", max_failure_rate=0)(lambda *_: seen.append(signal.getsignal(signal.SIGINT)))
     thread = threading.Thread(target=job.run, args=([1],))

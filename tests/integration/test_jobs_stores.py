@@ -15,17 +15,17 @@ from multiprocessing import get_context
 import psycopg
 import pytest
 
-import holdfast as hf
+import outlast
 from conformance.places import need_postgres
 from crash.processes import until
-from holdfast import errors
-from holdfast.cli.job_runs import found_run
-from holdfast.jobs import ledger as ledgers
-from holdfast.ports.job_rows import RunState, TargetDone, TargetStatus
 from integration import job_program
+from outlast import errors
+from outlast.cli.job_runs import found_run
+from outlast.jobs import ledger as ledgers
+from outlast.ports.job_rows import RunState, TargetDone, TargetStatus
 
 _numbers = count(1)
-POLICY = hf.RetryPolicy(max_attempts=2, base_delay=0)
+POLICY = outlast.RetryPolicy(max_attempts=2, base_delay=0)
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def postgres_url(postgres_server):
 @pytest.fixture(params=["sqlite", "postgres"])
 def app(request, tmp_path):
     is_file = request.param == "sqlite"
-    app = hf.App(f"sqlite:///{tmp_path}/jobs.db" if is_file else request.getfixturevalue("postgres_url"))
+    app = outlast.App(f"sqlite:///{tmp_path}/jobs.db" if is_file else request.getfixturevalue("postgres_url"))
     app.create_schema()
     app.kind = request.param
     yield app
@@ -425,7 +425,7 @@ def test_a_process_that_wants_to_leave_ends_the_run(processes):
 
 
 def test_a_job_that_no_other_process_would_find_is_told(processes):
-    app = hf.App("memory://")
+    app = outlast.App("memory://")
     job = app.job("nameless", max_failure_rate=1.0)(lambda *_: None)
     summary = job.run(range(10), executor=processes)
     assert summary.state == "aborted"
@@ -434,7 +434,7 @@ def test_a_job_that_no_other_process_would_find_is_told(processes):
 
 
 def test_an_executor_of_threads_shares_the_budget(app):
-    job = app.job("thrifty", max_failure_rate=1.0, budget=hf.Budget(5, per_second=0), policy=POLICY)(fails)
+    job = app.job("thrifty", max_failure_rate=1.0, budget=outlast.Budget(5, per_second=0), policy=POLICY)(fails)
     with ThreadPoolExecutor(4) as pool:
         assert job.run(range(50), executor=pool).attempts == 55
 
@@ -556,7 +556,7 @@ def test_the_rest_of_a_run_that_is_deleted_at_that_moment_cannot_be_done(app):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
 def test_a_job_is_locked_by_whatever_link_its_database_is_reached(tmp_path):
-    real, link = hf.App(f"sqlite:///{tmp_path}/jobs.db"), hf.App(f"sqlite:///{tmp_path}/link.db")
+    real, link = outlast.App(f"sqlite:///{tmp_path}/jobs.db"), outlast.App(f"sqlite:///{tmp_path}/link.db")
     real.create_schema()
     (tmp_path / "link.db").symlink_to(tmp_path / "jobs.db")
     lock = real.store.lock_job("items", "one")

@@ -72,7 +72,7 @@ on_both = pytest.mark.parametrize("shop", ["sqlite", "postgres"], indirect=True)
 def shop(request, tmp_path):
     """Return a function that opens one, with the settings of its limit."""
     opened = []
-    url = f"sqlite:///{tmp_path}/holdfast.db"
+    url = f"sqlite:///{tmp_path}/outlast.db"
     if getattr(request, "param", "postgres") == "postgres":
         need_postgres()
         server, name = request.getfixturevalue("postgres_server"), f"limits{next(_numbers)}"

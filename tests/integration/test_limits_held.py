@@ -5,15 +5,15 @@ import threading
 import psycopg
 import pytest
 
-import holdfast as hf
+import outlast
 from conformance.acting import register
 from conformance.places import PostgresPlace, need_postgres
 from conformance.test_worker_life import wait_for, working
-from holdfast.decide.limits import Limit
-from holdfast.errors import NetworkError
-from holdfast.ports.rows import Status
-from holdfast.queue import admitting
-from holdfast.stores.postgres import limits
+from outlast.decide.limits import Limit
+from outlast.errors import NetworkError
+from outlast.ports.rows import Status
+from outlast.queue import admitting
+from outlast.stores.postgres import limits
 
 
 @pytest.fixture
@@ -26,8 +26,8 @@ def place(postgres_server):
 
 @pytest.fixture
 def app(place, tmp_path):
-    policy = hf.RetryPolicy(max_attempts=3, retry_on=hf.RETRYABLE, base_delay=0)
-    made = hf.App(place.open(), policy=policy, spool=tmp_path / "spool")
+    policy = outlast.RetryPolicy(max_attempts=3, retry_on=outlast.RETRYABLE, base_delay=0)
+    made = outlast.App(place.open(), policy=policy, spool=tmp_path / "spool")
     made.create_schema()
     return made
 
@@ -40,7 +40,7 @@ def test_tasks_without_a_limit_go_on_and_so_do_outcomes(app, place, monkeypatch)
 
     @app.task(resource="api")
     def flaky():
-        if hf.current_task().retry_count == 0:
+        if outlast.current_task().retry_count == 0:
             began.set()
             assert held.wait(60)
             raise NetworkError("down")

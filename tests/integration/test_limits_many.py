@@ -5,12 +5,12 @@ import time
 
 import pytest
 
-import holdfast as hf
+import outlast
 from conformance.places import PostgresPlace, need_postgres
 from conformance.test_worker_life import working
 from crash.processes import until
-from holdfast.errors import NetworkError
-from holdfast.ports.rows import TaskFilter
+from outlast.errors import NetworkError
+from outlast.ports.rows import TaskFilter
 
 MANY = 2000
 LATE = 3.0  # seconds that may pass on a busy machine between a place and its being written
@@ -26,14 +26,16 @@ def place(postgres_server):
 
 @pytest.fixture
 def app(place, tmp_path):
-    made = hf.App(place.open(), spool=tmp_path / "spool")
+    made = outlast.App(place.open(), spool=tmp_path / "spool")
     made.create_schema()
     return made
 
 
 def test_retries_of_all_that_fail_together_keep_to_the_budget(app):
     app.limit("api", retries="50/s", retry_burst=50)
-    later = hf.RetryPolicy(max_attempts=3, retry_on=hf.RETRYABLE, base_delay=600, max_delay=600, jitter="none")
+    later = outlast.RetryPolicy(
+        max_attempts=3, retry_on=outlast.RETRYABLE, base_delay=600, max_delay=600, jitter="none"
+    )
 
     @app.task(resource="api", policy=later)
     def call(n: int):

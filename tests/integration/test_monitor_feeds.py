@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-import holdfast as hf
+import outlast
 from integration.monitoring import KINDS, QUICK, add, alerts, feed, lines, new_url, opened
 from servers.feeds import Answer, FeedServer, rss
 
@@ -100,7 +100,7 @@ def test_two_hundred_feeds_of_mixed_faults_are_accounted_for_exactly(app, url):
         assert len(book) == 200
 
         seen, changes, requests, summaries = [], [], [], []
-        unsubscribe = hf.subscribe(seen.append, hf.events.SourceChanged)
+        unsubscribe = outlast.subscribe(seen.append, outlast.events.SourceChanged)
         settings = {"on_change": lambda changed: changes.append((changed.source.id, changed.first)), "per_host": 1}
         try:
             monitor = app.monitor(QUICK, **settings)
@@ -233,7 +233,7 @@ def test_sources_are_left_alone_with_a_fetcher_that_knows_no_cooldown(app):
 
     def fetch(source):
         asked.append(source.url)
-        raise hf.errors.RateLimitError("slow down", retry_after=60)
+        raise outlast.errors.RateLimitError("slow down", retry_after=60)
 
     add(app, [f"http://one.example/{each}" for each in range(20)])
     add(app, ["http://two.example/"])

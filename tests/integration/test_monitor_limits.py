@@ -11,13 +11,13 @@ from collections import Counter
 import psycopg
 import pytest
 
-from holdfast.errors import ResourceNotFoundError
-from holdfast.http.scopes import host_of
-from holdfast.sources import monitor as monitors
-from holdfast.sources.fetched import Fetched
-from holdfast.sources.outcomes import deferred
-from holdfast.sources.writing import write
 from integration.monitoring import KINDS, QUICK, add, feed, new_url, opened, outcomes
+from outlast.errors import ResourceNotFoundError
+from outlast.http.scopes import host_of
+from outlast.sources import monitor as monitors
+from outlast.sources.fetched import Fetched
+from outlast.sources.outcomes import deferred
+from outlast.sources.writing import write
 from servers.feeds import Answer, FeedServer
 
 LIMIT = 30.0

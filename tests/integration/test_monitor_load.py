@@ -9,12 +9,12 @@ import time
 
 import pytest
 
-from holdfast import clock
 from integration.monitoring import KINDS, QUICK, add, new_url, opened
+from outlast import clock
 from servers.feeds import Answer, FeedServer
 
 SOURCES, SLEEPERS, AT_ONCE = 2_000, 300, 100
-SOAK = os.environ.get("HOLDFAST_SOAK") == "1"
+SOAK = os.environ.get("OUTLAST_SOAK") == "1"
 
 
 @pytest.fixture(params=KINDS if SOAK else KINDS[:1])  # the store has no part in it but to keep up

@@ -8,8 +8,8 @@ from datetime import timedelta
 
 import pytest
 
-from holdfast.ports.source_rows import SourceChange
 from integration.monitoring import KINDS, QUICK, add, alerts, feed, new_url, opened, outcomes, states
+from outlast.ports.source_rows import SourceChange
 from servers.feeds import Answer, FeedServer, page
 
 PORTAL = Answer(200, body=page("<h1>Please log in to the network</h1>"))

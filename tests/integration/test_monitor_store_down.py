@@ -9,8 +9,8 @@ from collections import Counter
 import psycopg
 import pytest
 
-from holdfast.sources import monitor as monitors
 from integration.monitoring import KINDS, QUICK, add, feed, new_url, opened, outcomes
+from outlast.sources import monitor as monitors
 from servers.feeds import Answer, FeedServer
 
 

@@ -8,12 +8,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-import holdfast as hf
-from holdfast.errors import ConfigError
-from holdfast.ports.source_rows import NewSource, SourceChange
-from holdfast.sources.fetched import Fetched
-from holdfast.sources.outcomes import next_slot
+import outlast
 from integration.monitoring import KINDS, QUICK, add, alerts, feed, new_url, opened, outcomes
+from outlast.errors import ConfigError
+from outlast.ports.source_rows import NewSource, SourceChange
+from outlast.sources.fetched import Fetched
+from outlast.sources.outcomes import next_slot
 from servers.feeds import Answer, FeedServer, rss
 
 
@@ -283,7 +283,7 @@ def test_a_blog_is_told_of_at_the_fifth_failure_and_polled_on(app):
     with FeedServer() as server:
         server.script("/", [*[404] * 7, Answer(body=b"<html><body>News</body></html>")])
         (number,) = add(app, [server.url("/")], "blog")
-        monitor = app.monitor(hf.profile("blog").replace(policy=hf.preset("blog").replace(base_delay=0.01)))
+        monitor = app.monitor(outlast.profile("blog").replace(policy=outlast.preset("blog").replace(base_delay=0.01)))
         counts = []
         for _ in range(8):
             monitor.cycle()

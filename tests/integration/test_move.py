@@ -17,15 +17,15 @@ from hypothesis import strategies as st
 
 from conformance.places import need_postgres
 from crash.processes import until
-from holdfast.cli import cli
-from holdfast.ports.rows import NewTask, Status, TaskFilter
-from holdfast.ports.triage_rows import ReplayState
-from holdfast.stores.moving.lines import Column, select_lines
-from holdfast.stores.moving.plan import DRAWN, GIVEN, LEFT, MOVED, STAYS
-from holdfast.stores.postgres.store import PostgresStore
-from holdfast.stores.sqlite.store import SqliteStore
-from holdfast.stores.sqlite.times import now_ms
 from integration.moving_world import build, check_same, execute, here, poll, run_move, there, used_file  # noqa: F401  # fixtures
+from outlast.cli import cli
+from outlast.ports.rows import NewTask, Status, TaskFilter
+from outlast.ports.triage_rows import ReplayState
+from outlast.stores.moving.lines import Column, select_lines
+from outlast.stores.moving.plan import DRAWN, GIVEN, LEFT, MOVED, STAYS
+from outlast.stores.postgres.store import PostgresStore
+from outlast.stores.sqlite.store import SqliteStore
+from outlast.stores.sqlite.times import now_ms
 
 need_postgres()
 
@@ -61,9 +61,9 @@ def working(app):
 
 
 def test_everything_goes_on(here, there, tmp_path, monkeypatch):  # noqa: F811  # fixtures
-    monkeypatch.setattr("holdfast.queue.worker.REPLAY_EVERY", 0.05)
+    monkeypatch.setattr("outlast.queue.worker.REPLAY_EVERY", 0.05)
     due = now_ms() + 1500
-    execute(tmp_path / "holdfast.db", "UPDATE task_queue SET next_run_after = ? WHERE task_type = 'flaky'", due)
+    execute(tmp_path / "outlast.db", "UPDATE task_queue SET next_run_after = ? WHERE task_type = 'flaky'", due)
     run_move(here, there)
     app = build(there, tmp_path)
     known = {each.id: each for each in app.store.find(TaskFilter(limit=1000))}
@@ -136,7 +136,7 @@ class TestPlan:
 
     @pytest.fixture(scope="class")
     def schemas(self, tmp_path_factory, postgres_server):
-        path = tmp_path_factory.mktemp("plan") / "holdfast.db"
+        path = tmp_path_factory.mktemp("plan") / "outlast.db"
         SqliteStore(path).create_schema()
         connection = sqlite3.connect(path)
         tables = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
@@ -243,7 +243,7 @@ class TestLines:
 
 
 def test_how_often_a_task_may_take_a_worker_down_is_not_judged(here, there, tmp_path):  # noqa: F811  # fixtures
-    execute(tmp_path / "holdfast.db", "UPDATE task_queue SET crash_count = 50 WHERE status = 'RUNNING'")
+    execute(tmp_path / "outlast.db", "UPDATE task_queue SET crash_count = 50 WHERE status = 'RUNNING'")
     assert run_move(here, there).rescued == 2
     app = build(there, tmp_path)
 
@@ -256,7 +256,7 @@ def test_how_often_a_task_may_take_a_worker_down_is_not_judged(here, there, tmp_
 def test_numbers_that_are_gone_are_not_given_again(here, there, tmp_path):  # noqa: F811  # fixtures
     app = build(here, tmp_path)
     number = app.tasks_by_name["fine"].enqueue(1).id
-    execute(tmp_path / "holdfast.db", "DELETE FROM task_queue WHERE id = ?", number)
+    execute(tmp_path / "outlast.db", "DELETE FROM task_queue WHERE id = ?", number)
     app.store.recount()
     app.close()
     run_move(here, there)

@@ -10,12 +10,6 @@ import pytest
 
 from conformance.places import need_postgres
 from crash.processes import until
-from holdfast.errors import ConfigError
-from holdfast.stores.moving.errors import MoveError
-from holdfast.stores.moving.move import Names, cancel
-from holdfast.stores.moving.sides import open_source, open_target
-from holdfast.stores.moving.source import Source
-from holdfast.stores.moving.target import Target
 from integration.moving_world import (  # noqa: F401  # fixtures
     NAMES_OF_BOTH,
     build,
@@ -29,6 +23,12 @@ from integration.moving_world import (  # noqa: F401  # fixtures
     there,
     used_file,
 )
+from outlast.errors import ConfigError
+from outlast.stores.moving.errors import MoveError
+from outlast.stores.moving.move import Names, cancel
+from outlast.stores.moving.sides import open_source, open_target
+from outlast.stores.moving.source import Source
+from outlast.stores.moving.target import Target
 
 need_postgres()
 ELSEWHERE = Names("sqlite:///here", "postgresql://o'brien/elsewhere")
@@ -131,7 +131,7 @@ def test_killed_while_it_is_given_up(here, there, tmp_path, monkeypatch):  # noq
         with pytest.raises(ZeroDivisionError):
             give_up(here, there)
 
-    with pytest.raises(MoveError, match=r"to postgresql://there was being given up; run holdfast move --cancel again"):
+    with pytest.raises(MoveError, match=r"to postgresql://there was being given up; run outlast move --cancel again"):
         run_move(here, there)
     assert give_up(here, there)
     assert is_usable(here, tmp_path)

@@ -12,12 +12,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-import holdfast as hf
+import outlast
 from crash.processes import until
-from holdfast.errors import ConfigError
-from holdfast.stores.moving.errors import MoveError
-from holdfast.stores.moving.move import cancel
-from holdfast.stores.moving.sides import open_source, open_target
 from integration.moving_world import (  # noqa: F401  # fixtures
     NAMES_OF_BOTH,
     build,
@@ -29,6 +25,10 @@ from integration.moving_world import (  # noqa: F401  # fixtures
     there,
     used_file,
 )
+from outlast.errors import ConfigError
+from outlast.stores.moving.errors import MoveError
+from outlast.stores.moving.move import cancel
+from outlast.stores.moving.sides import open_source, open_target
 from servers.postgres import PostgresServer
 
 TESTS = Path(__file__).parents[1]
@@ -57,7 +57,7 @@ def killed(here, there, point):  # noqa: F811  # not the fixtures
 
 
 def is_frozen(url):
-    app = hf.App(url)
+    app = outlast.App(url)
     try:
         app.store.counts()
     except ConfigError:
@@ -125,7 +125,7 @@ def test_who_has_the_file_open_is_refused_too(here, there, tmp_path):  # noqa: F
         fine.enqueue(2)
     app.close()
     with pytest.raises(sqlite3.IntegrityError, match="was moved to PostgreSQL"):
-        execute(tmp_path / "holdfast.db", "INSERT INTO task_queue (task_type) VALUES ('by hand')")
+        execute(tmp_path / "outlast.db", "INSERT INTO task_queue (task_type) VALUES ('by hand')")
     check_same(here, there)
 
 
@@ -134,7 +134,7 @@ def test_the_command_is_killed_while_it_waits_for_the_target(here, there, tmp_pa
         target.create_schema()
     with psycopg.connect(there) as blocking:
         blocking.execute("LOCK TABLE audit_log IN ROW EXCLUSIVE MODE")
-        child = start("-m", "holdfast", "move", here, there, cwd=tmp_path)
+        child = start("-m", "outlast", "move", here, there, cwd=tmp_path)
         waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
         with psycopg.connect(there, autocommit=True) as own:
             until(lambda: own.execute(waits).fetchone()[0], 30, "it waits")
@@ -142,17 +142,17 @@ def test_the_command_is_killed_while_it_waits_for_the_target(here, there, tmp_pa
         child.communicate(timeout=20)
     assert is_frozen(here)
 
-    again = start("-m", "holdfast", "move", here, there, cwd=tmp_path)
+    again = start("-m", "outlast", "move", here, there, cwd=tmp_path)
     said, _ = again.communicate(timeout=60)
 
     assert again.returncode == 0, said.decode()
     assert "both sides agree" in said.decode()
-    assert "holdfast-secret" not in said.decode()
+    assert "outlast-secret" not in said.decode()
     check_same(here, there)
 
 
 def test_two_at_once_take_turns(here, there):  # noqa: F811  # fixtures
-    children = [start("-m", "holdfast", "move", here, there) for _ in range(2)]
+    children = [start("-m", "outlast", "move", here, there) for _ in range(2)]
     said = [each.communicate(timeout=60)[0].decode() for each in children]
     codes = sorted(each.returncode for each in children)
 

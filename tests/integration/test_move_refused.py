@@ -10,11 +10,6 @@ import pytest
 from click.testing import CliRunner
 
 from conformance.acting import register
-from holdfast.cli import cli
-from holdfast.ports.rows import NewTask
-from holdfast.stores.moving.errors import MoveError
-from holdfast.stores.moving.sides import open_source, open_target
-from holdfast.stores.sqlite.store import SqliteStore
 from integration.moving_world import (  # noqa: F401  # fixtures
     build,
     check_same,
@@ -26,18 +21,23 @@ from integration.moving_world import (  # noqa: F401  # fixtures
     there,
     used_file,
 )
+from outlast.cli import cli
+from outlast.ports.rows import NewTask
+from outlast.stores.moving.errors import MoveError
+from outlast.stores.moving.sides import open_source, open_target
+from outlast.stores.sqlite.store import SqliteStore
 
 
 def command(*words, code=0):
     result = CliRunner().invoke(cli, ["move", *words])
     assert result.exit_code == code, (result.output, result.exception)
-    assert "holdfast-secret" not in result.output
+    assert "outlast-secret" not in result.output
     return result
 
 
 @pytest.fixture
 def file(here, tmp_path):  # noqa: F811  # fixtures
-    return tmp_path / "holdfast.db"
+    return tmp_path / "outlast.db"
 
 
 def is_untouched(here, there):  # noqa: F811  # not the fixtures
@@ -48,7 +48,7 @@ def is_untouched(here, there):  # noqa: F811  # not the fixtures
 @pytest.mark.parametrize(("number", "place"), [(0, "first"), (1, "second")])
 def test_a_url_that_cannot_be_read_is_told_of_and_not_shown(here, number, place):  # noqa: F811  # fixtures
     urls = [here, "postgresql://user@host/database"]
-    urls[number] = "https://user:holdfast-secret@["
+    urls[number] = "https://user:outlast-secret@["
     assert f"the {place} URL cannot be read: Invalid IPv6 URL" in command(*urls, "--dry-run", code=2).stderr
 
 
@@ -90,7 +90,7 @@ class TestInUse:
         store.close()
 
     def test_outcomes_that_only_a_worker_on_the_file_can_store(self, here, there, file):  # noqa: F811  # fixtures
-        spool = file.with_name("holdfast.db-spool")
+        spool = file.with_name("outlast.db-spool")
         spool.mkdir()
         (spool / "w1.jsonl").write_text("{}")
         assert "start a worker on the file once" in command(here, there, code=1).stderr
@@ -110,7 +110,7 @@ class TestTarget:
 
     def test_is_that_of_another_file(self, here, there, tmp_path):  # noqa: F811  # fixtures
         other = tmp_path / "other.db"
-        shutil.copy(tmp_path / "holdfast.db", other)
+        shutil.copy(tmp_path / "outlast.db", other)
         run_move(here, there)
         assert "has the rows of sqlite:///here on " in command(f"sqlite:///{other}", there, code=1).stderr
 
@@ -137,7 +137,7 @@ class TestTarget:
         def tamper(step):
             if step.doing == "comparing both sides":
                 with psycopg.connect(there) as own:
-                    own.execute("SELECT set_config('holdfast.moving', 'on', true)")
+                    own.execute("SELECT set_config('outlast.moving', 'on', true)")
                     own.execute("DELETE FROM task_queue WHERE id = (SELECT min(id) FROM task_queue)")
 
         with pytest.raises(MoveError, match=r"rows of task_queue 34 in the file and 33 there, counted DONE 13 .* 12"):
@@ -166,7 +166,7 @@ class TestWords:
 
     def test_a_file_of_another_kind(self, there, tmp_path):  # noqa: F811  # fixtures
         execute(tmp_path / "mine.db", "CREATE TABLE mine (id INTEGER)")
-        assert "has no tables of Holdfast" in command(f"sqlite:///{tmp_path}/mine.db", there, code=2).stderr
+        assert "has no tables of Outlast" in command(f"sqlite:///{tmp_path}/mine.db", there, code=2).stderr
         assert execute(tmp_path / "mine.db", "SELECT count(*) FROM sqlite_master") == [(1,)]
 
 
@@ -198,14 +198,14 @@ class TestCommand:
         assert result.exit_code == 2
         assert "this file was moved to PostgreSQL (postgresql://127.0.0.1:" in result.stderr
         assert "use that URL instead" in result.stderr
-        assert "holdfast-secret" not in result.output
+        assert "outlast-secret" not in result.output
 
     def test_the_status_of_a_target_that_waits(self, here, there):  # noqa: F811  # fixtures
         def told():
             return " ".join(CliRunner().invoke(cli, ["status", "--url", there]).stdout.split())
 
         interrupted(here, there, "task_queue")
-        assert "a move into this database is not over: run holdfast move again" in told()
+        assert "a move into this database is not over: run outlast move again" in told()
         assert "starts one" not in told()
         command(here, there)
         assert "is not over" not in told()

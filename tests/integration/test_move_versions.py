@@ -1,4 +1,4 @@
-"""Files and moves of other versions of Holdfast."""
+"""Files and moves of other versions of Outlast."""
 
 from __future__ import annotations
 
@@ -8,14 +8,6 @@ import psycopg
 import pytest
 
 from conformance.places import need_postgres
-from holdfast.errors import SchemaError
-from holdfast.stores.moving.errors import MoveError
-from holdfast.stores.moving.move import look
-from holdfast.stores.moving.sides import open_source, open_target
-from holdfast.stores.queries import migrations
-from holdfast.stores.sqlite.schema import LATEST
-from holdfast.stores.sqlite.store import SqliteStore
-from holdfast.stores.sqlite.times import now_ms
 from integration.moving_world import (  # noqa: F401  # fixtures
     NAMES_OF_BOTH,
     build,
@@ -28,6 +20,14 @@ from integration.moving_world import (  # noqa: F401  # fixtures
     there,
     used_file,
 )
+from outlast.errors import SchemaError
+from outlast.stores.moving.errors import MoveError
+from outlast.stores.moving.move import look
+from outlast.stores.moving.sides import open_source, open_target
+from outlast.stores.queries import migrations
+from outlast.stores.sqlite.schema import LATEST
+from outlast.stores.sqlite.store import SqliteStore
+from outlast.stores.sqlite.times import now_ms
 
 need_postgres()
 VERSION_OF = "SELECT max(version) FROM schema_version"
@@ -44,7 +44,7 @@ def old_file(path, version):
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("CREATE TABLE schema_version (version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL) STRICT")
     for number in range(1, version + 1):
-        connection.executescript(migrations("holdfast.stores.sqlite")[number])
+        connection.executescript(migrations("outlast.stores.sqlite")[number])
         connection.execute("INSERT INTO schema_version VALUES (?, 1)", (number,))
     connection.execute("INSERT INTO task_queue (task_type) VALUES ('fine')")
     names = "id, name, host, pid, queues, concurrency, state, started_at, heartbeat_at, expires_at"
@@ -94,7 +94,7 @@ def test_a_dry_run_changes_nothing(here, there, tmp_path):  # noqa: F811  # fixt
 
 
 def test_who_is_in_the_way_is_named_before_anything_is_changed(here, there, tmp_path):  # noqa: F811  # fixtures
-    store = SqliteStore(tmp_path / "holdfast.db")
+    store = SqliteStore(tmp_path / "outlast.db")
     assert store.claim_alerts(1, 60)
     with pytest.raises(MoveError, match="somebody who delivers alerts"):
         run_move(here, there)
@@ -104,27 +104,27 @@ def test_who_is_in_the_way_is_named_before_anything_is_changed(here, there, tmp_
 
 @pytest.fixture
 def upgrade(monkeypatch):
-    """Have a next version of Holdfast go on."""
+    """Have a next version of Outlast go on."""
 
     def now():
         for module in ("sqlite.schema", "moving.source", "moving.move"):
-            monkeypatch.setattr(f"holdfast.stores.{module}.LATEST", LATEST + 1)
+            monkeypatch.setattr(f"outlast.stores.{module}.LATEST", LATEST + 1)
 
     return now
 
 
 def test_an_upgrade_in_the_middle(here, there, tmp_path, upgrade):  # noqa: F811  # fixtures
     interrupted(here, there, "task_queue")
-    file = tmp_path / "holdfast.db"
+    file = tmp_path / "outlast.db"
     execute(file, "CREATE TABLE future (id INTEGER)")
     execute(
         file,
-        "CREATE TRIGGER holdfast_move_future_INSERT BEFORE INSERT ON future BEGIN SELECT RAISE(ABORT, 'moved'); END",
+        "CREATE TRIGGER outlast_move_future_INSERT BEFORE INSERT ON future BEGIN SELECT RAISE(ABORT, 'moved'); END",
     )
     with psycopg.connect(there) as own:
         own.execute("CREATE TABLE future AS SELECT 1 AS id")
         own.execute(
-            "CREATE TRIGGER holdfast_moving BEFORE INSERT ON future FOR EACH STATEMENT EXECUTE FUNCTION holdfast_moving()"
+            "CREATE TRIGGER outlast_moving BEFORE INSERT ON future FOR EACH STATEMENT EXECUTE FUNCTION outlast_moving()"
         )
     upgrade()
 
@@ -148,7 +148,7 @@ def test_an_upgrade_after_the_end(here, there, tmp_path, upgrade):  # noqa: F811
 
 
 def test_a_file_of_a_newer_version(here, there, tmp_path):  # noqa: F811  # fixtures
-    execute(tmp_path / "holdfast.db", "INSERT INTO schema_version VALUES (?, 1)", LATEST + 1)
+    execute(tmp_path / "outlast.db", "INSERT INTO schema_version VALUES (?, 1)", LATEST + 1)
     for act in (run_move, look_at):
         with pytest.raises(SchemaError, match="upgrade this one"):
             act(here, there)

@@ -7,10 +7,10 @@ import sys
 import httpx2
 import pytest
 
-from holdfast import classify
-from holdfast.errors import ConfigError, ContentError
-from holdfast.sources.page import fetch_page
 from integration.fetching import CLIENTS, after, run, source_of
+from outlast import classify
+from outlast.errors import ConfigError, ContentError
+from outlast.sources.page import fetch_page
 from servers.feeds import Answer, FeedServer, page
 
 

@@ -12,11 +12,11 @@ import psycopg
 import pytest
 
 from conformance.acting import NOTE, add, bury, claim, register, task, turn
-from holdfast.ports.read_rows import FailureFilter
-from holdfast.ports.rows import DeadLetterFilter, Kind, Reason, Settlement
-from holdfast.stores.postgres import rolling
-from holdfast.stores.postgres.sql import scripts
-from holdfast.stores.postgres.store import PostgresStore
+from outlast.ports.read_rows import FailureFilter
+from outlast.ports.rows import DeadLetterFilter, Kind, Reason, Settlement
+from outlast.stores.postgres import rolling
+from outlast.stores.postgres.sql import scripts
+from outlast.stores.postgres.store import PostgresStore
 
 OLD = """
 INSERT INTO old.task_queue (task_type, status, worker_id) VALUES

@@ -13,10 +13,10 @@ from functools import partial
 import psycopg
 import pytest
 
-from holdfast.errors import SchemaError
-from holdfast.ports.rows import NewTask
-from holdfast.stores.postgres import connection as lending
-from holdfast.stores.postgres.store import PostgresStore
+from outlast.errors import SchemaError
+from outlast.ports.rows import NewTask
+from outlast.stores.postgres import connection as lending
+from outlast.stores.postgres.store import PostgresStore
 
 WAITING = "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%singles%task_queue%'"
 LIMIT = 30.0

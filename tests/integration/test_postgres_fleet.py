@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 import pytest
 
-import holdfast as hf
+import outlast
 from conformance.acting import register
 from conformance.places import PostgresPlace, need_postgres
 from conformance.test_worker_life import wait_for, working
@@ -29,7 +29,7 @@ def store(place):
 
 
 def test_a_fleet_works_on_beside_a_session_that_vanished(place, store, tmp_path):
-    app = hf.App(store, spool=tmp_path / "spool", lease=1, heartbeat=0.2)
+    app = outlast.App(store, spool=tmp_path / "spool", lease=1, heartbeat=0.2)
     runs, lock = [], threading.Lock()
 
     @app.task

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from holdfast.ports.job_rows import TargetStatus
-from holdfast.stores.postgres.store import PostgresStore
 from integration.postgres_plans import explain, passed_over, read, used
+from outlast.ports.job_rows import TargetStatus
+from outlast.stores.postgres.store import PostgresStore
 
 MANY = 100_000
 LEFT = MANY // 1000

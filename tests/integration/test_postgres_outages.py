@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from conformance.acting import add, claim, register, task, turn
-from holdfast.stores.postgres.store import PostgresStore
+from outlast.stores.postgres.store import PostgresStore
 from servers.postgres import PostgresServer
 
 

@@ -9,11 +9,11 @@ import psycopg
 import pytest
 
 from conformance.acting import register
-from holdfast.ports.read_rows import MOST_COUNTED
-from holdfast.stores.books import CHANGES
-from holdfast.stores.postgres.store import PostgresStore
-from holdfast.stores.postgres.walking import bounded
 from integration.postgres_plans import explain
+from outlast.ports.read_rows import MOST_COUNTED
+from outlast.stores.books import CHANGES
+from outlast.stores.postgres.store import PostgresStore
+from outlast.stores.postgres.walking import bounded
 
 MANY = 200_000
 READY = 2_000

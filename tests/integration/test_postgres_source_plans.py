@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from holdfast.stores.postgres.store import PostgresStore
 from integration.postgres_plans import explain, passed_over, read, used
+from outlast.stores.postgres.store import PostgresStore
 
 MANY = 100_000
 DUE = 1_000

@@ -10,11 +10,11 @@ import psycopg
 import pytest
 
 from conformance.polling import EVERYTHING, FAILURE, add_feeds, end, fail, record
-from holdfast.decide.health import SourceRules, SourceState
-from holdfast.errors import SchemaError
-from holdfast.ports.source_rows import AlertResult, Closing, NewAlert, NewSource, SourceFilter
-from holdfast.stores.postgres.sql import scripts, statements
-from holdfast.stores.postgres.store import PostgresStore
+from outlast.decide.health import SourceRules, SourceState
+from outlast.errors import SchemaError
+from outlast.ports.source_rows import AlertResult, Closing, NewAlert, NewSource, SourceFilter
+from outlast.stores.postgres.sql import scripts, statements
+from outlast.stores.postgres.store import PostgresStore
 
 MANY = 2_000
 
@@ -86,14 +86,14 @@ WAYS = {
 
 @pytest.mark.parametrize("way", WAYS)
 def test_tables_of_the_first_version_are_to_be_migrated(first_version, way):
-    with pytest.raises(SchemaError, match="holdfast db migrate") as caught:
+    with pytest.raises(SchemaError, match="outlast db migrate") as caught:
         WAYS[way](first_version)
     assert (caught.value.found, caught.value.known) == (1, max(scripts(None)))
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_missing_tables_are_to_be_made(new_store, way):
-    with pytest.raises(SchemaError, match="holdfast db init") as caught:
+    with pytest.raises(SchemaError, match="outlast db init") as caught:
         WAYS[way](new_store())
     assert caught.value.found == 0
 

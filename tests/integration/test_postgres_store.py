@@ -13,10 +13,10 @@ import pytest
 from psycopg.rows import dict_row
 
 from conformance.acting import NOTE, add, claim, register, settle, task, turn
-from holdfast.errors import ConfigError, LeaseLostError, SchemaError
-from holdfast.ports.rows import Claim, DeadLetterFilter, Kind, Settlement, TaskFilter
-from holdfast.stores.postgres.schema import LATEST
-from holdfast.stores.postgres.store import PostgresStore
+from outlast.errors import ConfigError, LeaseLostError, SchemaError
+from outlast.ports.rows import Claim, DeadLetterFilter, Kind, Settlement, TaskFilter
+from outlast.stores.postgres.schema import LATEST
+from outlast.stores.postgres.store import PostgresStore
 
 TABLES = (
     "task_queue",
@@ -85,7 +85,7 @@ def _together(*works):
 def test_missing_tables_are_named_and_not_made(blank):
     store = blank()
     for _ in range(2):
-        with pytest.raises(SchemaError, match="holdfast db init") as caught:
+        with pytest.raises(SchemaError, match="outlast db init") as caught:
             store.check_schema()
         assert (caught.value.found, caught.value.known) == (0, LATEST)
     store.close()
@@ -102,7 +102,7 @@ def test_two_create_the_tables_at_once(blank):
 def test_newer_and_older_tables_stop(blank, server):
     store = blank()
     store.create_schema()
-    for version, words in ((LATEST + 1, "upgrade this one"), (1, "holdfast db migrate"), (0, "holdfast db init")):
+    for version, words in ((LATEST + 1, "upgrade this one"), (1, "outlast db migrate"), (0, "outlast db init")):
         server.execute(
             "DELETE FROM blank.schema_version", f"INSERT INTO blank.schema_version VALUES ({version}, now())"
         )
@@ -138,12 +138,12 @@ def test_a_wrong_password_is_an_error_at_once_and_stays_unsaid(server):
 def test_without_psycopg_it_says_what_to_install():
     code = (
         "import sys; sys.modules['psycopg'] = None\n"
-        "from holdfast.errors import ConfigError\n"
-        "try:\n    import holdfast.stores.postgres.store\n"
+        "from outlast.errors import ConfigError\n"
+        "try:\n    import outlast.stores.postgres.store\n"
         "except ConfigError as error:\n    print(error)"
     )
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "pip install '.[postgres]' in a clone of Holdfast" in answer.stdout
+    assert "pip install '.[postgres]' in a clone of Outlast" in answer.stdout
 
 
 class TestCallersConnection:

@@ -13,13 +13,13 @@ import psycopg
 import pytest
 
 from conformance.acting import NOTE, add, bury, claim, fail, register, task, turn
-from holdfast.ports.read_rows import FailureFilter
-from holdfast.ports.rows import DeadLetterFilter, Kind, Reason, Settlement, Status, TaskFilter
-from holdfast.ports.source_rows import NewAlert
-from holdfast.ports.triage_rows import NewReplay, ReplayState, ReplayStep
-from holdfast.stores.postgres import replaying, triage
-from holdfast.stores.postgres.store import PostgresStore
-from holdfast.stores.postgres.turning import settle
+from outlast.ports.read_rows import FailureFilter
+from outlast.ports.rows import DeadLetterFilter, Kind, Reason, Settlement, Status, TaskFilter
+from outlast.ports.source_rows import NewAlert
+from outlast.ports.triage_rows import NewReplay, ReplayState, ReplayStep
+from outlast.stores.postgres import replaying, triage
+from outlast.stores.postgres.store import PostgresStore
+from outlast.stores.postgres.turning import settle
 
 ALL = NewReplay(DeadLetterFilter(), who="ann")
 WAITS = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
@@ -258,7 +258,7 @@ class TestKilled:
 
 PROGRAM = """
 import sys, time
-from holdfast.stores.postgres.store import PostgresStore
+from outlast.stores.postgres.store import PostgresStore
 store = PostgresStore(sys.argv[1], schema="triage")
 queue = store._queue_all
 def slow(connection, ids, values):
@@ -271,7 +271,7 @@ store.replay_step(int(sys.argv[2]), 1, 20, stage=0, canary=True)
 """
 STEPPER = """
 import os, sys
-from holdfast.stores.postgres.store import PostgresStore
+from outlast.stores.postgres.store import PostgresStore
 store = PostgresStore(sys.argv[1], schema="triage")
 replay = store.claim_replay(f"w{os.getpid()}", -1.0)
 print("ready", flush=True)

@@ -8,12 +8,12 @@ from collections import Counter
 
 import pytest
 
-import holdfast as hf
-from holdfast import errors
-from holdfast.observe import recording as module
-from holdfast.observe.recording import recording
-from holdfast.ports.read_rows import FailureFilter
+import outlast
 from integration.monitoring import KINDS, new_url, opened
+from outlast import errors
+from outlast.observe import recording as module
+from outlast.observe.recording import recording
+from outlast.ports.read_rows import FailureFilter
 
 
 @pytest.fixture(params=KINDS)
@@ -23,7 +23,7 @@ def app(request, tmp_path):
 
 
 def fetching(error):
-    @hf.retry(mode="observe")
+    @outlast.retry(mode="observe")
     def fetch():
         raise error
 
@@ -73,7 +73,7 @@ def test_it_ends_with_its_block(app):
         refused()
     refused()
     assert booked(app.store) == {("would_retry", "network"): 1}
-    assert "holdfast-recording" not in {each.name for each in threading.enumerate()}
+    assert "outlast-recording" not in {each.name for each in threading.enumerate()}
 
 
 @pytest.mark.parametrize("number", [199, 200, 201, 405])
@@ -107,7 +107,7 @@ def test_a_job_and_a_monitor(app):
         raise errors.ResourceNotFoundError(message)
 
     app.sources.add("https://example.com/feed")
-    profile = hf.profile("feed").replace(threshold=1, disables=True)
+    profile = outlast.profile("feed").replace(threshold=1, disables=True)
     with recording(app.store):
         assert items.run(range(4)).exit_code == 0
         app.monitor(profile, fetch=fetch, mode="observe").cycle()
@@ -161,7 +161,7 @@ def test_a_store_that_is_down_loses_nothing_but_the_records(app, monkeypatch, ca
 
 def test_a_real_store_that_is_down(tmp_path, caplog):
     """Nobody listens there; the program goes on, and its end does not wait for ever."""
-    app = hf.App("postgresql://nobody@127.0.0.1:1/none?connect_timeout=1")
+    app = outlast.App("postgresql://nobody@127.0.0.1:1/none?connect_timeout=1")
     with recording(app.store):
         fetching(ConnectionError("refused"))(3)
     app.close()
@@ -188,7 +188,7 @@ def test_leaving_does_not_wait_for_ever(monkeypatch, caplog):
     assert time.monotonic() - began < 10
     (told,) = [each.getMessage() for each in caplog.records if "were dropped" in each.getMessage()]
     assert 250 <= int(told.split()[0]) <= 449
-    thread = next(each for each in threading.enumerate() if each.name == "holdfast-recording")
+    thread = next(each for each in threading.enumerate() if each.name == "outlast-recording")
     stuck.free.set()
     thread.join(10)
     assert not thread.is_alive()

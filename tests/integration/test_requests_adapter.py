@@ -13,13 +13,13 @@ import pytest
 import requests
 import urllib3
 
-import holdfast as hf
-from holdfast import RETRYABLE, Category, RetryPolicy
-from holdfast.errors import BodyTooLargeError, BreakerOpenError, ConfigError, CoolingDownError
-from holdfast.http import HTTPAdapter
-from holdfast.run.cooling import Cooling
-from holdfast.run.current import CURRENT
-from holdfast.testing import fake_clock
+import outlast
+from outlast import RETRYABLE, Category, RetryPolicy
+from outlast.errors import BodyTooLargeError, BreakerOpenError, ConfigError, CoolingDownError
+from outlast.http import HTTPAdapter
+from outlast.run.cooling import Cooling
+from outlast.run.current import CURRENT
+from outlast.testing import fake_clock
 from servers.faults import FaultServer
 from servers.feeds import Answer, FeedServer
 from servers.scripted import ScriptedServer
@@ -91,7 +91,7 @@ def test_an_answer_that_is_given_up_is_requests_own_error_with_the_attempts_note
     assert (error.response.status_code, error.response.text, error.request.method) == (503, "down for today", "GET")
     assert error.response.request is error.request
     assert len(error.__notes__) == 3
-    assert error.__holdfast__.reason == "exhausted"
+    assert error.__outlast__.reason == "exhausted"
     assert "secret" not in f"{error}{error.__notes__}"
     assert server.count() == 3
 
@@ -114,7 +114,7 @@ def test_a_stall_ends_at_the_attempts_timeout_and_at_the_deadline(server, sessio
     assert (len(caught.value.__notes__), server.count()) == (3, 3)
     with pytest.raises(requests.Timeout) as caught:
         session(AT_ONCE.replace(deadline=0.2)).get(url, timeout=(5, None))
-    assert caught.value.__holdfast__.reason == "deadline"
+    assert caught.value.__outlast__.reason == "deadline"
 
 
 @pytest.mark.parametrize("timeout", [0.05, (3, 0.05), urllib3.Timeout(connect=3, read=0.05), urllib3.Timeout(0.05)])
@@ -251,7 +251,7 @@ def test_pitfall_24_a_hint_beyond_the_deadline_or_the_patience_is_handed_back(se
     for given in ({"policy": AT_ONCE.replace(deadline=60)}, {"patience": 60}):
         with fake_clock(start=5000.0) as clock, pytest.raises(requests.HTTPError) as caught:
             session(**given).get(url)
-        report = caught.value.__holdfast__
+        report = caught.value.__outlast__
         assert (clock.waits, report.reason, report.retry_at) == ([], "deferred", 5090)
 
 
@@ -293,25 +293,27 @@ def test_c4_a_403_is_what_its_evidence_says(server, session, answer, sent, categ
     policy = RetryPolicy(max_attempts=1, retry_on=set(Category))
     with pytest.raises(requests.HTTPError) as caught:
         session(policy).get(server.script("/", answer), **sent)
-    assert hf.classify(caught.value).category is category
+    assert outlast.classify(caught.value).category is category
 
 
 def test_pitfall_11_retries_around_retries_do_not_multiply(server, session):
     url, asking = server.script("/", 503), session()
     with pytest.raises(requests.HTTPError):
-        hf.call(asking.get, url, policy=AT_ONCE)
+        outlast.call(asking.get, url, policy=AT_ONCE)
     assert server.count() == 3
-    with hf.no_retries(), pytest.raises(requests.HTTPError):
+    with outlast.no_retries(), pytest.raises(requests.HTTPError):
         asking.get(url)
     assert server.count() == 4
 
 
 def test_a_breaker_opens_and_every_permit_comes_back(server, session):
-    guard = hf.resource("requests-breaker", breaker=hf.BreakerSettings(consecutive=2, open_for=60), max_concurrency=1)
+    guard = outlast.resource(
+        "requests-breaker", breaker=outlast.BreakerSettings(consecutive=2, open_for=60), max_concurrency=1
+    )
     policy = AT_ONCE.replace(max_attempts=5, resource="requests-breaker")
     with pytest.raises(requests.HTTPError) as caught:
         session(policy).get(server.script("/", 503))
-    assert (server.count(), caught.value.__holdfast__.reason) == (2, "breaker")
+    assert (server.count(), caught.value.__outlast__.reason) == (2, "breaker")
     with pytest.raises(BreakerOpenError):
         session(policy).get(server.url("/"))
     assert (server.count(), guard.running) == (2, 0)
@@ -362,7 +364,7 @@ def test_a_body_longer_than_it_may_be_is_refused(server, session):
 
 
 def test_pitfall_27_thrown_away_answers_leave_their_connection(server, session, caplog):
-    caplog.set_level("ERROR", "holdfast.retry")
+    caplog.set_level("ERROR", "outlast.retry")
     numbers = iter(range(1, 10**9))
     url = server.script("/", [lambda _request: Answer(503 if next(numbers) % 9 else 200, body="a" * 100)])
     asking = session(AT_ONCE.replace(max_attempts=9))
@@ -386,7 +388,7 @@ def test_pitfall_27_nor_do_answers_that_cannot_be_read_to_their_end_leave_one_op
 
 
 def test_pitfall_2_an_interrupt_is_one_call_and_gives_its_permit_back(session, monkeypatch):
-    limit, calls = hf.resource("requests-interrupted", max_concurrency=1), []
+    limit, calls = outlast.resource("requests-interrupted", max_concurrency=1), []
 
     def interrupted(*_args, **_more):
         calls.append(1)

@@ -11,10 +11,10 @@ import tracemalloc
 import pytest
 import requests
 
-from holdfast import RETRYABLE, RetryPolicy
-from holdfast.errors import BodyTooLargeError, ContentError
-from holdfast.http import HTTPAdapter
-from holdfast.http import course as module
+from outlast import RETRYABLE, RetryPolicy
+from outlast.errors import BodyTooLargeError, ContentError
+from outlast.http import HTTPAdapter
+from outlast.http import course as module
 from servers.feeds import Answer, FeedServer
 
 ONCE = RetryPolicy(max_attempts=1, retry_on=RETRYABLE)

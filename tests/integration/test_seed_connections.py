@@ -6,10 +6,10 @@ import threading
 import psycopg
 import pytest
 
-from holdfast.errors import NetworkError, ResourceNotFoundError, SchemaError
-from holdfast.ports.rows import Status
-from holdfast.worker import ErrorHandler
 from integration.seed_places import opened
+from outlast.errors import NetworkError, ResourceNotFoundError, SchemaError
+from outlast.ports.rows import Status
+from outlast.worker import ErrorHandler
 
 
 @pytest.fixture(params=["sqlite connection", "postgres connection"])
@@ -79,7 +79,7 @@ def test_tables_are_created_within_an_open_transaction():
 def test_postgresql_without_tables_says_so(request, tmp_path):
     queue = opened("postgres app", tmp_path, request)
     blank = queue.place.blank()
-    with blank.connect() as connection, pytest.raises(SchemaError, match="no tables of Holdfast"):
+    with blank.connect() as connection, pytest.raises(SchemaError, match="no tables of Outlast"):
         ErrorHandler(connection)
     queue.place.close()
 

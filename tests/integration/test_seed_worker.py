@@ -8,8 +8,9 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest
 
-import holdfast as hf
-from holdfast.errors import (
+import outlast
+from integration.seed_places import KINDS, opened
+from outlast.errors import (
     AuthenticationError,
     ConfigError,
     ConfigurationError,
@@ -20,11 +21,10 @@ from holdfast.errors import (
     ResourceNotFoundError,
     TemporaryAPIError,
 )
-from holdfast.ports.rows import Reason, Status
-from holdfast.record.events import TaskDeferred, TaskFailed, TaskRetrying
-from holdfast.testing import fake_clock
-from holdfast.worker import ErrorClassifier, ErrorHandler, ExponentialBackoffStrategy, LinearBackoffStrategy
-from integration.seed_places import KINDS, opened
+from outlast.ports.rows import Reason, Status
+from outlast.record.events import TaskDeferred, TaskFailed, TaskRetrying
+from outlast.testing import fake_clock
+from outlast.worker import ErrorClassifier, ErrorHandler, ExponentialBackoffStrategy, LinearBackoffStrategy
 
 
 @pytest.fixture(params=KINDS)
@@ -237,7 +237,7 @@ def test_defect_times_are_utc_and_aware(queue, handler):
 
 def test_tells_subscribers(queue, handler):
     seen, number = [], queue.add()
-    end = hf.subscribe(seen.append)
+    end = outlast.subscribe(seen.append)
     try:
         for error, attempt in (
             (NetworkError("x"), 1),
@@ -259,7 +259,7 @@ def test_expiry_ends_the_waiting(queue, handler):
 
 @pytest.fixture
 def memory():
-    app = hf.App("memory://")
+    app = outlast.App("memory://")
 
     @app.task
     def scrape(url: str): ...
@@ -286,7 +286,7 @@ def test_defect_jitter_never_exceeds_the_cap(memory):
 def test_defect_the_traceback_is_the_errors_own_outside_an_except_block(memory, caplog):
     """W7: a retry warns with the traceback at debug, an end is an error with it."""
     handler, number = ErrorHandler(memory[0], LinearBackoffStrategy()), memory[1]
-    with caplog.at_level(logging.DEBUG, "holdfast.worker"):
+    with caplog.at_level(logging.DEBUG, "outlast.worker"):
         handler.handle_error(number, raised(NetworkError("first")), 1)
         handler.handle_error(number, raised(AuthenticationError("second")), 2)
     warning, debug, error = caplog.records
@@ -300,7 +300,7 @@ def test_defect_the_traceback_is_the_errors_own_outside_an_except_block(memory, 
 
 
 def test_a_log_handler_that_raises_changes_nothing(memory, monkeypatch):
-    monkeypatch.setattr(logging.getLogger("holdfast.worker"), "warning", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(logging.getLogger("outlast.worker"), "warning", lambda *_, **__: 1 / 0)
     assert ErrorHandler(memory[0]).handle_error(memory[1], NetworkError("x"), 1)["changed"]
 
 

@@ -11,10 +11,10 @@ import zlib
 import httpx2
 import pytest
 
-from holdfast import classify
-from holdfast.errors import BodyTooLargeError, ContentError, NetworkError
-from holdfast.sources.reading import charset, read
 from integration.fetching import CLIENTS, run, source_of
+from outlast import classify
+from outlast.errors import BodyTooLargeError, ContentError, NetworkError
+from outlast.sources.reading import charset, read
 from servers.feeds import Answer, FeedServer
 
 MIB = 1024 * 1024

@@ -6,10 +6,10 @@ import threading
 import pytest
 
 from conformance.acting import NOTE, add, bury, claim, live_counts, register, retry, task, turn
-from holdfast import clock
-from holdfast.ports.read_rows import FailureFilter, FlowEvent
-from holdfast.stores.sqlite.store import SqliteStore
-from holdfast.testing import FakeClock
+from outlast import clock
+from outlast.ports.read_rows import FailureFilter, FlowEvent
+from outlast.stores.sqlite.store import SqliteStore
+from outlast.testing import FakeClock
 
 DAY = 86400.0
 
@@ -24,7 +24,7 @@ def time():
 
 @pytest.fixture
 def store(tmp_path, time):
-    store = SqliteStore(tmp_path / "holdfast.db", synchronous="NORMAL")
+    store = SqliteStore(tmp_path / "outlast.db", synchronous="NORMAL")
     register(store, lease=1000 * DAY)
     yield store
     store.close()
@@ -130,7 +130,7 @@ def test_a_crowd_that_rolls_up_at_once_counts_nothing_twice(store, time, tmp_pat
     for _ in range(20):
         bury(store)
         time.advance(11)
-    others = [SqliteStore(tmp_path / "holdfast.db", synchronous="NORMAL") for _ in range(4)]
+    others = [SqliteStore(tmp_path / "outlast.db", synchronous="NORMAL") for _ in range(4)]
     moved = []
     threads = [threading.Thread(target=lambda each=each: moved.append(each.roll_up())) for each in others]
     for thread in threads:

@@ -10,17 +10,17 @@ import threading
 import pytest
 
 from conformance.acting import NOTE, add, claim, fail, live_counts, register, task
-from holdfast.ports.rows import Reason
-from holdfast.stores.sqlite.connection import _Ticket
-from holdfast.stores.sqlite.store import SqliteStore
+from outlast.ports.rows import Reason
+from outlast.stores.sqlite.connection import _Ticket
+from outlast.stores.sqlite.store import SqliteStore
 
-SOAK = os.environ.get("HOLDFAST_SOAK") == "1"
+SOAK = os.environ.get("OUTLAST_SOAK") == "1"
 ANSWERS = 30_000 if SOAK else 6_000
 
 ENQUEUEING = """
 import os, sys, threading
 from conformance.acting import add, task
-from holdfast.stores.sqlite.store import SqliteStore
+from outlast.stores.sqlite.store import SqliteStore
 
 store = SqliteStore(sys.argv[1])
 store.create_schema()
@@ -42,7 +42,7 @@ FULL = """
 import resource, sqlite3, sys
 from pathlib import Path
 from conformance.acting import NOTE, add, claim, fail, live_counts, register, task
-from holdfast.stores.sqlite.store import SqliteStore
+from outlast.stores.sqlite.store import SqliteStore
 
 store = SqliteStore(sys.argv[1])
 store.create_schema()
@@ -76,7 +76,7 @@ store.close()
 
 @pytest.fixture
 def store(tmp_path):
-    store = SqliteStore(tmp_path / "holdfast.db")
+    store = SqliteStore(tmp_path / "outlast.db")
     store.create_schema()
     yield store
     store.close()
@@ -91,7 +91,7 @@ def start(script, *arguments):
 @pytest.mark.timeout(600 if SOAK else 120)
 def test_every_number_that_was_answered_is_in_the_file(tmp_path):
     """16 threads share commits; the process is killed while they do."""
-    path = tmp_path / "holdfast.db"
+    path = tmp_path / "outlast.db"
     process = start(ENQUEUEING, path)
     answered = [int(process.stdout.readline()) for _ in range(ANSWERS)]
     process.send_signal(signal.SIGKILL)
@@ -186,7 +186,7 @@ def test_a_full_disk_for_many_threads_at_once(store):
 
 def test_a_write_that_fails_in_the_middle_of_a_commit(tmp_path):
     pytest.importorskip("resource")
-    process = start(FULL, tmp_path / "holdfast.db")
+    process = start(FULL, tmp_path / "outlast.db")
     _, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (0, "")
 
@@ -234,7 +234,7 @@ def test_ctrl_c_in_the_one_that_commits_leaves_the_others_their_work(store):
 
 
 def test_a_callers_connection_that_commits_by_itself(store, tmp_path):
-    connection = sqlite3.connect(tmp_path / "holdfast.db", isolation_level=None)
+    connection = sqlite3.connect(tmp_path / "outlast.db", isolation_level=None)
     store.enqueue([task(), task(unique_key="k")], connection=connection)
     assert live_counts(store) == {"QUEUED": 2}
     with pytest.raises(sqlite3.IntegrityError):
@@ -252,14 +252,14 @@ def test_a_callers_connection_that_commits_by_itself(store, tmp_path):
 
 def test_a_writer_waits_for_another_process(store, tmp_path, monkeypatch):
     store.counts()
-    other = sqlite3.connect(tmp_path / "holdfast.db", isolation_level=None, check_same_thread=False)
+    other = sqlite3.connect(tmp_path / "outlast.db", isolation_level=None, check_same_thread=False)
     other.execute("BEGIN IMMEDIATE")
     timer = threading.Timer(0.2, other.execute, ["COMMIT"])
     timer.start()
     assert len(add(store)) == 1
     timer.join()
     other.execute("BEGIN IMMEDIATE")
-    monkeypatch.setattr("holdfast.stores.sqlite.connection.BUSY_TIMEOUT", 0.05)
+    monkeypatch.setattr("outlast.stores.sqlite.connection.BUSY_TIMEOUT", 0.05)
     with pytest.raises(sqlite3.OperationalError, match="locked"):
         add(store)
     assert live_counts(store) == {"QUEUED": 1}

@@ -7,14 +7,14 @@ import pytest
 
 from conformance.acting import claim, ids, register, task, turn
 from conformance.polling import FAILURE, add_feeds, fail, record
-from holdfast.decide.health import SourceRules
-from holdfast.ports.job_rows import RunState, TargetDone, TargetStatus
-from holdfast.ports.rows import Claim
-from holdfast.ports.source_rows import AlertResult, Closing, NewAlert
-from holdfast.stores.queries import queries
-from holdfast.stores.sqlite.store import SqliteStore
+from outlast.decide.health import SourceRules
+from outlast.ports.job_rows import RunState, TargetDone, TargetStatus
+from outlast.ports.rows import Claim
+from outlast.ports.source_rows import AlertResult, Closing, NewAlert
+from outlast.stores.queries import queries
+from outlast.stores.sqlite.store import SqliteStore
 
-SQL = queries("holdfast.stores.sqlite")
+SQL = queries("outlast.stores.sqlite")
 ROWS = 200_000
 
 FILL = """

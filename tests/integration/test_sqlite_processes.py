@@ -11,17 +11,17 @@ from itertools import pairwise
 import pytest
 
 from conformance.acting import add, claim, ids, register, task
-from holdfast.ports.rows import Rescued
-from holdfast.stores.sqlite.store import SqliteStore
+from outlast.ports.rows import Rescued
+from outlast.stores.sqlite.store import SqliteStore
 
-SOAK = os.environ.get("HOLDFAST_SOAK") == "1"
+SOAK = os.environ.get("OUTLAST_SOAK") == "1"
 TASKS = 10_000 if SOAK else 500
 
 FLEET = """
 import sys
 from conformance.acting import add, ids, register, task, turn
-from holdfast.ports.rows import Claim
-from holdfast.stores.sqlite.store import SqliteStore
+from outlast.ports.rows import Claim
+from outlast.stores.sqlite.store import SqliteStore
 
 path, name, count, all_of_them = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 store = SqliteStore(path)
@@ -47,7 +47,7 @@ print(*done)
 FORKING = """
 import os, sys, threading, time
 from conformance.acting import add, task
-from holdfast.stores.sqlite.store import SqliteStore
+from outlast.stores.sqlite.store import SqliteStore
 
 store = SqliteStore(sys.argv[1])
 store.create_schema()
@@ -87,7 +87,7 @@ assert codes == [0] * 6, codes
 MORTAL = """
 import sys, time
 from conformance.acting import claim, register
-from holdfast.stores.sqlite.store import SqliteStore
+from outlast.stores.sqlite.store import SqliteStore
 
 store = SqliteStore(sys.argv[1])
 register(store, "mortal", lease=3600)
@@ -112,7 +112,7 @@ def checked(path):
 @pytest.mark.timeout(1800 if SOAK else 120)
 def test_eight_processes_hear_of_no_lock(tmp_path):
     """Pitfall 49: they begin together, on a file that is not there yet."""
-    path = tmp_path / "holdfast.db"
+    path = tmp_path / "outlast.db"
     fleet = [start(FLEET, path, f"p{n}", TASKS, 8 * TASKS, stderr=subprocess.PIPE) for n in range(8)]
     outputs = [process.communicate() for process in fleet]
     assert [errors for _, errors in outputs] == [""] * 8
@@ -128,7 +128,7 @@ def test_eight_processes_hear_of_no_lock(tmp_path):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_forking_while_it_is_open(tmp_path):
     """Pitfall 49: the children have connections of their own, and the parent's go on."""
-    path = tmp_path / "holdfast.db"
+    path = tmp_path / "outlast.db"
     process = start(FORKING, path, stderr=subprocess.PIPE)
     _, errors = process.communicate(timeout=100)
     assert (process.returncode, errors) == (0, "")
@@ -141,7 +141,7 @@ def test_forking_while_it_is_open(tmp_path):
 
 def test_a_killed_worker_is_seen_at_once(tmp_path):
     """By the lock on its file, though its lease has an hour to run; pitfall 37."""
-    path = tmp_path / "holdfast.db"
+    path = tmp_path / "outlast.db"
     store = SqliteStore(path)
     store.create_schema()
     numbers = add(store, *(task() for _ in range(6)))
@@ -164,10 +164,10 @@ def test_a_killed_worker_is_seen_at_once(tmp_path):
 
 
 def test_readers_do_not_wait_for_a_writer(tmp_path):
-    store = SqliteStore(tmp_path / "holdfast.db")
+    store = SqliteStore(tmp_path / "outlast.db")
     store.create_schema()
     (number,) = add(store)
-    other = sqlite3.connect(tmp_path / "holdfast.db", isolation_level=None)
+    other = sqlite3.connect(tmp_path / "outlast.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     other.execute("DELETE FROM task_queue")
     begun = time.monotonic()
@@ -180,7 +180,7 @@ def test_readers_do_not_wait_for_a_writer(tmp_path):
 
 
 def test_numbers_are_never_used_again(tmp_path):
-    store = SqliteStore(tmp_path / "holdfast.db")
+    store = SqliteStore(tmp_path / "outlast.db")
     store.create_schema()
     seen = []
     register(store)
@@ -194,6 +194,6 @@ def test_numbers_are_never_used_again(tmp_path):
 
 
 def _done(claimed):
-    from holdfast.ports.rows import Turn
+    from outlast.ports.rows import Turn
 
     return Turn("w1", [(each.id, each.epoch) for each in claimed], [], [])

@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 import pytest
 
 from conformance.acting import NOTE, add, bury, claim, register, retry, task
-from holdfast import clock
-from holdfast.ports.read_rows import FailureFilter
-from holdfast.ports.rows import DeadLetterFilter, Status, TaskFilter
-from holdfast.ports.triage_rows import NewReplay, ReplayState
-from holdfast.stores.sqlite.store import SqliteStore
-from holdfast.testing import FakeClock
+from outlast import clock
+from outlast.ports.read_rows import FailureFilter
+from outlast.ports.rows import DeadLetterFilter, Status, TaskFilter
+from outlast.ports.triage_rows import NewReplay, ReplayState
+from outlast.stores.sqlite.store import SqliteStore
+from outlast.testing import FakeClock
 
 ROWS = 20_000
 NUMBERS = "WITH RECURSIVE numbers (n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM numbers WHERE n < :rows) "

@@ -11,14 +11,14 @@ import textwrap
 import pytest
 
 from conformance.acting import NOTE, add, bury, claim, fail, register, task
-from holdfast import clock
-from holdfast.ports.read_rows import FailureFilter
-from holdfast.ports.rows import DeadLetterFilter, Status, TaskFilter
-from holdfast.ports.source_rows import AlertResult, NewAlert
-from holdfast.ports.triage_rows import NewReplay, ReplayState, ReplayStep
-from holdfast.stores.sqlite import replays
-from holdfast.stores.sqlite.store import SqliteStore
-from holdfast.testing import FakeClock
+from outlast import clock
+from outlast.ports.read_rows import FailureFilter
+from outlast.ports.rows import DeadLetterFilter, Status, TaskFilter
+from outlast.ports.source_rows import AlertResult, NewAlert
+from outlast.ports.triage_rows import NewReplay, ReplayState, ReplayStep
+from outlast.stores.sqlite import replays
+from outlast.stores.sqlite.store import SqliteStore
+from outlast.testing import FakeClock
 
 ALL = DeadLetterFilter()
 DAY = 86400.0
@@ -26,7 +26,7 @@ DAY = 86400.0
 
 @pytest.fixture
 def store(tmp_path):
-    made = SqliteStore(tmp_path / "holdfast.db", synchronous="NORMAL")
+    made = SqliteStore(tmp_path / "outlast.db", synchronous="NORMAL")
     yield made
     made.close()
 
@@ -123,7 +123,7 @@ def test_a_step_looks_at_so_many_and_goes_on_there(store, monkeypatch):
 
 def slow_walk(connection, which, *, after=None):
     """Walk along the table, where a filter has an index."""
-    from holdfast.stores.sqlite.letter_walks import letter_walk
+    from outlast.stores.sqlite.letter_walks import letter_walk
 
     walk = letter_walk(connection, which, after=after)
     sql = re.sub(r"INDEXED BY \w+", "NOT INDEXED", walk.sql).replace("AND task_type = :task_type\nORDER", "\nORDER")
@@ -174,9 +174,9 @@ def test_pruning_groups_goes_on_behind_those_that_stay(store, time):
 
 PROGRAM = """
 import os, signal, sys
-from holdfast.ports.rows import DeadLetterFilter
-from holdfast.stores.sqlite.store import SqliteStore
-import holdfast.stores.sqlite.replays as replays
+from outlast.ports.rows import DeadLetterFilter
+from outlast.stores.sqlite.store import SqliteStore
+import outlast.stores.sqlite.replays as replays
 
 path, at = sys.argv[1], sys.argv[2]
 store = SqliteStore(path)
@@ -231,11 +231,11 @@ def test_killed_anywhere_each_task_is_in_one_place(store, tmp_path, at, replayed
 
 
 def test_a_file_that_has_a_table_of_that_name_is_left_alone(tmp_path):
-    from holdfast.errors import ConfigError
+    from outlast.errors import ConfigError
 
     path = tmp_path / "theirs.db"
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE replays (mine TEXT)")
     connection.close()
-    with pytest.raises(ConfigError, match="a table replays that Holdfast did not make"):
+    with pytest.raises(ConfigError, match="a table replays that Outlast did not make"):
         SqliteStore(path).counts()

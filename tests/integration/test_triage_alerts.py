@@ -4,15 +4,15 @@ import threading
 
 import pytest
 
-import holdfast as hf
+import outlast
 from conformance.acting import NOTE, bury, task
 from conformance.conftest import another, place, postgres_place, store  # noqa: F401  # fixtures
 from crash.processes import until
-from holdfast.ports.rows import DeadLetterFilter
-from holdfast.ports.source_rows import NewAlert
-from holdfast.queue import watching, worker
-from holdfast.queue.dead_letters import DeadLetterBox
-from holdfast.queue.watching import AGE_KEY, Watch, growth_step
+from outlast.ports.rows import DeadLetterFilter
+from outlast.ports.source_rows import NewAlert
+from outlast.queue import watching, worker
+from outlast.queue.dead_letters import DeadLetterBox
+from outlast.queue.watching import AGE_KEY, Watch, growth_step
 
 DAY = 86400.0
 
@@ -70,7 +70,7 @@ class TestNewGroups:
         assert alert.title.startswith("new failure: scrape: TimeoutError: password=***")
         assert len(alert.title) < 250
         assert "hunter2" not in alert.title + alert.text
-        assert "holdfast dlq list --group f1" in alert.text
+        assert "outlast dlq list --group f1" in alert.text
 
 
 class TestGrowth:
@@ -248,7 +248,7 @@ class TestManyWorkers:
 def test_a_worker_looks_by_itself_and_people_hear_of_it(store, tmp_path, monkeypatch):  # noqa: F811  # a fixture
     monkeypatch.setattr(worker, "WATCH_EVERY", 0.05)
     heard = []
-    app = hf.App(store, spool=tmp_path / "spool", notify=heard.append)
+    app = outlast.App(store, spool=tmp_path / "spool", notify=heard.append)
 
     @app.task
     def first():
@@ -274,8 +274,8 @@ def test_a_worker_looks_by_itself_and_people_hear_of_it(store, tmp_path, monkeyp
 
 class TestSettings:
     def test_of_the_app(self):
-        assert hf.App("memory://").settings.alert_age == DAY
-        assert hf.App("memory://", alert_age=60).settings.alert_age == 60.0
-        assert hf.App("memory://", alert_age=None).settings.alert_age is None
-        with pytest.raises(hf.errors.ConfigError, match="alert_age"):
-            hf.App("memory://", alert_age=-1)
+        assert outlast.App("memory://").settings.alert_age == DAY
+        assert outlast.App("memory://", alert_age=60).settings.alert_age == 60.0
+        assert outlast.App("memory://", alert_age=None).settings.alert_age is None
+        with pytest.raises(outlast.errors.ConfigError, match="alert_age"):
+            outlast.App("memory://", alert_age=-1)

@@ -8,8 +8,8 @@ import urllib3
 from requests.adapters import HTTPAdapter
 from tests.servers.faults import FaultServer
 
-from holdfast import RetryPolicy
-from holdfast.http.urllib3 import as_urllib3_retry
+from outlast import RetryPolicy
+from outlast.http.urllib3 import as_urllib3_retry
 
 POLICY = RetryPolicy(max_attempts=3, base_delay=0)
 

@@ -6,12 +6,12 @@ from urllib.parse import quote
 
 import pytest
 
-from holdfast.web.access.callers import Role
-from holdfast.web.access.own_access import _MOST_LATE
-from holdfast.web.access.peers import proxy_of
-from holdfast.web.access.sessions import Sessions
-from holdfast.web.access.slowing import FREE
-from holdfast.web.access.tokens import Tokens
+from outlast.web.access.callers import Role
+from outlast.web.access.own_access import _MOST_LATE
+from outlast.web.access.peers import proxy_of
+from outlast.web.access.sessions import Sessions
+from outlast.web.access.slowing import FREE
+from outlast.web.access.tokens import Tokens
 from web_asking import Client
 from web_small_site import (
     OPERATOR,
@@ -38,7 +38,7 @@ def test_pitfall_65_a_link_is_exchanged_once_for_a_cookie_and_leads_away_from_it
     assert (answer.status, answer.header("location"), answer.body) == (303, "/", b"")
     assert secret not in str(answer.headers)
     cookie = answer.cookies()[0]
-    assert re.fullmatch(r"holdfast-session=[\w-]{43}; HttpOnly; Max-Age=43200; Path=/; SameSite=strict", cookie)
+    assert re.fullmatch(r"outlast-session=[\w-]{43}; HttpOnly; Max-Age=43200; Path=/; SameSite=strict", cookie)
     assert used == [1]
     friend = Client(site, ("Cookie", cookie.partition(";")[0]))
     assert SEEN in friend.get("/").text
@@ -131,7 +131,7 @@ def test_guessing_is_slowed_down_and_nobody_who_knows_the_token_is_locked_out(ap
     async def sleep(seconds):
         late.append(seconds)
 
-    monkeypatch.setattr("holdfast.web.access.own_access.anyio.sleep", sleep)
+    monkeypatch.setattr("outlast.web.access.own_access.anyio.sleep", sleep)
     _, site = own(app)
     friend = signed_in(site)
     for _ in range(FREE):
@@ -151,7 +151,7 @@ def test_guessing_is_slowed_down_and_nobody_who_knows_the_token_is_locked_out(ap
 
 def test_those_who_guess_hold_no_more_than_a_few_connections(app, monkeypatch):
     access, site = own(app)
-    monkeypatch.setattr("holdfast.web.access.own_access._LATE", 3600.0)
+    monkeypatch.setattr("outlast.web.access.own_access._LATE", 3600.0)
     for _ in range(FREE):
         bearer(site, "wrong").get("/api")
     access._late = _MOST_LATE  # so many wait already
@@ -159,7 +159,7 @@ def test_those_who_guess_hold_no_more_than_a_few_connections(app, monkeypatch):
 
 
 def test_behind_a_proxy_that_is_named_everybody_is_slowed_down_alone(app, monkeypatch):
-    monkeypatch.setattr("holdfast.web.access.own_access._LATE", 0.0)
+    monkeypatch.setattr("outlast.web.access.own_access._LATE", 0.0)
     _, site = own(app, proxy=proxy_of("127.0.0.1"))
 
     def wrong(client, *named):
@@ -229,7 +229,7 @@ def test_signing_out_ends_the_session_and_its_cookie(app):
     assert client.get("/").status == 200
     answer = client.post("/sign-out")
     assert (answer.status, answer.header("location")) == (303, "/sign-in")
-    assert 'holdfast-session=""' in answer.cookies()[0]
+    assert 'outlast-session=""' in answer.cookies()[0]
     assert "Max-Age=0" in answer.cookies()[0]
     assert client.get("/").status == 401
     assert other.get("/").status == 200
@@ -245,13 +245,13 @@ def test_a_reader_may_sign_out(app):
 
 @pytest.mark.parametrize(
     "cookie",
-    ["holdfast-session=", "holdfast-session=x", "other={}", "holdfast-session={0}; holdfast-session={0}", "{}",
-     "Holdfast-Session={}", 'holdfast-session="{}"', "holdfast-session={0}x"],
+    ["outlast-session=", "outlast-session=x", "other={}", "outlast-session={0}; outlast-session={0}", "{}",
+     "Outlast-Session={}", 'outlast-session="{}"', "outlast-session={0}x"],
 )  # fmt: skip
 def test_cookies_that_let_nobody_in(app, cookie):
     access, site = own(app)
     secret = access.sessions.begin(Role.OPERATOR, "x")
-    assert Client(site, ("Cookie", f"holdfast-session={secret}")).get("/").status == 200
+    assert Client(site, ("Cookie", f"outlast-session={secret}")).get("/").status == 200
     assert Client(site, ("Cookie", cookie.format(secret))).get("/").status == 401
 
 

@@ -1,4 +1,4 @@
-"""``holdfast web`` as a process, and a site of one's own with the dashboard in it."""
+"""``outlast web`` as a process, and a site of one's own with the dashboard in it."""
 
 import contextlib
 import os
@@ -20,10 +20,10 @@ TOKEN = "operators-secret-0123456789"
 
 @contextlib.contextmanager
 def running(folder, *words, **variables):
-    """Run ``holdfast web`` in a folder with an app; yields the process and the first line that it says."""
-    (folder / "jobs.py").write_text("import holdfast as hf\n\napp = hf.App('sqlite:///holdfast.db')\n", "utf-8")
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("HOLDFAST_")} | variables
-    command = [str(Path(sys.executable).with_name("holdfast")), "web", *words]
+    """Run ``outlast web`` in a folder with an app; yields the process and the first line that it says."""
+    (folder / "jobs.py").write_text("import outlast\n\napp = outlast.App('sqlite:///outlast.db')\n", "utf-8")
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("OUTLAST_")} | variables
+    command = [str(Path(sys.executable).with_name("outlast")), "web", *words]
     with subprocess.Popen(
         command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -111,7 +111,7 @@ def soon(condition):
 
 
 def test_the_command_with_a_token(tmp_path):
-    with running(tmp_path, "jobs:app", "--port", "0", HOLDFAST_WEB_TOKEN=TOKEN) as (process, said):
+    with running(tmp_path, "jobs:app", "--port", "0", OUTLAST_WEB_TOKEN=TOKEN) as (process, said):
         server = Address(said)
         assert "enter" not in server.link
         assert ask(server, "GET", "/api/tasks", Authorization=f"Bearer {TOKEN}")[0].status == 200
@@ -123,9 +123,9 @@ def test_the_command_with_a_token(tmp_path):
 @pytest.mark.parametrize(
     ("words", "variables", "told"),
     [
-        (["jobs:app", "--host", "0.0.0.0"], {}, "HOLDFAST_WEB_TOKEN"),
-        (["jobs:app", "--host", "0.0.0.0"], {"HOLDFAST_WEB_TOKEN": "hunter2"}, "shorter than 12 characters"),
-        (["jobs:app", "--host", "0.0.0.0"], {"HOLDFAST_WEB_TOKEN": ""}, "HOLDFAST_WEB_TOKEN"),
+        (["jobs:app", "--host", "0.0.0.0"], {}, "OUTLAST_WEB_TOKEN"),
+        (["jobs:app", "--host", "0.0.0.0"], {"OUTLAST_WEB_TOKEN": "hunter2"}, "shorter than 12 characters"),
+        (["jobs:app", "--host", "0.0.0.0"], {"OUTLAST_WEB_TOKEN": ""}, "OUTLAST_WEB_TOKEN"),
         (["jobs:app", "--allow-host", "https://x"], {}, "no name of a host"),
         (["jobs:app", "--proxy", "proxy.example.com"], {}, "no address of a proxy"),
         (["--url", "sqlite:///nowhere.db"], {}, "there is no file"),
@@ -145,12 +145,12 @@ def test_what_the_command_does_not_do(tmp_path, words, variables, told):
 MOUNTED = """
 import socket
 import uvicorn
-import holdfast as hf
-from holdfast.web import dashboard
+import outlast
+from outlast.web import dashboard
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-app = hf.App("sqlite:///holdfast.db")
+app = outlast.App("sqlite:///outlast.db")
 site = Starlette(routes=[Mount("/hf", dashboard(app, auth=lambda request: "reader"))])
 listener = socket.create_server(("127.0.0.1", 0))
 print(listener.getsockname()[1], flush=True)
@@ -179,4 +179,4 @@ def test_the_command_says_what_is_missing(tmp_path):
     with running(tmp_path, "jobs:app", PYTHONPATH=str(tmp_path)) as (process, _):
         _, err = process.communicate(timeout=30)
         assert process.returncode == 2
-        assert "pip install '.[web]' in a clone of Holdfast" in err
+        assert "pip install '.[web]' in a clone of Outlast" in err

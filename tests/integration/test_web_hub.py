@@ -8,12 +8,12 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 
 import pytest
 
-import holdfast as hf
+import outlast
 from conformance.acting import register
-from holdfast.web.assets import Assets
-from holdfast.web.live.hub import Hub
-from holdfast.web.rendering import Renderer
-from holdfast.web.routes import ACTIONS, PAGES
+from outlast.web.assets import Assets
+from outlast.web.live.hub import Hub
+from outlast.web.rendering import Renderer
+from outlast.web.routes import ACTIONS, PAGES
 
 TICK = 0.02
 PATIENCE = 30.0
@@ -23,7 +23,7 @@ class World:
     """An app on SQLite whose every statement is counted, and a hub."""
 
     def __init__(self, folder):
-        self.app = hf.App(f"sqlite:///{folder / 'holdfast.db'}")
+        self.app = outlast.App(f"sqlite:///{folder / 'outlast.db'}")
         self.app.create_schema()
 
         @self.app.task
@@ -37,7 +37,7 @@ class World:
         self.hub = self.make()
 
     def make(self, **more):
-        hub = Hub(self.app, Renderer(PAGES, ACTIONS, Assets(), "Holdfast").render, tick=TICK, **more)
+        hub = Hub(self.app, Renderer(PAGES, ACTIONS, Assets(), "Outlast").render, tick=TICK, **more)
         self.beats, beat = [], hub._beat
 
         def counted():
@@ -222,7 +222,7 @@ def test_when_the_last_one_leaves_nothing_is_read_any_more(world):
     run(scene)
     until(lambda: world.hub._ticking is None)
     assert world.hub._viewers == {}
-    assert not [thread for thread in threading.enumerate() if thread.name == "holdfast-web-hub" and thread.is_alive()]
+    assert not [thread for thread in threading.enumerate() if thread.name == "outlast-web-hub" and thread.is_alive()]
 
 
 def test_a_stream_ends_with_the_session_and_only_that_one(world):

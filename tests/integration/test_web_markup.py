@@ -7,7 +7,7 @@ from urllib.parse import quote, urlsplit
 import pytest
 from selectolax.lexbor import LexborHTMLParser
 
-from holdfast.web.access.callers import Role
+from outlast.web.access.callers import Role
 from web_asking import Client
 from web_hostile import EVIL, MARK, SECRET
 from web_table import (

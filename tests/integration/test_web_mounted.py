@@ -12,13 +12,13 @@ from starlette.applications import Starlette
 from starlette.responses import StreamingResponse
 from starlette.routing import Mount
 
-from holdfast.errors import ConfigError
-from holdfast.web import dashboard
-from holdfast.web.access.hook import HookAccess
-from holdfast.web.access.own_access import OwnAccess
-from holdfast.web.access.tokens import Tokens
-from holdfast.web.answering import Answering
-from holdfast.web.site import build
+from outlast.errors import ConfigError
+from outlast.web import dashboard
+from outlast.web.access.hook import HookAccess
+from outlast.web.access.own_access import OwnAccess
+from outlast.web.access.tokens import Tokens
+from outlast.web.answering import Answering
+from outlast.web.site import build
 from web_asking import Client, asked
 from web_small_site import (
     OPERATOR,
@@ -35,7 +35,7 @@ from web_small_site import (
 
 def test_pitfall_65_without_a_hook_nobody_gets_in(app):
     site = dashboard(app)
-    for path in ("/", "/api", "/tasks", "/events", "/static/holdfast.css", "/sign-in", "/enter", "/nowhere"):
+    for path in ("/", "/api", "/tasks", "/events", "/static/outlast.css", "/sign-in", "/enter", "/nowhere"):
         answer = Client(site).get(path)
         assert answer.status == 403, path
         assert Client(site).post(path).status == 403
@@ -90,7 +90,7 @@ def test_a_hook_reads_no_body(app, caplog):
 
 
 def test_a_hook_that_changes_its_mind_ends_streams(app, monkeypatch):
-    monkeypatch.setattr("holdfast.web.access.hook.AGAIN", 0.0)
+    monkeypatch.setattr("outlast.web.access.hook.AGAIN", 0.0)
     said = ["reader"]
 
     async def course():
@@ -132,7 +132,7 @@ def test_what_a_hook_returns_may_be_awaited(app):
 
 @pytest.mark.parametrize("kind", ["coroutine", "function"])
 def test_a_hook_that_hangs_ends_streams(app, monkeypatch, caplog, kind):
-    monkeypatch.setattr("holdfast.web.access.hook.AGAIN", 0.01)
+    monkeypatch.setattr("outlast.web.access.hook.AGAIN", 0.01)
     hangs, over = [False], threading.Event()
 
     async def awaited(request):
@@ -158,7 +158,7 @@ def test_mounted_in_a_site_of_ones_own(app):
     client = Client(outer)
     answer = client.get("/admin/hf/things/a%2Fb")
     assert answer.status == 200
-    assert 'href="/admin/hf/static/holdfast.' in answer.text
+    assert 'href="/admin/hf/static/outlast.' in answer.text
     moved = client.post("/admin/hf/things/x/change", "to=/things/y")
     assert moved.header("location") == "/admin/hf/things/y"
     assert "; Path=/admin/hf;" in moved.cookies()[0]
@@ -181,11 +181,11 @@ def test_what_was_done_is_told_on_the_next_page_alone(app):
 def test_what_was_done_travels_in_a_signed_cookie_where_there_is_no_session(app):
     site = dashboard(app, auth=lambda request: "operator")
     cookie = Client(site).post("/queues/travels/pause").cookies()[0]
-    assert re.search(r"^holdfast-notice=\"?[\w=-]+\.\w{64}\"?; HttpOnly; Max-Age=30; Path=/; SameSite=strict$", cookie)
+    assert re.search(r"^outlast-notice=\"?[\w=-]+\.\w{64}\"?; HttpOnly; Max-Age=30; Path=/; SameSite=strict$", cookie)
     answer = Client(site, ("Cookie", cookie.partition(";")[0])).get("/queues")
     assert "queue travels is paused" in answer.text
     assert "Max-Age=0" in answer.cookies()[0]
-    forged = "holdfast-notice=WyJ3b3JkcyBvZiBvdGhlcnMiLCB0cnVlLCA5OTk5OTk5OTk5OV0=." + "0" * 64
+    forged = "outlast-notice=WyJ3b3JkcyBvZiBvdGhlcnMiLCB0cnVlLCA5OTk5OTk5OTk5OV0=." + "0" * 64
     assert "words of others" not in Client(site, ("Cookie", forged)).get("/queues").text
 
 
@@ -210,7 +210,7 @@ def test_an_action_leads_to_a_place_of_ours(app, to):
         ("gone", 404, "there is no &lt;b&gt;such&lt;/b&gt; thing"),
         ("bad", 400, "give a number"),
         ("locked", 503, "The store does not answer"),
-        ("schema", 503, "holdfast db "),
+        ("schema", 503, "outlast db "),
         ("broken", 500, "mistake in the page"),
     ],
 )
@@ -255,14 +255,14 @@ def test_importing_the_face_of_the_dashboard_needs_no_extra():
     program = (
         "import sys\n"
         "for name in ('starlette', 'jinja2', 'uvicorn'): sys.modules[name] = None\n"
-        "import holdfast as hf\n"
-        "from holdfast.errors import ConfigError\n"
-        "from holdfast.web import dashboard\n"
-        "try: dashboard(hf.App('memory://'))\n"
+        "import outlast\n"
+        "from outlast.errors import ConfigError\n"
+        "from outlast.web import dashboard\n"
+        "try: dashboard(outlast.App('memory://'))\n"
         "except ConfigError as error: print(error)\n"
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert ran.stdout.strip() == "the dashboard needs the extra web: pip install '.[web]' in a clone of Holdfast", (
+    assert ran.stdout.strip() == "the dashboard needs the extra web: pip install '.[web]' in a clone of Outlast", (
         ran.stderr
     )
 

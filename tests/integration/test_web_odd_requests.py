@@ -8,13 +8,13 @@ import sqlite3
 
 import pytest
 
-import holdfast as hf
-from holdfast.web.access.callers import Role
-from holdfast.web.access.hook import HookAccess
-from holdfast.web.access.own_access import OwnAccess
-from holdfast.web.access.tokens import Tokens
-from holdfast.web.routes import ACTIONS, PAGES
-from holdfast.web.site import build
+import outlast
+from outlast.web.access.callers import Role
+from outlast.web.access.hook import HookAccess
+from outlast.web.access.own_access import OwnAccess
+from outlast.web.access.tokens import Tokens
+from outlast.web.routes import ACTIONS, PAGES
+from outlast.web.site import build
 from web_asking import Client
 from web_hostile import SECRET
 from web_table import (
@@ -60,7 +60,7 @@ def test_odd_queries_never_break_anything(world, page):
 
 @every_post
 def test_odd_forms_never_break_anything(world, asking, monkeypatch):
-    monkeypatch.setattr("holdfast.web.access.own_access._LATE", 0.0)  # guessing is slow elsewhere
+    monkeypatch.setattr("outlast.web.access.own_access._LATE", 0.0)  # guessing is slow elsewhere
     client = world.client(Role.OPERATOR)
     fields = ("name", "resource", "reason", "minutes", "number", "back", "from", "id", "token", "to")
     for odd in ODD:
@@ -82,8 +82,8 @@ def test_odd_forms_never_break_anything(world, asking, monkeypatch):
 
 @pytest.mark.parametrize(
     "path",
-    ["../routing.py", "..%2frouting.py", "%2e%2e/routing.py", "..%5crouting.py", "holdfast.css", "HOLDFAST.CSS", "", ".", "..", "%2e", "%00", "%ff",
-     "holdfast.css%00.js", "/etc/passwd", "%2fetc%2fpasswd", "....//routing.py", "..;/routing.py", "__init__.py", "../templates/_base.html", "x" * 1900],
+    ["../routing.py", "..%2frouting.py", "%2e%2e/routing.py", "..%5crouting.py", "outlast.css", "OUTLAST.CSS", "", ".", "..", "%2e", "%00", "%ff",
+     "outlast.css%00.js", "/etc/passwd", "%2fetc%2fpasswd", "....//routing.py", "..;/routing.py", "__init__.py", "../templates/_base.html", "x" * 1900],
 )  # fmt: skip
 def test_no_other_file_is_read(world, path):
     for client in (world.client(), world.client(Role.OPERATOR)):
@@ -105,13 +105,13 @@ def test_files_are_sent_as_what_they_are(world):
         }
         assert b"<script" not in answer.body
         assert b"eval(" not in answer.body
-        assert b"innerHTML" not in answer.body or name.startswith("holdfast.")
+        assert b"innerHTML" not in answer.body or name.startswith("outlast.")
 
 
 def test_templates_have_nothing_that_escapes_the_rules():
     from importlib.resources import files
 
-    for file in files("holdfast.web").joinpath("templates").iterdir():
+    for file in files("outlast.web").joinpath("templates").iterdir():
         text = file.read_text("utf-8")
         assert not re.search(r"\|\s*safe\b|Markup|autoescape\s+false", text), file.name
         assert not re.search(r"<[^>{]*\son\w+\s*=", text), file.name
@@ -165,7 +165,7 @@ def test_a_store_that_does_not_answer_is_told_without_its_inside(tmp_path, kind,
         file.write_bytes(b"no database at all" * 1000)
     else:
         file.mkdir()
-    app = hf.App(f"sqlite:///{file}")
+    app = outlast.App(f"sqlite:///{file}")
     site = build(app, HookAccess(lambda request: "operator"))
     for page in PAGES:
         path = filled(page.path, VARIABLES)
@@ -184,7 +184,7 @@ def test_a_store_that_does_not_answer_is_told_without_its_inside(tmp_path, kind,
 
 
 def test_pitfall_53_numbers_beyond_2_to_the_53_survive_the_page(tmp_path):
-    app = hf.App(f"sqlite:///{tmp_path / 'x.db'}")
+    app = outlast.App(f"sqlite:///{tmp_path / 'x.db'}")
 
     @app.task
     def large(number: int) -> None:

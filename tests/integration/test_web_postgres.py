@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from holdfast.stores.postgres.store import PostgresStore
-from holdfast.web.access.hook import HookAccess
-from holdfast.web.routes import ACTIONS, PAGES
-from holdfast.web.site import build
+from outlast.stores.postgres.store import PostgresStore
+from outlast.web.access.hook import HookAccess
+from outlast.web.routes import ACTIONS, PAGES
+from outlast.web.site import build
 from web_asking import Client
 from web_hostile import MARK, SECRET, make_hostile
 from web_table import NAMES, ODD, ROUTES, filled

@@ -4,11 +4,11 @@ import sqlite3
 
 import pytest
 
-import holdfast as hf
-from holdfast.web.live import reading
-from holdfast.web.live.board import BoardReading, read_board
-from holdfast.web.live.news import News
-from holdfast.web.live.reading import Reading
+import outlast
+from outlast.web.live import reading
+from outlast.web.live.board import BoardReading, read_board
+from outlast.web.live.news import News
+from outlast.web.live.reading import Reading
 
 
 class Clock:
@@ -30,7 +30,7 @@ def clock(monkeypatch):
 
 @pytest.fixture
 def app(tmp_path):
-    made = hf.App(f"sqlite:///{tmp_path / 'holdfast.db'}")
+    made = outlast.App(f"sqlite:///{tmp_path / 'outlast.db'}")
     made.create_schema()
     yield made
     made.close()

@@ -2,10 +2,10 @@
 
 import re
 
-from holdfast.web.access.callers import Role
-from holdfast.web.access.hook import HookAccess
-from holdfast.web.routes import ACTIONS, PAGES
-from holdfast.web.site import build
+from outlast.web.access.callers import Role
+from outlast.web.access.hook import HookAccess
+from outlast.web.routes import ACTIONS, PAGES
+from outlast.web.site import build
 from web_asking import Client
 from web_hostile import MARK
 from web_table import (

@@ -8,10 +8,10 @@ from urllib.parse import quote
 
 import pytest
 
-import holdfast as hf
-from holdfast.errors import ConfigError
-from holdfast.ports.rows import NewTask
-from holdfast.web.server import serve
+import outlast
+from outlast.errors import ConfigError
+from outlast.ports.rows import NewTask
+from outlast.web.server import serve
 from web_streaming import Stream, ask
 
 TOKEN, READ_TOKEN = "operators-secret-0123456789", "readers-secret-0123456789"
@@ -19,7 +19,7 @@ TOKEN, READ_TOKEN = "operators-secret-0123456789", "readers-secret-0123456789"
 
 @pytest.fixture(name="app", scope="module")
 def make_app(tmp_path_factory):
-    app = hf.App(f"sqlite:///{tmp_path_factory.mktemp('web') / 'x.db'}")
+    app = outlast.App(f"sqlite:///{tmp_path_factory.mktemp('web') / 'x.db'}")
     app.create_schema()
     yield app
     app.close()
@@ -71,7 +71,7 @@ def test_the_link_is_good_once_and_the_next_one_is_told(local):
     assert (response.status, response.getheader("Location"), body) == (303, "/", "")
     cookie = response.getheader("Set-Cookie")
     assert re.fullmatch(
-        rf"holdfast-session-{local.port}=[\w-]{{43}}; HttpOnly; Max-Age=43200; Path=/; SameSite=strict", cookie
+        rf"outlast-session-{local.port}=[\w-]{{43}}; HttpOnly; Max-Age=43200; Path=/; SameSite=strict", cookie
     )
     page, html = ask(local, "GET", "/", Cookie=cookie.partition(";")[0])
     assert page.status == 200
@@ -124,13 +124,13 @@ def test_commands_to_copy_name_the_app_that_it_was_started_with(app):
     with serve(app, port=0, read_token=READ_TOKEN, reference="shop:app") as server:
         answer, body = ask(server, "GET", f"/tasks/{number}", Authorization=f"Bearer {READ_TOKEN}")
     assert answer.status == 200
-    assert f"holdfast tasks show {number} --app shop:app" in body
+    assert f"outlast tasks show {number} --app shop:app" in body
     assert "MODULE:APP" not in body
 
 
 def test_where_there_is_no_token_a_program_is_told_how_to_have_one(app):
     with serve(app, port=0) as server:
-        assert "HOLDFAST_WEB_READ_TOKEN (may look)" in ask(server, "GET", "/api/tasks")[1]
+        assert "OUTLAST_WEB_READ_TOKEN (may look)" in ask(server, "GET", "/api/tasks")[1]
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def test_a_port_that_is_taken_and_ports_that_are_none(app, local):
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "", "::", "192.0.2.1", "jobs.example.com"])
 def test_pitfall_65_it_is_open_to_others_with_a_token_alone(app, host):
-    with pytest.raises(ConfigError, match="HOLDFAST_WEB_TOKEN"):
+    with pytest.raises(ConfigError, match="OUTLAST_WEB_TOKEN"):
         serve(app, host=host, port=0)
 
 

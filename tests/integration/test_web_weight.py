@@ -5,13 +5,13 @@ import logging
 import pytest
 from starlette.testclient import TestClient
 
-import holdfast as hf
-from holdfast.ports.job_rows import TargetDone, TargetStatus
-from holdfast.ports.read_rows import FailureFilter
-from holdfast.ports.rows import Worker
-from holdfast.ports.source_rows import NewSource, Poll, SourceChange
-from holdfast.web import dashboard
-from holdfast.web.routes import PAGES
+import outlast
+from outlast.ports.job_rows import TargetDone, TargetStatus
+from outlast.ports.read_rows import FailureFilter
+from outlast.ports.rows import Worker
+from outlast.ports.source_rows import NewSource, Poll, SourceChange
+from outlast.web import dashboard
+from outlast.web.routes import PAGES
 from web_weighing import MOST_BYTES, weight
 
 SECRET = "hunter2-is-a-secret"
@@ -23,7 +23,7 @@ class Heavy:
     """A store that is full, and a browser of somebody who may change things."""
 
     def __init__(self, url):
-        self.app = hf.App(url, policy=hf.RetryPolicy(max_attempts=1))
+        self.app = outlast.App(url, policy=outlast.RetryPolicy(max_attempts=1))
         self.app.create_schema()
         site = dashboard(self.app, auth=lambda _: "operator")
         self.client = TestClient(site, base_url="http://localhost", headers={"Origin": "http://localhost"})
@@ -102,7 +102,7 @@ class Heavy:
 
 @pytest.fixture(scope="module")
 def heavy(tmp_path_factory):
-    made = Heavy(f"sqlite:///{tmp_path_factory.mktemp('heavy') / 'holdfast.db'}")
+    made = Heavy(f"sqlite:///{tmp_path_factory.mktemp('heavy') / 'outlast.db'}")
     yield made
     made.app.close()
 

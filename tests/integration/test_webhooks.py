@@ -10,14 +10,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from holdfast import classify
-from holdfast.decide.alerting import AlertKind
-from holdfast.errors import ConfigError, TemporaryAPIError
-from holdfast.failure import Category
-from holdfast.observe import addresses, webhook
-from holdfast.observe.channels import channel
-from holdfast.observe.messages import Message
-from holdfast.observe.webhook import WebhookError, post
+from outlast import classify
+from outlast.decide.alerting import AlertKind
+from outlast.errors import ConfigError, TemporaryAPIError
+from outlast.failure import Category
+from outlast.observe import addresses, webhook
+from outlast.observe.channels import channel
+from outlast.observe.messages import Message
+from outlast.observe.webhook import WebhookError, post
 from servers.webhooks import Reply, WebhookServer
 
 SECRET = "/services/T0AAAA/B0BBBB/uVxYz12345secret"

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
-from holdfast.ports.rows import NewTask
+from outlast.ports.rows import NewTask
 
 LIVE = {"QUEUED", "RUNNING", "PARKED"}
 LOST = "lost"

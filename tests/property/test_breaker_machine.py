@@ -4,8 +4,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from holdfast import BreakerSettings
-from holdfast.decide.breaker import Breaker
+from outlast import BreakerSettings
+from outlast.decide.breaker import Breaker
 
 
 class BreakerMachine(RuleBasedStateMachine):

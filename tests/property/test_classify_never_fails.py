@@ -6,9 +6,9 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast import Category, Classifier, Evidence, Failure, parse_retry_after, rate_limit_hint
-from holdfast.classify.libraries import FILES
-from holdfast.redact import redact
+from outlast import Category, Classifier, Evidence, Failure, parse_retry_after, rate_limit_hint
+from outlast.classify.libraries import FILES
+from outlast.redact import redact
 
 JUDGE = Classifier()
 
@@ -18,7 +18,7 @@ anything = st.one_of(
 )  # fmt: skip
 NAMES = [
     "status_code", "status", "code", "errno", "sqlstate", "pgcode", "response", "request", "reason", "orig", "os_error",
-    "headers", "retry_after", "holdfast_category", "smtp_code", "recipients", "sqlite_errorcode", "last_exception", "returncode",
+    "headers", "retry_after", "outlast_category", "smtp_code", "recipients", "sqlite_errorcode", "last_exception", "returncode",
     "stderr", "url", "args", "operation_name", "last_response", "exceptions", "__cause__",
 ]  # fmt: skip
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.decide.limits import FARTHEST, HORIZON, SLACK, Candidate, Limit, Standing, reserve, weigh
+from outlast.decide.limits import FARTHEST, HORIZON, SLACK, Candidate, Limit, Standing, reserve, weigh
 
 EPOCH = 1.7e9
 NEAR = 1e-4  # seconds; sums of times that far from 1970 are no more exact

@@ -13,8 +13,8 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import PayloadError
-from holdfast.queue.payload import Codec
+from outlast.errors import PayloadError
+from outlast.queue.payload import Codec
 
 text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=10)
 native = st.recursive(

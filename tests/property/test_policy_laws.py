@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import holdfast as hf
-from holdfast import Budget, Category, Failure, RetryPolicy
-from holdfast.errors import NetworkError
-from holdfast.testing import fake_clock
+import outlast
+from outlast import Budget, Category, Failure, RetryPolicy
+from outlast.errors import NetworkError
+from outlast.testing import fake_clock
 
 seconds = st.floats(0, 1e9, allow_nan=False) | st.just(0) | st.floats(0, 5e-324)
 chances = st.floats(0, 1, exclude_max=True)
@@ -78,8 +78,8 @@ def test_no_attempt_starts_and_no_wait_ends_after_the_deadline(policy, deadline,
             raise NetworkError("x", retry_after=hints[number])
 
         with pytest.raises(NetworkError) as caught:
-            hf.call(fetch, policy=policy.replace(deadline=deadline))
-    report = caught.value.__holdfast__
+            outlast.call(fetch, policy=policy.replace(deadline=deadline))
+    report = caught.value.__outlast__
     assert starts[0] == 0
     assert all(start < deadline for start in starts[1:])
     assert len(report.attempts) == len(starts) <= policy.max_attempts
@@ -104,6 +104,6 @@ def test_a_budget_never_gives_more_than_it_holds_and_gains(capacity, per_second,
 
 @given(st.integers(1, 20), st.integers(1, 60))
 def test_a_budget_bounds_the_retries_of_many_calls(capacity, calls):
-    resource = hf.Resource("law", budget=Budget(capacity, 0))
+    resource = outlast.Resource("law", budget=Budget(capacity, 0))
     paid = sum(resource.pay_for_retry() for _ in range(calls))
     assert paid == min(capacity, calls)

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-import holdfast as hf
-from holdfast import RetryPolicy
-from holdfast.errors import NetworkError
-from holdfast.testing import fake_clock
+import outlast
+from outlast import RetryPolicy
+from outlast.errors import NetworkError
+from outlast.testing import fake_clock
 
 # Quarters of a second add up without rounding, so that a wait can end at the deadline exactly.
 quarters = st.integers(0, 60).map(lambda n: n / 4)
@@ -37,7 +37,7 @@ def waits_of(policy, chance=1.0):
             raise NetworkError("x")
 
         with pytest.raises(NetworkError):
-            hf.call(fetch, policy=policy)
+            outlast.call(fetch, policy=policy)
     return [after - before for before, after in pairwise(moments)]
 
 
@@ -71,5 +71,5 @@ def test_whatever_chance_brings_lies_within_the_preview(policy, chance):
 @given(policies)
 def test_an_explanation_counts_the_attempts_of_the_loop(policy):
     made = waits_of(policy, chance=1.0)
-    action = hf.explain(NetworkError("x"), policy=policy).action
+    action = outlast.explain(NetworkError("x"), policy=policy).action
     assert action.startswith(f"retry, {len(made) + 1} attempts" if made else "raise it")

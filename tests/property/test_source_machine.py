@@ -8,18 +8,18 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from holdfast import clock
-from holdfast.classify import classify
-from holdfast.decide.alerting import AlertKind
-from holdfast.decide.health import SourceRules
-from holdfast.decide.presets import preset
-from holdfast.decide.profiles import Profile
-from holdfast.errors import NetworkError, RateLimitError, ResourceNotFoundError
-from holdfast.sources import outcomes
-from holdfast.sources.book import SourceBook
-from holdfast.sources.fetched import Fetched
-from holdfast.stores.sqlite.memory import MemoryStore
-from holdfast.testing import FakeClock
+from outlast import clock
+from outlast.classify import classify
+from outlast.decide.alerting import AlertKind
+from outlast.decide.health import SourceRules
+from outlast.decide.presets import preset
+from outlast.decide.profiles import Profile
+from outlast.errors import NetworkError, RateLimitError, ResourceNotFoundError
+from outlast.sources import outcomes
+from outlast.sources.book import SourceBook
+from outlast.sources.fetched import Fetched
+from outlast.stores.sqlite.memory import MemoryStore
+from outlast.testing import FakeClock
 
 TROUBLE = {"error", "disabled"}
 FIRST, LONGEST, LIMIT, STALE = 100.0, 400.0, 1000.0, 5000.0

@@ -22,12 +22,12 @@ from hypothesis.stateful import (
 
 from conformance.acting import NOTE, register, turn
 from conformance.places import PostgresPlace, SqlitePlace, need_postgres
-from holdfast import clock
-from holdfast.ports.read_rows import FlowEvent
-from holdfast.ports.rows import Claim, DeadLetterFilter, Kind, Reason, Settlement, TaskFilter
-from holdfast.ports.triage_rows import NewReplay, ReplayState
-from holdfast.stores.worker_lost import worker_lost
-from holdfast.testing import FakeClock
+from outlast import clock
+from outlast.ports.read_rows import FlowEvent
+from outlast.ports.rows import Claim, DeadLetterFilter, Kind, Reason, Settlement, TaskFilter
+from outlast.ports.triage_rows import NewReplay, ReplayState
+from outlast.stores.worker_lost import worker_lost
+from outlast.testing import FakeClock
 from property.queue_model import LATER, LIVE, LOST, Model, names, tasks
 
 CRASH_LIMIT = 2
@@ -427,7 +427,7 @@ def test_sqlite(tmp_path):
 @pytest.mark.timeout(3600 if SOAK else 120)
 def test_postgres(request):
     need_postgres()
-    shared = PostgresPlace(request.getfixturevalue("postgres_server"), "holdfast").blank()
+    shared = PostgresPlace(request.getfixturevalue("postgres_server"), "outlast").blank()
     shared.open().create_schema()
 
     def place():

@@ -56,7 +56,7 @@ class PgBouncer:
     def start(self) -> None:
         """Start it and wait until it answers."""
         account = server_account()  # PgBouncer does not run as root either
-        self._folder = Path(tempfile.mkdtemp(prefix="holdfast-pgbouncer-"))
+        self._folder = Path(tempfile.mkdtemp(prefix="outlast-pgbouncer-"))
         self.port = _free_port()
         (self._folder / "users").write_text(f'"{self._server.user}" "{self._server.password}"\n')
         (self._folder / "pgbouncer.ini").write_text(self._configuration())

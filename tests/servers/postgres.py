@@ -53,9 +53,9 @@ class PostgresServer:
     """
 
     host = "127.0.0.1"
-    user = "holdfast"
-    password = "holdfast-secret"
-    database = "holdfast"
+    user = "outlast"
+    password = "outlast-secret"
+    database = "outlast"
 
     def __init__(
         self,
@@ -146,7 +146,7 @@ class PostgresServer:
         if self._account is None and memory is None:
             self.folder.mkdir(parents=True, exist_ok=True)
         else:
-            self._temporary = Path(tempfile.mkdtemp(prefix="holdfast-postgres-", dir=memory))
+            self._temporary = Path(tempfile.mkdtemp(prefix="outlast-postgres-", dir=memory))
         if self._account is not None:
             os.chown(self._temporary, self._account.pw_uid, self._account.pw_gid)
         self._binaries = self._find_binaries()

@@ -31,7 +31,7 @@ class RedisServer:
 
     def start(self) -> None:
         """Start the server and wait until it answers."""
-        self._folder = Path(tempfile.mkdtemp(prefix="holdfast-redis-"))
+        self._folder = Path(tempfile.mkdtemp(prefix="outlast-redis-"))
         self.port = _free_port(self._cluster)
         settings = {
             "bind": self.host,

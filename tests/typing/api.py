@@ -4,38 +4,38 @@
 
 from typing import assert_type
 
-import holdfast as hf
-from holdfast.worker import ErrorClassifier
+import outlast
+from outlast.worker import ErrorClassifier
 
-failure = hf.classify(ValueError("x"))
-assert_type(failure, hf.Failure)
-assert_type(hf.classify(hf.Evidence(http_status=503)), hf.Failure)
-assert_type(failure.category, hf.Category)
+failure = outlast.classify(ValueError("x"))
+assert_type(failure, outlast.Failure)
+assert_type(outlast.classify(outlast.Evidence(http_status=503)), outlast.Failure)
+assert_type(failure.category, outlast.Category)
 assert_type(failure.retry_after, float | None)
 assert_type(failure.fingerprint, str)
-assert_type(hf.Failure.from_json(failure.to_json()), hf.Failure)
-assert_type(hf.explain(ValueError("x")), hf.Explanation)
-assert_type(hf.parse_retry_after("120"), int)
-assert_type(hf.rate_limit_hint({"retry-after": "120"}), hf.RetryHint | None)
+assert_type(outlast.Failure.from_json(failure.to_json()), outlast.Failure)
+assert_type(outlast.explain(ValueError("x")), outlast.Explanation)
+assert_type(outlast.parse_retry_after("120"), int)
+assert_type(outlast.rate_limit_hint({"retry-after": "120"}), outlast.RetryHint | None)
 assert_type(ErrorClassifier().get_error_category(ValueError("x")), str)
 
-policy = hf.RetryPolicy(max_attempts=4, retry_on=(ConnectionError,), backoff="exponential")
+policy = outlast.RetryPolicy(max_attempts=4, retry_on=(ConnectionError,), backoff="exponential")
 assert_type(policy.should_retry(ValueError("x"), attempt=1), bool)
 assert_type(policy.get_delay(1), float)
-assert_type(policy.replace(max_attempts=2), hf.RetryPolicy)
+assert_type(policy.replace(max_attempts=2), outlast.RetryPolicy)
 
 
-@hf.retry
+@outlast.retry
 def bare(url: str, *, depth: int = 0) -> bytes:
     return url.encode() * depth
 
 
-@hf.retry(max_attempts=4, retry_on=(ConnectionError,))
+@outlast.retry(max_attempts=4, retry_on=(ConnectionError,))
 def configured(url: str) -> bytes:
     return url.encode()
 
 
-@hf.retry
+@outlast.retry
 async def coroutine(url: str) -> bytes:
     return url.encode()
 
@@ -49,4 +49,4 @@ async def use() -> None:
 
 
 bare(1)  # type: ignore[arg-type]
-hf.RetryPolicy(retries=3)  # type: ignore[call-arg]
+outlast.RetryPolicy(retries=3)  # type: ignore[call-arg]

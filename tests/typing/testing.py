@@ -4,8 +4,8 @@
 
 from typing import assert_type
 
-import holdfast as hf
-from holdfast.testing import (
+import outlast
+from outlast.testing import (
     AppMaker,
     Crashed,
     Decisions,
@@ -25,8 +25,8 @@ from holdfast.testing import (
     sample_error,
 )
 
-app = hf.App("memory://")
-hf.point("after-upload")
+app = outlast.App("memory://")
+outlast.point("after-upload")
 
 
 def fetch(url: str) -> bytes:
@@ -38,7 +38,7 @@ async def fetch_async(url: str) -> bytes:
 
 
 assert_type(failing(fetch, [TimeoutError(), ConnectionError, None])("x"), bytes)
-assert_type(sample_error(hf.Category.NETWORK), Exception)
+assert_type(sample_error(outlast.Category.NETWORK), Exception)
 assert_type(sample_error("rate_limit", retry_after=3), Exception)
 assert_type(drain(app), Drained)
 assert_type(drain(app).why, tuple[str, ...])
@@ -55,23 +55,23 @@ with fake_clock() as clock, inject_faults() as faults, record_decisions() as dec
     assert_type(clock, FakeClock)
     assert_type(clock.waits, list[float])
     assert_type(faults, Faults)
-    assert_type(faults.fail("shop.fetch", hf.Category.NETWORK, times=2), Fault)
+    assert_type(faults.fail("shop.fetch", outlast.Category.NETWORK, times=2), Fault)
     assert_type(faults.fail("shop.fetch", ConnectionError, rate=0.2, seed=1), Fault)
     assert_type(faults.fail("shop.fetch", ConnectionError("x"), after=3).failed, int)
     assert_type(decisions, Decisions)
     assert_type(decisions.retries("fetch", category="network"), int)
     assert_type(decisions.waits(), list[float])
-    assert_type(decisions.failures(), list[hf.Failure])
+    assert_type(decisions.failures(), list[outlast.Failure])
 
 with on_store(app, "sqlite:///x.db") as moved, fresh_database("postgresql://localhost/postgres") as url:
-    assert_type(moved, hf.App)
+    assert_type(moved, outlast.App)
     assert_type(url, str)
 
 
-def test_of_a_user(holdfast_app: AppMaker, holdfast_faults: Faults) -> None:
-    assert_type(holdfast_app(), hf.App)
-    assert_type(holdfast_app(app), hf.App)
-    assert_type(holdfast_app(lease=5), hf.App)
+def test_of_a_user(outlast_app: AppMaker, outlast_faults: Faults) -> None:
+    assert_type(outlast_app(), outlast.App)
+    assert_type(outlast_app(app), outlast.App)
+    assert_type(outlast_app(lease=5), outlast.App)
 
 
 faults.fail("shop.fetch", 5)  # type: ignore[arg-type]

@@ -1,6 +1,6 @@
 """The turns of suspects and of all other tasks."""
 
-from holdfast.queue.alone import Alone
+from outlast.queue.alone import Alone
 
 
 def test_the_wait_gets_longer_when_it_was_too_short():

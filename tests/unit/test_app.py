@@ -6,35 +6,35 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-import holdfast as hf
-from holdfast.errors import ConfigError, PayloadError
-from holdfast.queue.periodic import recurrence
+import outlast
+from outlast.errors import ConfigError, PayloadError
+from outlast.queue.periodic import recurrence
 
 
 @pytest.fixture
 def app(tmp_path):
-    return hf.App("memory://", spool=tmp_path)
+    return outlast.App("memory://", spool=tmp_path)
 
 
 @pytest.mark.parametrize(
     ("url", "said"),
     [
         ("mysql://localhost/x", "choose sqlite:///file.db, postgresql://"),
-        ("holdfast.db", "choose sqlite:///file.db"),
+        ("outlast.db", "choose sqlite:///file.db"),
         ("sqlite://", "names no file"),
         ("sqlite://host/x.db", "names no file"),
     ],
 )
 def test_urls_that_name_no_store(url, said):
     with pytest.raises(ConfigError, match=said):
-        hf.App(url)
+        outlast.App(url)
 
 
 def test_sqlite_urls(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert hf.App("sqlite:///a/b.db").store.db.path == tmp_path / "a" / "b.db"
-    assert str(hf.App(f"sqlite:///{tmp_path}/c.db").store.db.path) == f"{tmp_path}/c.db"
-    assert hf.App().store.db.path == tmp_path / "holdfast.db"
+    assert outlast.App("sqlite:///a/b.db").store.db.path == tmp_path / "a" / "b.db"
+    assert str(outlast.App(f"sqlite:///{tmp_path}/c.db").store.db.path) == f"{tmp_path}/c.db"
+    assert outlast.App().store.db.path == tmp_path / "outlast.db"
     assert list(tmp_path.iterdir()) == []  # nothing is opened yet
 
 
@@ -56,15 +56,15 @@ def test_sqlite_urls(tmp_path, monkeypatch):
 )
 def test_settings_that_cannot_be_used(settings, said):
     with pytest.raises(ConfigError, match=said):
-        hf.App("memory://", **settings)
+        outlast.App("memory://", **settings)
 
 
 def test_retention_is_explicit():
     """Pitfall 58: dead letters are kept for ever unless somebody says otherwise."""
-    settings = hf.App("memory://").settings
+    settings = outlast.App("memory://").settings
     assert settings.keep_dead is None
     assert settings.keep_done == 7 * 86400
-    assert hf.App("memory://", keep_done=None).settings.keep_done is None
+    assert outlast.App("memory://", keep_done=None).settings.keep_done is None
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_functions_that_cannot_be_tasks(app):
 
 
 def test_a_sync_task_with_a_timeout_must_be_found_by_name(app):
-    with pytest.raises((ConfigError, hf.errors.ConfigurationError), match="no other process finds it"):
+    with pytest.raises((ConfigError, outlast.errors.ConfigurationError), match="no other process finds it"):
 
         @app.task(timeout=1)
         def local():
@@ -168,7 +168,7 @@ def test_enqueue_checks_the_arguments(app):
             task.enqueue(**arguments)
     task.enqueue(True)  # is a number, in Python
     with pytest.raises(PayloadError, match="at most 100"):
-        hf.App("memory://", payload_limit=100).task(
+        outlast.App("memory://", payload_limit=100).task(
             lambda text: None,
         ).enqueue("x" * 200)
     for calls in ([("x", 1)], [5]):
@@ -187,14 +187,14 @@ def test_words_that_mean_nothing_are_refused(app):
 
 def test_files_that_are_not_ours(tmp_path):
     with pytest.raises(ConfigError, match="folder of the database does not exist"):
-        hf.App(f"sqlite:///{tmp_path}/nowhere/x.db").tasks.counts()
+        outlast.App(f"sqlite:///{tmp_path}/nowhere/x.db").tasks.counts()
     for number, table in enumerate(("schema_version (version INTEGER)", "task_queue (id INTEGER)")):
         file = tmp_path / f"{number}.db"
         with sqlite3.connect(file) as own:
             own.execute(f"CREATE TABLE {table}")
         own.close()
-        with pytest.raises(ConfigError, match="Holdfast did not make"):
-            hf.App(f"sqlite:///{file}").tasks.counts()
+        with pytest.raises(ConfigError, match="Outlast did not make"):
+            outlast.App(f"sqlite:///{file}").tasks.counts()
 
 
 def test_enqueue_options(app):
@@ -293,7 +293,7 @@ class TestRecurrence:
 
 
 def test_the_callers_own_transaction_on_a_new_file(tmp_path):
-    app = hf.App(f"sqlite:///{tmp_path}/new.db")
+    app = outlast.App(f"sqlite:///{tmp_path}/new.db")
 
     @app.task
     def task():

@@ -6,9 +6,9 @@ import warnings
 
 import pytest
 
-import holdfast as hf
-from holdfast import RetryPolicy
-from holdfast.errors import ConfigError, NetworkError
+import outlast
+from outlast import RetryPolicy
+from outlast.errors import ConfigError, NetworkError
 
 FORMS = [{}, {"deadline": 60}, {"resource": "awaitable"}, {"resource": "awaitable-breaker"}]
 
@@ -24,9 +24,9 @@ async def coroutine():
 
 @pytest.fixture(params=FORMS, ids=["plain", "timed", "resource", "breaker"])
 def retry(request):
-    if request.param.get("resource") == "awaitable-breaker" and hf.resource("awaitable-breaker").is_bare:
-        hf.resource("awaitable-breaker", breaker=hf.BreakerSettings())
-    return hf.retry(policy=RetryPolicy(base_delay=0, **request.param))
+    if request.param.get("resource") == "awaitable-breaker" and outlast.resource("awaitable-breaker").is_bare:
+        outlast.resource("awaitable-breaker", breaker=outlast.BreakerSettings())
+    return outlast.retry(policy=RetryPolicy(base_delay=0, **request.param))
 
 
 def future():

@@ -6,13 +6,13 @@ import threading
 
 import pytest
 
-import holdfast as hf
-from holdfast import BreakerSettings
-from holdfast.beacon import Beacon, shining
-from holdfast.decide.breaker import BREAKER_OPEN
-from holdfast.errors import BreakerOpenError, NetworkError
-from holdfast.record.bus import has_subscribers
-from holdfast.testing import fake_clock
+import outlast
+from outlast import BreakerSettings
+from outlast.beacon import Beacon, shining
+from outlast.decide.breaker import BREAKER_OPEN
+from outlast.errors import BreakerOpenError, NetworkError
+from outlast.record.bus import has_subscribers
+from outlast.testing import fake_clock
 
 _names = (f"beacon-{number}" for number in itertools.count())
 ONCE = BreakerSettings(consecutive=1, open_for=10)
@@ -21,12 +21,12 @@ ONCE = BreakerSettings(consecutive=1, open_for=10)
 @pytest.fixture(autouse=True)
 def alone(monkeypatch):
     """Other tests have breakers too, in this process."""
-    monkeypatch.setattr("holdfast.run.resources._resources", {})
+    monkeypatch.setattr("outlast.run.resources._resources", {})
 
 
 @pytest.fixture
 def store(tmp_path):
-    app = hf.App(f"sqlite:///{tmp_path / 'holdfast.db'}")
+    app = outlast.App(f"sqlite:///{tmp_path / 'outlast.db'}")
     app.create_schema()
     yield app.store
     app.close()
@@ -44,7 +44,7 @@ def told(store, monkeypatch):
 
 
 def make(name=None):
-    return hf.resource(name or next(_names), breaker=ONCE)
+    return outlast.resource(name or next(_names), breaker=ONCE)
 
 
 def trip(guard):
@@ -67,8 +67,8 @@ def states(store):
 class TestTelling:
     def test_what_changed_and_nothing_else(self, store, told):
         first, second = make(), make()
-        hf.resource(next(_names), max_concurrency=3)
-        hf.resource(next(_names))
+        outlast.resource(next(_names), max_concurrency=3)
+        outlast.resource(next(_names))
         beacon = Beacon(store, lambda: "here:1")
         beacon.tell_breakers()
         assert told == [[(first.name, "closed", None, ""), (second.name, "closed", None, "")]]
@@ -84,7 +84,7 @@ class TestTelling:
         assert states(store) == {(first.name, "here:1"): "closed", (second.name, "here:1"): "open"}
 
     def test_a_process_without_breakers_asks_nothing(self, monkeypatch, store):
-        hf.resource(next(_names), max_concurrency=3)
+        outlast.resource(next(_names), max_concurrency=3)
         monkeypatch.setattr(store, "breaker_orders", lambda after: pytest.fail("asked"))
         Beacon(store, lambda: "here:1").tell_breakers()
 
@@ -201,11 +201,11 @@ class TestObeying:
     def test_settings_that_come_later_too(self, store):
         make()
         beacon = Beacon(store, lambda: "here:1")
-        bare = hf.resource(next(_names))
+        bare = outlast.resource(next(_names))
         store.order_breaker(bare.name, "open")
         beacon.tell_breakers()
         assert not refused(bare)
-        assert hf.resource(bare.name, breaker=ONCE) is bare
+        assert outlast.resource(bare.name, breaker=ONCE) is bare
         beacon.tell_breakers()
         assert refused(bare)
 
@@ -272,7 +272,7 @@ class TestShining:
         assert states(store) == {(guard.name, ""): "open"}, "the order stays, the process is forgotten"
 
     def test_a_store_that_is_down_is_told_of_once_and_asked_again(self, store, monkeypatch, caplog):
-        monkeypatch.setattr("holdfast.beacon.EVERY", 0.01)
+        monkeypatch.setattr("outlast.beacon.EVERY", 0.01)
         guard, down, asked = make(), threading.Event(), threading.Semaphore(0)
         down.set()
         orders = store.breaker_orders

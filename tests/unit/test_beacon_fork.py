@@ -10,14 +10,14 @@ _PROGRAM = """
 import os, signal, sys
 from contextlib import ExitStack
 
-import holdfast as hf
-from holdfast import beacon
-from holdfast.errors import NetworkError
-from holdfast.run import resources
-from holdfast.stores.sqlite.memory import MemoryStore
+import outlast
+from outlast import beacon
+from outlast.errors import NetworkError
+from outlast.run import resources
+from outlast.stores.sqlite.memory import MemoryStore
 
 beacon.EVERY = 600.0  # it looks once, and holds nothing of the store when the process is forked
-store, guard = MemoryStore(), hf.resource("api", breaker=hf.BreakerSettings(consecutive=1))
+store, guard = MemoryStore(), outlast.resource("api", breaker=outlast.BreakerSettings(consecutive=1))
 
 
 def trips():
@@ -39,7 +39,7 @@ def ends():
 
 
 def registers():
-    return hf.resource("another", breaker=hf.BreakerSettings()).breaker.closed
+    return outlast.resource("another", breaker=outlast.BreakerSettings()).breaker.closed
 
 
 with ExitStack() as block:

@@ -5,15 +5,15 @@ import threading
 
 import pytest
 
-import holdfast as hf
-from holdfast import BreakerSettings, beacon
-from holdfast.beacon import Beacon, shining
-from holdfast.decide.breaker import BY_HAND, ELSEWHERE
-from holdfast.errors import BreakerOpenError, NetworkError
-from holdfast.record.bus import subscribe
-from holdfast.record.events import BreakerOpened
-from holdfast.stores.sqlite.memory import MemoryStore
-from holdfast.testing import fake_clock
+import outlast
+from outlast import BreakerSettings, beacon
+from outlast.beacon import Beacon, shining
+from outlast.decide.breaker import BY_HAND, ELSEWHERE
+from outlast.errors import BreakerOpenError, NetworkError
+from outlast.record.bus import subscribe
+from outlast.record.events import BreakerOpened
+from outlast.stores.sqlite.memory import MemoryStore
+from outlast.testing import fake_clock
 
 _names = (f"taken-{number}" for number in itertools.count())
 IN_A_ROW, PROBE = "5 failures in a row", "a probe failed (failures)"
@@ -22,7 +22,7 @@ IN_A_ROW, PROBE = "5 failures in a row", "a probe failed (failures)"
 @pytest.fixture(autouse=True)
 def alone(monkeypatch):
     """Other tests have breakers too, in this process."""
-    monkeypatch.setattr("holdfast.run.resources._resources", {})
+    monkeypatch.setattr("outlast.run.resources._resources", {})
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def store(clock):
 
 @pytest.fixture
 def guard(clock):
-    return hf.resource(next(_names), breaker=BreakerSettings(consecutive=2, open_for=10, probes=1))
+    return outlast.resource(next(_names), breaker=BreakerSettings(consecutive=2, open_for=10, probes=1))
 
 
 @pytest.fixture
@@ -155,7 +155,7 @@ def test_whoever_was_stopped_once_goes_by_its_own_probes_though_it_calls_seldom(
 
 
 def test_whoever_begins_takes_a_failed_probe_over(store, guard, here, clock):
-    late = hf.resource(next(_names), breaker=BreakerSettings(consecutive=2))
+    late = outlast.resource(next(_names), breaker=BreakerSettings(consecutive=2))
     tell(store, late, 5.0, PROBE)
     here.tell_breakers()
     assert refused(late), "one that has just begun knows nothing better"
@@ -238,7 +238,7 @@ def test_who_opens_tells_at_once(store, monkeypatch):
             told.set()
 
     monkeypatch.setattr(store, "tell_breakers", telling)
-    one = hf.resource(next(_names), breaker=BreakerSettings(consecutive=1))
+    one = outlast.resource(next(_names), breaker=BreakerSettings(consecutive=1))
     with shining(store, lambda: "here:1", leased=False):
         call(one, NetworkError("down"))
         assert told.wait(30)

@@ -9,10 +9,10 @@ from requests.adapters import HTTPAdapter
 from tests.servers.faults import FaultServer
 from urllib3 import Retry
 
-import holdfast as hf
-from holdfast import RetryPolicy
-from holdfast.run import beneath
-from holdfast.testing import fake_clock
+import outlast
+from outlast import RetryPolicy
+from outlast.run import beneath
+from outlast.testing import fake_clock
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +67,7 @@ def test_it_is_told_once(caplog):
 
     for _ in range(2):
         with pytest.raises(ClientError):
-            hf.call(fetch, policy=RetryPolicy())
+            outlast.call(fetch, policy=RetryPolicy())
     told = [record.getMessage() for record in caplog.records if "by itself" in record.getMessage()]
     assert len(told) == 1
     assert "botocore tried 4 more times by itself" in told[0]
@@ -76,7 +76,7 @@ def test_it_is_told_once(caplog):
 
 def test_a_client_that_does_not_retry_is_not_told_of(caplog):
     with pytest.raises(ClientError):
-        hf.call(_raising(from_boto3(0)), policy=RetryPolicy())
+        outlast.call(_raising(from_boto3(0)), policy=RetryPolicy())
     assert "by itself" not in caplog.text
 
 

@@ -10,8 +10,8 @@ import weakref
 import pytest
 import trio
 
-import holdfast as hf
-from holdfast import RetryPolicy
+import outlast
+from outlast import RetryPolicy
 
 _numbers = itertools.count()
 
@@ -23,7 +23,7 @@ class TestSomebodyElsesCancellation:
         numbers = []
 
         async def work():
-            async for attempt in hf.attempts(RetryPolicy(attempt_timeout=0.03, base_delay=0)):
+            async for attempt in outlast.attempts(RetryPolicy(attempt_timeout=0.03, base_delay=0)):
                 with attempt:
                     numbers.append(attempt.number)
                     await asyncio.sleep(5)
@@ -44,7 +44,7 @@ class TestSomebodyElsesCancellation:
         numbers = []
 
         async def work():
-            async for attempt in hf.attempts(RetryPolicy(attempt_timeout=0.03, base_delay=0)):
+            async for attempt in outlast.attempts(RetryPolicy(attempt_timeout=0.03, base_delay=0)):
                 with attempt:
                     numbers.append(attempt.number)
                     try:
@@ -96,7 +96,7 @@ class TestNursery:
     )
     @pytest.mark.parametrize("form", ["block", "call"])
     def test_its_time_limit_is_a_timeout_and_retried(self, kinds, form):
-        guard = hf.resource(f"nursery-{next(_numbers)}", max_concurrency=1)
+        guard = outlast.resource(f"nursery-{next(_numbers)}", max_concurrency=1)
         policy = self.policy.replace(resource=guard.name)
         numbers = []
 
@@ -106,13 +106,13 @@ class TestNursery:
                 await self.children(*(getattr(self, kind) for kind in kinds))
 
         async def block():
-            async for attempt in hf.attempts(policy):
+            async for attempt in outlast.attempts(policy):
                 with attempt:
                     await once(attempt.number)
 
-        @hf.retry(policy=policy)
+        @outlast.retry(policy=policy)
         async def call():
-            await once(hf.current_attempt().number)
+            await once(outlast.current_attempt().number)
 
         trio.run(block if form == "block" else call)
         assert numbers == [1, 2]
@@ -123,11 +123,11 @@ class TestNursery:
         policy = self.policy.replace(max_attempts=1)
 
         async def block():
-            async for attempt in hf.attempts(policy):
+            async for attempt in outlast.attempts(policy):
                 with attempt:
                     await self.children(self.quiet, self.grumpy)
 
-        @hf.retry(policy=policy)
+        @outlast.retry(policy=policy)
         async def call():
             await self.children(self.quiet, self.grumpy)
 
@@ -144,11 +144,11 @@ class TestNursery:
             await self.children(self.quiet, self.grumpy)
 
         async def block(body):
-            async for attempt in hf.attempts(self.policy):
+            async for attempt in outlast.attempts(self.policy):
                 with attempt:
                     await once(body)
 
-        call = hf.retry(policy=self.policy)(once)
+        call = outlast.retry(policy=self.policy)(once)
 
         async def main():
             body = Body()
@@ -166,10 +166,10 @@ class TestNursery:
             gc.enable()
 
     def test_what_is_no_exception_passes_and_the_permit_comes_back(self):
-        guard = hf.resource(f"nursery-{next(_numbers)}", max_concurrency=1)
+        guard = outlast.resource(f"nursery-{next(_numbers)}", max_concurrency=1)
 
         async def block():
-            async for attempt in hf.attempts(self.policy.replace(resource=guard.name)):
+            async for attempt in outlast.attempts(self.policy.replace(resource=guard.name)):
                 with attempt:
                     await self.children(self.quiet, self.stopping)
 
@@ -180,10 +180,10 @@ class TestNursery:
 
 
 def test_an_event_loop_that_nobody_knows_leaves_no_permit_out():
-    guard = hf.resource(f"nursery-{next(_numbers)}", max_concurrency=1)
+    guard = outlast.resource(f"nursery-{next(_numbers)}", max_concurrency=1)
 
     async def block():
-        async for attempt in hf.attempts(RetryPolicy(attempt_timeout=1, resource=guard.name)):
+        async for attempt in outlast.attempts(RetryPolicy(attempt_timeout=1, resource=guard.name)):
             with attempt:
                 pytest.fail("not reached")
 

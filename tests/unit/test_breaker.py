@@ -4,10 +4,10 @@ from datetime import timedelta
 
 import pytest
 
-import holdfast as hf
-from holdfast import RETRYABLE, BreakerSettings
-from holdfast.decide.breaker import Breaker
-from holdfast.errors import ConfigError, NetworkError, PermanentError
+import outlast
+from outlast import RETRYABLE, BreakerSettings
+from outlast.decide.breaker import Breaker
+from outlast.errors import ConfigError, NetworkError, PermanentError
 
 
 def breaker(**settings):
@@ -77,7 +77,7 @@ class TestOpening:
         with pytest.raises(ConfigError, match=r"seconds is .*; give seconds or a timedelta, 0 or more"):
             machine.open(0.0, seconds=seconds)
         assert machine.closed
-        guard = hf.Resource("by hand", breaker=BreakerSettings())
+        guard = outlast.Resource("by hand", breaker=BreakerSettings())
         with pytest.raises(ConfigError, match="seconds is "):
             guard.open(seconds)
         with guard:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from holdfast import Budget
-from holdfast.errors import ConfigError
+from outlast import Budget
+from outlast.errors import ConfigError
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.decide.canary import STAGES, Finish, Go, Standing, Stop, Wait, next_step
+from outlast.decide.canary import STAGES, Finish, Go, Standing, Stop, Wait, next_step
 
 
 def standing(**given):

@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 import child_tasks
-from holdfast import RETRYABLE, RetryPolicy
-from holdfast.errors import ConfigurationError, NetworkError, PermanentError, RetryableError
-from holdfast.queue import child as child_module
-from holdfast.queue.child import Children, Died, Raised, Returned, Target, TimedOut, target_of
-from holdfast.queue.payload import decode_result
-from holdfast.queue.verdict import Verdict, verdict_on
+from outlast import RETRYABLE, RetryPolicy
+from outlast.errors import ConfigurationError, NetworkError, PermanentError, RetryableError
+from outlast.queue import child as child_module
+from outlast.queue.child import Children, Died, Raised, Returned, Target, TimedOut, target_of
+from outlast.queue.payload import decode_result
+from outlast.queue.verdict import Verdict, verdict_on
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="signals and forks")
 
@@ -170,7 +170,7 @@ class TestSurroundings:
         script.write_text(
             textwrap.dedent("""
             from dataclasses import dataclass
-            from holdfast.queue.child import Children, target_of
+            from outlast.queue.child import Children, target_of
 
             @dataclass
             class Box:
@@ -195,7 +195,7 @@ class TestSurroundings:
         script = tmp_path / "program.py"
         script.write_text(
             textwrap.dedent("""
-            from holdfast.queue.child import Children, target_of
+            from outlast.queue.child import Children, target_of
 
             def task():
                 return 1
@@ -213,7 +213,7 @@ class TestSurroundings:
     def test_what_no_other_process_can_find_is_refused(self):
         with pytest.raises(ConfigurationError, match="inside a function"):
             target_of(lambda: ...)
-        code = "from holdfast.queue.child import target_of\ndef f(): ...\ntarget_of(f)"
+        code = "from outlast.queue.child import target_of\ndef f(): ...\ntarget_of(f)"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
         assert "stands in no file" in done.stderr
 
@@ -292,7 +292,7 @@ class TestEnds:
         arguments = {"note": str(note)} | ({"seconds": 600} if name == "sleep" else {})
         code = f"""
 import sys; sys.path.insert(0, {str(Path(child_tasks.__file__).parent)!r})
-from holdfast.queue.child import Children
+from outlast.queue.child import Children
 Children(1).run(("child_tasks", {name!r}, None), {json.dumps(arguments)!r}, timeout=600, context={{}})
 """
         parent = subprocess.Popen([sys.executable, "-c", code])
@@ -307,7 +307,7 @@ Children(1).run(("child_tasks", {name!r}, None), {json.dumps(arguments)!r}, time
     def test_a_parent_that_leaves_without_closing_takes_it_along(self):
         code = f"""
 import sys; sys.path.insert(0, {str(Path(child_tasks.__file__).parent)!r})
-from holdfast.queue.child import Children
+from outlast.queue.child import Children
 print(Children(1).run(("child_tasks", "pid", None), "{{}}", timeout=60, context={{"keep": 1}}).text)
 """
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)

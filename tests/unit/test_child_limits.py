@@ -11,10 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from crash.processes import until
-from holdfast.queue import limiting
-from holdfast.queue.child import Children, Died, Raised, Returned, Target
-from holdfast.queue.ends import how_it_ended
-from holdfast.queue.limiting import limited, machine_memory, wants_memory
+from outlast.queue import limiting
+from outlast.queue.child import Children, Died, Raised, Returned, Target
+from outlast.queue.ends import how_it_ended
+from outlast.queue.limiting import limited, machine_memory, wants_memory
 
 MEGABYTE = 2**20
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only there it is counted")
@@ -207,7 +207,7 @@ def test_an_error_that_is_its_own_cause_is_looked_at_once():
 def test_a_call_whose_time_has_long_been_up_ends_without_the_interpreter():
     """Python's own threads do not run meanwhile, the one that hears of the parent's end among them."""
     code = (
-        "import re; from holdfast.queue import lifelines; lifelines._MARGIN = 0.1\n"
+        "import re; from outlast.queue import lifelines; lifelines._MARGIN = 0.1\n"
         "with lifelines.overdue_ends(0.1): re.match('(a+)+$', 'a' * 64 + 'b')"
     )
     ended = subprocess.run([sys.executable, "-c", code], timeout=60, check=False, capture_output=True, text=True)

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from holdfast import Classifier, Rule, Strength, classify
-from holdfast.errors import ConfigurationError, NetworkError, ResourceNotFoundError
+from outlast import Classifier, Rule, Strength, classify
+from outlast.errors import ConfigurationError, NetworkError, ResourceNotFoundError
 
 
 class Vendor(Exception):
@@ -35,7 +35,7 @@ class TestOrder:
 
     def test_a_stated_category_before_the_library(self):
         class Mine(ConnectionError):
-            holdfast_category = "quota_exhausted"
+            outlast_category = "quota_exhausted"
             retry_after = 30
 
         failure = classify(Mine("x"))
@@ -43,7 +43,7 @@ class TestOrder:
 
     def test_a_stated_category_that_is_none_says_nothing(self):
         class Mine(ConnectionError):
-            holdfast_category = "cosmic rays"
+            outlast_category = "cosmic rays"
 
         assert classify(Mine("x")).category == "network"
 
@@ -118,7 +118,7 @@ class TestOwnClasses:
 
     def test_a_retryable_error_with_a_mistyped_category_stays_retryable(self):
         class Mine(NetworkError):
-            holdfast_category = "netwrok"
+            outlast_category = "netwrok"
 
         assert classify(Mine("x")).retryable
 
@@ -189,7 +189,7 @@ Lying.__module__ = 42
 
 class Raising(Exception):
     @property
-    def holdfast_category(self):
+    def outlast_category(self):
         raise RuntimeError("no")
 
     @property
@@ -260,10 +260,10 @@ class TestBadInput:
             classify(thing)
 
     def test_a_list_of_rules_is_no_classifier(self):
-        import holdfast
+        import outlast
 
         with pytest.raises(TypeError, match="put rules into Classifier"):
-            holdfast.use_classifier([Rule(category="data", type=KeyError)])
+            outlast.use_classifier([Rule(category="data", type=KeyError)])
 
     def test_cycles_through_groups(self):
         leaf = Vendor("x")
@@ -294,7 +294,7 @@ class TestBadInput:
                 )(503)
             },
             {"retry_after": 10**400},
-            {"holdfast_category": type("Odd", (), {"__hash__": lambda self: 1 / 0})()},
+            {"outlast_category": type("Odd", (), {"__hash__": lambda self: 1 / 0})()},
             {
                 "__str__": lambda self: type(
                     "Text", (str,), {"lower": lambda self: 1 / 0, "__len__": lambda self: 1 / 0}
@@ -322,7 +322,7 @@ class TestBadInput:
 
         code = (
             "import errno, os, resource\n"
-            "from holdfast import classify\n"
+            "from outlast import classify\n"
             "class Wrapped(Exception): pass\n"
             "resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))\n"
             "held = []\n"
@@ -358,7 +358,7 @@ class TestBadInput:
 
     def test_our_own_file_cannot_be_read(self, monkeypatch):
         """Out of file descriptors, the knowledge of a library cannot be loaded; the standard library's still serves."""
-        from holdfast.classify import libraries
+        from outlast.classify import libraries
 
         class Timeout(TimeoutError):
             pass
@@ -381,17 +381,17 @@ class TestTheCallablePackage:
         import subprocess
 
         for code in (
-            "import holdfast; holdfast.classify(ValueError())",
-            "import holdfast.classify.retry_after, holdfast; holdfast.classify(ValueError())",
-            "from holdfast import explain, classify; classify(ValueError())",
-            "from holdfast.classify import classify; classify(ValueError())",
-            "import holdfast; holdfast.explain(ValueError()); holdfast.classify(ValueError())",
+            "import outlast; outlast.classify(ValueError())",
+            "import outlast.classify.retry_after, outlast; outlast.classify(ValueError())",
+            "from outlast import explain, classify; classify(ValueError())",
+            "from outlast.classify import classify; classify(ValueError())",
+            "import outlast; outlast.explain(ValueError()); outlast.classify(ValueError())",
         ):
             subprocess.run([sys.executable, "-c", code], check=True)
 
     def test_an_unknown_name_is_an_attribute_error(self):
-        import holdfast
+        import outlast
 
         with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-            _ = holdfast.nothing
-        assert "classify" in dir(holdfast)
+            _ = outlast.nothing
+        assert "classify" in dir(outlast)

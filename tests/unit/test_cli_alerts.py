@@ -1,19 +1,19 @@
-"""holdfast alerts, and where they go."""
+"""outlast alerts, and where they go."""
 
 import sys
 
 import pytest
 
 from cli_world import make_world  # noqa: F401  # a fixture
-from holdfast.errors import ResourceNotFoundError
+from outlast.errors import ResourceNotFoundError
 from servers.webhooks import Reply, WebhookServer
 
 FEED = "https://example.com/feed.xml"
 SECRET = "hunter2"
 FEEDS = """
-import holdfast as hf
+import outlast
 
-app = hf.App("sqlite:///holdfast.db", notify={notify}, notify_private=True)
+app = outlast.App("sqlite:///outlast.db", notify={notify}, notify_private=True)
 """
 
 
@@ -51,14 +51,14 @@ def test_list(told):
     assert "https://example.com/feed.xml: disabled" in text
     assert "there may be more" in told.run("alerts", "list", "--limit", 1).stdout
     assert "nobody has tried to deliver them; " in text
-    assert text.endswith("where neither runs: holdfast alerts deliver\n")
+    assert text.endswith("where neither runs: outlast alerts deliver\n")
 
 
 def test_list_of_none(world):
-    world.run("db", "init", "--url", "sqlite:///holdfast.db")
+    world.run("db", "init", "--url", "sqlite:///outlast.db")
 
     assert world.run("alerts", "list").stdout.startswith("no alerts; ")
-    assert world.run("alerts", "list", "--waiting").stdout.startswith("no alert waits; holdfast alerts list ")
+    assert world.run("alerts", "list", "--waiting").stdout.startswith("no alert waits; outlast alerts list ")
     assert world.run("alerts", "deliver").stdout == "no alert waits\n"
 
 
@@ -99,7 +99,7 @@ class TestOfChannels:
         assert result.stdout.startswith("slack#")
         assert result.stdout.endswith(": delivered\n")
         assert SECRET not in result.output
-        assert b"Holdfast: a test" in request.body
+        assert b"Outlast: a test" in request.body
         assert told.json("alerts", "list")[0]["deliveries"] == 0  # nothing that waits is touched
 
     def test_one_that_fails(self, told, hook):
@@ -127,13 +127,13 @@ class TestOfChannels:
         result = told.run("alerts", "test", code=1)
 
         assert "nothing says where alerts go" in result.stderr
-        assert "HOLDFAST_NOTIFY" in result.stderr
+        assert "OUTLAST_NOTIFY" in result.stderr
 
     def test_those_of_the_environment_and_of_the_file(self, told, monkeypatch):
         """The address is a private one, which these may not lead to: that it is refused shows that it was used."""
-        (told.folder / "holdfast.toml").write_text(f'[app]\nnotify = ["slack+https://127.0.0.1:1/services/{SECRET}"]\n')
+        (told.folder / "outlast.toml").write_text(f'[app]\nnotify = ["slack+https://127.0.0.1:1/services/{SECRET}"]\n')
         (of_file,) = told.json("alerts", "test", code=1)
-        monkeypatch.setenv("HOLDFAST_NOTIFY", f"slack+https://127.0.0.2:1/{SECRET}, slack+https://127.0.0.3:1/{SECRET}")
+        monkeypatch.setenv("OUTLAST_NOTIFY", f"slack+https://127.0.0.2:1/{SECRET}, slack+https://127.0.0.3:1/{SECRET}")
         of_environment = told.json("alerts", "test", code=1)
 
         assert len({row["channel"] for row in (of_file, *of_environment)}) == 3
@@ -141,7 +141,7 @@ class TestOfChannels:
         assert SECRET not in str((of_file, of_environment))
 
     def test_an_address_that_cannot_be_used_hinders_no_other_command(self, told, monkeypatch):
-        monkeypatch.setenv("HOLDFAST_NOTIFY", f"slack+http://127.0.0.1/{SECRET}")
+        monkeypatch.setenv("OUTLAST_NOTIFY", f"slack+http://127.0.0.1/{SECRET}")
         told.run("status")
         told.run("alerts", "list")
         result = told.run("alerts", "test", code=2)

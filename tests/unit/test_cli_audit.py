@@ -1,4 +1,4 @@
-"""holdfast audit: every acting command is written down before it is done."""
+"""outlast audit: every acting command is written down before it is done."""
 
 import getpass
 import socket
@@ -6,9 +6,9 @@ import socket
 import pytest
 
 from cli_world import make_world  # noqa: F401  # a fixture
-from holdfast.queue import auditing
-from holdfast.queue.auditing import os_user, write_down, written_down
-from holdfast.stores.sqlite.memory import MemoryStore
+from outlast.queue import auditing
+from outlast.queue.auditing import os_user, write_down, written_down
+from outlast.stores.sqlite.memory import MemoryStore
 
 ACTING = [
     (["dlq", "replay", 1], "replay_dead_letter", "dead_letter:1"),
@@ -49,7 +49,7 @@ def full(world):
     app = world.app()
     app.sources.add("https://a.example/")
     app.store.raise_alerts(
-        [__import__("holdfast.ports.source_rows", fromlist=["NewAlert"]).NewAlert("k", "bad", "title")]
+        [__import__("outlast.ports.source_rows", fromlist=["NewAlert"]).NewAlert("k", "bad", "title")]
     )
     return world
 

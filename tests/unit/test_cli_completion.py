@@ -11,10 +11,10 @@ import pytest
 from cli_world import make_world  # noqa: F401  # a fixture
 
 ASK = """
-eval "$(holdfast completion bash)"
+eval "$(outlast completion bash)"
 while read -r -a COMP_WORDS; do
     COMP_WORDS=("${COMP_WORDS[@]/#.empty./}") COMP_CWORD=$(( ${#COMP_WORDS[@]} - 1 )) COMPREPLY=()
-    _holdfast_completion holdfast
+    _outlast_completion outlast
     printf '%s\\n' "${COMPREPLY[*]}"
 done
 """
@@ -23,7 +23,7 @@ COMMANDS = ("worker", "monitor", "job", "dlq", "policy", "completion")
 
 def ask(world, *lines, **more):
     """Return what bash would offer for each line; ``.empty.`` is a word that is not begun yet."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("OUTLAST_")}
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
     done = subprocess.run(
         ["bash", "--norc", "-c", ASK], input="".join(f"{line}\n" for line in lines), capture_output=True, text=True,
@@ -34,7 +34,7 @@ def ask(world, *lines, **more):
 
 
 pytestmark = pytest.mark.skipif(
-    shutil.which("bash") is None or not (Path(sys.executable).parent / "holdfast").exists(),
+    shutil.which("bash") is None or not (Path(sys.executable).parent / "outlast").exists(),
     reason="no bash, or no command",
 )
 
@@ -42,8 +42,8 @@ pytestmark = pytest.mark.skipif(
 def test_commands_options_and_values(world):
     commands, begun, states, categories, policies, options, reasons = ask(
         world,
-        "holdfast .empty.", "holdfast po", "holdfast tasks list --status .empty.", "holdfast dlq list --category a",
-        "holdfast policy preview .empty.", "holdfast policy preview --max", "holdfast dlq groups --reason e",
+        "outlast .empty.", "outlast po", "outlast tasks list --status .empty.", "outlast dlq list --category a",
+        "outlast policy preview .empty.", "outlast policy preview --max", "outlast dlq groups --reason e",
     )  # fmt: skip
 
     assert set(COMMANDS) < set(commands)
@@ -56,23 +56,23 @@ def test_commands_options_and_values(world):
 
 
 def test_queues_come_from_the_file_that_is_there_and_none_is_made(world):
-    lines = ["holdfast queues pause .empty.", "holdfast tasks list --queue m"]
+    lines = ["outlast queues pause .empty.", "outlast tasks list --queue m"]
     assert ask(world, *lines) == [[], []]
     assert list(world.folder.glob("*.db*")) == []
 
     world.enqueue("mail", "to=me")
     world.enqueue("flaky")
     assert ask(world, *lines) == [["default", "mail"], ["mail"]]
-    assert ask(world, lines[0], HOLDFAST_URL="sqlite:///nowhere.db") == [[]]
-    assert ask(world, "holdfast queues pause --app jobs:app .empty.") == [[]]
+    assert ask(world, lines[0], OUTLAST_URL="sqlite:///nowhere.db") == [[]]
+    assert ask(world, "outlast queues pause --app jobs:app .empty.") == [[]]
     assert not (world.folder / "nowhere.db").exists()
 
 
 def test_a_key_breaks_nothing(world):
-    (world.folder / "holdfast.db").write_text("this is no database, and long enough to be read as one " * 10)
-    (world.folder / "holdfast.toml").write_text("[app\n")
+    (world.folder / "outlast.db").write_text("this is no database, and long enough to be read as one " * 10)
+    (world.folder / "outlast.toml").write_text("[app\n")
 
-    assert ask(world, "holdfast queues pause .empty.", "holdfast policy preview .empty.", "holdfast job show .empty.") == [
+    assert ask(world, "outlast queues pause .empty.", "outlast policy preview .empty.", "outlast job show .empty.") == [
         [], [], [],
     ]  # fmt: skip
 
@@ -80,18 +80,18 @@ def test_a_key_breaks_nothing(world):
 def test_names_of_commands_are_completed_without_importing_them():
     code = (
         "import os, sys\n"
-        "os.environ.update(_HOLDFAST_COMPLETE='bash_complete', COMP_WORDS='holdfast ', COMP_CWORD='1')\n"
-        "from holdfast.cli import cli\n"
-        "try: cli(prog_name='holdfast')\nexcept SystemExit: pass\n"
-        "print([name for name in sys.modules if name.startswith('holdfast.cli.')])"
+        "os.environ.update(_OUTLAST_COMPLETE='bash_complete', COMP_WORDS='outlast ', COMP_CWORD='1')\n"
+        "from outlast.cli import cli\n"
+        "try: cli(prog_name='outlast')\nexcept SystemExit: pass\n"
+        "print([name for name in sys.modules if name.startswith('outlast.cli.')])"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.splitlines()
 
-    assert told[-1] == "['holdfast.cli.lazy', 'holdfast.cli.failing']"
+    assert told[-1] == "['outlast.cli.lazy', 'outlast.cli.failing']"
     assert [line.partition(",")[2] for line in told[:3]] == ["init", "worker", "monitor"]
 
 
-@pytest.mark.parametrize(("shell", "word"), [("zsh", "#compdef holdfast"), ("fish", "complete --no-files --command")])
+@pytest.mark.parametrize(("shell", "word"), [("zsh", "#compdef outlast"), ("fish", "complete --no-files --command")])
 def test_other_shells(world, shell, word):
     assert word in world.run("completion", shell).stdout
 
@@ -100,4 +100,4 @@ def test_a_shell_that_is_not_known(world):
     result = world.run("completion", "csh", code=2)
 
     assert "'csh' is not one of 'bash', 'zsh', 'fish'" in result.stderr
-    assert result.stderr.endswith("\n  see holdfast completion --help\n")
+    assert result.stderr.endswith("\n  see outlast completion --help\n")

@@ -1,4 +1,4 @@
-"""holdfast dlq."""
+"""outlast dlq."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from cli_world import make_world  # noqa: F401  # a fixture
 
 
 def test_none(world):
-    world.run("db", "init", "--url", "sqlite:///holdfast.db")
+    world.run("db", "init", "--url", "sqlite:///outlast.db")
 
     assert world.run("dlq", "list").stdout.startswith("no dead letters; nothing has failed for good")
     assert world.run("dlq", "groups").stdout.startswith("no dead letters; ")
@@ -60,7 +60,7 @@ def test_show(world):
     assert data["parameters"] == {"url": "bad0/x", "token": "***"}
     assert len(data["attempts"]) == 1
     assert world.run("dlq", "show", 9, code=1).stderr == (
-        "Error: there is no dead letter 9\n  holdfast dlq list shows what there is\n"
+        "Error: there is no dead letter 9\n  outlast dlq list shows what there is\n"
     )
 
 

@@ -1,13 +1,13 @@
-"""holdfast dlq edit, and the lineage that dlq show prints."""
+"""outlast dlq edit, and the lineage that dlq show prints."""
 
 import json
 
 import pytest
 
-import holdfast as hf
+import outlast
 from cli_world import in_one_line, make_world  # noqa: F401  # a fixture
-from holdfast.errors import ConfigError, PayloadError
-from holdfast.queue.triage import masked_edit
+from outlast.errors import ConfigError, PayloadError
+from outlast.queue.triage import masked_edit
 
 APP = ("--app", "jobs:app")
 WHY = ("--reason", "typo")
@@ -28,7 +28,7 @@ class TestSet:
 
         assert "dead letter 1: its arguments were changed" in said
         assert '"url":"https://a.example"' in said
-        assert "holdfast dlq replay 1 --app jobs:app" in said
+        assert "outlast dlq replay 1 --app jobs:app" in said
         assert "hunter2" not in said
         assert stored(world) == {"url": "https://a.example", "token": "hunter2"}
 
@@ -152,7 +152,7 @@ class TestBox:
 
     @pytest.fixture
     def letter(self, tmp_path):
-        app = hf.App(f"sqlite:///{tmp_path}/x.db", payload_limit=200)
+        app = outlast.App(f"sqlite:///{tmp_path}/x.db", payload_limit=200)
 
         @app.task
         def pay(pin: str, amount: int) -> None:

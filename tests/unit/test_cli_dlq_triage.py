@@ -1,4 +1,4 @@
-"""holdfast dlq replay --canary, dlq replays, and what people say of groups."""
+"""outlast dlq replay --canary, dlq replays, and what people say of groups."""
 
 import json
 import os
@@ -12,7 +12,7 @@ import pytest
 
 from cli_world import in_one_line, make_world  # noqa: F401  # a fixture
 from crash.processes import until
-from holdfast.queue import replaying, worker
+from outlast.queue import replaying, worker
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ class TestCanary:
         assert result.stdout.startswith("replay 1 has begun: One is tried first.")
         assert "It stopped by itself" in result.stdout
         assert "failed again: no good: bad0" in result.stdout
-        assert "holdfast dlq replays resume 1" in result.stdout
+        assert "outlast dlq replays resume 1" in result.stdout
         assert len(world.json("dlq", "list")) == 14
         shown = world.run("dlq", "replays", 1).stdout
         assert "stopped" in shown
@@ -73,7 +73,7 @@ class TestCanary:
         world.dead_letters(2)
         result = world.run("dlq", "replay", "--all", "--canary", code=1)
         assert "no worker is alive to carry it on" in result.stderr
-        assert "holdfast dlq replays show 1" in result.stderr
+        assert "outlast dlq replays show 1" in result.stderr
         again = world.run("dlq", "replays", "list")
         assert "no worker is alive" in again.stderr
         assert len(world.json("dlq", "list")) == 2
@@ -125,7 +125,7 @@ class TestCanary:
 class TestWaiting:
     def start(self, world, *words, **more):
         return subprocess.Popen(
-            [sys.executable, "-m", "holdfast", *words, "--url", world.url],
+            [sys.executable, "-m", "outlast", *words, "--url", world.url],
             cwd=world.folder, env=os.environ | {"PYTHONUNBUFFERED": "1"}, **more,
         )  # fmt: skip
 
@@ -173,7 +173,7 @@ class TestWaiting:
 class TestReplays:
     def test_none(self, world):
         world.dead_letters(1)
-        assert world.run("dlq", "replays").stdout.startswith("no replays; holdfast dlq replay")
+        assert world.run("dlq", "replays").stdout.startswith("no replays; outlast dlq replay")
         assert world.run("dlq", "replays", "--running").stdout.startswith("no replay runs; ")
         assert world.json("dlq", "replays") == []
 

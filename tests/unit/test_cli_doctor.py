@@ -1,4 +1,4 @@
-"""``holdfast doctor`` on a real file: each check off once, and what it says then."""
+"""``outlast doctor`` on a real file: each check off once, and what it says then."""
 
 import shutil
 import sqlite3
@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from cli_world import make_world  # noqa: F401  # a fixture
-from holdfast.stores.sqlite.store import SqliteStore
+from outlast.stores.sqlite.store import SqliteStore
 
 
 class Disk(NamedTuple):
@@ -37,7 +37,7 @@ def busy(world):
 
 
 def spoil(world, *statements):
-    connection = sqlite3.connect(world.folder / "holdfast.db")
+    connection = sqlite3.connect(world.folder / "outlast.db")
     for statement in statements:
         assert connection.execute(statement).rowcount > 0, statement
     connection.commit()
@@ -48,7 +48,7 @@ def found(world, *words, code=0):
     """What each check said: its name, whether it is well, and the text."""
     answer = world.json("doctor", *words, code=code)
     assert answer["ok"] is (code == 0)
-    assert answer["store"].endswith("holdfast.db")
+    assert answer["store"].endswith("outlast.db")
     assert all(each.keys() == {"check", "ok", "text", "todo"} for each in answer["findings"])
     return {each["check"]: (each["ok"], each["text"], each["todo"]) for each in answer["findings"]}
 
@@ -71,7 +71,7 @@ def test_as_json(busy):
         "settings": True, "store": True, "clock": True, "writing": True, "spool": True, "disk": True, "workers": None,
         "ledger": True,
     }  # fmt: skip
-    assert checks["workers"][1:] == ("0 alive", "holdfast worker MODULE:APP starts one.")
+    assert checks["workers"][1:] == ("0 alive", "outlast worker MODULE:APP starts one.")
 
 
 def test_nothing_is_changed_by_looking(busy):
@@ -82,7 +82,7 @@ def test_nothing_is_changed_by_looking(busy):
 
 
 def test_a_file_that_is_no_database(world):
-    (world.folder / "holdfast.db").write_bytes(b"once upon a time, there was no database" * 100)
+    (world.folder / "outlast.db").write_bytes(b"once upon a time, there was no database" * 100)
     checks = found(world, code=1)
 
     assert checks.keys() == {"settings", "store"}
@@ -157,7 +157,7 @@ def test_a_full_disk(busy, monkeypatch, free, code):
 
 
 def test_alerts_that_were_not_delivered_are_no_mistake(busy):
-    from holdfast.ports.source_rows import NewAlert
+    from outlast.ports.source_rows import NewAlert
 
     app = busy.app()
     app.store.raise_alerts([NewAlert("group:f1", "new", "something new")])
@@ -166,11 +166,11 @@ def test_alerts_that_were_not_delivered_are_no_mistake(busy):
     ok, text, todo = found(busy)["alerts"]
     assert (ok, text) == (None, "1 not delivered yet")
     assert todo.startswith("Nobody has tried to deliver them; ")
-    assert todo.endswith("where neither runs: holdfast alerts deliver")
+    assert todo.endswith("where neither runs: outlast alerts deliver")
 
 
 def test_alerts_that_could_not_be_delivered(busy):
-    from holdfast.ports.source_rows import AlertResult, NewAlert
+    from outlast.ports.source_rows import AlertResult, NewAlert
 
     app = busy.app()
     app.store.raise_alerts([NewAlert("group:f1", "new", "something new")])
@@ -178,7 +178,7 @@ def test_alerts_that_could_not_be_delivered(busy):
     app.store.settle_alerts([AlertResult(alert.id, alert.epoch, (), 3600.0, "slack: it is down")])
     app.close()
 
-    assert found(busy)["alerts"] == (None, "1 not delivered yet", "holdfast alerts list --waiting says why.")
+    assert found(busy)["alerts"] == (None, "1 not delivered yet", "outlast alerts list --waiting says why.")
     listed = busy.run("alerts", "list").stdout
     assert "down" in listed
     assert "nobody has tried" not in listed
@@ -249,7 +249,7 @@ def test_tables_are_missing(world, postgres_server):
     (_, store) = world.json("doctor", "--url", url, code=1)["findings"]
 
     assert (store["check"], store["ok"]) == ("store", False)
-    assert "holdfast db init creates the tables" in store["todo"]
+    assert "outlast db init creates the tables" in store["todo"]
     world.run("db", "init", "--url", url)
     answer = world.json("doctor", "--url", url)
     assert [each["check"] for each in answer["findings"]] == ["settings", "store", "clock", "writing", "spool", "workers", "ledger"]  # fmt: skip

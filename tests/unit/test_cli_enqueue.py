@@ -1,4 +1,4 @@
-"""holdfast enqueue."""
+"""outlast enqueue."""
 
 from datetime import UTC, datetime, timedelta
 

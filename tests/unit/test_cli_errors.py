@@ -7,7 +7,7 @@ import click
 import pytest
 
 from cli_world import make_world  # noqa: F401  # a fixture
-from holdfast.cli import cli
+from outlast.cli import cli
 
 NEEDED = {
     "completion": ["bash"], "dlq ack": ["f"], "dlq discard": ["1"], "dlq edit": ["1", "--set", "a=1", "--why", "x"],
@@ -55,15 +55,15 @@ def test_an_option_that_is_not_there(world, name):
     wrong, what_to_do = told(world.run(*words_of(name), "--nosuch", code=2))
 
     assert wrong == "No such option '--nosuch'"
-    assert what_to_do == f"see holdfast {name} --help"
+    assert what_to_do == f"see outlast {name} --help"
 
 
 @pytest.mark.parametrize("name", WITH_A_STORE)
 def test_no_store(world, name):
     wrong, what_to_do = told(world.run(*words_of(name), code=2))
 
-    assert wrong == "nothing says which store is meant, and there is no holdfast.db here"
-    assert what_to_do.startswith("give --app MODULE:APP or --url URL, set HOLDFAST_URL, or put url under [app]")
+    assert wrong == "nothing says which store is meant, and there is no outlast.db here"
+    assert what_to_do.startswith("give --app MODULE:APP or --url URL, set OUTLAST_URL, or put url under [app]")
 
 
 @pytest.mark.parametrize("name", WITH_A_STORE)
@@ -84,7 +84,7 @@ def test_a_database_that_is_of_another_kind_or_cannot_be_opened(world):
     assert told(world.run("status", "--url", "sqlite:///folder.db", code=1))[1] == (
         "is the folder there, and may you write into it?"
     )
-    assert told(world.run("db", "init", "--url", "sqlite:///no/such/holdfast.db", code=2))[1] == (
+    assert told(world.run("db", "init", "--url", "sqlite:///no/such/outlast.db", code=2))[1] == (
         "create the folder, or correct the URL"
     )
 
@@ -92,24 +92,24 @@ def test_a_database_that_is_of_another_kind_or_cannot_be_opened(world):
 @pytest.mark.parametrize(
     ("words", "wrong", "what_to_do"),
     [
-        (["tasks", "show", 9], "there is no task 9", "holdfast tasks list shows what there is"),
-        (["dlq", "show", 9], "there is no dead letter 9", "holdfast dlq list shows what there is"),
+        (["tasks", "show", 9], "there is no task 9", "outlast tasks list shows what there is"),
+        (["dlq", "show", 9], "there is no dead letter 9", "outlast dlq list shows what there is"),
         (["job", "show", "x"], "there is no run x", "{command} job list{store} shows what there is"),
         (["job", "failures", "x"], "there is no run x", "{command} job list{store} shows what there is"),
         (["sources", "show", 9], "9: there is no source 9", "{command} sources list{store} shows what there is"),
         (["tasks", "show", "x"], "Invalid value for 'ID': 'x' is none", "give a whole number from 1 to {most}"),
-        (["tasks", "list", "--status", "x"], "Invalid value for '--status': 'x' is not one of ", "see holdfast tasks "),
+        (["tasks", "list", "--status", "x"], "Invalid value for '--status': 'x' is not one of ", "see outlast tasks "),
         (["tasks", "list", "--limit", 0], "Invalid value for '--limit': '0' is none", "give a whole number from 1 to "),
         (["dlq", "list", "--category", "x"], "'x' is no category", "choose one of: network, "),
         (["dlq", "list", "--since", "x"], "Invalid value for '--since': 'x' is no time", "write how long ago, such as 15m"),
-        (["dlq", "replay"], "say which dead letters are meant: ids, filters such as", "see holdfast dlq replay --help"),
+        (["dlq", "replay"], "say which dead letters are meant: ids, filters such as", "see outlast dlq replay --help"),
         (["status", "--watch", "--json"], "--watch is for people, --json for programs", "give one of them"),
         (["sources", "import", "no.opml"], "no.opml: cannot be read", "is the name right"),
     ],
 )  # fmt: skip
 def test_what_is_not_there_or_makes_no_sense(world, words, wrong, what_to_do):
     world.run("db", "init", "--app", "jobs:app")
-    known = {"command": "holdfast", "store": " --app jobs:app", "most": 2**63 - 1}
+    known = {"command": "outlast", "store": " --app jobs:app", "most": 2**63 - 1}
     ends = 1 if wrong.startswith(("there is no", "9: ")) else 2
     first, second = told(world.run(*words, "--app", "jobs:app", code=ends))
 
@@ -118,18 +118,18 @@ def test_what_is_not_there_or_makes_no_sense(world, words, wrong, what_to_do):
 
 
 def test_an_extra_that_is_not_installed(world):
-    start = "import sys; sys.modules['psycopg'] = None; from holdfast.__main__ import main; main()"
+    start = "import sys; sys.modules['psycopg'] = None; from outlast.__main__ import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", start, "status", "--url", "postgresql://localhost/x"], capture_output=True, text=True,
         cwd=world.folder, check=False,
     )  # fmt: skip
 
-    assert done.stderr == "Error: PostgreSQL needs psycopg\n  run: pip install '.[postgres]' in a clone of Holdfast\n"
+    assert done.stderr == "Error: PostgreSQL needs psycopg\n  run: pip install '.[postgres]' in a clone of Outlast\n"
     assert done.returncode == 2
 
 
 def test_the_options_before_the_command(world):
-    assert told(world.run("--nosuch", code=2)) == ("No such option '--nosuch'", "see holdfast --help")
+    assert told(world.run("--nosuch", code=2)) == ("No such option '--nosuch'", "see outlast --help")
 
 
 def test_no_words_at_all_are_answered_with_the_help(world):

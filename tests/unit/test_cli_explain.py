@@ -1,4 +1,4 @@
-"""``holdfast explain`` as people use it."""
+"""``outlast explain`` as people use it."""
 
 import json
 import subprocess
@@ -7,17 +7,17 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-import holdfast as hf
-from holdfast.cli import cli
+import outlast
+from outlast.cli import cli
 
 
 @pytest.fixture(autouse=True)
 def _default_classifier(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("HOLDFAST_CONFIG", raising=False)
-    before = hf.default_classifier()
+    monkeypatch.delenv("OUTLAST_CONFIG", raising=False)
+    before = outlast.default_classifier()
     yield
-    hf.use_classifier(before)
+    outlast.use_classifier(before)
 
 
 def run(*args, **kwargs):
@@ -98,10 +98,10 @@ def test_the_lines_it_proposes_do_change_the_verdict(tmp_path):
         "ECONNRESET",
     ):
         before = judged(words)
-        (tmp_path / "holdfast.toml").write_text(before["rule_to_change_it"], "utf-8")
+        (tmp_path / "outlast.toml").write_text(before["rule_to_change_it"], "utf-8")
         after = judged(words)
         assert after["category"] != before["category"], words
-        (tmp_path / "holdfast.toml").unlink()
+        (tmp_path / "outlast.toml").unlink()
 
 
 TRACEBACK = """
@@ -133,7 +133,7 @@ def test_a_real_traceback_through_a_pipe():
     code = "import json\ntry:\n    {}['x']\nexcept KeyError:\n    json.loads('{')"
     crashed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     asked = subprocess.run(
-        [sys.executable, "-m", "holdfast", "explain", "--json"],
+        [sys.executable, "-m", "outlast", "explain", "--json"],
         input=crashed.stderr,
         capture_output=True,
         text=True,
@@ -174,7 +174,7 @@ def test_no_file_of_the_current_folder_is_run(tmp_path):
     (tmp_path / "stripe.py").write_text("open('ran', 'w').close()")
     text = "Traceback (most recent call last):\nstripe.error.CardError: x"
     for words, given in ((["-"], text), (["antigravity.Foo"], ""), (["this.Foo"], ""), (["unittest.__main__.Foo"], "")):
-        command = [sys.executable, "-m", "holdfast", "explain", "--json", *words]
+        command = [sys.executable, "-m", "outlast", "explain", "--json", *words]
         done = subprocess.run(command, input=given, capture_output=True, text=True, cwd=tmp_path, check=True)
         assert "rule" in json.loads(done.stdout)  # and nothing else was printed
 
@@ -223,21 +223,21 @@ def test_mistakes_are_told(args, message):
 
 
 def test_help_teaches():
-    assert "holdfast explain 429 -H 'Retry-After: 120'" in run("--help").output
+    assert "outlast explain 429 -H 'Retry-After: 120'" in run("--help").output
 
 
 def test_without_its_packages_it_says_what_to_install():
-    code = "import sys; sys.modules['click'] = None; sys.argv = ['holdfast']; import holdfast.__main__ as m; m.main()"
+    code = "import sys; sys.modules['click'] = None; sys.argv = ['outlast']; import outlast.__main__ as m; m.main()"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
     assert result.returncode == 1
-    assert "pip install '.[cli]' in a clone of Holdfast" in result.stderr
+    assert "pip install '.[cli]' in a clone of Outlast" in result.stderr
 
 
 OWN = """
-import holdfast as hf
+import outlast
 
-app = hf.App("sqlite:///holdfast.db")
+app = outlast.App("sqlite:///outlast.db")
 
 
 class Grumpy(Exception):
@@ -260,7 +260,7 @@ def failed(tmp_path, monkeypatch):
     """A file with failures that nobody knows."""
     (tmp_path / "grumpy_jobs.py").write_text(OWN)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    monkeypatch.delenv("HOLDFAST_URL", raising=False)
+    monkeypatch.delenv("OUTLAST_URL", raising=False)
     import grumpy_jobs
 
     app = grumpy_jobs.app
@@ -290,15 +290,15 @@ def test_rules_for_what_is_unknown(failed):
         '# category = "api_temporary"  # if trying again helps',
     ]
     assert 'text = "cannot chew number"' in result.output
-    assert not (failed / "holdfast.toml").exists(), "nothing is written"
+    assert not (failed / "outlast.toml").exists(), "nothing is written"
 
 
 def test_what_is_printed_can_be_put_into_the_file_as_it_is(failed):
     first, *lines = run("--unknown").output.splitlines()
-    assert first.endswith("put what is right into holdfast.toml:")
-    (failed / "holdfast.toml").write_text("\n".join(lines))
+    assert first.endswith("put what is right into outlast.toml:")
+    (failed / "outlast.toml").write_text("\n".join(lines))
 
-    assert len(hf.load_config(failed / "holdfast.toml").rules) == 2
+    assert len(outlast.load_config(failed / "outlast.toml").rules) == 2
     assert run("--unknown").output.startswith("every failure is known")
     assert json.loads(run("--unknown", "--json").output) == []
 
@@ -321,7 +321,7 @@ def test_rules_as_json(failed):
     ],
 )
 def test_options_that_do_not_go_together(args, said, monkeypatch):
-    monkeypatch.delenv("HOLDFAST_URL", raising=False)
+    monkeypatch.delenv("OUTLAST_URL", raising=False)
     result = run(*args)
 
     assert result.exit_code == 2

@@ -15,8 +15,8 @@ import urllib.request
 import pytest
 
 from cli_world import make_world  # noqa: F401  # a fixture
-from holdfast import clock
-from holdfast.cli.health import Life, serving_health
+from outlast import clock
+from outlast.cli.health import Life, serving_health
 from servers.feeds import Answer, FeedServer
 
 LIMIT = 30.0
@@ -64,10 +64,10 @@ def start(world):
     begun = []
 
     def start(*words):
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("OUTLAST_")}
         process = subprocess.Popen(
-            [sys.executable, "-m", "holdfast", *map(str, words), "--health-port", "0"], cwd=world.folder,
-            env={**environment, "HOLDFAST_HEALTH_TOKEN": TOKEN}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+            [sys.executable, "-m", "outlast", *map(str, words), "--health-port", "0"], cwd=world.folder,
+            env={**environment, "OUTLAST_HEALTH_TOKEN": TOKEN}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         begun.append(process)
         return Running(process)
@@ -101,7 +101,7 @@ def test_a_worker(world, start):
 
 def test_a_monitor(world, start):
     (world.folder / "feeds.py").write_text(
-        "import holdfast as hf\napp = hf.App('sqlite:///holdfast.db')\nmonitor = app.monitor(grace=60)\n"
+        "import outlast\napp = outlast.App('sqlite:///outlast.db')\nmonitor = app.monitor(grace=60)\n"
     )
     gate = threading.Event()
     with FeedServer() as server:
@@ -156,10 +156,10 @@ class TestMistakes:
         assert "--health-port" in world.run(*words, "--health-port", "65536", code=2).stderr
 
     def test_an_empty_token(self, world, words, monkeypatch):
-        monkeypatch.setenv("HOLDFAST_HEALTH_TOKEN", "")
+        monkeypatch.setenv("OUTLAST_HEALTH_TOKEN", "")
         result = world.run(*words, "--health-port", 0, code=2)
 
-        assert "(HOLDFAST_HEALTH_TOKEN)" in result.stderr
+        assert "(OUTLAST_HEALTH_TOKEN)" in result.stderr
 
     def test_without_the_option_nothing_listens(self, world, words):
         assert "health:" not in world.run(*words).stderr

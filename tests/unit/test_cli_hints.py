@@ -5,7 +5,7 @@ import sqlite3
 import psycopg
 import pytest
 
-from holdfast.cli.hints import of_a_database
+from outlast.cli.hints import of_a_database
 
 
 @pytest.mark.parametrize(

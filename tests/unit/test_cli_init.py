@@ -1,25 +1,25 @@
-"""holdfast init, and the table [app] that it writes."""
+"""outlast init, and the table [app] that it writes."""
 
 import re
 
 import pytest
 
-import holdfast as hf
+import outlast
 from cli_world import make_world  # noqa: F401  # a fixture
-from holdfast.cli.init import TEMPLATE
-from holdfast.config import _APP_KEYS, load_config
-from holdfast.errors import ConfigError
+from outlast.cli.init import TEMPLATE
+from outlast.config import _APP_KEYS, load_config
+from outlast.errors import ConfigError
 
 
 def test_the_file_loads_and_is_used(world):
-    assert "holdfast.toml is written" in world.run("init").stdout
-    config = load_config("holdfast.toml")
+    assert "outlast.toml is written" in world.run("init").stdout
+    config = load_config("outlast.toml")
 
-    assert dict(config.app) == {"url": "sqlite:///holdfast.db", "concurrency": 10}
+    assert dict(config.app) == {"url": "sqlite:///outlast.db", "concurrency": 10}
     assert len(config.rules) == 1
     assert config.policies["patient"].max_attempts == 8
     world.run("db", "init")
-    assert (world.folder / "holdfast.db").exists()
+    assert (world.folder / "outlast.db").exists()
 
 
 def test_what_is_commented_out_loads_too(tmp_path):
@@ -30,17 +30,17 @@ def test_what_is_commented_out_loads_too(tmp_path):
 
     assert config.app.keys() == _APP_KEYS.keys()
     assert config.redact_patterns == (r"customer \d+",)
-    app = hf.App(**{**config.for_app, "url": "memory://"})
-    assert app.settings.lease == hf.App("memory://").settings.lease
-    assert app.settings[1:5] == hf.App("memory://").settings[1:5]  # what is commented out shows the default
+    app = outlast.App(**{**config.for_app, "url": "memory://"})
+    assert app.settings.lease == outlast.App("memory://").settings.lease
+    assert app.settings[1:5] == outlast.App("memory://").settings[1:5]  # what is commented out shows the default
 
 
 def test_it_overwrites_only_when_told(world):
-    (world.folder / "holdfast.toml").write_text("# mine\n")
+    (world.folder / "outlast.toml").write_text("# mine\n")
     assert "is there already\n  --force overwrites it" in world.run("init", code=2).stderr
-    assert (world.folder / "holdfast.toml").read_text() == "# mine\n"
+    assert (world.folder / "outlast.toml").read_text() == "# mine\n"
     world.run("init", "--force")
-    assert (world.folder / "holdfast.toml").read_text("utf-8") == TEMPLATE
+    assert (world.folder / "outlast.toml").read_text("utf-8") == TEMPLATE
 
 
 def test_another_path(world):
@@ -50,7 +50,7 @@ def test_another_path(world):
 
 
 def test_the_app_table(tmp_path):
-    file = tmp_path / "holdfast.toml"
+    file = tmp_path / "outlast.toml"
     file.write_text(
         '[app]\nurl = "postgresql://h/d"\nlease = 30\nheartbeat = 2.5\nqueues = ["a", "b"]\nconcurrency = 4\n'
     )
@@ -89,7 +89,7 @@ def test_the_app_table(tmp_path):
     ],
 )
 def test_mistakes_in_the_app_table(tmp_path, text, said):
-    file = tmp_path / "holdfast.toml"
+    file = tmp_path / "outlast.toml"
     file.write_text(text)
     with pytest.raises(ConfigError) as caught:
         load_config(file)

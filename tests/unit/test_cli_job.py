@@ -1,4 +1,4 @@
-"""holdfast job run: targets of the job, a gate, a summary, and the command that does the rest."""
+"""outlast job run: targets of the job, a gate, a summary, and the command that does the rest."""
 
 import json
 import os
@@ -13,7 +13,7 @@ import time
 import pytest
 
 from cli_world import in_one_line, make_world  # noqa: F401  # a fixture
-from holdfast.cli import job_progress
+from outlast.cli import job_progress
 
 LIMIT = 30.0
 SECRET = "hunter2hunter2"
@@ -22,11 +22,11 @@ import os
 import time
 from pathlib import Path
 
-import holdfast as hf
-from holdfast.errors import QuotaExhaustedError, SkipTarget
+import outlast
+from outlast.errors import QuotaExhaustedError, SkipTarget
 
-app = hf.App("sqlite:///holdfast.db")
-once = hf.RetryPolicy(max_attempts=1)
+app = outlast.App("sqlite:///outlast.db")
+once = outlast.RetryPolicy(max_attempts=1)
 a_number = 4
 
 
@@ -99,9 +99,9 @@ def start(etl):
     begun = []
 
     def start(*words, **streams):
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("OUTLAST_")}
         process = subprocess.Popen(
-            [sys.executable, "-m", "holdfast", "job", "run", *map(str, words)], cwd=etl.folder, env=environment,
+            [sys.executable, "-m", "outlast", "job", "run", *map(str, words)], cwd=etl.folder, env=environment,
             preexec_fn=_hearing_interrupts,  # noqa: PLW1509  # this process has no other thread that matters
             **(streams or {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}),
         )  # fmt: skip
@@ -126,8 +126,8 @@ def figures(text):
 
 
 def command_in(text):
-    (line,) = [line for line in text.splitlines() if line.startswith("the rest: holdfast ")]
-    return shlex.split(line.removeprefix("the rest: holdfast "))
+    (line,) = [line for line in text.splitlines() if line.startswith("the rest: outlast ")]
+    return shlex.split(line.removeprefix("the rest: outlast "))
 
 
 def seen(world):
@@ -181,14 +181,14 @@ class TestTheSummary:
         assert "dry run" in result.stdout.splitlines()[0]
         assert "the rest:" not in result.stdout
         assert (etl.folder / "seen").read_text().split()[1::2] == ["True"] * 5
-        assert not (etl.folder / "holdfast.db").exists()
+        assert not (etl.folder / "outlast.db").exists()
 
     def test_what_was_handed_over_is_told(self, etl):
         given = '@app.task\ndef later(target):\n    pass\n\n\n@app.job("items", hand_over=later, '
         (etl.folder / "etl.py").write_text(ETL.replace('@app.job("items", ', given))
         result = etl.run("job", "run", "etl:items", code=1)
 
-        assert "what failed was given to the task later; holdfast tasks list shows it" in result.stdout
+        assert "what failed was given to the task later; outlast tasks list shows it" in result.stdout
         assert etl.json("status")["counts"]["QUEUED"] == 2
 
     def test_without_a_ledger_there_is_no_rest_to_be_done(self, etl):
@@ -301,8 +301,8 @@ class TestStopping:
         (died,) = etl.json("job", "list")
         shown = etl.run("job", "show", died["id"]).stdout
         assert (died["state"], died["holder"]) == ("died", None)
-        assert f"job listed died: holdfast job show {died['id']}" in etl.run("status").stdout
-        assert f"the rest: holdfast job run MODULE:JOB --resume {died['id']}" in shown
+        assert f"job listed died: outlast job show {died['id']}" in etl.run("status").stdout
+        assert f"the rest: outlast job run MODULE:JOB --resume {died['id']}" in shown
         (etl.folder / "go").touch()
         assert etl.json("job", "run", "etl:listed", "--resume", died["id"])["exit_code"] == 0
         assert etl.json("status")["jobs"] == []
@@ -333,7 +333,7 @@ class TestProgress:
     @pytest.mark.usefixtures("_at_once")
     def test_without_a_terminal_it_is_lines_in_the_log(self, etl):
         result = etl.run("job", "run", "etl:items", "--concurrency", 1, code=1)
-        lines = [line for line in result.stderr.splitlines() if " INFO holdfast.jobs: items: " in line]
+        lines = [line for line in result.stderr.splitlines() if " INFO outlast.jobs: items: " in line]
 
         assert re.search(r"items: \d+/40  \S+/s  failed \d  put off \d", lines[0])
         assert result.stdout.startswith("items ")
@@ -343,7 +343,7 @@ class TestProgress:
         result = etl.run("job", "run", "etl:items", "--concurrency", 1, "--json-logs", code=1)
         line = next(line for line in map(json.loads, result.stderr.splitlines()) if "seconds_left" in line)
 
-        assert (line["logger"], line["level"], line["job_id"], line["total"]) == ("holdfast.jobs", "info", "items", 40)
+        assert (line["logger"], line["level"], line["job_id"], line["total"]) == ("outlast.jobs", "info", "items", 40)
         assert {"done", "failed", "deferred", "rate"} <= line.keys()
 
     @pytest.mark.usefixtures("_at_once")

@@ -2,11 +2,11 @@
 
 import pytest
 
-from holdfast.cli import job_progress
-from holdfast.decide.gate import Gate
-from holdfast.jobs.tally import Tally
-from holdfast.jobs.target import Done
-from holdfast.ports.job_rows import TargetDone, TargetStatus
+from outlast.cli import job_progress
+from outlast.decide.gate import Gate
+from outlast.jobs.tally import Tally
+from outlast.jobs.target import Done
+from outlast.ports.job_rows import TargetDone, TargetStatus
 
 
 class TestPace:
@@ -19,7 +19,7 @@ class TestPace:
 
     def test_rate_and_time_left(self, tally, monkeypatch):
         now = [100.0]
-        monkeypatch.setattr("holdfast.clock.monotonic", lambda: now[0])
+        monkeypatch.setattr("outlast.clock.monotonic", lambda: now[0])
         pace = job_progress.Pace()
         tally.total = 1000
         assert str(pace.figures(tally)) == "0/1000  0.0/s  failed 0  put off 0"
@@ -30,7 +30,7 @@ class TestPace:
 
     def test_it_is_the_pace_of_late_that_counts(self, tally, monkeypatch):
         now = [0.0]
-        monkeypatch.setattr("holdfast.clock.monotonic", lambda: now[0])
+        monkeypatch.setattr("outlast.clock.monotonic", lambda: now[0])
         pace = job_progress.Pace()
         for _ in range(100):
             now[0] += 1

@@ -1,4 +1,4 @@
-"""holdfast job list, show and failures, and what status says of jobs; on SQLite and PostgreSQL."""
+"""outlast job list, show and failures, and what status says of jobs; on SQLite and PostgreSQL."""
 
 import json
 import sys
@@ -6,17 +6,17 @@ import sys
 import pytest
 
 from cli_world import make_world  # noqa: F401  # a fixture
-from holdfast.ports.job_rows import RunState, TargetDone, TargetStatus
+from outlast.ports.job_rows import RunState, TargetDone, TargetStatus
 
 SECRET = "hunter2hunter2"
 ETL = """
 from pathlib import Path
 
-import holdfast as hf
-from holdfast.errors import QuotaExhaustedError
+import outlast
+from outlast.errors import QuotaExhaustedError
 
-app = hf.App("sqlite:///holdfast.db")
-once = hf.RetryPolicy(max_attempts=1)
+app = outlast.App("sqlite:///outlast.db")
+once = outlast.RetryPolicy(max_attempts=1)
 
 
 @app.job("items", entity="item", policy=once, targets=lambda: [{"id": f"i{number:02}", "token": 7} for number in range(20)])
@@ -40,13 +40,13 @@ def tags(context, target):
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def etl(world, request, monkeypatch):
-    text, url = ETL, "sqlite:///holdfast.db"
+    text, url = ETL, "sqlite:///outlast.db"
     if request.param == "postgres":
         server = request.getfixturevalue("postgres_server")
         server.execute("DROP DATABASE IF EXISTS cli_jobs", "CREATE DATABASE cli_jobs")
         url = server.url.rpartition("/")[0] + "/cli_jobs"
-        text = ETL.replace("sqlite:///holdfast.db", url)
-        monkeypatch.setenv("HOLDFAST_URL", url)
+        text = ETL.replace("sqlite:///outlast.db", url)
+        monkeypatch.setenv("OUTLAST_URL", url)
     (world.folder / "etl.py").write_text(text)
     sys.modules.pop("etl", None)
     world.run("db", "init", "--url", url)
@@ -93,12 +93,12 @@ def test_with_room_the_entity_is_told_too(etl, monkeypatch):
 
 
 def test_without_runs(etl):
-    assert etl.run("job", "list").stdout == "no run yet; holdfast job run MODULE:JOB begins one\n"
+    assert etl.run("job", "list").stdout == "no run yet; outlast job run MODULE:JOB begins one\n"
     assert etl.run("job", "list", "--job", "items").stdout.startswith("no run of items yet; ")
     assert etl.json("job", "list") == []
     for command in ("show", "failures"):
         result = etl.run("job", command, "nosuch", code=1)
-        assert result.stderr == "Error: there is no run nosuch\n  holdfast job list shows what there is\n"
+        assert result.stderr == "Error: there is no run nosuch\n  outlast job list shows what there is\n"
 
 
 def test_one_run_with_its_parent_and_how_it_compares(etl):
@@ -109,8 +109,8 @@ def test_one_run_with_its_parent_and_how_it_compares(etl):
 
     assert f"rest of run  {first}" in text
     assert " ".join(text.split()).count(f"compared with {first} 3 fixed, 0 broken, 1 still failing") == 1
-    assert f"what failed, and why: holdfast job failures {second}" in text
-    assert text.splitlines()[-1] == f"the rest: holdfast job run MODULE:JOB --only-failed {second}"
+    assert f"what failed, and why: outlast job failures {second}" in text
+    assert text.splitlines()[-1] == f"the rest: outlast job run MODULE:JOB --only-failed {second}"
     assert (data["parent"], data["summary"]["run_id"]) == (first, second)
     assert data["compared"] == {"fixed": 3, "broken": 0, "still": 1}
     assert SECRET not in text
@@ -154,7 +154,7 @@ def test_only_some_of_what_failed(etl):
 
 
 def test_a_category_is_looked_for_behind_the_first_page(etl, monkeypatch):
-    monkeypatch.setattr("holdfast.cli.job_showing._PAGE", 2)
+    monkeypatch.setattr("outlast.cli.job_showing._PAGE", 2)
     run = run_of(etl, "etl:items", code=1)
 
     assert [row["source_id"] for row in etl.json("job", "failures", run, "--category", "unknown")["targets"]] == ["i05"]
@@ -171,8 +171,8 @@ def test_a_run_that_nobody_holds_has_died(etl):
 
     assert (died["state"], died["summary"], died["failed_targets"], died["duration"]) == ("died", None, 1, None)
     assert "its process died" in text
-    assert text.splitlines()[-1] == "the rest: holdfast job run MODULE:JOB --resume 20200101T000000-a"
-    assert "job items died: holdfast job show 20200101T000000-a" in etl.run("status").stdout
+    assert text.splitlines()[-1] == "the rest: outlast job run MODULE:JOB --resume 20200101T000000-a"
+    assert "job items died: outlast job show 20200101T000000-a" in etl.run("status").stdout
     assert [row["id"] for row in etl.json("status")["jobs"]] == ["20200101T000000-a"]
 
 

@@ -1,8 +1,8 @@
-"""holdfast limits: what resources take, and how it stands."""
+"""outlast limits: what resources take, and how it stands."""
 
 from cli_world import make_world  # noqa: F401  # a fixture
-from holdfast.decide.limits import Candidate
-from holdfast.ports.limits import Ask
+from outlast.decide.limits import Candidate
+from outlast.ports.limits import Ask
 
 
 def test_none(world):

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from cli_world import in_one_line, make_world  # noqa: F401  # a fixture
-from holdfast.cli import _COMMANDS, cli
+from outlast.cli import _COMMANDS, cli
 
 
 class TestModuleAndApp:
@@ -37,7 +37,7 @@ class TestModuleAndApp:
         assert world.json("enqueue", "jobs:Shop.app", "flaky")["created"] is True
 
     def test_a_module_that_fails_shows_where(self, world):
-        (world.folder / "broken.py").write_text("import holdfast\n1 / 0\n")
+        (world.folder / "broken.py").write_text("import outlast\n1 / 0\n")
         result = world.run("worker", "broken:app", code=2)
 
         assert "line 2, in <module>" in result.stderr
@@ -48,7 +48,7 @@ class TestModuleAndApp:
         ]
 
     def test_the_traceback_of_a_module_shows_no_secrets(self, world):
-        (world.folder / "holdfast.toml").write_text("[redact]\npatterns = ['customer \\d+']\n")
+        (world.folder / "outlast.toml").write_text("[redact]\npatterns = ['customer \\d+']\n")
         (world.folder / "leaking.py").write_text(
             "password = 'hunter2'\n"
             "def connect(dsn): raise RuntimeError(f'customer 4711: {dsn}')\n"
@@ -80,8 +80,8 @@ class TestWhichStore:
     def test_nothing_said(self, world):
         result = world.run("status", code=2)
 
-        assert "give --app MODULE:APP or --url URL, set HOLDFAST_URL" in result.stderr
-        assert not (world.folder / "holdfast.db").exists()
+        assert "give --app MODULE:APP or --url URL, set OUTLAST_URL" in result.stderr
+        assert not (world.folder / "outlast.db").exists()
 
     def test_the_file_that_is_there(self, world):
         world.enqueue("flaky")
@@ -91,13 +91,13 @@ class TestWhichStore:
     def test_argument_before_environment_before_file(self, world, monkeypatch):
         for name in ("a", "b", "c"):
             world.run("db", "init", "--url", f"sqlite:///{name}.db")
-        (world.folder / "holdfast.toml").write_text('[app]\nurl = "sqlite:///a.db"\n')
+        (world.folder / "outlast.toml").write_text('[app]\nurl = "sqlite:///a.db"\n')
         assert world.json("status")["store"].endswith("a.db")
-        monkeypatch.setenv("HOLDFAST_URL", "sqlite:///b.db")
+        monkeypatch.setenv("OUTLAST_URL", "sqlite:///b.db")
         assert world.json("status")["store"].endswith("b.db")
         assert world.json("status", "--url", "sqlite:///c.db")["store"].endswith("c.db")
         world.run("db", "init", "--app", "jobs:app")
-        assert world.json("status", "--app", "jobs:app")["store"].endswith("holdfast.db")
+        assert world.json("status", "--app", "jobs:app")["store"].endswith("outlast.db")
 
     def test_both(self, world):
         assert "not both" in world.run("status", "--app", "jobs:app", "--url", "sqlite:///x.db", code=2).stderr
@@ -119,14 +119,14 @@ class TestWhichStore:
         result = world.run(*words, "--app", "jobs:app", code=2)
 
         assert result.stderr == (
-            "Error: there is no file holdfast.db\n  is the app right? To create it: holdfast db init --app jobs:app\n"
+            "Error: there is no file outlast.db\n  is the app right? To create it: outlast db init --app jobs:app\n"
         )
-        assert list(world.folder.glob("holdfast.db*")) == []
+        assert list(world.folder.glob("outlast.db*")) == []
 
     def test_the_file_of_an_app_is_created_by_what_adds_to_it(self, world):
         world.run("db", "init", "--app", "jobs:app")
-        assert (world.folder / "holdfast.db").exists()
-        (world.folder / "other.py").write_text("import holdfast\napp = holdfast.App('sqlite:///other.db')\n")
+        assert (world.folder / "outlast.db").exists()
+        (world.folder / "other.py").write_text("import outlast\napp = outlast.App('sqlite:///other.db')\n")
         world.run("worker", "other:app", "--drain")
         assert (world.folder / "other.db").exists()
 
@@ -137,20 +137,20 @@ class TestWhichStore:
 
     def test_a_bad_scheme_or_file_is_told_in_two_lines(self, world):
         assert "scheme is 'mysql'" in world.run("status", "--url", "mysql://u:hidden@h/d", code=2).stderr
-        (world.folder / "holdfast.toml").write_text('[app]\nlease = "long"\n')
+        (world.folder / "outlast.toml").write_text('[app]\nlease = "long"\n')
         result = world.run("status", "--url", "sqlite:///x.db", code=2)
         assert result.stderr.splitlines() == [
-            "Error: holdfast.toml: app.lease: has to be a whole number or a number, not text",
-            "  correct it there; holdfast init --path other.toml writes one with every setting explained",
+            "Error: outlast.toml: app.lease: has to be a whole number or a number, not text",
+            "  correct it there; outlast init --path other.toml writes one with every setting explained",
         ]
 
 
 class TestTheRoot:
     def test_help_needs_neither_rich_nor_the_app(self):
         code = (
-            "import sys\nfrom holdfast.cli import cli\n"
+            "import sys\nfrom outlast.cli import cli\n"
             "try: cli(['--help'])\nexcept SystemExit: pass\n"
-            "print([name for name in ('rich', 'asyncio', 'sqlite3', 'holdfast.app', 'holdfast.config')"
+            "print([name for name in ('rich', 'asyncio', 'sqlite3', 'outlast.app', 'outlast.config')"
             " if name in sys.modules])"
         )
         told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -168,15 +168,15 @@ class TestTheRoot:
 
     def test_an_unknown_command(self, world):
         assert world.run("wroker", code=2).stderr == (
-            "Error: No such command 'wroker'\n  did you mean holdfast worker?\n"
+            "Error: No such command 'wroker'\n  did you mean outlast worker?\n"
         )
-        assert world.run("abracadabra", code=2).stderr.endswith("\n  see holdfast --help\n")
+        assert world.run("abracadabra", code=2).stderr.endswith("\n  see outlast --help\n")
 
     def test_ctrl_c_is_clean(self, world, monkeypatch):
         def interrupted(*_, **__):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("holdfast.cli.choosing.chosen_app", interrupted)
+        monkeypatch.setattr("outlast.cli.choosing.chosen_app", interrupted)
         result = world.run("status", code=130)
 
         assert result.output.strip() == ""

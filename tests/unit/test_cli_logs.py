@@ -6,13 +6,13 @@ import sys
 
 import pytest
 
-from holdfast.cli.logs import PlainLines, set_up_logs
-from holdfast.observe.json_logs import JsonFormatter
+from outlast.cli.logs import PlainLines, set_up_logs
+from outlast.observe.json_logs import JsonFormatter
 
 
 def record(message, *args, error=None, **extra):
-    made = logging.getLogger("holdfast.worker").makeRecord(
-        "holdfast.worker", logging.WARNING, __file__, 1, message, args, error, extra=extra
+    made = logging.getLogger("outlast.worker").makeRecord(
+        "outlast.worker", logging.WARNING, __file__, 1, message, args, error, extra=extra
     )
     made.created = 1_800_000_000.25
     return made
@@ -29,7 +29,7 @@ def error():
 def test_plain():
     line = PlainLines().format(record("task %d", 3))
 
-    assert line == "2027-01-15T08:00:00.250+00:00 WARNING holdfast.worker: task 3"
+    assert line == "2027-01-15T08:00:00.250+00:00 WARNING outlast.worker: task 3"
 
 
 def test_plain_lines_cannot_be_forged():
@@ -49,7 +49,7 @@ def test_json_has_the_keys_of_the_record():
     assert data == {
         "time": "2027-01-15T08:00:00.250+00:00",
         "level": "warning",
-        "logger": "holdfast.worker",
+        "logger": "outlast.worker",
         "message": "task 3",
         "task_id": 3,
         "odd": "<class 'object'>",

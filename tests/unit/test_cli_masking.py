@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.classify import Classifier, default_classifier, use_classifier
-from holdfast.queue.masking import is_secret_name, masked_parameters, masked_text, masked_value
-from holdfast.redact import Redactor
+from outlast.classify import Classifier, default_classifier, use_classifier
+from outlast.queue.masking import is_secret_name, masked_parameters, masked_text, masked_value
+from outlast.redact import Redactor
 
 SECRET = "s3cr3t-0f-mine"
 

@@ -1,4 +1,4 @@
-"""holdfast monitor, against a server on loopback."""
+"""outlast monitor, against a server on loopback."""
 
 import json
 import logging
@@ -13,13 +13,13 @@ import time
 import pytest
 
 from cli_world import make_world  # noqa: F401  # a fixture
-from holdfast.ports.source_rows import NewSource
+from outlast.ports.source_rows import NewSource
 from servers.feeds import Answer, FeedServer, page, rss
 from servers.webhooks import WebhookServer
 
 LIMIT = 30.0
 SECRET = "hunter2"
-APP = 'import holdfast as hf\n\napp = hf.App("sqlite:///holdfast.db")\n'
+APP = 'import outlast\n\napp = outlast.App("sqlite:///outlast.db")\n'
 TWO = (
     APP
     + """
@@ -47,7 +47,7 @@ def feeds(world):
     levels = {name: logging.getLogger(name).level for name in ("httpx", "httpx2", "httpcore", "httpcore2")}
     (world.folder / "feeds.py").write_text(APP)
     sys.modules.pop("feeds", None)
-    world.run("db", "init", "--url", "sqlite:///holdfast.db")
+    world.run("db", "init", "--url", "sqlite:///outlast.db")
     yield world
     if (module := sys.modules.pop("feeds", None)) is not None:
         module.app.close()
@@ -60,9 +60,9 @@ def start(feeds):
     begun = []
 
     def start(*words):
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("OUTLAST_")}
         process = subprocess.Popen(
-            [sys.executable, "-m", "holdfast", "monitor", *map(str, words)],
+            [sys.executable, "-m", "outlast", "monitor", *map(str, words)],
             cwd=feeds.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         begun.append(process)
@@ -81,7 +81,7 @@ def wait_for(condition):
         time.sleep(0.02)
 
 
-def logged(result, logger="holdfast.monitor"):
+def logged(result, logger="outlast.monitor"):
     return [line.partition(f"{logger}: ")[2] for line in result.stderr.splitlines() if f" {logger}: " in line]
 
 
@@ -130,7 +130,7 @@ class TestOnce:
         result = feeds.run("monitor", "feeds:app", "--once")
 
         assert "no source of the profile feed can be polled now" in result.stdout
-        assert "add some: holdfast sources add https://… --profile feed --app feeds:app" in result.stderr
+        assert "add some: outlast sources add https://… --profile feed --app feeds:app" in result.stderr
         assert feeds.json("monitor", "feeds:app", "--once") == {"cycle": None, "profile": "feed", "stopped": False}
 
     def test_alerts_are_delivered(self, feeds, server):
@@ -138,7 +138,7 @@ class TestOnce:
             address = hook.url("/services/T0/B0/x").replace("http:", "slack+http:")
             (feeds.folder / "feeds.py").write_text(
                 APP.replace('db")', f'db", notify="{address}", notify_private=True)')
-                + "quick = app.monitor(hf.profile('feed').replace(threshold=1))\n"
+                + "quick = app.monitor(outlast.profile('feed').replace(threshold=1))\n"
             )
             feeds.run("sources", "add", server.script("/a", 410))
             result = feeds.run("monitor", "feeds:app", "--once")
@@ -183,7 +183,7 @@ class TestWhichMonitor:
 
     def test_one_whose_app_is_hidden(self, feeds, server):
         (feeds.folder / "feeds.py").write_text(
-            "import holdfast as hf\n\ndef make():\n    return hf.App('sqlite:///holdfast.db').monitor('feed')\n\nalone = make()\n"
+            "import outlast\n\ndef make():\n    return outlast.App('sqlite:///outlast.db').monitor('feed')\n\nalone = make()\n"
             "class app:\n    close = staticmethod(lambda: None)\n"
         )
         feeds.run("sources", "add", server.script("/a", Answer(body=rss(1))))
@@ -202,12 +202,12 @@ class TestWhichMonitor:
 class TestSettings:
     def test_options_go_before_what_the_module_says(self, feeds):
         (feeds.folder / "feeds.py").write_text(ONE)
-        (feeds.folder / "holdfast.toml").write_text("")
+        (feeds.folder / "outlast.toml").write_text("")
         words = ["--every", "20m", "--concurrency", 7, "--per-host", 1]
         line = logged(feeds.run("monitor", "feeds:app", "--once", *words))[0]
 
         assert "; every 1200 s; concurrency 7, per host 1; store sqlite:///" in line
-        assert line.endswith("holdfast.db; alerts go to the log alone; settings holdfast.toml")
+        assert line.endswith("outlast.db; alerts go to the log alone; settings outlast.toml")
 
     def test_mistakes(self, feeds):
         assert "give a span above 0" in feeds.run("monitor", "feeds:app", "--every", "0", code=2).stderr
@@ -228,7 +228,7 @@ class TestSettings:
         assert server.count() == 0
 
     def test_tables_that_do_not_fit_end_it(self, feeds):
-        with sqlite3.connect("holdfast.db") as connection:
+        with sqlite3.connect("outlast.db") as connection:
             connection.execute("INSERT INTO schema_version VALUES (999, 0)")
         connection.close()
 

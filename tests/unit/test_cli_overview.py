@@ -1,10 +1,10 @@
-"""holdfast status, queues and db."""
+"""outlast status, queues and db."""
 
 import sqlite3
 from datetime import UTC, datetime
 
 from cli_world import make_world  # noqa: F401  # a fixture
-from holdfast.ports.rows import Worker
+from outlast.ports.rows import Worker
 
 
 class TestStatus:
@@ -58,7 +58,7 @@ class TestStatus:
         assert "default,mail" in text
 
     def test_an_empty_store(self, world):
-        world.run("db", "init", "--url", "sqlite:///holdfast.db")
+        world.run("db", "init", "--url", "sqlite:///outlast.db")
 
         assert "no tasks" in world.run("status").stdout
 
@@ -72,7 +72,7 @@ class TestStatus:
                 raise KeyboardInterrupt
             world.enqueue("flaky")
 
-        monkeypatch.setattr("holdfast.cli.status.time.sleep", sleep)
+        monkeypatch.setattr("outlast.cli.status.time.sleep", sleep)
         result = world.run("status", "--watch")
 
         assert slept == [1.0, 1.0, 1.0]
@@ -119,7 +119,7 @@ class TestQueues:
         world.run("queues", "resume", "empty", code=1)
 
     def test_none(self, world):
-        world.run("db", "init", "--url", "sqlite:///holdfast.db")
+        world.run("db", "init", "--url", "sqlite:///outlast.db")
 
         assert "no queue has tasks" in world.run("queues", "list").stdout
 
@@ -141,9 +141,9 @@ class TestDatabase:
         assert len(world.json("dlq", "list")) == 1  # the trial was taken back
 
     def test_newer_tables(self, world):
-        """Pitfall 54: an old Holdfast on a newer schema stops with a clear message."""
-        world.run("db", "init", "--url", "sqlite:///holdfast.db")
-        with sqlite3.connect("holdfast.db") as connection:
+        """Pitfall 54: an old Outlast on a newer schema stops with a clear message."""
+        world.run("db", "init", "--url", "sqlite:///outlast.db")
+        with sqlite3.connect("outlast.db") as connection:
             connection.execute("INSERT INTO schema_version VALUES (999, 0)")
         connection.close()
         for words in (["db", "check"], ["status"], ["db", "migrate"], ["worker", "jobs:app", "--drain"]):

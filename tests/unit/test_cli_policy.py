@@ -2,7 +2,7 @@
 
 import pytest
 
-import holdfast as hf
+import outlast
 from cli_world import in_one_line, make_world  # noqa: F401  # a fixture
 
 FILE = """
@@ -20,13 +20,13 @@ max_attempts = 2
 def test_a_preset_is_drawn_as_its_preview(world):
     text = world.run("policy", "preview", "worker").stdout
 
-    assert text == f"worker, from Holdfast; tries again after what may heal\n{hf.preset('worker').preview()}\n"
+    assert text == f"worker, from Outlast; tries again after what may heal\n{outlast.preset('worker').preview()}\n"
 
 
 def test_without_a_name_it_is_what_a_bare_retry_does(world):
     text = world.run("policy", "preview").stdout
 
-    assert text.startswith("default, from Holdfast; ")
+    assert text.startswith("default, from Outlast; ")
     assert "5 attempts, 60 s in all\n  1 → 2  " in text
     assert "after rate_limit, unless the answer says how long\n" in text
     assert "the first wait would be 60 s, and 60 s are all the time there is: no second attempt is made" in text
@@ -45,7 +45,9 @@ def test_options_alone_are_the_policy(world):
         "--jitter",
         "full",
     ]
-    made = hf.RetryPolicy(max_attempts=5, base_delay=1, max_delay=30, backoff="exponential", jitter="full", deadline=60)
+    made = outlast.RetryPolicy(
+        max_attempts=5, base_delay=1, max_delay=30, backoff="exponential", jitter="full", deadline=60
+    )
     data = world.json("policy", "preview", *words, "--deadline", "1m")
 
     assert [(wait["after"], wait["least"], wait["most"]) for wait in data["waits"]] == [
@@ -58,7 +60,7 @@ def test_options_alone_are_the_policy(world):
 def test_options_change_what_a_name_says(world):
     data = world.json("policy", "preview", "etl", "--max-attempts", 2, "--jitter", "0.5")
 
-    assert data["from"] == "Holdfast and the options"
+    assert data["from"] == "Outlast and the options"
     assert (data["max_attempts"], data["jitter"], data["base_delay"]) == (2, 0.5, 1.0)
 
 
@@ -72,12 +74,12 @@ def test_the_policy_of_a_task(world):
 
 
 def test_policies_of_the_file_go_before_ours(world):
-    (world.folder / "holdfast.toml").write_text(FILE)
+    (world.folder / "outlast.toml").write_text(FILE)
     data = {each["name"]: each for each in world.json("policy", "list")}
 
     assert list(data) == ["patient", "worker", "default", "blog", "etl", "feed"]
-    assert (data["worker"]["from"], data["worker"]["max_attempts"]) == ("holdfast.toml", 2)
-    assert (data["etl"]["from"], data["etl"]["max_attempts"]) == ("Holdfast", 5)
+    assert (data["worker"]["from"], data["worker"]["max_attempts"]) == ("outlast.toml", 2)
+    assert (data["etl"]["from"], data["etl"]["max_attempts"]) == ("Outlast", 5)
     assert world.json("policy", "preview", "patient")["waits"][-1]["most"] == 14.0
     assert "linear 2-300s" in world.run("policy", "list").stdout
 
@@ -87,7 +89,7 @@ def test_the_list_says_where_more_come_from(world):
 
     assert [row.split()[0] for row in rows] == ["POLICY", "default", "blog", "etl", "feed", "worker"]
     assert max(map(len, rows)) <= 80
-    assert last == "holdfast.toml adds more, under [policies.NAME]; holdfast init writes one"
+    assert last == "outlast.toml adds more, under [policies.NAME]; outlast init writes one"
 
 
 @pytest.mark.parametrize(
@@ -99,7 +101,7 @@ def test_the_list_says_where_more_come_from(world):
         (["--app", "jobs:app"], "say which task is meant; jobs:app has: flaky, mail, many, scrape, slow"),
         (["--jitter", "wild"], "'wild' is none; give none, full, equal, decorrelated, or a share such as 0.1"),
         (["--jitter", "7"], "jitter is 7.0; "),
-        (["--max-attempts", "0"], "0 is not in the range 1<=x<=10000; see holdfast policy preview --help"),
+        (["--max-attempts", "0"], "0 is not in the range 1<=x<=10000; see outlast policy preview --help"),
         (
             ["--base-delay", "soon"],
             "'soon' is not a duration; give seconds, or a number with a unit, such as 90s, 15m, 2h, 3d or 1w",

@@ -9,14 +9,14 @@ from cli_world import JOBS, make_world  # noqa: F401  # a fixture
 def url(postgres_server, world, monkeypatch):
     postgres_server.execute("DROP DATABASE IF EXISTS cli", "CREATE DATABASE cli")
     url = postgres_server.url.rpartition("/")[0] + "/cli"
-    monkeypatch.setenv("HOLDFAST_URL", url)
-    (world.folder / "jobs.py").write_text(JOBS.replace("sqlite:///holdfast.db", url))
+    monkeypatch.setenv("OUTLAST_URL", url)
+    (world.folder / "jobs.py").write_text(JOBS.replace("sqlite:///outlast.db", url))
     return url
 
 
 def test_from_nothing_to_a_replayed_dead_letter(world, url, postgres_server):
     for words in (["db", "check"], ["worker", "jobs:app", "--drain"]):
-        assert "run: holdfast db init" in world.run(*words, code=1).stderr
+        assert "run: outlast db init" in world.run(*words, code=1).stderr
     assert "version" in world.run("db", "init").stdout
     world.run("db", "migrate")
     world.dead_letters(2)
@@ -41,20 +41,20 @@ def test_from_nothing_to_a_replayed_dead_letter(world, url, postgres_server):
 def test_without_tables_a_line_says_what_to_do(world, url, words):
     result = world.run(*words, code=1)
 
-    assert result.stderr == "Error: the database has no tables of Holdfast\n  run: holdfast db init\n"
+    assert result.stderr == "Error: the database has no tables of Outlast\n  run: outlast db init\n"
     assert result.stdout == ""
 
 
 def test_without_tables_the_whole_command_is_told_unless_it_would_show_a_password(world, url):
-    assert world.run("status", "--app", "jobs:app", code=1).stderr.endswith("  run: holdfast db init --app jobs:app\n")
-    assert world.run("status", "--url", url, code=1).stderr.endswith("  run: holdfast db init\n")
+    assert world.run("status", "--app", "jobs:app", code=1).stderr.endswith("  run: outlast db init --app jobs:app\n")
+    assert world.run("status", "--url", url, code=1).stderr.endswith("  run: outlast db init\n")
 
 
 def test_a_server_that_is_not_there(world):
     result = world.run("status", "--url", "postgresql://me:hidden@127.0.0.1:1/nowhere", code=1)
 
     assert result.stderr.startswith("Error: the database says: OperationalError: ")
-    assert result.stderr.splitlines()[1:] == ["  is the server up? is the URL right? holdfast db check says when it is"]
+    assert result.stderr.splitlines()[1:] == ["  is the server up? is the URL right? outlast db check says when it is"]
     assert "hidden" not in result.output
 
 

@@ -6,14 +6,14 @@ from pathlib import Path
 import click
 import pytest
 
-from holdfast.cli import cli
+from outlast.cli import cli
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "cli.md").read_text("utf-8")
 SECTIONS = {part.partition("\n")[0]: part for part in re.split(r"^## ", PAGE, flags=re.MULTILINE)[1:]}
 SHARED = {"(#which-store)": "Which store", "(#which-dead-letters)": "Which dead letters"}
 
 
-def commands(group=cli, path="holdfast"):
+def commands(group=cli, path="outlast"):
     """All commands that do something, by what is typed."""
     context = click.Context(group)
     for name in group.list_commands(context):
@@ -33,7 +33,7 @@ def documented(section):
 
 
 def test_the_commands():
-    assert sorted(name for name in SECTIONS if name.startswith("holdfast ")) == sorted(COMMANDS)
+    assert sorted(name for name in SECTIONS if name.startswith("outlast ")) == sorted(COMMANDS)
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -19,7 +19,7 @@ def leaking(world):
     world.drain()
     text = f"customer 4711 {DSN} api_key={SECRET}"
     failure = f'{{"message": "{text}", "rule": "x", "more": ["{text}"]}}'
-    with sqlite3.connect("holdfast.db") as connection:
+    with sqlite3.connect("outlast.db") as connection:
         connection.execute("UPDATE task_queue SET unique_key = id || ?1, resource = ?1, last_error = ?1", (text,))
         connection.execute(
             "UPDATE dead_letter_queue SET unique_key = ?1, resource = ?1, error_message = ?1, traceback = ?1, failure = ?2",
@@ -28,7 +28,7 @@ def leaking(world):
         connection.execute("UPDATE task_attempts SET error_message = ?1, traceback = ?1, failure = ?2", (text, failure))
     connection.close()
     world.app().store.cool(text, 600, text)
-    (world.folder / "holdfast.toml").write_text(PATTERNS)
+    (world.folder / "outlast.toml").write_text(PATTERNS)
     return world
 
 

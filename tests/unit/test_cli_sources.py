@@ -1,12 +1,12 @@
-"""holdfast sources: adding, importing, looking, and what is done by hand."""
+"""outlast sources: adding, importing, looking, and what is done by hand."""
 
 import sqlite3
 
 import pytest
 
 from cli_world import make_world  # noqa: F401  # a fixture
-from holdfast.errors import ResourceNotFoundError
-from holdfast.ports.source_rows import NewSource
+from outlast.errors import ResourceNotFoundError
+from outlast.ports.source_rows import NewSource
 
 FEED = "https://example.com/feed.xml"
 SECRET = "hunter2"
@@ -17,7 +17,7 @@ OPML = """<?xml version="1.0"?><opml version="2.0"><body><outline text="News">
 
 @pytest.fixture
 def book(world):
-    world.run("db", "init", "--url", "sqlite:///holdfast.db")
+    world.run("db", "init", "--url", "sqlite:///outlast.db")
     return world
 
 
@@ -60,7 +60,7 @@ class TestAdd:
 
     def test_the_file_of_an_app_comes_into_being(self, world):
         world.run("sources", "add", FEED, "--app", "jobs:app")
-        assert (world.folder / "holdfast.db").exists()
+        assert (world.folder / "outlast.db").exists()
         assert (
             "there is no file typo.db" in world.run("sources", "add", FEED, "--url", "sqlite:///typo.db", code=2).stderr
         )
@@ -109,7 +109,7 @@ class TestImport:
 
 class TestList:
     def test_none(self, book):
-        assert "no sources; add some: holdfast sources add" in book.run("sources", "list").stdout
+        assert "no sources; add some: outlast sources add" in book.run("sources", "list").stdout
         assert book.json("sources", "list") == []
 
     def test_counts_and_columns(self, book):
@@ -149,7 +149,7 @@ class TestShow:
 
         for words in (
             "1, profile feed", "News", FEED, "disabled now, by its profile", "5 in a row", "not_found: ResourceNotFoundError: 404",
-            ": it is probed then; sooner: holdfast sources probe 1", "warning > disabled",
+            ": it is probed then; sooner: outlast sources probe 1", "warning > disabled",
         ):  # fmt: skip
             assert words in text, words
         assert (data["state"], data["consecutive_failures"], data["disabled_by"]) == ("disabled", 5, "rule")
@@ -167,7 +167,7 @@ class TestShow:
 
     def test_a_host_that_is_left_alone(self, book):
         book.run("sources", "add", FEED)
-        with sqlite3.connect("holdfast.db") as connection:
+        with sqlite3.connect("outlast.db") as connection:
             connection.execute(
                 "UPDATE sources SET not_before = next_poll_at + 600000, next_poll_at = next_poll_at + 600000"
             )
@@ -180,7 +180,7 @@ class TestShow:
         result = book.run("sources", "show", word, code=1)
 
         assert "there is no source" in result.stderr
-        assert "holdfast sources list shows what there is" in result.stderr
+        assert "outlast sources list shows what there is" in result.stderr
 
     def test_a_url_of_two_profiles(self, book):
         book.run("sources", "add", FEED)
@@ -195,14 +195,14 @@ class TestByHand:
         result = book.run("sources", "disable", 1, 7, FEED, "--reason", "moved \x1b[2Jaway", code=1)
         told = result.stdout.splitlines()
 
-        assert told[0] == "source 1: disabled, was healthy; holdfast sources enable 1 brings it back"
+        assert told[0] == "source 1: disabled, was healthy; outlast sources enable 1 brings it back"
         assert told[1].startswith("7: there is no source 7")
         assert told[2].startswith("source 1: disabled, was disabled")
         assert result.stderr == ""
         shown = book.run("sources", "show", 1).stdout
         assert "by hand" in shown
-        assert "never: it was disabled by hand; holdfast sources enable 1" in shown
-        assert "disabled by hand; holdfast sources enable 1" in book.run("sources", "probe", 1, code=1).stdout
+        assert "never: it was disabled by hand; outlast sources enable 1" in shown
+        assert "disabled by hand; outlast sources enable 1" in book.run("sources", "probe", 1, code=1).stdout
         assert "source 1: healthy, was disabled" in book.run("sources", "enable", 1).stdout
         assert "source 1: healthy already" in book.run("sources", "enable", 1).stdout
         assert [source["state"] for source in book.json("sources", "list")] == ["healthy", "healthy"]
@@ -242,12 +242,12 @@ def test_no_secret_is_shown_and_no_terminal_obeys(book, words, form):
     text = f"\x1b[2J customer 4711 https://me:{SECRET}@db/ api_key={SECRET}"
     for _ in range(5):
         book.app().sources.record_failure(1, ResourceNotFoundError(text))
-    with sqlite3.connect("holdfast.db") as connection:
+    with sqlite3.connect("outlast.db") as connection:
         connection.execute("UPDATE sources SET last_error = ?1, etag = ?1, selector = ?1", (text,))
         connection.execute("UPDATE source_polls SET error = ?1", (text,))
         connection.execute("UPDATE alerts SET title = ?1, text = ?1, last_error = ?1", (text,))
     connection.close()
-    (book.folder / "holdfast.toml").write_text("[redact]\npatterns = ['customer \\d+']\n")
+    (book.folder / "outlast.toml").write_text("[redact]\npatterns = ['customer \\d+']\n")
     told = book.run(*words, *form).stdout
 
     assert SECRET not in told

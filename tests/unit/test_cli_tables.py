@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from cli_world import make_world  # noqa: F401  # a fixture
-from holdfast import clock
-from holdfast.cli import showing
-from holdfast.cli.moments import relative, took
+from outlast import clock
+from outlast.cli import showing
+from outlast.cli.moments import relative, took
 
 LISTS = (
     "tasks list",
@@ -23,9 +23,9 @@ LISTS = (
 )
 TIME = re.compile(r"now|due|-|(?:in )?\d+[smhd](?: ago)?")
 CODE = """
-import holdfast as hf
+import outlast
 
-app = hf.App("sqlite:///holdfast.db")
+app = outlast.App("sqlite:///outlast.db")
 
 
 @app.task(queue="letters-that-go-round-the-world")
@@ -33,7 +33,7 @@ def deliver_to_everybody_who_ever_asked_for_it(to: str):
     raise ValueError(f"there is nobody at {to}, and there was nobody before either")
 
 
-@app.job("items", entity="tag", targets=lambda: ["a", "b"], policy=hf.RetryPolicy(max_attempts=1))
+@app.job("items", entity="tag", targets=lambda: ["a", "b"], policy=outlast.RetryPolicy(max_attempts=1))
 def items(context, target):
     raise ValueError("no good")
 
@@ -105,16 +105,16 @@ def test_times_have_the_same_words_everywhere(full):
 
 
 def test_what_is_empty_says_so_and_what_to_do(world):
-    world.run("db", "init", "--url", "sqlite:///holdfast.db")
+    world.run("db", "init", "--url", "sqlite:///outlast.db")
     for name in LISTS[:-1]:
         text = world.run(*name.split()).stdout
-        assert re.fullmatch(r"no [a-z ,]+; .*holdfast \w+.*\n", text), text
+        assert re.fullmatch(r"no [a-z ,]+; .*outlast \w+.*\n", text), text
     for words in (
         ["tasks", "list", "--status", "done"],
         ["dlq", "list", "--since", "1h"],
         ["dlq", "groups", "--task", "x"],
     ):
-        assert world.run(*words).stdout.endswith(f" like that; holdfast {words[0]} {words[1]} shows all\n")
+        assert world.run(*words).stdout.endswith(f" like that; outlast {words[0]} {words[1]} shows all\n")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""holdfast tasks, and how text of others is shown."""
+"""outlast tasks, and how text of others is shown."""
 
 import json
 import sqlite3
@@ -8,16 +8,16 @@ from datetime import UTC, datetime
 import pytest
 
 from cli_world import make_world  # noqa: F401  # a fixture
-from holdfast.ports.rows import Claim, Kind, NewTask, Note, Settlement, Turn, Worker
+from outlast.ports.rows import Claim, Kind, NewTask, Note, Settlement, Turn, Worker
 
 FORGED = "bad\x1b[2J\x1b]0;title\x07\r\x9b31m\u202e[red]hidden[/red]\n\tTask 9: done"
 
 
 def test_an_empty_list(world):
-    world.run("db", "init", "--url", "sqlite:///holdfast.db")
+    world.run("db", "init", "--url", "sqlite:///outlast.db")
 
-    assert world.run("tasks", "list").stdout == "no tasks; holdfast enqueue MODULE:APP TASK adds one\n"
-    assert world.run("tasks", "list", "--queue", "mail").stdout == "no tasks like that; holdfast tasks list shows all\n"
+    assert world.run("tasks", "list").stdout == "no tasks; outlast enqueue MODULE:APP TASK adds one\n"
+    assert world.run("tasks", "list", "--queue", "mail").stdout == "no tasks like that; outlast tasks list shows all\n"
     assert world.json("tasks", "list") == []
 
 
@@ -62,7 +62,7 @@ def test_what_is_over_shows_its_end_not_when_it_was_due(world):
     world.enqueue("mail", "to=me")
     world.run("tasks", "cancel", 4)
     world.run("dlq", "discard", 2, "--yes")
-    with closing(sqlite3.connect(world.folder / "holdfast.db")) as database, database:
+    with closing(sqlite3.connect(world.folder / "outlast.db")) as database, database:
         database.execute("UPDATE task_queue SET next_run_after = next_run_after + 60000")  # as Celery's rows have it
     listed = world.run("tasks", "list").stdout
 
@@ -148,7 +148,7 @@ def test_after_a_replay_the_count_begins_anew(world):
 def test_one_is_one(world):
     world.dead_letters(1)
     text = world.run("dlq", "show", 1).stdout
-    with sqlite3.connect("holdfast.db") as connection:
+    with sqlite3.connect("outlast.db") as connection:
         connection.execute("UPDATE task_queue SET deferrals = 1")
     connection.close()
 
@@ -161,7 +161,7 @@ def test_no_such_task(world):
     world.enqueue("flaky")
     result = world.run("tasks", "show", 99, code=1)
 
-    assert result.stderr == "Error: there is no task 99\n  holdfast tasks list shows what there is\n"
+    assert result.stderr == "Error: there is no task 99\n  outlast tasks list shows what there is\n"
 
 
 @pytest.mark.parametrize("number", ["0", "-1", str(2**63), "x", "１", "1_0", "²", "٣", " 1", "1" * 5000])
@@ -194,7 +194,7 @@ def test_retry_of_a_failed_task_leads_to_its_dead_letter(world):
 
 
 def test_a_payload_that_is_no_json_is_shown_as_text(world):
-    world.run("db", "init", "--url", "sqlite:///holdfast.db")
+    world.run("db", "init", "--url", "sqlite:///outlast.db")
     world.app().store.enqueue([NewTask("scrape", '{"password": "hunter2')])
     assert world.json("tasks", "list")[0]["parameters"] == '{"password": ***'
     assert '{"password": ***' in world.run("tasks", "show", 1).stdout
@@ -207,7 +207,7 @@ def test_one_stored_payload_breaks_no_list(world, text):
     def refuse(name):
         raise AssertionError(name)
 
-    world.run("db", "init", "--url", "sqlite:///holdfast.db")
+    world.run("db", "init", "--url", "sqlite:///outlast.db")
     world.app().store.enqueue([NewTask("scrape", text), NewTask("scrape", '{"url":"x"}')])
     for words in (["tasks", "list"], ["tasks", "show", 1]):
         json.loads(world.run(*words, "--json").stdout, parse_constant=refuse)

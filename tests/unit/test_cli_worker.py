@@ -1,4 +1,4 @@
-"""holdfast worker, as a process of its own."""
+"""outlast worker, as a process of its own."""
 
 import json
 import os
@@ -20,9 +20,9 @@ def start(world):
     begun = []
 
     def start(*words):
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("OUTLAST_")}
         process = subprocess.Popen(
-            [sys.executable, "-m", "holdfast", "worker", "jobs:app", *map(str, words)],
+            [sys.executable, "-m", "outlast", "worker", "jobs:app", *map(str, words)],
             cwd=world.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         begun.append(process)
@@ -44,7 +44,7 @@ def wait_for(condition):
 def ended(process, code):
     out, err = process.communicate(timeout=LIMIT)
     assert process.returncode == code, err
-    assert "holdfast/cli/" not in err  # no traceback of ours
+    assert "outlast/cli/" not in err  # no traceback of ours
     return out, err
 
 
@@ -126,7 +126,7 @@ def test_log_level(world, start):
 
 
 def test_settings_of_the_file_and_of_the_command(world, start):
-    (world.folder / "holdfast.toml").write_text('[app]\nconcurrency = 3\nqueues = ["mail"]\n')
+    (world.folder / "outlast.toml").write_text('[app]\nconcurrency = 3\nqueues = ["mail"]\n')
     world.enqueue("flaky")
     world.enqueue("mail", "to=me")
     _, err = ended(start("--drain"), 0)
@@ -145,7 +145,7 @@ def test_mistakes(world):
 
 
 def test_an_app_without_tasks_is_told(world):
-    (world.folder / "empty.py").write_text("import holdfast\napp = holdfast.App('sqlite:///holdfast.db')\n")
+    (world.folder / "empty.py").write_text("import outlast\napp = outlast.App('sqlite:///outlast.db')\n")
 
     assert "the app has no tasks" in world.run("worker", "empty:app", "--drain").stderr
 

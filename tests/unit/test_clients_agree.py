@@ -6,7 +6,7 @@ import pytest
 
 from corpus.http_clients import Ask, error_of
 from corpus.http_faults import FAULTS, LIBRARIES, STATUSES
-from holdfast import classify
+from outlast import classify
 from servers.faults import FaultServer
 
 

@@ -1,9 +1,9 @@
-"""Rules from holdfast.toml, and the place of every mistake."""
+"""Rules from outlast.toml, and the place of every mistake."""
 
 import pytest
 
-import holdfast as hf
-from holdfast.errors import ConfigError
+import outlast
+from outlast.errors import ConfigError
 
 GOOD = """
 [[classify.rules]]
@@ -25,13 +25,13 @@ patterns = ["customer \\\\d+"]
 
 @pytest.fixture(autouse=True)
 def _default_classifier():
-    before = hf.default_classifier()
+    before = outlast.default_classifier()
     yield
-    hf.use_classifier(before)
+    outlast.use_classifier(before)
 
 
 def write(folder, text):
-    file = folder / "holdfast.toml"
+    file = folder / "outlast.toml"
     file.write_text(text, "utf-8")
     return file
 
@@ -42,37 +42,37 @@ def test_rules_and_patterns_are_read(tmp_path):
 
     Busy.__module__ = "vendor.errors"
     Busy.__qualname__ = "Busy"
-    judge = hf.load_config(write(tmp_path, GOOD)).classifier()
+    judge = outlast.load_config(write(tmp_path, GOOD)).classifier()
     failure = judge.classify(Busy("deploying for customer 4711"))
 
     assert (failure.category, failure.retry_after) == ("api_temporary", 30)
     assert failure.rule == "rule: vendor is being deployed"
     assert failure.message == "deploying for ***"
-    assert judge.classify(hf.Evidence(http_status=420)).retryable is False
+    assert judge.classify(outlast.Evidence(http_status=420)).retryable is False
 
 
 def test_configure_uses_the_file_of_the_folder_for_the_whole_process(tmp_path, monkeypatch):
     write(tmp_path, GOOD)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("HOLDFAST_CONFIG", raising=False)
-    config = hf.configure(rules=[hf.Rule(category="data", status=418)])
+    monkeypatch.delenv("OUTLAST_CONFIG", raising=False)
+    config = outlast.configure(rules=[outlast.Rule(category="data", status=418)])
 
     assert len(config.rules) == 3
-    assert hf.classify(hf.Evidence(http_status=420)).category == "rate_limit"
-    assert hf.classify(hf.Evidence(http_status=418)).category == "data"
+    assert outlast.classify(outlast.Evidence(http_status=420)).category == "rate_limit"
+    assert outlast.classify(outlast.Evidence(http_status=418)).category == "data"
 
 
 def test_configure_without_a_file_is_the_default(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("HOLDFAST_CONFIG", raising=False)
+    monkeypatch.delenv("OUTLAST_CONFIG", raising=False)
 
-    assert hf.configure() == hf.Config()
+    assert outlast.configure() == outlast.Config()
 
 
 def test_where_alerts_go_is_for_the_app(tmp_path, monkeypatch):
     file = write(tmp_path, '[app]\nnotify = [" slack+https://a.example.com/hidden ", "mailto://me:hidden@b"]\n')
-    monkeypatch.delenv("HOLDFAST_NOTIFY", raising=False)
-    config = hf.configure(file)
+    monkeypatch.delenv("OUTLAST_NOTIFY", raising=False)
+    config = outlast.configure(file)
 
     assert config.for_app == {"notify": ("slack+https://a.example.com/hidden", "mailto://me:hidden@b")}
     assert "hidden" not in repr(config)
@@ -90,26 +90,26 @@ def test_where_alerts_go_is_for_the_app(tmp_path, monkeypatch):
 )
 def test_the_variable_for_alerts_goes_before_the_file(tmp_path, monkeypatch, text, addresses):
     file = write(tmp_path, '[app]\nnotify = ["json://file"]\n')
-    monkeypatch.setenv("HOLDFAST_NOTIFY", text)
+    monkeypatch.setenv("OUTLAST_NOTIFY", text)
 
-    assert hf.configure(file).for_app["notify"] == addresses
+    assert outlast.configure(file).for_app["notify"] == addresses
 
 
 def test_the_variable_names_the_file(tmp_path, monkeypatch):
-    monkeypatch.setenv("HOLDFAST_CONFIG", str(write(tmp_path, GOOD)))
-    assert len(hf.configure().rules) == 2
-    monkeypatch.setenv("HOLDFAST_CONFIG", str(tmp_path / "missing.toml"))
+    monkeypatch.setenv("OUTLAST_CONFIG", str(write(tmp_path, GOOD)))
+    assert len(outlast.configure().rules) == 2
+    monkeypatch.setenv("OUTLAST_CONFIG", str(tmp_path / "missing.toml"))
     with pytest.raises(ConfigError, match=r"missing\.toml: cannot be read: No such file"):
-        hf.configure()
+        outlast.configure()
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[[classify.rules]\n", r"holdfast\.toml: .*line 1"),
-        ("a = 1\nb = ]\n", r"holdfast\.toml: .*line 2, column 5"),
-        ("[clasify]\n", r"holdfast\.toml: clasify: unknown key; choose from: classify, redact"),
-        ("classify = 3\n", r"holdfast\.toml: classify: has to be a table, not a whole number"),
+        ("[[classify.rules]\n", r"outlast\.toml: .*line 1"),
+        ("a = 1\nb = ]\n", r"outlast\.toml: .*line 2, column 5"),
+        ("[clasify]\n", r"outlast\.toml: clasify: unknown key; choose from: classify, redact"),
+        ("classify = 3\n", r"outlast\.toml: classify: has to be a table, not a whole number"),
         ("[classify]\nrule = []\n", r"classify\.rule: unknown key; choose from: rules"),
         ("[classify]\nrules = 'x'\n", r"classify\.rules: has to be a list, not text"),
         ("[classify]\nrules = ['x']\n", r"classify\.rules\[0\]: has to be a table, not text"),
@@ -142,18 +142,18 @@ def test_the_variable_names_the_file(tmp_path, monkeypatch):
 )
 def test_a_mistake_is_named_with_its_place_and_the_valid_names(tmp_path, text, message):
     with pytest.raises(ConfigError, match=message):
-        hf.load_config(write(tmp_path, text))
+        outlast.load_config(write(tmp_path, text))
 
 
 def test_a_file_that_is_no_text(tmp_path):
-    file = tmp_path / "holdfast.toml"
+    file = tmp_path / "outlast.toml"
     file.write_bytes(b"\xff\xfe")
     with pytest.raises(ConfigError, match="utf-8"):
-        hf.load_config(file)
+        outlast.load_config(file)
 
 
 def test_the_password_of_the_url_is_not_in_the_repr(tmp_path):
-    config = hf.load_config(write(tmp_path, "[app]\nurl = 'postgresql://me:hunter2@db/shop'\n"))
+    config = outlast.load_config(write(tmp_path, "[app]\nurl = 'postgresql://me:hunter2@db/shop'\n"))
 
     assert "hunter2" not in repr(config)
     assert config.for_app == {"url": "postgresql://me:hunter2@db/shop"}
@@ -161,13 +161,13 @@ def test_the_password_of_the_url_is_not_in_the_repr(tmp_path):
 
 @pytest.mark.parametrize("text", ["heartbeat = 10.5", "lease = 30\nheartbeat = 16", "lease = 1\nheartbeat = 0.6"])
 def test_a_heart_that_beats_too_seldom(tmp_path, text):
-    with pytest.raises(ConfigError, match=r"holdfast\.toml: app\.heartbeat: is .* has to outlive two of them"):
-        hf.load_config(write(tmp_path, f"[app]\n{text}\n"))
+    with pytest.raises(ConfigError, match=r"outlast\.toml: app\.heartbeat: is .* has to outlive two of them"):
+        outlast.load_config(write(tmp_path, f"[app]\n{text}\n"))
 
 
 @pytest.mark.parametrize("text", ["heartbeat = 10", "lease = 30\nheartbeat = 15", "lease = 1"])
 def test_a_heart_that_beats_often_enough(tmp_path, text):
-    hf.App("memory://", **hf.load_config(write(tmp_path, f"[app]\n{text}\n")).for_app)
+    outlast.App("memory://", **outlast.load_config(write(tmp_path, f"[app]\n{text}\n")).for_app)
 
 
 @pytest.mark.parametrize(
@@ -185,8 +185,8 @@ def test_a_heart_that_beats_often_enough(tmp_path, text):
     ],
 )
 def test_a_url_that_no_app_takes(tmp_path, url):
-    with pytest.raises(ConfigError, match=r"holdfast\.toml: app\.url: has to be sqlite:///file\.db") as caught:
-        hf.load_config(write(tmp_path, f"[app]\nurl = '{url}'\n"))
+    with pytest.raises(ConfigError, match=r"outlast\.toml: app\.url: has to be sqlite:///file\.db") as caught:
+        outlast.load_config(write(tmp_path, f"[app]\nurl = '{url}'\n"))
     assert "hunter2" not in str(caught.value)
 
 
@@ -194,4 +194,4 @@ def test_a_url_that_no_app_takes(tmp_path, url):
     "url", ["sqlite:///x.db", "sqlite:////tmp/x.db", "SQLite:///x.db", "memory://", "postgres://h/d"]
 )
 def test_a_url_that_an_app_takes(tmp_path, url):
-    hf.App(**hf.load_config(write(tmp_path, f"[app]\nurl = '{url}'\n")).for_app)
+    outlast.App(**outlast.load_config(write(tmp_path, f"[app]\nurl = '{url}'\n")).for_app)

@@ -1,10 +1,10 @@
-"""Policies from holdfast.toml: the same settings by name, and the place of every mistake."""
+"""Policies from outlast.toml: the same settings by name, and the place of every mistake."""
 
 import pytest
 
-import holdfast as hf
-from holdfast import Category, RetryPolicy
-from holdfast.errors import ConfigError
+import outlast
+from outlast import Category, RetryPolicy
+from outlast.errors import ConfigError
 
 GOOD = """
 [policies.shop]
@@ -33,9 +33,9 @@ jitter = 0.2
 @pytest.fixture
 def load(tmp_path):
     def load(text):
-        file = tmp_path / "holdfast.toml"
+        file = tmp_path / "outlast.toml"
         file.write_text(text, "utf-8")
-        return hf.load_config(file)
+        return outlast.load_config(file)
 
     return load
 
@@ -55,7 +55,7 @@ def test_every_setting_is_read(load):
         nested=True,
         overrides={Category.RATE_LIMIT: {"base_delay": 30, "max_delay": 120, "max_attempts": 3}},
     )
-    assert policies["plain"] == RetryPolicy(retry_on=hf.RETRYABLE, jitter=0.2)
+    assert policies["plain"] == RetryPolicy(retry_on=outlast.RETRYABLE, jitter=0.2)
     assert list(policies) == ["shop", "plain"]
 
 
@@ -69,7 +69,7 @@ def test_an_override_inherits_what_it_does_not_say(load):
 def test_retryable_means_what_the_classifier_calls_retryable(load):
     plain = load(GOOD).policies["plain"]
     assert plain.retries(TimeoutError())
-    assert plain.retries(hf.errors.RetryableError("x"))
+    assert plain.retries(outlast.errors.RetryableError("x"))
     assert not plain.retries(ValueError())
 
 
@@ -80,18 +80,18 @@ def test_an_empty_list_retries_nothing(load):
 
 def test_a_file_without_policies_has_none(load):
     assert load("").policies == {}
-    assert hf.Config().policies == {}
+    assert outlast.Config().policies == {}
 
 
 def test_configure_hands_them_over(tmp_path, monkeypatch):
-    before = hf.default_classifier()
-    (tmp_path / "holdfast.toml").write_text(GOOD, "utf-8")
+    before = outlast.default_classifier()
+    (tmp_path / "outlast.toml").write_text(GOOD, "utf-8")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("HOLDFAST_CONFIG", raising=False)
+    monkeypatch.delenv("OUTLAST_CONFIG", raising=False)
     try:
-        config = hf.configure(rules=[hf.Rule(category="data", status=418)])
+        config = outlast.configure(rules=[outlast.Rule(category="data", status=418)])
     finally:
-        hf.use_classifier(before)
+        outlast.use_classifier(before)
     assert set(config.policies) == {"shop", "plain"}
     assert len(config.rules) == 1
 
@@ -99,7 +99,7 @@ def test_configure_hands_them_over(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("policies = 3\n", r"holdfast\.toml: policies: has to be a table, not a whole number"),
+        ("policies = 3\n", r"outlast\.toml: policies: has to be a table, not a whole number"),
         ("[policies]\nshop = 'x'\n", r"policies\.shop: has to be a table, not text"),
         ("[policies.shop]\nattempts = 3\n", r"policies\.shop\.attempts: unknown key; choose from: max_attempts, "),
         ("[policies.shop]\nmax_attempts = '3'\n", r"policies\.shop\.max_attempts: has to be a whole number, not text"),

@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from holdfast.record.bus import subscribe
-from holdfast.run import cooling as module
-from holdfast.run.cooldown_writes import Known
-from holdfast.run.cooling import Cooling
-from holdfast.stores.sqlite.memory import MemoryStore
-from holdfast.stores.sqlite.store import SqliteStore
-from holdfast.testing import fake_clock
+from outlast.record.bus import subscribe
+from outlast.run import cooling as module
+from outlast.run.cooldown_writes import Known
+from outlast.run.cooling import Cooling
+from outlast.stores.sqlite.memory import MemoryStore
+from outlast.stores.sqlite.store import SqliteStore
+from outlast.testing import fake_clock
 
 
 @pytest.fixture

@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 import pytest
 
-from holdfast.run import cooling as module
-from holdfast.run.cooling import Cooling
-from holdfast.sources.cooldowns import SharedCooling
-from holdfast.stores.sqlite.memory import MemoryStore
-from holdfast.stores.sqlite.store import SqliteStore
-from holdfast.testing import fake_clock
+from outlast.run import cooling as module
+from outlast.run.cooling import Cooling
+from outlast.sources.cooldowns import SharedCooling
+from outlast.stores.sqlite.memory import MemoryStore
+from outlast.stores.sqlite.store import SqliteStore
+from outlast.testing import fake_clock
 
 
 class Row(NamedTuple):
@@ -176,7 +176,7 @@ def test_closing_writes_what_is_not_written(store):
 
 def test_a_process_that_ends_at_once_has_written_it(tmp_path):
     program = (
-        "import sys; from holdfast.run.cooling import Cooling; from holdfast.stores.sqlite.store import SqliteStore; "
+        "import sys; from outlast.run.cooling import Cooling; from outlast.stores.sqlite.store import SqliteStore; "
         "Cooling(SqliteStore(sys.argv[1])).cool('a', 100, 'busy')"
     )
     subprocess.run([sys.executable, "-c", program, str(tmp_path / "a.db")], check=True, timeout=60)

@@ -2,13 +2,15 @@
 
 import pytest
 
-import holdfast as hf
-from holdfast import Category, Failure
-from holdfast.decide.decision import DEFER_LIMIT, Defer, Fail, Retry, decide
-from holdfast.queue.pace import Pace
-from holdfast.queue.pausing import ClaimPause
+import outlast
+from outlast import Category, Failure
+from outlast.decide.decision import DEFER_LIMIT, Defer, Fail, Retry, decide
+from outlast.queue.pace import Pace
+from outlast.queue.pausing import ClaimPause
 
-POLICY = hf.RetryPolicy(max_attempts=3, retry_on=hf.RETRYABLE, backoff="exponential", base_delay=10, max_delay=100)
+POLICY = outlast.RetryPolicy(
+    max_attempts=3, retry_on=outlast.RETRYABLE, backoff="exponential", base_delay=10, max_delay=100
+)
 
 
 def failure(category=Category.NETWORK, **fields):

@@ -15,11 +15,11 @@ import requests
 import stamina
 import urllib3
 
-import holdfast as hf
+import outlast
 from doc_pages import DOCS, PAGES, ROOT, dead_links, name_of, read, run
-from holdfast.classify import default_classifier, use_classifier
-from holdfast.testing import fake_clock
-from holdfast.worker import HandledError
+from outlast.classify import default_classifier, use_classifier
+from outlast.testing import fake_clock
+from outlast.worker import HandledError
 
 INDEX = read("README.md")
 ALL = [*sorted(DOCS.rglob("*.md")), *sorted(ROOT.glob("*.md")), ROOT / "examples" / "container" / "README.md"]
@@ -32,9 +32,9 @@ _FEED = '<rss version="2.0"><channel><title>News</title><item><guid>1</guid><tit
 def world(monkeypatch, tmp_path):
     """A folder, a registry and subscribers of the page's own, and nobody waits."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("HOLDFAST_CONFIG", raising=False)
-    monkeypatch.setattr("holdfast.run.resources._resources", {})
-    monkeypatch.setattr("holdfast.record.bus._handlers", ())
+    monkeypatch.delenv("OUTLAST_CONFIG", raising=False)
+    monkeypatch.setattr("outlast.run.resources._resources", {})
+    monkeypatch.setattr("outlast.record.bus._handlers", ())
     monkeypatch.setattr(celery._state._tls, "current_app", celery._state._tls.current_app)
     before = default_classifier()
     with fake_clock():
@@ -95,7 +95,7 @@ def example_server(monkeypatch):
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_the_python_of_a_page_runs(page, world, example_server):
-    run(page, world, **({"hf": hf} if page.parent == ROOT else {}))
+    run(page, world, **({"outlast": outlast} if page.parent == ROOT else {}))
 
 
 @pytest.mark.parametrize("page", ALL, ids=name_of)
@@ -122,7 +122,7 @@ def test_every_public_name_stands_on_a_page_that_people_wrote():
     written = [DOCS / "reference" / f"{name}.md" for name in ("policy", "queue", "sources", "jobs")]
     text = "\n".join(page.read_text("utf-8") for page in [*PAGES, *written])
 
-    assert [name for name in hf.__all__ if not re.search(rf"\bhf\.{name}\b", text)] == []
+    assert [name for name in outlast.__all__ if not re.search(rf"\boutlast\.{name}\b", text)] == []
 
 
 def test_the_names_for_workers_stand_on_their_page():

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-import holdfast as hf
-import holdfast.jobs.etl
-from holdfast.decide.gate import ENTITY_RATES
-from holdfast.decide.targets import ABORTS, decide_target
-from holdfast.failure import RETRYABLE, Failure
-from holdfast.jobs import checks, feeding, ledger, running, tally, target
-from holdfast.jobs.etl import Etl, Loaded, StagingRow, StagingTransaction
-from holdfast.ports.job_rows import RunState, TargetStatus
-from holdfast.testing import fake_clock
+import outlast
+import outlast.jobs.etl
+from outlast.decide.gate import ENTITY_RATES
+from outlast.decide.targets import ABORTS, decide_target
+from outlast.failure import RETRYABLE, Failure
+from outlast.jobs import checks, feeding, ledger, running, tally, target
+from outlast.jobs.etl import Etl, Loaded, StagingRow, StagingTransaction
+from outlast.ports.job_rows import RunState, TargetStatus
+from outlast.testing import fake_clock
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "reference" / "jobs.md").read_text("utf-8")
@@ -23,14 +23,14 @@ PAGE = (DOCS / "reference" / "jobs.md").read_text("utf-8")
 
 class TestSettings:
     def test_of_a_job(self):
-        assert _defaults("Job") == _parameters(hf.App.job) | {"key": "–"}
+        assert _defaults("Job") == _parameters(outlast.App.job) | {"key": "–"}
 
     def test_of_a_run(self):
-        assert _defaults("Run", depth=3) == _parameters(hf.Job.run)
-        assert set(_parameters(hf.Job.run)) - set(_parameters(hf.Job.run_async)) == {"executor"}
+        assert _defaults("Run", depth=3) == _parameters(outlast.Job.run)
+        assert set(_parameters(outlast.Job.run)) - set(_parameters(outlast.Job.run_async)) == {"executor"}
 
     def test_of_a_gate(self):
-        assert _defaults("Gate") == _parameters(hf.Gate)
+        assert _defaults("Gate") == _parameters(outlast.Gate)
 
     def test_known_rates(self):
         rows = re.findall(r"^\| `(\w+)` \| ([\d.]+) \|$", _tables("Gate")[1], re.MULTILINE)
@@ -42,21 +42,21 @@ class TestSettings:
 
 
 class TestMethods:
-    @pytest.mark.parametrize(("title", "number", "kind"), [("Job", 1, hf.Job), ("ETL", 1, Etl)])
+    @pytest.mark.parametrize(("title", "number", "kind"), [("Job", 1, outlast.Job), ("ETL", 1, Etl)])
     def test_of_what_runs(self, title, number, kind):
         named = re.findall(r"^\| `(\w+)\(", _tables(title)[number], re.MULTILINE)
 
         assert named == [name for name, value in vars(kind).items() if callable(value) and not name.startswith("_")]
 
     def test_of_a_context(self):
-        public = {name for name in dir(hf.JobContext) if not name.startswith("_")}
+        public = {name for name in dir(outlast.JobContext) if not name.startswith("_")}
 
         assert set(re.findall(r"^\| `(\w+)", _section("Context"), re.MULTILINE)) == public
 
 
 class TestFields:
     def test_of_a_summary(self):
-        assert _names("Summary") == list(hf.Summary.__dataclass_fields__)
+        assert _names("Summary") == list(outlast.Summary.__dataclass_fields__)
 
     def test_of_its_groups_and_of_the_comparison(self):
         with fake_clock():
@@ -84,10 +84,10 @@ class TestWords:
         """By what the code decides, with and without a time that the other side has named."""
         rows = re.findall(r"^\| `(\w+)` \| (.+?) \| (.+?) \|$", _section("Decisions"), re.MULTILINE)
 
-        assert [name for name, _, _ in rows] == [str(each) for each in hf.Category]
+        assert [name for name, _, _ in rows] == [str(each) for each in outlast.Category]
         for name, what, then in rows:
-            category = hf.Category(name)
-            deferred = category in RETRYABLE or category is hf.Category.QUOTA_EXHAUSTED
+            category = outlast.Category(name)
+            deferred = category in RETRYABLE or category is outlast.Category.QUOTA_EXHAUSTED
             assert ("deferred" in what) == deferred, name
             assert then.startswith("**ends**") == (category in ABORTS), name
             failure = Failure(category=category, retryable=category in RETRYABLE)
@@ -97,15 +97,15 @@ class TestWords:
     def test_names_of_etls(self):
         section = _section("ETL")
 
-        assert [name for name in holdfast.jobs.etl.__all__ if not re.search(rf"`{name}\b", section)] == []
+        assert [name for name in outlast.jobs.etl.__all__ if not re.search(rf"`{name}\b", section)] == []
 
     def test_log_keys(self, caplog):
         """Whatever a record of a job carries beyond the standard library's own."""
-        with caplog.at_level(logging.DEBUG, "holdfast.jobs"), fake_clock():
+        with caplog.at_level(logging.DEBUG, "outlast.jobs"), fake_clock():
             _fails.run(["a"])
 
         usual = set(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
-        extra = {key for record in caplog.records if record.name == "holdfast.jobs" for key in record.__dict__} - usual
+        extra = {key for record in caplog.records if record.name == "outlast.jobs" for key in record.__dict__} - usual
         assert set(_names("Log")) == extra
 
 
@@ -123,7 +123,7 @@ def test_limits():
     assert _limit("causes that are counted one by one") == f"{tally._MOST_GROUPS:,}"
 
 
-@hf.App("memory://").job("fails", max_failure_rate=0.0)
+@outlast.App("memory://").job("fails", max_failure_rate=0.0)
 def _fails(context, target):
     raise TimeoutError("no answer")
 

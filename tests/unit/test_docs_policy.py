@@ -6,13 +6,13 @@ import tomllib
 
 import pytest
 
-import holdfast as hf
+import outlast
 from doc_pages import FENCE, read
-from holdfast.config import _OVERRIDE_KEYS, _POLICY_KEYS
-from holdfast.decide.backoff import BACKOFFS, JITTERS
-from holdfast.decide.presets import PRESETS
-from holdfast.run.report import Report
-from holdfast.testing import failing, fake_clock
+from outlast.config import _OVERRIDE_KEYS, _POLICY_KEYS
+from outlast.decide.backoff import BACKOFFS, JITTERS
+from outlast.decide.presets import PRESETS
+from outlast.run.report import Report
+from outlast.testing import failing, fake_clock
 
 POLICY = read("reference/policy.md")
 SOURCES = read("reference/sources.md")
@@ -21,12 +21,12 @@ JOBS = read("reference/jobs.md")
 
 class TestThePolicyPage:
     def test_options(self):
-        assert _rows("Options") == [*hf.RetryPolicy._fields[:1], "max_retries", *hf.RetryPolicy._fields[1:]]
+        assert _rows("Options") == [*outlast.RetryPolicy._fields[:1], "max_retries", *outlast.RetryPolicy._fields[1:]]
 
     def test_the_verdict(self):
         rows = re.findall(r"^\| (`.+?) \|", _section("The verdict"), re.MULTILINE)
 
-        assert sorted(re.findall(r"`(\w+)`", " ".join(rows))) == sorted([*hf.Failure._fields, "fingerprint"])
+        assert sorted(re.findall(r"`(\w+)`", " ".join(rows))) == sorted([*outlast.Failure._fields, "fingerprint"])
 
     def test_choices(self):
         assert [name for name in (*BACKOFFS, *JITTERS) if f'`"{name}"`' not in POLICY] == []
@@ -48,21 +48,23 @@ class TestThePolicyPage:
         assert sorted(_rows("Stop reasons")) == sorted(re.findall(r"``(\w+)``", described))
 
     def test_events(self):
-        assert _rows("Events") == [name for name in hf.events.__all__ if name != "Event"]
+        assert _rows("Events") == [name for name in outlast.events.__all__ if name != "Event"]
 
     def test_the_fields_of_events(self):
         for name in _rows("Events"):
             row = next(line for line in _section("Events").splitlines() if line.startswith(f"| `{name}`"))
-            fields = getattr(hf.events, name).__dataclass_fields__
+            fields = getattr(outlast.events, name).__dataclass_fields__
             assert re.findall(r"`(\w+)`", row.split("|")[3]) == list(fields), name
 
     def test_exceptions(self):
-        assert sorted(_rows("Exceptions")) == sorted(hf.errors.__all__)
+        assert sorted(_rows("Exceptions")) == sorted(outlast.errors.__all__)
 
     def test_settings_of_a_breaker(self):
-        assert _rows("Breaker") == list(hf.BreakerSettings._fields)
+        assert _rows("Breaker") == list(outlast.BreakerSettings._fields)
 
-    @pytest.mark.parametrize(("title", "kind"), [("Options", hf.RetryPolicy), ("Breaker", hf.BreakerSettings)])
+    @pytest.mark.parametrize(
+        ("title", "kind"), [("Options", outlast.RetryPolicy), ("Breaker", outlast.BreakerSettings)]
+    )
     def test_defaults(self, title, kind):
         value = kind()
         rows = re.findall(r"^\| `(\w+)` \| ([^|]+) \|", _section(title), re.MULTILINE)
@@ -72,31 +74,31 @@ class TestThePolicyPage:
         }
 
     def test_keys_of_the_file(self):
-        cells = re.findall(r"^\| (`.+?) \|", _section("In holdfast.toml", 3), re.MULTILINE)
+        cells = re.findall(r"^\| (`.+?) \|", _section("In outlast.toml", 3), re.MULTILINE)
 
         assert sorted(re.findall(r"`(\w+)`", " ".join(cells))) == sorted(_POLICY_KEYS)
 
     def test_keys_of_an_override_in_the_file(self):
-        row = next(line for line in _section("In holdfast.toml", 3).splitlines() if line.startswith("| `overrides`"))
+        row = next(line for line in _section("In outlast.toml", 3).splitlines() if line.startswith("| `overrides`"))
 
         assert sorted(re.findall(r"`(\w+)`", row.split("|")[2])) == sorted(_OVERRIDE_KEYS)
 
     def test_every_public_name_of_retrying(self):
-        homes = ("holdfast.run.", "holdfast.decide.", "holdfast.record.", "holdfast.config")
+        homes = ("outlast.run.", "outlast.decide.", "outlast.record.", "outlast.config")
         elsewhere = {  # have a page of their own
-            "holdfast.decide.health": SOURCES,
-            "holdfast.decide.profiles": SOURCES,
-            "holdfast.decide.gate": JOBS,
+            "outlast.decide.health": SOURCES,
+            "outlast.decide.profiles": SOURCES,
+            "outlast.decide.gate": JOBS,
         }
-        pages = {name: elsewhere.get(home, POLICY) for name, home in hf._HOMES.items()}
-        names = [name for name, home in hf._HOMES.items() if home.startswith(homes)]
+        pages = {name: elsewhere.get(home, POLICY) for name, home in outlast._HOMES.items()}
+        names = [name for name, home in outlast._HOMES.items() if home.startswith(homes)]
 
         assert [name for name in names if not re.search(rf"\bhf\.{name}\b", pages[name])] == []
 
     def test_log_keys(self, caplog):
         """Whatever a record carries beyond the standard library's own."""
-        caplog.set_level(logging.DEBUG, "holdfast.retry")
-        fetch = hf.retry(max_attempts=2)(failing(lambda: None, [TimeoutError()] * 2))
+        caplog.set_level(logging.DEBUG, "outlast.retry")
+        fetch = outlast.retry(max_attempts=2)(failing(lambda: None, [TimeoutError()] * 2))
         with fake_clock(), pytest.raises(TimeoutError):
             fetch()
 
@@ -106,20 +108,20 @@ class TestThePolicyPage:
 
 
 def test_a_page_shows_policies_in_a_file(tmp_path):
-    """Every key that a policy can have in holdfast.toml, but two that stand for others."""
+    """Every key that a policy can have in outlast.toml, but two that stand for others."""
     page = read("how-to/write-rules.md")
     shown = [block[2] for block in FENCE.finditer(page) if block[1] == "toml" and "[policies." in block[2]]
-    file = tmp_path / "holdfast.toml"
+    file = tmp_path / "outlast.toml"
     file.write_text("".join(shown), "utf-8")
 
-    assert set(hf.load_config(file).policies) == {"shop", "nightly"}
+    assert set(outlast.load_config(file).policies) == {"shop", "nightly"}
     used = set(tomllib.loads(shown[0])["policies"]["shop"])
     assert set(_POLICY_KEYS) - used == {"max_retries", "nested"}
 
 
 def _shown_default(value):
-    if value is hf.RETRYABLE:
-        return "`hf.RETRYABLE`"
+    if value is outlast.RETRYABLE:
+        return "`outlast.RETRYABLE`"
     if isinstance(value, str):
         return f'`"{value}"`'
     if isinstance(value, float):

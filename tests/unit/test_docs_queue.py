@@ -9,16 +9,16 @@ from datetime import UTC, timedelta
 
 import pytest
 
-import holdfast as hf
+import outlast
 from doc_pages import read
-from holdfast.config import _APP_KEYS
-from holdfast.ports.rows import Claimed, Cooldown, DeadLetterFilter, Group, QueueRow, Reason, Status, Worker
-from holdfast.queue.dead_letters import DeadLetterBox
-from holdfast.queue.defining import _SETTINGS
-from holdfast.queue.definition import OPTIONS
-from holdfast.queue.overview import TaskBook
-from holdfast.queue.triage import Triage
-from holdfast.stores.queries import migrations
+from outlast.config import _APP_KEYS
+from outlast.ports.rows import Claimed, Cooldown, DeadLetterFilter, Group, QueueRow, Reason, Status, Worker
+from outlast.queue.dead_letters import DeadLetterBox
+from outlast.queue.defining import _SETTINGS
+from outlast.queue.definition import OPTIONS
+from outlast.queue.overview import TaskBook
+from outlast.queue.triage import Triage
+from outlast.stores.queries import migrations
 
 PAGE = read("reference/queue.md")
 SOURCES = read("reference/sources.md")
@@ -27,7 +27,7 @@ JOBS = read("reference/jobs.md")
 
 class TestSettings:
     def test_of_an_app(self):
-        parameters = _parameters(hf.App)
+        parameters = _parameters(outlast.App)
 
         assert _defaults("App", "setting") == {name: _shown(each.default) for name, each in parameters.items()}
 
@@ -35,7 +35,7 @@ class TestSettings:
         assert {*_defaults("Task", "setting")} == _SETTINGS
 
     def test_the_defaults_of_a_task(self):
-        definition = hf.App("memory://").task(_nothing)
+        definition = outlast.App("memory://").task(_nothing)
         shown = _defaults("Task", "setting")
 
         assert (shown["queue"], shown["priority"]) == (f'`"{definition.queue}"`', str(definition.priority))
@@ -46,7 +46,7 @@ class TestSettings:
         assert {*_defaults("Enqueue", "option", depth=3)} == OPTIONS
 
     def test_of_a_periodic_task(self):
-        parameters = _parameters(hf.App.periodic)
+        parameters = _parameters(outlast.App.periodic)
         parameters.pop("settings")
 
         assert _defaults("Periodic", "setting", depth=3) == {
@@ -54,18 +54,18 @@ class TestSettings:
         }
 
     def test_of_a_worker(self):
-        parameters = _parameters(hf.App.worker)
+        parameters = _parameters(outlast.App.worker)
 
         assert _defaults("Worker", "setting") == {name: _shown(each.default) for name, each in parameters.items()}
 
     def test_of_a_limit(self):
-        parameters = _parameters(hf.App.limit)
+        parameters = _parameters(outlast.App.limit)
         parameters.pop("resource")
 
         assert _defaults("Limit", "setting") == {name: _shown(each.default) for name, each in parameters.items()}
 
     def test_in_the_file(self):
-        rows = re.findall(r"^\| (`.+?) \|", _section("In holdfast.toml", 3), re.MULTILINE)
+        rows = re.findall(r"^\| (`.+?) \|", _section("In outlast.toml", 3), re.MULTILINE)
 
         assert sorted(re.findall(r"`(\w+)`", " ".join(rows))) == sorted(_APP_KEYS)
 
@@ -73,17 +73,17 @@ class TestSettings:
 class TestMethods:
     def test_of_an_app(self):
         table = _tables(_section("App"))[1]
-        app = hf.App("memory://")
+        app = outlast.App("memory://")
         named = set(re.findall(r"`@?app\.(\w+)", table))
 
-        assert named >= {name for name in dir(hf.App) if not name.startswith("_")}
+        assert named >= {name for name in dir(outlast.App) if not name.startswith("_")}
         assert [name for name in named if not hasattr(app, name)] == []
 
     @pytest.mark.parametrize(
         ("title", "kind", "other"),
         [
-            ("Task", hf.TaskDefinition, {"prepare"}),  # for Holdfast's own use
-            ("Worker", hf.Worker, set()),
+            ("Task", outlast.TaskDefinition, {"prepare"}),  # for Outlast's own use
+            ("Worker", outlast.Worker, set()),
             ("app.tasks", TaskBook, set()),
             ("app.dead_letters", DeadLetterBox, set()),
             ("Triage", Triage, set()),
@@ -108,7 +108,7 @@ class TestMethods:
         assert set(re.findall(r"`(\w+)`", line)) == set(DeadLetterFilter._fields) - {"before", "limit"}
 
     def test_what_a_task_knows_of_itself(self):
-        text = re.search(r"^`hf.current_task\(\)`.*?None outside", PAGE, re.MULTILINE | re.DOTALL)[0]
+        text = re.search(r"^`outlast.current_task\(\)`.*?None outside", PAGE, re.MULTILINE | re.DOTALL)[0]
 
         assert re.findall(r"`(\w+)`", text) == list(Claimed._fields)
 
@@ -121,20 +121,20 @@ class TestWords:
         assert _rows("Reasons") == [str(each) for each in Reason]
 
     def test_events(self):
-        assert sorted(_rows("Events")) == [name for name in hf.events.__all__ if name.startswith("Task")]
+        assert sorted(_rows("Events")) == [name for name in outlast.events.__all__ if name.startswith("Task")]
 
     def test_the_fields_of_events(self):
         for name in _rows("Events"):
             row = next(line for line in _section("Events").splitlines() if line.startswith(f"| `{name}`"))
-            fields = getattr(hf.events, name).__dataclass_fields__
+            fields = getattr(outlast.events, name).__dataclass_fields__
             assert re.findall(r"`(\w+)`", row.split("|")[3]) == list(fields), name
 
     def test_log_keys(self, caplog):
         """Whatever a record on an attempt carries beyond the standard library's own."""
-        app = hf.App("memory://", policy=hf.RetryPolicy(max_attempts=2, base_delay=0))
+        app = outlast.App("memory://", policy=outlast.RetryPolicy(max_attempts=2, base_delay=0))
         app.task(name="fails")(_fail)
         app.tasks_by_name["fails"].enqueue()
-        with caplog.at_level(logging.WARNING, "holdfast.worker"):
+        with caplog.at_level(logging.WARNING, "outlast.worker"):
             app.worker().drain()
 
         usual = set(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
@@ -142,16 +142,18 @@ class TestWords:
         assert set(_rows("Log")) == extra
 
     def test_public_names(self):
-        homes = ("holdfast.app", "holdfast.queue.", "holdfast.ports.")
-        pages = {name: SOURCES if home == "holdfast.ports.source_rows" else PAGE for name, home in hf._HOMES.items()}
-        names = [name for name, home in hf._HOMES.items() if home.startswith(homes)]
+        homes = ("outlast.app", "outlast.queue.", "outlast.ports.")
+        pages = {
+            name: SOURCES if home == "outlast.ports.source_rows" else PAGE for name, home in outlast._HOMES.items()
+        }
+        names = [name for name, home in outlast._HOMES.items() if home.startswith(homes)]
 
         assert [name for name in names if not re.search(rf"\bhf\.{name}\b", pages[name])] == []
 
 
 class TestTables:
     def test_of_sqlite(self, tmp_path):
-        app = hf.App(f"sqlite:///{tmp_path}/x.db")
+        app = outlast.App(f"sqlite:///{tmp_path}/x.db")
         app.create_schema()
         with contextlib.closing(sqlite3.connect(tmp_path / "x.db")) as connection:
             names = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
@@ -171,10 +173,10 @@ class TestTables:
 
     def test_of_postgresql(self):
         """By its migrations; the order of columns is another one there."""
-        script = re.sub(r"--.*", "", "".join(migrations("holdfast.stores.postgres").values()))
-        tables = re.findall(r"^CREATE TABLE holdfast\.(\w+) \((.*?)^\)", script, re.MULTILINE | re.DOTALL)
+        script = re.sub(r"--.*", "", "".join(migrations("outlast.stores.postgres").values()))
+        tables = re.findall(r"^CREATE TABLE outlast\.(\w+) \((.*?)^\)", script, re.MULTILINE | re.DOTALL)
         found = {name: set(re.findall(r"^    ([a-z_]+) ", body, re.MULTILINE)) for name, body in tables}
-        for name, body in re.findall(r"^ALTER TABLE holdfast\.(\w+)(.*?);", script, re.MULTILINE | re.DOTALL):
+        for name, body in re.findall(r"^ALTER TABLE outlast\.(\w+)(.*?);", script, re.MULTILINE | re.DOTALL):
             found[name] |= set(re.findall(r"ADD COLUMN (\w+) ", body))
         named = {name: set(columns) for name, columns in _columns("PostgreSQL").items()}
 

@@ -12,17 +12,17 @@ from pathlib import Path
 import click
 import pytest
 
-import holdfast as hf
-import holdfast.engines
+import outlast
+import outlast.engines
 from doc_pages import DOCS, FENCE, PAGES, ROOT
-from holdfast import config
-from holdfast.cli import cli
-from holdfast.decide.alerting import AlertKind
-from holdfast.observe.log_keys import LOG_KEYS
-from holdfast.observe.metric_names import LABELS, METRICS
-from holdfast.observe.span_names import ATTRIBUTES, SPAN_EVENTS
-from holdfast.ports.rows import Reason, Status
-from holdfast.testing import plugin
+from outlast import config
+from outlast.cli import cli
+from outlast.decide.alerting import AlertKind
+from outlast.observe.log_keys import LOG_KEYS
+from outlast.observe.metric_names import LABELS, METRICS
+from outlast.observe.span_names import ATTRIBUTES, SPAN_EVENTS
+from outlast.ports.rows import Reason, Status
+from outlast.testing import plugin
 
 pytestmark = [
     pytest.mark.xdist_group("docs_site"),  # so that it is built once
@@ -98,7 +98,7 @@ def test_nothing_is_asked_of_others(built):
 
 
 def test_what_is_taken_in_stands_there_whole(said):
-    assert "Written for the people who use Holdfast." in said["project/changelog"]
+    assert "Written for the people who use Outlast." in said["project/changelog"]
     assert "Medians of per-round ratios" in said["project/measured-speed"]
     assert "what has to pass" in said["project/contributing"]
     assert "HEALTHCHECK" in said["project/containers"]
@@ -106,14 +106,14 @@ def test_what_is_taken_in_stands_there_whole(said):
 
 def _modules():
     """All modules that a page imports something from, and those that are public by their place."""
-    places = ["holdfast", "holdfast.errors", "holdfast.worker", "holdfast.health", "holdfast.web", "holdfast.testing"]
-    places += [f"holdfast.engines.{each.name}" for each in pkgutil.iter_modules(holdfast.engines.__path__)]
+    places = ["outlast", "outlast.errors", "outlast.worker", "outlast.health", "outlast.web", "outlast.testing"]
+    places += [f"outlast.engines.{each.name}" for each in pkgutil.iter_modules(outlast.engines.__path__)]
     found = {place: set(importlib.import_module(place).__all__) for place in places if "_" not in place}
     for page in PAGES:
         for block in FENCE.finditer(page.read_text("utf-8")):
             nodes = ast.walk(ast.parse(block[2])) if block[1].startswith("python") else ()
             for node in nodes:
-                if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("holdfast"):
+                if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("outlast"):
                     found.setdefault(node.module, set()).update(each.name for each in node.names)
     return found
 
@@ -139,14 +139,14 @@ def test_every_setting(said):
 
 def test_every_variable_of_the_environment(said):
     texts = [file.read_text("utf-8") for file in (ROOT / "src").rglob("*.py")]
-    used = {name for text in texts for name in re.findall(r"\bHOLDFAST_[A-Z_]*[A-Z]\b", text)}
+    used = {name for text in texts for name in re.findall(r"\bOUTLAST_[A-Z_]*[A-Z]\b", text)}
 
     assert used
     assert missing(used, said["reference/settings"]) == []
 
 
 def test_every_event_and_its_fields(said):
-    events = {name: getattr(hf.events, name) for name in hf.events.__all__}
+    events = {name: getattr(outlast.events, name) for name in outlast.events.__all__}
 
     assert missing(events, said["reference/events"]) == []
     for name, kind in events.items():
@@ -161,7 +161,7 @@ def test_every_name_of_telemetry(said):
     assert missing([*metrics, *spans, *LABELS, *ATTRIBUTES, *LOG_KEYS], said["reference/telemetry"]) == []
 
 
-def _commands(group=cli, path="holdfast"):
+def _commands(group=cli, path="outlast"):
     context = click.Context(group)
     for name in group.list_commands(context):
         command = group.get_command(context, name)
@@ -181,12 +181,12 @@ def test_every_command_and_its_options(said):
 def test_every_category(said):
     part = said["reference/classification"].partition("Order of evidence")[0]
 
-    assert missing(hf.Category, part) == []
+    assert missing(outlast.Category, part) == []
 
 
 @pytest.mark.parametrize(
     ("page", "words"),
-    [("queue", Status), ("queue", Reason), ("sources", hf.SourceState), ("sources", AlertKind)],
+    [("queue", Status), ("queue", Reason), ("sources", outlast.SourceState), ("sources", AlertKind)],
     ids=lambda each: each if isinstance(each, str) else each.__name__,
 )
 def test_every_word(page, words, said):
@@ -203,4 +203,4 @@ def test_every_fixture_and_option_of_the_plugin(said):
 
 
 def test_every_exception(said):
-    assert missing(hf.errors.__all__, said["reference/api/holdfast.errors"]) == []
+    assert missing(outlast.errors.__all__, said["reference/api/outlast.errors"]) == []

@@ -7,20 +7,20 @@ from pathlib import Path
 
 import pytest
 
-import holdfast as hf
-import holdfast.health
-import holdfast.http
-from holdfast.decide.alerting import AlertKind
-from holdfast.decide.health import COUNTED, Health
-from holdfast.decide.profiles import PROFILES
-from holdfast.http.settings import IDEMPOTENT
-from holdfast.http.transport import RetryTransport
-from holdfast.observe import courier, lanes, messages
-from holdfast.ports.source_rows import Cycle, Poll
-from holdfast.sources import checking, reading
-from holdfast.sources.book import SourceBook
-from holdfast.sources.monitor import CycleSummary
-from holdfast.stores import kept
+import outlast
+import outlast.health
+import outlast.http
+from outlast.decide.alerting import AlertKind
+from outlast.decide.health import COUNTED, Health
+from outlast.decide.profiles import PROFILES
+from outlast.http.settings import IDEMPOTENT
+from outlast.http.transport import RetryTransport
+from outlast.observe import courier, lanes, messages
+from outlast.ports.source_rows import Cycle, Poll
+from outlast.sources import checking, reading
+from outlast.sources.book import SourceBook
+from outlast.sources.monitor import CycleSummary
+from outlast.stores import kept
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -34,23 +34,23 @@ DAY = 86400.0
 
 class TestSettings:
     def test_of_rules(self):
-        rules = hf.SourceRules()
+        rules = outlast.SourceRules()
         shown = _defaults("Rules")
 
-        assert list(shown) == list(hf.SourceRules.__dataclass_fields__)
+        assert list(shown) == list(outlast.SourceRules.__dataclass_fields__)
         assert {name: cell for name, cell in shown.items() if name != "counted"} == {
             name: _shown(getattr(rules, name)) for name in shown if name != "counted"
         }
 
     def test_of_a_monitor(self):
-        parameters = dict(inspect.signature(hf.App.monitor).parameters)
+        parameters = dict(inspect.signature(outlast.App.monitor).parameters)
         parameters.pop("self")
 
         assert _defaults("Monitor") == {name: _shown(each.default) for name, each in parameters.items()}
 
     def test_of_what_is_fetched(self):
-        assert _defaults("Fetched") == {name: str(value) for name, value in hf.Fetched._field_defaults.items()}
-        assert list(_defaults("Fetched")) == list(hf.Fetched._fields)
+        assert _defaults("Fetched") == {name: str(value) for name, value in outlast.Fetched._field_defaults.items()}
+        assert list(_defaults("Fetched")) == list(outlast.Fetched._fields)
 
     def test_of_a_transport(self):
         parameters = [name for name in inspect.signature(RetryTransport).parameters if name != "transport"]
@@ -60,7 +60,7 @@ class TestSettings:
 
 
 class TestMethods:
-    @pytest.mark.parametrize(("title", "kind"), [("app.sources", SourceBook), ("Monitor", hf.Monitor)])
+    @pytest.mark.parametrize(("title", "kind"), [("app.sources", SourceBook), ("Monitor", outlast.Monitor)])
     def test_of_what_an_app_gives(self, title, kind):
         methods = {name for name, value in vars(kind).items() if callable(value) and not name.startswith("_")}
 
@@ -78,9 +78,9 @@ class TestFields:
         section = _section("Fields of a source")
         first, second = re.findall(r"(?:^\|.*\n)+", section, re.MULTILINE)
 
-        assert _names(first) == list(hf.Source._fields)
+        assert _names(first) == list(outlast.Source._fields)
         assert _names(second) == list(Health._fields)
-        properties = [name for name, value in vars(hf.Source).items() if isinstance(value, property)]
+        properties = [name for name, value in vars(outlast.Source).items() if isinstance(value, property)]
         assert [name for name in properties if f"`source.{name}`" not in section] == []
 
     @pytest.mark.parametrize(("title", "kind"), [("Polls", Poll), ("Cycles", Cycle)])
@@ -89,14 +89,14 @@ class TestFields:
 
         assert [name for name in re.findall(r"`(\w+)`", text) if name in kind._fields] == list(kind._fields)
 
-    @pytest.mark.parametrize("kind", [hf.Changed, hf.Entry, hf.Transition, CycleSummary])
+    @pytest.mark.parametrize("kind", [outlast.Changed, outlast.Entry, outlast.Transition, CycleSummary])
     def test_of_values(self, kind):
         assert [name for name in kind._fields if f"`{name}`" not in PAGE] == []
 
 
 class TestWords:
     def test_states(self):
-        states = [str(each) for each in hf.SourceState]
+        states = [str(each) for each in outlast.SourceState]
 
         assert _names(_section("States")) == states
         assert [name for name in states if f"| `{name}` |" not in EXPLAINED] == []
@@ -109,7 +109,7 @@ class TestWords:
         rows = re.findall(r"^\| (`.+?) \| .+? \| (yes|no)", section, re.MULTILINE)
         said = {name: word == "yes" for cell, word in rows for name in re.findall(r"`(\w+)`", cell)}
 
-        assert said == {str(each): each in COUNTED for each in hf.Category}
+        assert said == {str(each): each in COUNTED for each in outlast.Category}
 
     @pytest.mark.parametrize("page", [PAGE, ALERTS], ids=["reference", "how-to"])
     def test_kinds_of_alerts(self, page):
@@ -121,10 +121,10 @@ class TestWords:
         section = _section("Events")
         own = ("CooledDown", "CycleEnded", "SourceChanged")
 
-        assert _names(section) == [name for name in hf.events.__all__ if name in own]
+        assert _names(section) == [name for name in outlast.events.__all__ if name in own]
         for name in own:
             row = next(line for line in section.splitlines() if line.startswith(f"| `{name}`"))
-            assert re.findall(r"`(\w+)`", row.split("|")[3]) == list(getattr(hf.events, name).__dataclass_fields__)
+            assert re.findall(r"`(\w+)`", row.split("|")[3]) == list(getattr(outlast.events, name).__dataclass_fields__)
 
 
 class TestNumbers:
@@ -145,16 +145,16 @@ class TestNumbers:
 
 
 def test_the_names_for_http_stand_on_their_page():
-    assert [name for name in holdfast.http.__all__ if name not in HTTP and name != "Settings"] == []
+    assert [name for name in outlast.http.__all__ if name not in HTTP and name != "Settings"] == []
 
 
 def test_the_names_for_health_stand_on_their_page():
-    assert [name for name in holdfast.health.__all__ if name not in HEALTH] == []
+    assert [name for name in outlast.health.__all__ if name not in HEALTH] == []
 
 
 def test_the_checks_of_an_app_stand_on_their_page(tmp_path):
-    app = hf.App(f"sqlite:///{tmp_path}/x.db")
-    checker = holdfast.health.HealthChecker.for_app(app, loop=holdfast.health.Heartbeat())
+    app = outlast.App(f"sqlite:///{tmp_path}/x.db")
+    checker = outlast.health.HealthChecker.for_app(app, loop=outlast.health.Heartbeat())
     section = HEALTH.partition("\n## What is looked at\n")[2].partition("\n## ")[0]
 
     assert set(_names(section)) == {*checker.check().checks, "heartbeat"}

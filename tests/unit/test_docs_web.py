@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.ports.read_rows import MOST_COUNTED
-from holdfast.ports.reads import MOST_LOOKED_AT
-from holdfast.web import addresses, answering, dashboard, forms, headers, narrowing
-from holdfast.web.access import sessions, slowing, tokens
-from holdfast.web.access.signing_in import ENTER
-from holdfast.web.live import hub
-from holdfast.web.rendering import EVENTS, METRICS, SIGN_IN, SIGN_OUT, STATIC
-from holdfast.web.routes import ACTIONS, PAGES
-from holdfast.web.server import Server, serve
+from outlast.ports.read_rows import MOST_COUNTED
+from outlast.ports.reads import MOST_LOOKED_AT
+from outlast.web import addresses, answering, dashboard, forms, headers, narrowing
+from outlast.web.access import sessions, slowing, tokens
+from outlast.web.access.signing_in import ENTER
+from outlast.web.live import hub
+from outlast.web.rendering import EVENTS, METRICS, SIGN_IN, SIGN_OUT, STATIC
+from outlast.web.routes import ACTIONS, PAGES
+from outlast.web.server import Server, serve
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "web.md").read_text("utf-8")
 

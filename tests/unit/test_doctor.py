@@ -2,8 +2,8 @@
 
 import pytest
 
-from holdfast.ports.rows import Status
-from holdfast.report.doctor import Finding, clock_finding, ledger_findings, told
+from outlast.ports.rows import Status
+from outlast.report.doctor import Finding, clock_finding, ledger_findings, told
 
 NONE = {str(status): 0 for status in Status} | {"dead_letters": 0}
 

@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from holdfast import classify, errors
+from outlast import classify, errors
 
 RETRYABLE = [errors.NetworkError, errors.RateLimitError, errors.TemporaryAPIError, errors.DatabaseBusyError]
 PERMANENT = [

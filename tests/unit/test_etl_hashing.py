@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import PayloadError
-from holdfast.jobs.etl import canonical_json, content_hash
+from outlast.errors import PayloadError
+from outlast.jobs.etl import canonical_json, content_hash
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import InvalidParametersError
-from holdfast.jobs.etl import FileRawStore, content_hash, raw_key
+from outlast.errors import InvalidParametersError
+from outlast.jobs.etl import FileRawStore, content_hash, raw_key
 
 HASH = content_hash("x")
 TEXTS = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]), min_size=1)

@@ -4,11 +4,11 @@ import logging
 
 import pytest
 
-import holdfast as hf
-from holdfast import RetryPolicy, events
-from holdfast.errors import NetworkError, PermanentError
-from holdfast.record import bus
-from holdfast.testing import failing, fake_clock
+import outlast
+from outlast import RetryPolicy, events
+from outlast.errors import NetworkError, PermanentError
+from outlast.record import bus
+from outlast.testing import failing, fake_clock
 
 E9_KEYS = {"attempt", "max_attempts", "error_category", "origin", "http_status", "exception_name", "failure_message"}
 
@@ -22,7 +22,7 @@ def clock():
 @pytest.fixture
 def heard():
     seen = []
-    stop = hf.subscribe(seen.append)
+    stop = outlast.subscribe(seen.append)
     yield seen
     stop()
 
@@ -33,7 +33,8 @@ def fetch():
 
 def test_a_call_that_recovers(heard):
     assert (
-        hf.call(failing(fetch, [NetworkError("a"), NetworkError("b")]), policy=RetryPolicy(backoff="linear")) == "page"
+        outlast.call(failing(fetch, [NetworkError("a"), NetworkError("b")]), policy=RetryPolicy(backoff="linear"))
+        == "page"
     )
     assert [type(event).__name__ for event in heard] == [
         "AttemptFailed",
@@ -50,7 +51,7 @@ def test_a_call_that_recovers(heard):
 
 def test_a_call_that_is_given_up(heard):
     with pytest.raises(NetworkError):
-        hf.call(failing(fetch, [NetworkError("x")] * 2), policy=RetryPolicy(max_attempts=2))
+        outlast.call(failing(fetch, [NetworkError("x")] * 2), policy=RetryPolicy(max_attempts=2))
     assert [type(event) for event in heard] == [
         events.AttemptFailed,
         events.Retrying,
@@ -71,14 +72,14 @@ def test_a_call_that_is_given_up(heard):
 )
 def test_the_reason(heard, error, settings, reason):
     with pytest.raises(type(error)):
-        hf.call(failing(fetch, [error] * 9), policy=RetryPolicy(**settings))
-    assert heard[-1].reason == error.__holdfast__.reason == reason
+        outlast.call(failing(fetch, [error] * 9), policy=RetryPolicy(**settings))
+    assert heard[-1].reason == error.__outlast__.reason == reason
 
 
 def test_an_attempt_whose_wait_took_too_long_is_told_once(heard, clock, monkeypatch):
-    monkeypatch.setattr("holdfast.clock.sleep", lambda seconds: clock.advance(60))
+    monkeypatch.setattr("outlast.clock.sleep", lambda seconds: clock.advance(60))
     with pytest.raises(NetworkError):
-        hf.call(failing(fetch, [NetworkError("x")] * 2), policy=RetryPolicy(max_attempts=3, deadline=10))
+        outlast.call(failing(fetch, [NetworkError("x")] * 2), policy=RetryPolicy(max_attempts=3, deadline=10))
     assert [type(event).__name__ for event in heard] == ["AttemptFailed", "Retrying", "GaveUp"]
     assert (heard[-1].attempts, heard[-1].reason) == (1, "deadline")
 
@@ -86,25 +87,25 @@ def test_an_attempt_whose_wait_took_too_long_is_told_once(heard, clock, monkeypa
 def test_the_attempts_are_those_of_the_category(heard, caplog):
     policy = RetryPolicy(max_attempts=9, overrides={"network": {"max_attempts": 2}})
     with pytest.raises(NetworkError):
-        hf.call(failing(fetch, [NetworkError("x")] * 9), policy=policy)
+        outlast.call(failing(fetch, [NetworkError("x")] * 9), policy=policy)
     assert [event.max_attempts for event in heard if hasattr(event, "max_attempts")] == [2, 2, 2]
     assert [record.max_attempts for record in caplog.records] == [2, 2]
     assert "attempt 1 of 2 failed" in caplog.text
 
 
 def test_success_tells_nothing(heard, caplog):
-    assert hf.retry(fetch)() == "page"
+    assert outlast.retry(fetch)() == "page"
     assert heard == []
     assert caplog.records == []
 
 
 def test_kinds_and_the_end_of_a_subscription():
     seen = []
-    stop = hf.subscribe(seen.append, events.Recovered, events.GaveUp)
-    hf.call(failing(fetch, [NetworkError("x")]))
+    stop = outlast.subscribe(seen.append, events.Recovered, events.GaveUp)
+    outlast.call(failing(fetch, [NetworkError("x")]))
     stop()
     stop()
-    hf.call(failing(fetch, [NetworkError("x")]))
+    outlast.call(failing(fetch, [NetworkError("x")]))
     assert [type(event) for event in seen] == [events.Recovered]
     assert not bus.has_subscribers()
 
@@ -115,8 +116,8 @@ def test_pitfall_18_one_broken_subscriber_keeps_nothing_from_the_others(caplog):
     def broken(event):
         raise RuntimeError("subscriber")
 
-    stops = [hf.subscribe(broken), hf.subscribe(seen.append, events.Recovered)]
-    hf.call(failing(fetch, [NetworkError("x")]))
+    stops = [outlast.subscribe(broken), outlast.subscribe(seen.append, events.Recovered)]
+    outlast.call(failing(fetch, [NetworkError("x")]))
     for stop in stops:
         stop()
     assert len(seen) == 1
@@ -125,45 +126,45 @@ def test_pitfall_18_one_broken_subscriber_keeps_nothing_from_the_others(caplog):
 
 class TestLog:
     def test_w7_a_warning_before_every_wait_with_the_traceback_at_debug(self, caplog):
-        caplog.set_level(logging.DEBUG, "holdfast")
-        hf.call(failing(fetch, [NetworkError("refused")]))
+        caplog.set_level(logging.DEBUG, "outlast")
+        outlast.call(failing(fetch, [NetworkError("refused")]))
         warning, debug = caplog.records
-        assert (warning.levelname, warning.name, warning.exc_info) == ("WARNING", "holdfast.retry", None)
+        assert (warning.levelname, warning.name, warning.exc_info) == ("WARNING", "outlast.retry", None)
         assert "attempt 1 of 3 failed (network), trying again in 1 s: NetworkError: refused" in warning.getMessage()
         assert debug.levelname == "DEBUG"
         assert "Traceback (most recent call last):" in debug.getMessage()
         assert debug.getMessage().endswith("NetworkError: refused")
 
     def test_pitfall_35_no_secret_reaches_the_log_by_way_of_a_traceback(self, caplog):
-        caplog.set_level(logging.DEBUG, "holdfast")
-        unsubscribe = hf.subscribe(lambda event: 1 / 0)
+        caplog.set_level(logging.DEBUG, "outlast")
+        unsubscribe = outlast.subscribe(lambda event: 1 / 0)
         try:
             with pytest.raises(NetworkError):
-                hf.call(failing(fetch, [NetworkError("postgres://bob:hunter2pw@db/x")] * 3))
+                outlast.call(failing(fetch, [NetworkError("postgres://bob:hunter2pw@db/x")] * 3))
         finally:
             unsubscribe()
         with pytest.raises(NetworkError):
-            policy = hf.RetryPolicy(retry_on=lambda error: 1 / 0)
-            hf.call(failing(fetch, [NetworkError("postgres://bob:hunter2pw@db/x")]), policy=policy)
+            policy = outlast.RetryPolicy(retry_on=lambda error: 1 / 0)
+            outlast.call(failing(fetch, [NetworkError("postgres://bob:hunter2pw@db/x")]), policy=policy)
         assert "ZeroDivisionError" in caplog.text
         assert "hunter2pw" not in caplog.text
 
     def test_no_text_can_pretend_to_be_a_record_of_its_own(self, caplog):
-        hf.call(failing(fetch, [NetworkError("x\nCRITICAL:root:forged")]))
+        outlast.call(failing(fetch, [NetworkError("x\nCRITICAL:root:forged")]))
         assert "\n" not in caplog.records[0].getMessage()
 
     def test_a_call_that_is_handed_back_at_once_is_told(self, caplog):
-        with pytest.raises(hf.errors.RateLimitError):
-            hf.retry(failing(fetch, [hf.errors.RateLimitError("slow down")]))()
+        with pytest.raises(outlast.errors.RateLimitError):
+            outlast.retry(failing(fetch, [outlast.errors.RateLimitError("slow down")]))()
         assert "gave up after 1 attempt (deferred)" in caplog.text
 
     @pytest.mark.parametrize(("handler", "kinds"), [(3, ()), (print, ("Retrying",)), (print, (ValueError,))])
     def test_a_wrong_subscription_is_refused(self, handler, kinds):
-        with pytest.raises(hf.errors.ConfigError):
-            hf.subscribe(handler, *kinds)
+        with pytest.raises(outlast.errors.ConfigError):
+            outlast.subscribe(handler, *kinds)
 
     def test_e9_its_keys(self, caplog):
-        hf.call(failing(fetch, [NetworkError("refused")]))
+        outlast.call(failing(fetch, [NetworkError("refused")]))
         record = vars(caplog.records[0])
         assert record.keys() >= E9_KEYS | {"delay", "call"}
         assert {key: record[key] for key in ("attempt", "max_attempts", "error_category", "exception_name")} == {
@@ -174,15 +175,15 @@ class TestLog:
         }
         assert type(record["error_category"]) is str
 
-    @pytest.mark.parametrize("retry_on", [None, hf.RETRYABLE, (Exception,)])
+    @pytest.mark.parametrize("retry_on", [None, outlast.RETRYABLE, (Exception,)])
     @pytest.mark.parametrize("listening", [False, True])
     def test_e9_its_keys_are_the_same_whoever_judged(self, caplog, retry_on, listening):
         name = "No name of a class: token=hunter2hunter2"
-        stop = hf.subscribe(lambda event: None) if listening else lambda: None
+        stop = outlast.subscribe(lambda event: None) if listening else lambda: None
         try:
             for error in (NetworkError("postgres://bob:hunter2pw@db/x"), type(name, (ConnectionError,), {})("refused")):
                 with pytest.raises(type(error)):
-                    hf.call(failing(fetch, [error] * 2), policy=RetryPolicy(max_attempts=2, retry_on=retry_on))
+                    outlast.call(failing(fetch, [error] * 2), policy=RetryPolicy(max_attempts=2, retry_on=retry_on))
         finally:
             stop()
         keys = ("error_category", "origin", "http_status", "exception_name", "failure_message")
@@ -201,21 +202,21 @@ class TestLog:
                 written.append((level, msg % args, kwargs["extra"]))
 
         own = Own("own")
-        monkeypatch.setattr("holdfast.run.logs._log", lambda: own)
-        hf.call(failing(fetch, [NetworkError("refused")]))
+        monkeypatch.setattr("outlast.run.logs._log", lambda: own)
+        outlast.call(failing(fetch, [NetworkError("refused")]))
         ((level, text, extra),) = written
         assert (level, extra["call"]) == (logging.WARNING, extra["call"])
         assert "attempt 1 of 3 failed" in text
 
     def test_where_a_record_comes_from(self, caplog):
-        hf.call(failing(fetch, [NetworkError("refused")]))
+        outlast.call(failing(fetch, [NetworkError("refused")]))
         record = caplog.records[0]
         assert (record.filename, record.module) == ("logs.py", "logs")
         assert record.lineno > 0
 
     def test_giving_up_is_told_once_and_only_after_retries(self, caplog):
         with pytest.raises(NetworkError):
-            hf.call(failing(fetch, [NetworkError("x")] * 3))
+            outlast.call(failing(fetch, [NetworkError("x")] * 3))
         assert [record.getMessage().partition(": ")[2][:12] for record in caplog.records] == [
             "attempt 1 of",
             "attempt 2 of",
@@ -223,9 +224,9 @@ class TestLog:
         ]
         caplog.clear()
         with pytest.raises(PermanentError):
-            hf.call(failing(fetch, [PermanentError("x")]))
+            outlast.call(failing(fetch, [PermanentError("x")]))
         assert caplog.records == []
 
     def test_secrets_are_masked(self, caplog):
-        hf.call(failing(fetch, [NetworkError("https://me:hunter2@host/ refused")]))
+        outlast.call(failing(fetch, [NetworkError("https://me:hunter2@host/ refused")]))
         assert "hunter2" not in caplog.text + str(vars(caplog.records[0]))

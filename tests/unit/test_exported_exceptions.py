@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import holdfast
-from holdfast.classify.classifier import Classifier
-from holdfast.classify.libraries import FILES, entry_of, load
-from holdfast.classify.sqlstates import judge_sqlstate
+import outlast
+from outlast.classify.classifier import Classifier
+from outlast.classify.libraries import FILES, entry_of, load
+from outlast.classify.sqlstates import judge_sqlstate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +38,7 @@ NOT_INSTALLED = {
     "asyncmy": "its errors are PyMySQL's under other names; PyMySQL is installed",
     "cimpl": "the compiled part of confluent-kafka, which calls itself so and is imported as confluent_kafka.cimpl",
     "mysql": "MySQL Connector/Python carries the same numbers as PyMySQL, which is installed",
-    "psycopg2": "psycopg 3 is what Holdfast itself uses; psycopg2 would need libpq's headers to be built",
+    "psycopg2": "psycopg 3 is what Outlast itself uses; psycopg2 would need libpq's headers to be built",
 }
 
 # Modules that a program does not meet in production, or that only repeat another package.
@@ -102,7 +102,7 @@ STANDARD_MODULES = """
     xml.sax.expatreader xmlrpc.client zipfile zipimport zlib zoneinfo
 """.split()  # noqa: SIM905  # words read better than a hundred quotes
 
-# All that `import holdfast` and `from holdfast import RetryPolicy, classify, retry` load, beyond a bare interpreter.
+# All that `import outlast` and `from outlast import RetryPolicy, classify, retry` load, beyond a bare interpreter.
 MODULES_LOADED = """
     _collections _collections_abc _contextvars _functools _operator _sre _stat collections contextvars copyreg enum errno
     functools genericpath
@@ -260,11 +260,11 @@ _PREPARE = """
 import sys
 at_start = set(sys.modules)
 sys.path[:0] = {paths!r}
-import holdfast
-from holdfast import RetryPolicy, classify, retry
+import outlast
+from outlast import RetryPolicy, classify, retry
 """
 _REPORT = """
-loaded = sorted(name for name in set(sys.modules) - at_start if name.partition(".")[0] != "holdfast")
+loaded = sorted(name for name in set(sys.modules) - at_start if name.partition(".")[0] != "outlast")
 import json
 print(json.dumps(loaded))
 """
@@ -282,7 +282,7 @@ def _loaded_by(program: str) -> list[str]:
 
     Without `site`, no file of site-packages runs at the start; the folder is on the path all the same.
     """
-    paths = [str(Path(holdfast.__file__).parents[1]), sysconfig.get_path("purelib")]
+    paths = [str(Path(outlast.__file__).parents[1]), sysconfig.get_path("purelib")]
     code = _PREPARE.format(paths=paths) + program + _REPORT
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, timeout=60, check=False
@@ -306,7 +306,7 @@ def test_classifying_loads_no_foreign_library_and_no_asyncio():
     assert {"asyncio", "logging", "socket", "ssl", *FILES} & {*loaded} == set()
 
 
-def test_importing_holdfast_loads_these_modules_and_no_more():
+def test_importing_outlast_loads_these_modules_and_no_more():
     expected = {*MODULES_LOADED} - _LOADED_AT_START.get(sys.version_info[:2], set())
 
     assert _loaded_by("") == sorted(expected)

@@ -5,8 +5,8 @@ import pickle
 
 import pytest
 
-from holdfast import RETRYABLE, Category, Evidence, Failure, Origin, classify, evidence_of
-from holdfast.errors import ConfigError
+from outlast import RETRYABLE, Category, Evidence, Failure, Origin, classify, evidence_of
+from outlast.errors import ConfigError
 
 FAILURE = Failure(
     Category.RATE_LIMIT,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast import Category, Failure, classify
+from outlast import Category, Failure, classify
 
 
 def fingerprint(message, name="Error", **fields):

@@ -9,7 +9,7 @@ import pytest
 PROGRAM = """
 import os
 
-from holdfast.forks import after_fork, around_fork
+from outlast.forks import after_fork, around_fork
 
 
 class Thing:

@@ -11,10 +11,10 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-import holdfast as hf
-from holdfast import RetryPolicy
-from holdfast.errors import ConfigError, NetworkError
-from holdfast.testing import failing, fake_clock
+import outlast
+from outlast import RetryPolicy
+from outlast.errors import ConfigError, NetworkError
+from outlast.testing import failing, fake_clock
 
 THREE = RetryPolicy(max_attempts=3)
 
@@ -37,11 +37,11 @@ class Flaky:
             raise NetworkError("x")
         return self.calls
 
-    @hf.retry(policy=THREE)
+    @outlast.retry(policy=THREE)
     def method(self, extra=0):
         return self._go() + extra
 
-    @hf.retry(policy=THREE)
+    @outlast.retry(policy=THREE)
     async def coroutine(self, extra=0):
         return self._go() + extra
 
@@ -57,23 +57,23 @@ class AsyncFlaky(Flaky):
 class Shared:
     flaky = Flaky()
 
-    @hf.retry(policy=THREE)
+    @outlast.retry(policy=THREE)
     @classmethod
     def outside_class(cls):
         return cls, cls.flaky._go()
 
     @classmethod
-    @hf.retry(policy=THREE)
+    @outlast.retry(policy=THREE)
     def inside_class(cls):
         return cls, cls.flaky._go()
 
-    @hf.retry(policy=THREE)
+    @outlast.retry(policy=THREE)
     @staticmethod
     def outside_static(value):
         return value, Shared.flaky._go()
 
     @staticmethod
-    @hf.retry(policy=THREE)
+    @outlast.retry(policy=THREE)
     def inside_static(value):
         return value, Shared.flaky._go()
 
@@ -89,7 +89,7 @@ class TestWhatCanBeDecorated:
 
     def test_pitfall_15_bound_methods(self):
         flaky = Flaky()
-        assert hf.retry(policy=THREE)(flaky._go)() == 3
+        assert outlast.retry(policy=THREE)(flaky._go)() == 3
 
     def test_pitfall_15_class_and_static_methods_in_either_order(self):
         Shared.flaky = Flaky()
@@ -102,9 +102,9 @@ class TestWhatCanBeDecorated:
 
     def test_pitfall_15_partials_and_callable_objects(self):
         flaky = Flaky()
-        assert hf.retry(policy=THREE)(functools.partial(flaky._go))() == 3
-        assert hf.retry(policy=THREE)(flaky)() == 6
-        assert hf.call(functools.partial(Flaky.method, flaky, extra=1), policy=THREE) == 10
+        assert outlast.retry(policy=THREE)(functools.partial(flaky._go))() == 3
+        assert outlast.retry(policy=THREE)(flaky)() == 6
+        assert outlast.call(functools.partial(Flaky.method, flaky, extra=1), policy=THREE) == 10
 
     @pytest.mark.parametrize("backend", ["asyncio", "trio"])
     def test_pitfall_15_coroutine_functions_behind_them(self, backend):
@@ -118,26 +118,26 @@ class TestWhatCanBeDecorated:
             flaky,
             flaky.__call__,
         ):
-            decorated = hf.retry(policy=THREE)(form)
+            decorated = outlast.retry(policy=THREE)(form)
             assert inspect.iscoroutinefunction(decorated)
             assert anyio.run(decorated, backend=backend) % 3 == 0
         assert flaky.calls == 12
 
     def test_pitfall_15_a_mock_of_a_coroutine_function(self):
         mock = AsyncMock(side_effect=[NetworkError("x"), "done"])
-        assert anyio.run(hf.retry(policy=THREE)(mock)) == "done"
+        assert anyio.run(outlast.retry(policy=THREE)(mock)) == "done"
 
     def test_pitfall_15_a_function_that_hands_out_a_coroutine_is_refused(self):
         async def fetch():
             raise NetworkError("x")
 
         with pytest.raises(ConfigError, match="returned a coroutine"):
-            hf.call(lambda: fetch(), policy=THREE)  # noqa: PLW0108  # the lambda is the point
+            outlast.call(lambda: fetch(), policy=THREE)  # noqa: PLW0108  # the lambda is the point
 
     @pytest.mark.parametrize("thing", [3, None.__class__, Flaky, functools.partialmethod(Flaky._go), RetryPolicy()])
     def test_pitfall_15_what_cannot_be_retried_is_refused(self, thing):
         with pytest.raises(ConfigError, match="cannot be retried"):
-            hf.retry()(thing)
+            outlast.retry()(thing)
 
     def test_signature_and_names_are_kept(self):
         assert Flaky.method.__name__ == "method"
@@ -152,28 +152,28 @@ class TestWhatCanBeDecorated:
 
         for form in (items, async_items, functools.partial(items), staticmethod(items)):
             with pytest.raises(ConfigError, match="is a generator; retrying it would repeat items"):
-                hf.retry(form)
+                outlast.retry(form)
 
 
 class TestNoRetries:
     def test_every_call_is_made_once(self, clock):
         flaky = Flaky()
-        with hf.no_retries(), pytest.raises(NetworkError) as caught:
+        with outlast.no_retries(), pytest.raises(NetworkError) as caught:
             flaky.method()
         assert (flaky.calls, clock.waits) == (1, [])
-        assert caught.value.__holdfast__.reason == "off"
+        assert caught.value.__outlast__.reason == "off"
         assert flaky.method() == 3
 
     def test_it_nests_and_ends_with_its_block(self):
-        with hf.no_retries():
-            with hf.no_retries():
+        with outlast.no_retries():
+            with outlast.no_retries():
                 pass
             with pytest.raises(NetworkError):
                 Flaky().method()
         assert Flaky().method() == 3
 
     def test_one_instance_may_be_entered_again_inside_itself(self):
-        off = hf.no_retries()
+        off = outlast.no_retries()
         for _ in range(2):
             with off:
                 with off, off:
@@ -183,7 +183,7 @@ class TestNoRetries:
             assert Flaky().method() == 3
 
     def test_one_instance_serves_threads_at_once(self):
-        off, inside, outside = hf.no_retries(), threading.Barrier(2), threading.Barrier(2)
+        off, inside, outside = outlast.no_retries(), threading.Barrier(2), threading.Barrier(2)
 
         def work(first):
             with off:
@@ -202,7 +202,7 @@ class TestNoRetries:
 
     @pytest.mark.parametrize("backend", ["asyncio", "trio"])
     def test_one_instance_serves_tasks_at_once(self, backend):
-        off, done = hf.no_retries(), []
+        off, done = outlast.no_retries(), []
 
         async def work(turns):
             with off:
@@ -223,7 +223,7 @@ class TestNoRetries:
 
     def test_a_block_that_ends_in_another_context_ends_quietly(self):
         """As a fixture does that is set up in one task and torn down in another."""
-        off = hf.no_retries()
+        off = outlast.no_retries()
         contextvars.copy_context().run(off.__enter__)
         off.__exit__(None, None, None)
         assert Flaky().method() == 3
@@ -232,10 +232,10 @@ class TestNoRetries:
 
     def test_blocks_and_coroutines_too(self):
         async def main():
-            with hf.no_retries(), pytest.raises(NetworkError):
+            with outlast.no_retries(), pytest.raises(NetworkError):
                 await Flaky().coroutine()
-            with hf.no_retries(), pytest.raises(NetworkError):
-                async for attempt in hf.attempts(THREE):
+            with outlast.no_retries(), pytest.raises(NetworkError):
+                async for attempt in outlast.attempts(THREE):
                     with attempt:
                         raise NetworkError("x")
 
@@ -246,16 +246,16 @@ class TestWithPolicy:
     def test_for_one_call(self):
         calls = []
 
-        @hf.retry(policy=THREE)
+        @outlast.retry(policy=THREE)
         def fetch():
             calls.append(1)
             raise NetworkError("x")
 
         for changed, expected in (
-            (hf.with_policy(fetch, max_attempts=2), 2),
-            (hf.with_policy(fetch, max_retries=4), 4),
-            (hf.with_policy(fetch, RetryPolicy(max_attempts=1)), 1),
-            (hf.with_policy(fetch, RetryPolicy(max_attempts=1), max_attempts=5), 5),
+            (outlast.with_policy(fetch, max_attempts=2), 2),
+            (outlast.with_policy(fetch, max_retries=4), 4),
+            (outlast.with_policy(fetch, RetryPolicy(max_attempts=1)), 1),
+            (outlast.with_policy(fetch, RetryPolicy(max_attempts=1), max_attempts=5), 5),
             (fetch, 3),
         ):
             calls.clear()
@@ -265,43 +265,45 @@ class TestWithPolicy:
 
     def test_methods(self):
         flaky = Flaky()
-        assert hf.with_policy(flaky.method, max_attempts=4)(extra=1) == 4
-        assert anyio.run(hf.with_policy(flaky.coroutine, max_attempts=4), 1) == 7
+        assert outlast.with_policy(flaky.method, max_attempts=4)(extra=1) == 4
+        assert anyio.run(outlast.with_policy(flaky.coroutine, max_attempts=4), 1) == 7
         with pytest.raises(NetworkError):
-            hf.with_policy(flaky.method, max_attempts=1)()
+            outlast.with_policy(flaky.method, max_attempts=1)()
         Shared.flaky = Flaky()
-        assert hf.with_policy(Shared.inside_class, max_attempts=4)()[0] is Shared
-        assert hf.with_policy(Shared.outside_static, max_attempts=4)("v")[0] == "v"
+        assert outlast.with_policy(Shared.inside_class, max_attempts=4)()[0] is Shared
+        assert outlast.with_policy(Shared.outside_static, max_attempts=4)("v")[0] == "v"
 
     def test_the_fallback_stays(self):
-        fetch = hf.retry(policy=THREE, fallback=lambda error: "cached")(failing(lambda: 1, [NetworkError("x")] * 9))
-        assert hf.with_policy(fetch, max_attempts=2)() == "cached"
+        fetch = outlast.retry(policy=THREE, fallback=lambda error: "cached")(
+            failing(lambda: 1, [NetworkError("x")] * 9)
+        )
+        assert outlast.with_policy(fetch, max_attempts=2)() == "cached"
 
     def test_a_policy_that_is_none_is_refused(self):
-        fetch = hf.retry(policy=THREE)(Flaky()._go)
+        fetch = outlast.retry(policy=THREE)(Flaky()._go)
         for form in (
-            lambda: hf.with_policy(fetch, 5),
-            lambda: hf.call(fetch, policy=5),
-            lambda: hf.node(retry_policy=5)(fetch),
+            lambda: outlast.with_policy(fetch, 5),
+            lambda: outlast.call(fetch, policy=5),
+            lambda: outlast.node(retry_policy=5)(fetch),
         ):
             with pytest.raises(ConfigError, match="policy is 5; give a RetryPolicy"):
                 form()
 
     def test_what_is_not_decorated_is_refused(self):
         with pytest.raises(ConfigError, match="is not decorated with a policy"):
-            hf.with_policy(Flaky()._go, max_attempts=2)
+            outlast.with_policy(Flaky()._go, max_attempts=2)
 
 
 class TestCurrentAttempt:
     def test_none_outside(self):
-        assert hf.current_attempt() is None
+        assert outlast.current_attempt() is None
 
     @pytest.mark.parametrize("settings", [{}, {"deadline": 30}, {"resource": "current"}])
     def test_first_and_later_ones(self, settings):
         seen = []
 
         def note():
-            now = hf.current_attempt()
+            now = outlast.current_attempt()
             seen.append((now.number, now.max_attempts, now.time_left))
             raise NetworkError("x")
 
@@ -309,30 +311,30 @@ class TestCurrentAttempt:
             note()
 
         left = [30, 29, 28] if "deadline" in settings else [None] * 3
-        for run in (hf.call, lambda function, policy: anyio.run(hf.retry(policy=policy)(function))):
+        for run in (outlast.call, lambda function, policy: anyio.run(outlast.retry(policy=policy)(function))):
             seen.clear()
             with pytest.raises(NetworkError):
-                run(note if run is hf.call else note_async, policy=THREE.replace(**settings))
+                run(note if run is outlast.call else note_async, policy=THREE.replace(**settings))
             assert [(number, most) for number, most, _ in seen] == [(1, 3), (2, 3), (3, 3)]
             assert [time for *_, time in seen] == left
 
     def test_the_nearest_one_is_meant(self):
         def inner():
-            return hf.current_attempt().max_attempts
+            return outlast.current_attempt().max_attempts
 
-        assert hf.call(lambda: hf.call(inner, policy=RetryPolicy(max_attempts=7)), policy=THREE) == 7
+        assert outlast.call(lambda: outlast.call(inner, policy=RetryPolicy(max_attempts=7)), policy=THREE) == 7
 
 
 class TestFallback:
     def test_it_gets_the_error_and_gives_the_value(self):
         errors = []
 
-        @hf.retry(policy=THREE, fallback=lambda error: errors.append(error) or "cached")
+        @outlast.retry(policy=THREE, fallback=lambda error: errors.append(error) or "cached")
         def fetch():
             raise NetworkError("x")
 
         assert fetch() == "cached"
-        assert errors[0].__holdfast__.reason == "exhausted"
+        assert errors[0].__outlast__.reason == "exhausted"
 
     @pytest.mark.parametrize("policy", [THREE, THREE.replace(resource="fallback"), THREE.replace(deadline=60)])
     def test_async_with_either_kind(self, policy):
@@ -343,18 +345,18 @@ class TestFallback:
             raise NetworkError("x")
 
         for fallback, expected in ((lambda error: None, None), (later, "later")):
-            assert anyio.run(hf.retry(policy=policy, fallback=fallback)(fetch)) is expected
+            assert anyio.run(outlast.retry(policy=policy, fallback=fallback)(fetch)) is expected
 
     def test_not_for_what_is_no_exception(self):
         def stop():
             raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            hf.retry(policy=THREE, fallback=lambda error: "cached")(stop)()
+            outlast.retry(policy=THREE, fallback=lambda error: "cached")(stop)()
 
 
 def test_call_takes_arguments_and_retries_every_exception():
     """C14."""
     fetch = failing(lambda a, *, b: (a, b), [ValueError("x"), KeyError("x")])
-    assert hf.call(fetch, 1, b=2) == (1, 2)
-    assert anyio.run(functools.partial(hf.call, Flaky().coroutine)) == 3
+    assert outlast.call(fetch, 1, b=2) == (1, 2)
+    assert anyio.run(functools.partial(outlast.call, Flaky().coroutine)) == 3

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.decide.decision import Abort, Defer, Fail
-from holdfast.decide.gate import ENTITY_RATES, Counts, Gate
-from holdfast.decide.targets import ABORTS, decide_target
-from holdfast.errors import ConfigError
-from holdfast.failure import Category, Failure
+from outlast.decide.decision import Abort, Defer, Fail
+from outlast.decide.gate import ENTITY_RATES, Counts, Gate
+from outlast.decide.targets import ABORTS, decide_target
+from outlast.errors import ConfigError
+from outlast.failure import Category, Failure
 
 
 def verdict(failed, total, **settings):

@@ -7,7 +7,7 @@ from unittest.mock import MagicMock, Mock
 
 import pytest
 
-from holdfast import Classifier, Strength, classify
+from outlast import Classifier, Strength, classify
 
 
 class MadeUpError(Exception):

@@ -11,10 +11,10 @@ from types import SimpleNamespace
 import anyio
 import pytest
 
-import holdfast as hf
-from holdfast.errors import ConfigError
-from holdfast.health import Finding, HealthChecker, HealthCheckResult, HealthReport, HealthStatus, Heartbeat
-from holdfast.testing import fake_clock
+import outlast
+from outlast.errors import ConfigError
+from outlast.health import Finding, HealthChecker, HealthCheckResult, HealthReport, HealthStatus, Heartbeat
+from outlast.testing import fake_clock
 
 SECRET = "postgresql://admin:hunter2@db.internal/shop"
 
@@ -128,7 +128,7 @@ def test_an_answer_that_is_neither_a_bool_nor_a_finding_is_false(answer):
 
 
 def test_secrets_are_in_no_answer_and_in_no_record(caplog):
-    caplog.set_level(logging.DEBUG, "holdfast.health")
+    caplog.set_level(logging.DEBUG, "outlast.health")
     checks = {
         "raises": raising(ConnectionError(f"cannot reach {SECRET}")),
         "finds": lambda: Finding(ok=False, detail=f"cannot reach {SECRET}\nsecond line"),
@@ -145,7 +145,7 @@ def test_secrets_are_in_no_answer_and_in_no_record(caplog):
 
 
 def test_a_failing_check_is_logged_once_a_minute_and_its_recovery_once(caplog):
-    caplog.set_level(logging.INFO, "holdfast.health")
+    caplog.set_level(logging.INFO, "outlast.health")
     check = Counting(False)
     with fake_clock() as clock:
         checker = HealthChecker(checks={"a": check, "b": raising(ValueError("x"))})
@@ -164,7 +164,7 @@ def test_a_failing_check_is_logged_once_a_minute_and_its_recovery_once(caplog):
 
 
 def test_a_flapping_check_is_logged_no_more_often(caplog):
-    caplog.set_level(logging.INFO, "holdfast.health")
+    caplog.set_level(logging.INFO, "outlast.health")
     check = Counting()
     with fake_clock() as clock:
         checker = HealthChecker(checks={"a": check})
@@ -176,7 +176,7 @@ def test_a_flapping_check_is_logged_no_more_often(caplog):
 
 
 def test_a_log_handler_that_raises_changes_nothing(monkeypatch):
-    monkeypatch.setattr("holdfast.health.probe.log.log", raising(RuntimeError("disk full")))
+    monkeypatch.setattr("outlast.health.probe.log.log", raising(RuntimeError("disk full")))
     assert HealthChecker(checks={"a": lambda: False}).check().checks == {"a": False}
 
 
@@ -191,7 +191,7 @@ def test_a_check_that_hangs_is_false_and_no_second_thread_hangs_with_it(caplog):
     assert [record.getMessage() for record in caplog.records] == ["check hanging: no answer within 0.05 s"]
     release.set()
     for thread in threading.enumerate():
-        if thread.name == "holdfast-health-hanging":
+        if thread.name == "outlast-health-hanging":
             thread.join()
     assert checker.check().checks == {"hanging": True, "quick": True}
     assert hanging.asked == 2
@@ -247,7 +247,7 @@ def test_a_single_check_without_a_thread_is_false(monkeypatch):
     begin = threading.Thread.start
 
     def start(self):
-        if self.name == "holdfast-health-b":
+        if self.name == "outlast-health-b":
             raise RuntimeError("can't start new thread")
         begin(self)
 
@@ -365,7 +365,7 @@ def test_what_cannot_be_used_is_refused_with_a_reason(settings, said):
 
 
 def test_for_an_app_with_a_file(tmp_path):
-    app = hf.App(f"sqlite:///{tmp_path}/jobs.db")
+    app = outlast.App(f"sqlite:///{tmp_path}/jobs.db")
     checker = HealthChecker.for_app(app, loop=Heartbeat(), checks={"mine": lambda: True})
     names = ["database", "loop", "oldest_ready", "dead_letters", "disk", "mine"]
     assert checker.check().to_dict() == {"status": "healthy", "checks": dict.fromkeys(names, True)}
@@ -374,12 +374,12 @@ def test_for_an_app_with_a_file(tmp_path):
 
 
 def test_for_an_app_in_memory_there_is_no_disk_to_look_at():
-    checker = HealthChecker.for_app(hf.App("memory://"))
+    checker = HealthChecker.for_app(outlast.App("memory://"))
     assert list(checker.check().checks) == ["database", "oldest_ready", "dead_letters"]
 
 
 def test_an_apps_checks_can_be_replaced():
     checker = HealthChecker.for_app(
-        SimpleNamespace(store=hf.App("memory://").store), checks={"dead_letters": lambda: False}
+        SimpleNamespace(store=outlast.App("memory://").store), checks={"dead_letters": lambda: False}
     )
     assert checker.check().checks == {"database": True, "oldest_ready": True, "dead_letters": False}

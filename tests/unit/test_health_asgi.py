@@ -6,9 +6,9 @@ import threading
 import anyio
 import pytest
 
-from holdfast.errors import ConfigError
-from holdfast.health import Finding, HealthChecker, health_app
-from holdfast.testing import fake_clock
+from outlast.errors import ConfigError
+from outlast.health import Finding, HealthChecker, health_app
+from outlast.testing import fake_clock
 
 TOKEN = "s3cret-of-the-house"
 

@@ -10,18 +10,18 @@ from types import SimpleNamespace
 import psycopg
 import pytest
 
-import holdfast as hf
+import outlast
 from conformance.acting import add, bury, claim, register, task
-from holdfast.errors import ConfigError
-from holdfast.health import DeadLetterGrowth, DiskSpace, Finding, HealthChecker, Heartbeat, OldestReadyTask
-from holdfast.stores.sqlite.store import SqliteStore
-from holdfast.testing import fake_clock
+from outlast.errors import ConfigError
+from outlast.health import DeadLetterGrowth, DiskSpace, Finding, HealthChecker, Heartbeat, OldestReadyTask
+from outlast.stores.sqlite.store import SqliteStore
+from outlast.testing import fake_clock
 
 
 @pytest.fixture
 def store(tmp_path):
     """A store that uses the clock of this process, so that a test can set it."""
-    store = SqliteStore(tmp_path / "holdfast.db", synchronous="NORMAL")
+    store = SqliteStore(tmp_path / "outlast.db", synchronous="NORMAL")
     yield store
     store.close()
 
@@ -200,7 +200,7 @@ def test_asking_leaves_the_transaction_of_a_connection_alone(tmp_path):
 def test_an_app_and_a_store_are_really_asked(tmp_path):
     """The clock of a store in a file says nothing of the file."""
     file = tmp_path / "jobs.db"
-    app = hf.App(f"sqlite:///{file}")
+    app = outlast.App(f"sqlite:///{file}")
     assert database_is_well(app)
     assert database_is_well(app.store)
     app.close()
@@ -213,7 +213,7 @@ def test_an_app_and_a_store_are_really_asked(tmp_path):
 
 
 def test_an_app_whose_folder_is_gone(tmp_path):
-    assert not database_is_well(hf.App(f"sqlite:///{tmp_path}/gone/jobs.db"))
+    assert not database_is_well(outlast.App(f"sqlite:///{tmp_path}/gone/jobs.db"))
 
 
 def test_a_server_of_postgresql_and_its_connections(postgres_server):
@@ -232,13 +232,13 @@ def test_a_server_of_postgresql_and_its_connections(postgres_server):
 def test_a_store_in_postgresql(postgres_server, caplog):
     base = postgres_server.url.rpartition("/")[0]
     postgres_server.execute("CREATE DATABASE health")
-    app = hf.App(f"{base}/health")
+    app = outlast.App(f"{base}/health")
     assert not database_is_well(app)  # its tables are missing
     app.create_schema()
     checker = HealthChecker.for_app(app, cache=0)
     assert checker.check().checks == {"database": True, "oldest_ready": True, "dead_letters": True}
     app.close()
-    gone = hf.App(f"{base}/health_that_never_was")
+    gone = outlast.App(f"{base}/health_that_never_was")
     caplog.clear()
     assert not database_is_well(gone)
     assert "health_that_never_was" in caplog.text  # for those who read the log
@@ -249,14 +249,14 @@ def test_the_check_of_the_disk_looks_at_the_folder_of_the_file(tmp_path, monkeyp
     seen = []
     real = shutil.disk_usage
     monkeypatch.setattr(shutil, "disk_usage", lambda path: seen.append(Path(path)) or real(path))
-    app = hf.App(f"sqlite:///{tmp_path}/jobs.db")
+    app = outlast.App(f"sqlite:///{tmp_path}/jobs.db")
     HealthChecker.for_app(app).check()
     app.close()
     assert seen == [tmp_path]
 
 
 def test_an_apps_queues_are_those_that_its_tasks_name_also_later(clock):
-    app = hf.App("memory://")
+    app = outlast.App("memory://")
     checker = HealthChecker.for_app(app)
 
     @app.task(queue="mail")

@@ -8,7 +8,7 @@ import pytest
 
 _PROGRAM = """
 import os, signal, sys, threading
-from holdfast.health import HealthChecker
+from outlast.health import HealthChecker
 
 parent, hold = os.getpid(), threading.Event()
 checker = HealthChecker(checks={"a": lambda: os.getpid() != parent or hold.wait(60)}, timeout=60)

@@ -16,8 +16,8 @@ from starlette.responses import JSONResponse
 from starlette.routing import Mount, Route
 from starlette.testclient import TestClient
 
-from holdfast.errors import ConfigError
-from holdfast.health import HealthChecker, health_handler
+from outlast.errors import ConfigError
+from outlast.health import HealthChecker, health_handler
 
 
 def checker(well=True):
@@ -126,9 +126,9 @@ def test_a_request_of_another_library():
         asyncio.run(health_handler(types.SimpleNamespace()))
 
 
-def test_importing_holdfast_health_imports_no_web_framework():
+def test_importing_outlast_health_imports_no_web_framework():
     program = (
-        "import sys, holdfast.health; print(sorted({'aiohttp', 'starlette', 'trio', 'asyncio'} & set(sys.modules)))"
+        "import sys, outlast.health; print(sorted({'aiohttp', 'starlette', 'trio', 'asyncio'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -8,19 +8,19 @@ import urllib.request
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-import holdfast as hf
-from holdfast.cli.health import Life, serving_health
-from holdfast.errors import ConfigError
-from holdfast.health import HealthChecker, HealthServer
-from holdfast.observe.prometheus import exposing
-from holdfast.record import bus
+import outlast
+from outlast.cli.health import Life, serving_health
+from outlast.errors import ConfigError
+from outlast.health import HealthChecker, HealthServer
+from outlast.observe.prometheus import exposing
+from outlast.record import bus
 
 TOKEN = "s3cret-of-the-house"
 
 
 @pytest.fixture
 def app(tmp_path):
-    made = hf.App(f"sqlite:///{tmp_path}/holdfast.db")
+    made = outlast.App(f"sqlite:///{tmp_path}/outlast.db")
     yield made
     made.close()
 
@@ -33,7 +33,7 @@ def checker(app):
 def up(body):
     """Return what the figures say of the store."""
     families = text_string_to_metric_families(body.decode())
-    return next(sample.value for family in families for sample in family.samples if sample.name == "holdfast_up")
+    return next(sample.value for family in families for sample in family.samples if sample.name == "outlast_up")
 
 
 def ask(server, path="/metrics", token=None, method="GET"):
@@ -84,10 +84,10 @@ def test_trouble_is_answered(checker, caplog):
 
 @pytest.mark.parametrize(("token", "installed"), [(None, True), (TOKEN, False), (TOKEN, True)])
 def test_of_the_command_line(token, installed, app, monkeypatch, caplog):
-    caplog.set_level("INFO", "holdfast.health")
-    monkeypatch.delenv("HOLDFAST_HEALTH_TOKEN", raising=False)
+    caplog.set_level("INFO", "outlast.health")
+    monkeypatch.delenv("OUTLAST_HEALTH_TOKEN", raising=False)
     if token:
-        monkeypatch.setenv("HOLDFAST_HEALTH_TOKEN", token)
+        monkeypatch.setenv("OUTLAST_HEALTH_TOKEN", token)
     if not installed:
         monkeypatch.setitem(sys.modules, "prometheus_client", None)
     with serving_health(app, Life(time.monotonic, lambda: False), 0, "127.0.0.1"):
@@ -96,10 +96,10 @@ def test_of_the_command_line(token, installed, app, monkeypatch, caplog):
         status, _, body = ask(record, token=TOKEN)
         assert bus.has_subscribers() is bool(token and installed)
     assert status == (200 if token and installed else 404)
-    assert (b"holdfast_up 1.0" in body) is (status == 200)
+    assert (b"outlast_up 1.0" in body) is (status == 200)
     word = {
         (None, True): "/ready",
-        (TOKEN, False): "'.[metrics]' in a clone of Holdfast",
+        (TOKEN, False): "'.[metrics]' in a clone of Outlast",
         (TOKEN, True): "shows the token",
     }
     assert record.getMessage().endswith(word[token, installed])

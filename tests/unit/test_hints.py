@@ -3,12 +3,12 @@
 import httpx
 import pytest
 
-import holdfast as hf
-from holdfast import Category, Failure, RetryPolicy
-from holdfast.errors import NetworkError, RateLimitError, RetryableError
-from holdfast.testing import failing, fake_clock
+import outlast
+from outlast import Category, Failure, RetryPolicy
+from outlast.errors import NetworkError, RateLimitError, RetryableError
+from outlast.testing import failing, fake_clock
 
-POLICY = RetryPolicy(max_attempts=2, retry_on=hf.RETRYABLE, base_delay=1)
+POLICY = RetryPolicy(max_attempts=2, retry_on=outlast.RETRYABLE, base_delay=1)
 
 
 @pytest.fixture(autouse=True)
@@ -37,9 +37,9 @@ def fails(error, policy=POLICY):
         raise error
 
     with pytest.raises(type(error)) as caught:
-        hf.call(fetch, policy=policy)
+        outlast.call(fetch, policy=policy)
     assert caught.value is error
-    return len(calls), error.__holdfast__
+    return len(calls), error.__outlast__
 
 
 @pytest.mark.parametrize("status", [429, 503])
@@ -111,16 +111,16 @@ def test_c7_our_own_is_not_spread(clock):
 def test_c8_without_a_hint_a_bare_retry_waits_from_60_seconds_and_so_hands_it_back(clock):
     error = answered(429)
     with pytest.raises(httpx.HTTPStatusError):
-        hf.retry(_raising(error))()
+        outlast.retry(_raising(error))()
     assert clock.waits == []
-    assert error.__holdfast__.reason == "deferred"
-    assert error.__holdfast__.retry_at >= 1_800_000_060
-    assert hf.classify(error).retry_after is None
+    assert error.__outlast__.reason == "deferred"
+    assert error.__outlast__.retry_at >= 1_800_000_060
+    assert outlast.classify(error).retry_after is None
 
 
 def test_c8_with_time_enough_it_is_waited_out(clock):
     with pytest.raises(httpx.HTTPStatusError):
-        hf.retry(deadline=None, max_attempts=3)(_raising(answered(429)))()
+        outlast.retry(deadline=None, max_attempts=3)(_raising(answered(429)))()
     assert clock.waits == [90, 180]
 
 
@@ -156,7 +156,7 @@ def _raising(error):
 
 
 def test_pitfall_24_nobody_sleeps_through_an_instruction_of_a_year():
-    with fake_clock() as clock, pytest.raises(hf.errors.RetryableError) as caught:
-        hf.call(failing(lambda: 1, [hf.errors.RetryableError("x", retry_after=31_536_000)]))
-    assert hf.report_of(caught.value).reason == "deferred"
+    with fake_clock() as clock, pytest.raises(outlast.errors.RetryableError) as caught:
+        outlast.call(failing(lambda: 1, [outlast.errors.RetryableError("x", retry_after=31_536_000)]))
+    assert outlast.report_of(caught.value).reason == "deferred"
     assert clock.waits == []

@@ -12,15 +12,15 @@ import httpx2
 import pytest
 import requests
 
-import holdfast as hf
-from holdfast.errors import CoolingDownError
-from holdfast.http import (
+import outlast
+from outlast.errors import CoolingDownError
+from outlast.http import (
     RETRYABLE_EXCEPTIONS,
     fetch_with_retry_on_403,
     is_403_error,
     is_persistent_error,
 )
-from holdfast.testing import fake_clock
+from outlast.testing import fake_clock
 
 LIBRARIES = [pytest.param(library, id=library.__name__) for library in (httpx, httpx2)]
 COLOURS = pytest.mark.parametrize("colour", ["sync", "async", "lambda"])
@@ -57,13 +57,13 @@ def test_the_module_needs_neither_library():
     program = (
         "import sys\n"
         "sys.modules.update(dict.fromkeys(('httpx', 'httpx2', 'requests', 'urllib3')))\n"
-        "import holdfast.http.fetching as fetching\n"
+        "import outlast.http.fetching as fetching\n"
         "assert fetching.RETRYABLE_EXCEPTIONS == ()\n"
         "assert fetching.fetch_with_retry_on_403(lambda: 1) == 1\n"
-        "import holdfast.http\n"
-        "holdfast.http.RetryTransport\n"
+        "import outlast.http\n"
+        "outlast.http.RetryTransport\n"
         "try:\n"
-        "    holdfast.http.HTTPAdapter\n"
+        "    outlast.http.HTTPAdapter\n"
         "except ImportError:\n"
         "    print('as usual')\n"
     )
@@ -72,7 +72,7 @@ def test_the_module_needs_neither_library():
 
 
 def test_a_name_that_is_not_there_says_so():
-    import holdfast.http.fetching as module
+    import outlast.http.fetching as module
 
     with pytest.raises(AttributeError, match="nothing"):
         _ = module.nothing
@@ -309,7 +309,7 @@ def test_f1_an_interrupt_in_the_wait_ends_it(monkeypatch):
     def interrupted(_seconds):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("holdfast.clock.sleep", interrupted)
+    monkeypatch.setattr("outlast.clock.sleep", interrupted)
     fetch = Fetch(denied(), "a feed")
     with pytest.raises(KeyboardInterrupt):
         fetch_with_retry_on_403(fetch)
@@ -331,10 +331,10 @@ def test_retries_do_not_multiply_and_can_be_switched_off():
         fetch_with_retry_on_403(lambda: fetch_with_retry_on_403(fetch))
     assert fetch.calls == 4
     fetch = Fetch(denied(), "a feed")
-    with hf.no_retries(), pytest.raises(httpx.HTTPStatusError):
+    with outlast.no_retries(), pytest.raises(httpx.HTTPStatusError):
         fetch_with_retry_on_403(fetch)
     answer = Closable(403)
-    with hf.no_retries():
+    with outlast.no_retries():
         assert fetch_with_retry_on_403(Fetch(answer)) is answer
 
 

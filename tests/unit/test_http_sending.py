@@ -10,11 +10,11 @@ import httpx
 import httpx2
 import pytest
 
-from holdfast import RETRYABLE, RetryPolicy
-from holdfast.http import AsyncRetryTransport, RetryTransport
-from holdfast.http.library import library_of
-from holdfast.run.cooling import Cooling
-from holdfast.testing import fake_clock
+from outlast import RETRYABLE, RetryPolicy
+from outlast.http import AsyncRetryTransport, RetryTransport
+from outlast.http.library import library_of
+from outlast.run.cooling import Cooling
+from outlast.testing import fake_clock
 
 LIBRARIES = pytest.mark.parametrize("library", [httpx, httpx2], ids=lambda library: library.__name__)
 BACKENDS = pytest.mark.parametrize("backend", ["asyncio", "trio"])

@@ -5,16 +5,16 @@ from datetime import timedelta
 import httpx
 import pytest
 
-import holdfast as hf
-from holdfast import RETRYABLE, RetryPolicy
-from holdfast.decide.policy import DEFAULT_POLICY
-from holdfast.errors import ConfigError
-from holdfast.http import AsyncRetryTransport, HTTPAdapter, RetryTransport, Settings, idempotency_key
-from holdfast.http import keys as module
-from holdfast.http.keys import key_for
-from holdfast.http.scopes import SCOPES, host_of, shown
-from holdfast.run.cooling import Cooling
-from holdfast.run.current import CURRENT
+import outlast
+from outlast import RETRYABLE, RetryPolicy
+from outlast.decide.policy import DEFAULT_POLICY
+from outlast.errors import ConfigError
+from outlast.http import AsyncRetryTransport, HTTPAdapter, RetryTransport, Settings, idempotency_key
+from outlast.http import keys as module
+from outlast.http.keys import key_for
+from outlast.http.scopes import SCOPES, host_of, shown
+from outlast.run.cooling import Cooling
+from outlast.run.current import CURRENT
 
 MAKERS = [Settings, RetryTransport, AsyncRetryTransport, HTTPAdapter]
 
@@ -212,11 +212,11 @@ def test_what_is_counted_for_keys_has_an_end(within, monkeypatch):
 
 
 def test_the_public_names_are_there():
-    assert set(hf.http.__all__) <= set(dir(hf.http))
-    for name in hf.http.__all__:
-        assert getattr(hf.http, name) is not None
+    assert set(outlast.http.__all__) <= set(dir(outlast.http))
+    for name in outlast.http.__all__:
+        assert getattr(outlast.http, name) is not None
     with pytest.raises(AttributeError):
-        _ = hf.http.nothing
+        _ = outlast.http.nothing
 
 
 SLACK = "https://hooks.slack.com/services/T00000000/B00000000/abcdefghijklmnopqrstuvwx"
@@ -234,5 +234,5 @@ def test_a_credential_cannot_be_tried_quickly_against_its_scope():
     import hashlib
 
     scope = SCOPES["credential"]("https://bob:secret1@example.com/", {})
-    digest = hashlib.pbkdf2_hmac("sha256", b"bob\nsecret1", b"holdfast scope", 100_000).hex()
+    digest = hashlib.pbkdf2_hmac("sha256", b"bob\nsecret1", b"outlast scope", 100_000).hex()
     assert scope == f"example.com#{digest[:12]}"

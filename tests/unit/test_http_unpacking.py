@@ -6,8 +6,8 @@ import zlib
 
 import pytest
 
-from holdfast.errors import BodyTooLargeError, ContentError
-from holdfast.http.unpacking import counter_for, narrowed, unpacked
+from outlast.errors import BodyTooLargeError, ContentError
+from outlast.http.unpacking import counter_for, narrowed, unpacked
 
 BOMB = gzip.compress(bytes(50_000_000), mtime=0)
 

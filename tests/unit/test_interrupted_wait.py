@@ -6,9 +6,9 @@ import weakref
 
 import pytest
 
-import holdfast as hf
-from holdfast import RetryPolicy
-from holdfast.errors import NetworkError
+import outlast
+from outlast import RetryPolicy
+from outlast.errors import NetworkError
 
 THREE = RetryPolicy(max_attempts=3)
 
@@ -25,18 +25,18 @@ def test_pitfall_12_a_wait_that_is_interrupted_keeps_nothing_alive(form, monkeyp
         raise NetworkError("x")
 
     def block(body, policy):
-        for attempt in hf.attempts(policy):
+        for attempt in outlast.attempts(policy):
             with attempt:
                 fetch(body)
 
-    monkeypatch.setattr("holdfast.clock.sleep", interrupted)
+    monkeypatch.setattr("outlast.clock.sleep", interrupted)
     gc.collect()
     gc.disable()
     try:
         body, policy = Body(), THREE.replace(deadline=60)
         gone = weakref.ref(body)
         with contextlib.suppress(KeyboardInterrupt):
-            hf.call(fetch, body, policy=policy) if form == "call" else block(body, policy)
+            outlast.call(fetch, body, policy=policy) if form == "call" else block(body, policy)
         del body
         assert gone() is None
     finally:

@@ -12,17 +12,17 @@ from concurrent.futures.process import BrokenProcessPool
 
 import pytest
 
-import holdfast as hf
-from holdfast import errors
-from holdfast.ports.job_rows import RunState, TargetStatus
+import outlast
+from outlast import errors
+from outlast.ports.job_rows import RunState, TargetStatus
 
-POLICY = hf.RetryPolicy(max_attempts=2, base_delay=0)
+POLICY = outlast.RetryPolicy(max_attempts=2, base_delay=0)
 WAYS = ["one", "threads", "executor", "loop", "async", "threaded"]
 
 
 @pytest.fixture
 def app():
-    app = hf.App("memory://")
+    app = outlast.App("memory://")
     yield app
     app.close()
 
@@ -185,7 +185,7 @@ def test_after_an_abort_nothing_more_is_begun(app):
             threading.Event().wait(0.001)
 
     ending = []
-    from holdfast.jobs.running import Running
+    from outlast.jobs.running import Running
 
     made = Running.__init__
 
@@ -212,7 +212,7 @@ def test_a_subclass_asks_for_the_same(app, way):
     def handler(context, target):
         raise NotToday if target < 5 else Enough
 
-    summary = run(app, way, handler, range(1000), policy=hf.RetryPolicy(retry_on=Exception, base_delay=60))
+    summary = run(app, way, handler, range(1000), policy=outlast.RetryPolicy(retry_on=Exception, base_delay=60))
     _, failed, _, skipped, _ = adds_up(summary, 1000)
     assert skipped == 5
     assert failed >= 1
@@ -297,7 +297,7 @@ def test_a_breaker_counts_exhausted_targets_in_a_row_and_not_attempts(app):
     def handler(context, target):
         error = OSError("bucket") if target >= 10 and target % 5 else None
         if error is not None:
-            error.holdfast_category = "network"
+            error.outlast_category = "network"
             raise error
 
     breaker = {"breakers": {"file": 3, "network": 3, "program": 3}}
@@ -356,7 +356,7 @@ def test_two_targets_of_one_key_are_two(app, way):
 
 def test_a_stop_in_the_middle_of_a_stream_is_no_success(app, way):
     """Nobody knows what would have come, so the gate cannot let it pass."""
-    from holdfast.jobs.running import Running
+    from outlast.jobs.running import Running
 
     def stop(tally):
         if tally.counts().success >= 20:
@@ -537,7 +537,7 @@ def test_handlers_of_logs_that_raise_end_nothing(app, way):
         def emit(self, record):
             raise RuntimeError("the disk of the logs is full")
 
-    log, broken = logging.getLogger("holdfast.jobs"), Broken(level=logging.WARNING)
+    log, broken = logging.getLogger("outlast.jobs"), Broken(level=logging.WARNING)
     log.addHandler(broken)
     try:
         assert adds_up(run(app, way, mixed, range(100))) == (60, 20, 10, 10, 0)
@@ -550,10 +550,10 @@ def test_a_begin_that_cannot_be_told_leaves_no_lock(app, caplog):
         def emit(self, record):
             raise RuntimeError("the disk of the logs is full")
 
-    log, broken = logging.getLogger("holdfast.jobs"), Broken()
+    log, broken = logging.getLogger("outlast.jobs"), Broken()
     log.addHandler(broken)
     try:
-        with caplog.at_level(logging.INFO, "holdfast.jobs"):
+        with caplog.at_level(logging.INFO, "outlast.jobs"):
             is_written_down(app, run(app, "one", lambda *_: None, range(10)))
     finally:
         log.removeHandler(broken)

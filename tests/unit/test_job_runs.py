@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 import pytest
 
-import holdfast as hf
-from holdfast import errors, testing
-from holdfast.jobs.feeding import Feed, key_of
-from holdfast.jobs.summary import FIGURES
+import outlast
+from outlast import errors, testing
+from outlast.jobs.feeding import Feed, key_of
+from outlast.jobs.summary import FIGURES
 
 E9 = {
     "job_id", "run_id", "env", "job_start_at", "entity", "source_id", "attempt", "max_attempts", "error_category",
@@ -43,7 +43,7 @@ class Response:
 
 @pytest.fixture
 def app():
-    app = hf.App("memory://")
+    app = outlast.App("memory://")
     yield app
     app.close()
 
@@ -77,7 +77,7 @@ def test_every_failing_attempt_is_told_with_all_keys(run, caplog):
     def handler(context, target):
         raise HTTPError(503)
 
-    policy = hf.RetryPolicy(max_attempts=3, base_delay=0)
+    policy = outlast.RetryPolicy(max_attempts=3, base_delay=0)
     summary = run(handler, ["i1"], entity="item", policy=policy)
     told = records(caplog)
     assert {each.attempt for each in told} == {1, 2, 3}
@@ -87,14 +87,14 @@ def test_every_failing_attempt_is_told_with_all_keys(run, caplog):
         assert (each.source_id, each.max_attempts, each.env) == ("i1", 3, "local")
         assert (each.error_category, each.origin, each.http_status) == ("api_temporary", "http", 503)
         assert (each.exception_name, each.failure_message) == ("HTTPError", "503 from the server")
-    assert [each.levelname for each in told if each.name == "holdfast.jobs"] == ["ERROR"]
+    assert [each.levelname for each in told if each.name == "outlast.jobs"] == ["ERROR"]
     assert "Traceback" in told[-1].getMessage()
 
 
 def test_what_a_handler_retries_itself_is_told_with_the_keys_too(run, caplog):
     calls = []
 
-    @hf.retry(max_attempts=2, base_delay=0, jitter="none")
+    @outlast.retry(max_attempts=2, base_delay=0, jitter="none")
     def fetch(target):
         calls.append(target)
         if len(calls) == 1:
@@ -119,7 +119,7 @@ def test_the_keys_are_those_of_each_target(run, caplog):
 def test_no_key_is_left_when_a_run_is_over(run, caplog):
     run(lambda *_: None, ["a"])
 
-    @hf.retry(max_attempts=2, base_delay=0)
+    @outlast.retry(max_attempts=2, base_delay=0)
     def fetch():
         raise errors.NetworkError("reset", retry_after=0)
 
@@ -157,7 +157,7 @@ def test_an_exhausted_target_is_recorded_and_the_others_go_on(run):
             raise HTTPError(503)
 
     with testing.fake_clock() as clock:
-        summary = run(handler, ["a", "bad", "c"], policy=hf.preset("etl").replace(jitter="none"))
+        summary = run(handler, ["a", "bad", "c"], policy=outlast.preset("etl").replace(jitter="none"))
     assert (summary.success_targets, summary.failed_targets, summary.attempts) == (2, 1, 7)
     assert calls.count("bad") == 5
     assert clock.waits == [1, 2, 4, 8]
@@ -201,7 +201,7 @@ def test_a_policy_that_says_nothing_retries_what_may_help(run):
         calls.append(target)
         raise (ValueError if target == "bug" else errors.NetworkError)("x")
 
-    run(handler, ["bug", "net"], policy=hf.RetryPolicy(max_attempts=3, base_delay=0))
+    run(handler, ["bug", "net"], policy=outlast.RetryPolicy(max_attempts=3, base_delay=0))
     assert (calls.count("bug"), calls.count("net")) == (1, 3)
 
 
@@ -212,7 +212,7 @@ def test_a_hint_longer_than_can_be_slept_is_put_off(run):
         if target == "long":
             raise HTTPError(429, retry_after=formatdate(hf_now() + 7300, usegmt=True))
 
-    from holdfast import clock as clocks
+    from outlast import clock as clocks
 
     hf_now = clocks.now
     summary = run(handler, ["a", "long"], defer_ok=True)
@@ -223,7 +223,7 @@ def test_a_hint_beyond_the_deadline_is_put_off(run, app):
     def handler(context, target):
         raise HTTPError(429, retry_after="120")
 
-    summary = run(handler, ["a"], max_failure_rate=0.5, policy=hf.preset("etl").replace(deadline=30))
+    summary = run(handler, ["a"], max_failure_rate=0.5, policy=outlast.preset("etl").replace(deadline=30))
     assert (summary.deferred_targets, summary.exit_code) == (1, 1), "put off counts as failed for the gate"
     (row,) = app.store.targets(summary.run_id)
     assert 110 < (row.retry_at - row.finished_at).total_seconds() <= 121
@@ -246,7 +246,7 @@ def test_the_budget_of_a_run_is_for_all_its_targets_and_full_for_each_run(app):
         calls.append(target)
         raise errors.NetworkError("down", retry_after=0)
 
-    job = app.job("thrifty", max_failure_rate=1, budget=hf.Budget(7, per_second=0))(handler)
+    job = app.job("thrifty", max_failure_rate=1, budget=outlast.Budget(7, per_second=0))(handler)
     assert job.run(range(100), concurrency=4).attempts == 107
     assert job.run(range(100), concurrency=4).attempts == 107
 
@@ -262,7 +262,7 @@ def test_a_coroutine_that_takes_too_long_is_cancelled(app):
             ended.append(context.attempt)
             raise
 
-    policy = hf.RetryPolicy(max_attempts=3, base_delay=0, attempt_timeout=0.05)
+    policy = outlast.RetryPolicy(max_attempts=3, base_delay=0, attempt_timeout=0.05)
     summary = app.job("slow", max_failure_rate=1, policy=policy)(handler).run(range(4), concurrency=4)
     assert summary.failed_targets == 4
     assert sorted(ended) == sorted([1, 2, 3] * 4)
@@ -272,7 +272,7 @@ def test_a_deadline_counts_for_all_attempts_of_a_coroutine(app):
     async def handler(context, target):
         await asyncio.sleep(600)
 
-    policy = hf.RetryPolicy(max_attempts=100, base_delay=0.01, attempt_timeout=600, deadline=0.2)
+    policy = outlast.RetryPolicy(max_attempts=100, base_delay=0.01, attempt_timeout=600, deadline=0.2)
     job = app.job("slow", max_failure_rate=1, policy=policy)(handler)
     summary = job.run([1], concurrency=1)
     assert (summary.failed_targets, summary.attempts) == (1, 1)
@@ -284,7 +284,7 @@ def test_a_function_may_keep_to_its_time(app):
     def handler(context, target):
         seen.append(context.time_left)
 
-    app.job("slow", max_failure_rate=1, policy=hf.RetryPolicy(attempt_timeout=5))(handler).run([1])
+    app.job("slow", max_failure_rate=1, policy=outlast.RetryPolicy(attempt_timeout=5))(handler).run([1])
     app.job("any", max_failure_rate=1)(handler).run([1])
     assert 0 < seen[0] <= 5
     assert seen[1] is None
@@ -389,7 +389,7 @@ def test_handlers_see_the_context_of_who_runs_the_job(app, concurrency):
         seen.append(variable.get())
         raise errors.NetworkError("down", retry_after=0)
 
-    with hf.no_retries():
+    with outlast.no_retries():
         app.job("contexts", max_failure_rate=1)(handler).run(range(5), concurrency=concurrency)
     assert seen == ["here"] * 5
 
@@ -493,7 +493,7 @@ def _generator(context, target):
         ({"breakers": {"bucket": 3}}, max, "bucket"),
         ({"breakers": {"s3": 0}}, max, "s3"),
         ({"policy": "etl"}, max, "policy"),
-        ({"policy": hf.RetryPolicy(resource="api")}, max, "api"),
+        ({"policy": outlast.RetryPolicy(resource="api")}, max, "api"),
         ({"hand_over": object(), "ledger": False}, max, "ledger=True"),
         ({}, 5, "cannot be a job"),
         ({}, _generator, "generator"),
@@ -650,5 +650,5 @@ def test_targets_that_were_looked_up_are_handed_out_as_long_as_those_that_are_re
     ],
 )
 def test_the_usual_mistakes_are_told_when_a_job_is_made(make, says):
-    with pytest.raises(hf.errors.ConfigError, match=says):
-        make(hf.App("memory://"))
+    with pytest.raises(outlast.errors.ConfigError, match=says):
+        make(outlast.App("memory://"))

@@ -8,11 +8,11 @@ import sys
 import pytest
 import structlog
 
-import holdfast as hf
-from holdfast.errors import NetworkError
-from holdfast.observe.json_logs import JsonFormatter, message_of
-from holdfast.observe.log_keys import LOG_KEYS, error_in, holdfast_keys, redacted_exception
-from holdfast.testing import failing, fake_clock
+import outlast
+from outlast.errors import NetworkError
+from outlast.observe.json_logs import JsonFormatter, message_of
+from outlast.observe.log_keys import LOG_KEYS, error_in, outlast_keys, redacted_exception
+from outlast.testing import failing, fake_clock
 
 SECRET = "https://ada:hunter2@shop.example refused"
 OF_A_FAILURE = {"error_category", "origin", "http_status", "exception_name", "failure_message"}
@@ -93,7 +93,7 @@ class TestJson:
         assert line["stack"] == "https://***@shop.example refused"
 
     def test_within_a_task_every_line_says_which(self, written):
-        app = hf.App("memory://", policy=hf.RetryPolicy(max_attempts=2, base_delay=0))
+        app = outlast.App("memory://", policy=outlast.RetryPolicy(max_attempts=2, base_delay=0))
 
         @app.task
         def greet():
@@ -103,7 +103,7 @@ class TestJson:
         number = greet.enqueue().id
         app.worker().drain()
         own = [line for line in written.lines if line["logger"] == "shop"]
-        last = [line for line in written.lines if line["logger"] == "holdfast.worker"][-1]
+        last = [line for line in written.lines if line["logger"] == "outlast.worker"][-1]
 
         assert [(line["task_id"], line["task_type"], line["attempt"]) for line in own] == [
             (number, "greet", 1),
@@ -114,9 +114,9 @@ class TestJson:
         assert "task_id" not in written.lines[-1]
 
     def test_e9_a_failed_target_of_a_job(self, written):
-        app = hf.App("memory://")
+        app = outlast.App("memory://")
 
-        @app.job("items", entity="item", policy=hf.RetryPolicy(max_attempts=1))
+        @app.job("items", entity="item", policy=outlast.RetryPolicy(max_attempts=1))
         def items(context, target):
             raise ConnectionError(SECRET)
 
@@ -130,7 +130,7 @@ class TestJson:
 
     def test_every_key_of_a_call_is_known(self, written):
         with fake_clock(), pytest.raises(NetworkError):
-            hf.call(failing(lambda: 1, [NetworkError(SECRET)] * 3))
+            outlast.call(failing(lambda: 1, [NetworkError(SECRET)] * 3))
         keys = {key for line in written.lines for key in line}
 
         assert (
@@ -169,7 +169,7 @@ def test_no_error(given):
 class TestStructlog:
     @pytest.fixture
     def written(self, root):
-        shared = [holdfast_keys, structlog.stdlib.add_log_level, structlog.processors.TimeStamper(fmt="iso")]
+        shared = [outlast_keys, structlog.stdlib.add_log_level, structlog.processors.TimeStamper(fmt="iso")]
         structlog.configure(
             processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
             logger_factory=structlog.stdlib.LoggerFactory(),
@@ -207,8 +207,8 @@ class TestStructlog:
 
         assert (line["error_category"], line["exception_name"]) == ("mine", "Mine")
 
-    def test_records_of_holdfast_and_lines_within_a_task(self, written):
-        app = hf.App("memory://", policy=hf.RetryPolicy(max_attempts=1))
+    def test_records_of_outlast_and_lines_within_a_task(self, written):
+        app = outlast.App("memory://", policy=outlast.RetryPolicy(max_attempts=1))
 
         @app.task
         def greet():

@@ -2,15 +2,15 @@
 
 import pytest
 
-import holdfast as hf
-from holdfast.decide.limits import Limit
-from holdfast.decide.rates import per_second
-from holdfast.errors import ConfigError
+import outlast
+from outlast.decide.limits import Limit
+from outlast.decide.rates import per_second
+from outlast.errors import ConfigError
 
 
 @pytest.fixture
 def app():
-    return hf.App("memory://")
+    return outlast.App("memory://")
 
 
 @pytest.mark.parametrize(

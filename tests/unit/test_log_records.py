@@ -2,10 +2,10 @@
 
 import pytest
 
-import holdfast as hf
-from holdfast import Classifier, RetryPolicy, Rule, use_classifier
-from holdfast.errors import NetworkError
-from holdfast.testing import failing, fake_clock
+import outlast
+from outlast import Classifier, RetryPolicy, Rule, use_classifier
+from outlast.errors import NetworkError
+from outlast.testing import failing, fake_clock
 
 AGAIN = RetryPolicy(max_attempts=2, retry_on=(Exception,))
 KEYS = ("error_category", "origin", "http_status", "exception_name", "failure_message")
@@ -22,13 +22,15 @@ def told(caplog):
     def told(error, policy=AGAIN):
         """Return what the record of a failed attempt says of an error."""
         caplog.clear()
-        hf.call(failing(lambda: 1, [error]), policy=policy)
+        outlast.call(failing(lambda: 1, [error]), policy=policy)
         return tuple(getattr(caplog.records[0], key) for key in KEYS)
 
     return told
 
 
-@pytest.mark.parametrize("policy", [AGAIN, RetryPolicy(max_attempts=2, retry_on=hf.RETRYABLE)], ids=["types", "judged"])
+@pytest.mark.parametrize(
+    "policy", [AGAIN, RetryPolicy(max_attempts=2, retry_on=outlast.RETRYABLE)], ids=["types", "judged"]
+)
 def test_the_same_each_time(told, policy):
     expected = ("network", "program", None, "ConnectionError", "refused")
     assert [told(ConnectionError("refused"), policy) for _ in range(3)] == [expected] * 3
@@ -45,7 +47,7 @@ def test_the_same_each_time(told, policy):
 )
 def test_two_that_look_alike_are_told_apart(told, one, other):
     for error in (one, other, one, other):
-        failure = hf.classify(error)
+        failure = outlast.classify(error)
         assert told(error) == (
             failure.category.value,
             failure.origin.value,

@@ -10,10 +10,10 @@ import weakref
 
 import pytest
 
-import holdfast as hf
-from holdfast import RETRYABLE, Category, RetryPolicy
-from holdfast.errors import NetworkError
-from holdfast.testing import failing, fake_clock
+import outlast
+from outlast import RETRYABLE, Category, RetryPolicy
+from outlast.errors import NetworkError
+from outlast.testing import failing, fake_clock
 
 THREE = RetryPolicy(max_attempts=3)
 
@@ -39,7 +39,7 @@ def counting(error, calls):
 def test_pitfall_2_what_is_no_exception_means_one_call(retry_on, stop, clock):
     calls = []
     with pytest.raises(stop):
-        hf.call(counting(stop, calls), policy=THREE.replace(retry_on=retry_on))
+        outlast.call(counting(stop, calls), policy=THREE.replace(retry_on=retry_on))
     assert len(calls) == 1
     assert clock.waits == []
 
@@ -51,14 +51,14 @@ def test_pitfall_2_also_on_a_later_attempt(clock):
         raise answers.pop(0)
 
     with pytest.raises(KeyboardInterrupt):
-        hf.call(fetch, policy=RetryPolicy(max_attempts=9))
+        outlast.call(fetch, policy=RetryPolicy(max_attempts=9))
     assert clock.waits == [1]
 
 
 def test_pitfall_3_fifty_threads_count_for_themselves():
-    @hf.retry(policy=RetryPolicy(max_attempts=60, base_delay=0))
+    @outlast.retry(policy=RetryPolicy(max_attempts=60, base_delay=0))
     def fetch(failures, seen):
-        seen.append(hf.current_attempt().number)
+        seen.append(outlast.current_attempt().number)
         if len(seen) <= failures:
             raise NetworkError("x")
         return len(seen)
@@ -75,7 +75,7 @@ def test_pitfall_3_fifty_threads_count_for_themselves():
 def test_pitfall_4_a_bare_retry_is_bounded(clock):
     calls = []
     with pytest.raises(NetworkError):
-        hf.retry(counting(NetworkError("x"), calls))()
+        outlast.retry(counting(NetworkError("x"), calls))()
     assert len(calls) == 5
     assert clock.waits == [0.5, 1, 2, 4]
 
@@ -84,8 +84,8 @@ def test_pitfall_4_a_bare_retry_is_bounded(clock):
         raise NetworkError("x")
 
     with pytest.raises(NetworkError) as caught:
-        hf.retry(slow)()
-    assert (len(caught.value.__holdfast__.attempts), caught.value.__holdfast__.reason) == (2, "deadline")
+        outlast.retry(slow)()
+    assert (len(caught.value.__outlast__.attempts), caught.value.__outlast__.reason) == (2, "deadline")
 
 
 class TestDeadline:
@@ -100,10 +100,10 @@ class TestDeadline:
             raise NetworkError("x")
 
         with pytest.raises(NetworkError) as caught:
-            hf.call(fetch, policy=self.policy)
+            outlast.call(fetch, policy=self.policy)
         assert starts == [0, 4, 8]
-        assert caught.value.__holdfast__.reason == "deadline"
-        assert caught.value.__holdfast__.elapsed == 8
+        assert caught.value.__outlast__.reason == "deadline"
+        assert caught.value.__outlast__.elapsed == 8
 
     def test_pitfall_5_a_long_first_attempt_counts(self, clock):
         def fetch():
@@ -111,21 +111,21 @@ class TestDeadline:
             raise NetworkError("x")
 
         with pytest.raises(NetworkError) as caught:
-            hf.call(fetch, policy=self.policy)
+            outlast.call(fetch, policy=self.policy)
         assert clock.waits == []
-        assert (caught.value.__holdfast__.reason, caught.value.__holdfast__.elapsed) == ("deadline", 7)
+        assert (caught.value.__outlast__.reason, caught.value.__outlast__.elapsed) == ("deadline", 7)
 
     def test_pitfall_5_a_wait_that_ends_at_the_deadline_is_not_begun(self, clock):
         with pytest.raises(NetworkError):
-            hf.call(counting(NetworkError("x"), []), policy=self.policy.replace(deadline=4))
+            outlast.call(counting(NetworkError("x"), []), policy=self.policy.replace(deadline=4))
         assert clock.waits == []
 
     def test_pitfall_5_a_wait_that_took_too_long_ends_the_call(self, clock, monkeypatch):
-        monkeypatch.setattr("holdfast.clock.sleep", lambda seconds: clock.advance(60))
+        monkeypatch.setattr("outlast.clock.sleep", lambda seconds: clock.advance(60))
         calls = []
         with pytest.raises(NetworkError) as caught:
-            hf.call(counting(NetworkError("x"), calls), policy=self.policy)
-        report = caught.value.__holdfast__
+            outlast.call(counting(NetworkError("x"), calls), policy=self.policy)
+        report = caught.value.__outlast__
         assert len(calls) == len(report.attempts) == 1
         assert report.reason == "deadline"
 
@@ -134,26 +134,26 @@ class TestDeadline:
 
         def fetch():
             clock.advance(1)
-            left.append(hf.current_attempt().time_left)
+            left.append(outlast.current_attempt().time_left)
             raise NetworkError("x")
 
         with pytest.raises(NetworkError):
-            hf.call(fetch, policy=self.policy)
+            outlast.call(fetch, policy=self.policy)
         assert left == [9, 4]
 
     def test_pitfall_6_the_attempts_own_time_is_the_shorter_of_two(self, clock):
         left = []
 
         def fetch():
-            left.append(hf.current_attempt().time_left)
+            left.append(outlast.current_attempt().time_left)
             raise NetworkError("x")
 
         with pytest.raises(NetworkError):
-            hf.call(fetch, policy=self.policy.replace(attempt_timeout=3))
+            outlast.call(fetch, policy=self.policy.replace(attempt_timeout=3))
         assert left == [3, 3, 2]
         left.clear()
         with pytest.raises(NetworkError):
-            hf.call(fetch, policy=THREE.replace(attempt_timeout=3))
+            outlast.call(fetch, policy=THREE.replace(attempt_timeout=3))
         assert left == [3, 3, 3]
 
 
@@ -163,14 +163,14 @@ def test_pitfall_7_a_jumping_wall_clock_changes_nothing(clock):
         raise NetworkError("x")
 
     with pytest.raises(NetworkError) as caught:
-        hf.call(fetch, policy=RetryPolicy(max_attempts=9, base_delay=2, deadline=7))
+        outlast.call(fetch, policy=RetryPolicy(max_attempts=9, base_delay=2, deadline=7))
     assert clock.waits == [2, 2, 2]
-    assert caught.value.__holdfast__.elapsed == 6
+    assert caught.value.__outlast__.elapsed == 6
 
 
 def test_pitfall_10_interleaved_calls_get_the_same_schedule(clock):
     policy = RetryPolicy(max_attempts=5, backoff="exponential")
-    one, other = hf.attempts(policy), hf.attempts(policy)
+    one, other = outlast.attempts(policy), outlast.attempts(policy)
     for _ in range(4):
         for attempts in (one, other):
             with next(attempts):
@@ -186,10 +186,10 @@ class TestTheErrorRaised:
             raise answers.pop(0)
 
         with pytest.raises(NetworkError) as caught:
-            hf.call(fetch, policy=RetryPolicy(max_attempts=3, backoff="exponential"))
+            outlast.call(fetch, policy=RetryPolicy(max_attempts=3, backoff="exponential"))
         assert caught.value is last
-        report = hf.report_of(last)
-        assert report is last.__holdfast__
+        report = outlast.report_of(last)
+        assert report is last.__outlast__
         assert [(each.number, each.exception_name, each.message, each.waited) for each in report.attempts] == [
             (1, "NetworkError", "first", 1),
             (2, "TimeoutError", "second", 2),
@@ -197,23 +197,23 @@ class TestTheErrorRaised:
         ]
         assert (report.elapsed, report.reason, report.retry_at) == (3, "exhausted", None)
         assert last.__notes__ == [
-            "holdfast: attempt 1: NetworkError: first, then waited 1 s",
-            "holdfast: attempt 2: TimeoutError: second, then waited 2 s",
-            "holdfast: gave up after 3 attempts in 3 s: exhausted",
+            "outlast: attempt 1: NetworkError: first, then waited 1 s",
+            "outlast: attempt 2: TimeoutError: second, then waited 2 s",
+            "outlast: gave up after 3 attempts in 3 s: exhausted",
         ]
         assert last.__context__ is None
 
     def test_pitfall_13_it_survives_pickling(self):
         with pytest.raises(NetworkError) as caught:
-            hf.call(counting(NetworkError("x", retry_after=2), []), policy=THREE)
+            outlast.call(counting(NetworkError("x", retry_after=2), []), policy=THREE)
         twin = pickle.loads(pickle.dumps(caught.value))
-        assert twin.__holdfast__ == caught.value.__holdfast__
+        assert twin.__outlast__ == caught.value.__outlast__
         assert twin.__notes__ == caught.value.__notes__
         assert twin.retry_after == 2
 
     def test_pitfall_13_secrets_stay_out_of_the_notes(self):
         with pytest.raises(NetworkError) as caught:
-            hf.call(counting(NetworkError("https://me:hunter2@host/ refused"), []), policy=THREE)
+            outlast.call(counting(NetworkError("https://me:hunter2@host/ refused"), []), policy=THREE)
         assert "hunter2" not in "".join(caught.value.__notes__)
 
     def test_pitfall_14_a_ring_of_causes_and_a_group(self):
@@ -221,12 +221,15 @@ class TestTheErrorRaised:
         one.__cause__, other.__cause__ = other, one
         calls = []
         with pytest.raises(NetworkError):
-            hf.call(counting(one, calls), policy=THREE.replace(retry_on=RETRYABLE))
+            outlast.call(counting(one, calls), policy=THREE.replace(retry_on=RETRYABLE))
         assert len(calls) == 3
-        for leaves, expected in (([NetworkError("x")], 3), ([NetworkError("x"), hf.errors.PermanentError("x")], 1)):
+        for leaves, expected in (
+            ([NetworkError("x")], 3),
+            ([NetworkError("x"), outlast.errors.PermanentError("x")], 1),
+        ):
             calls.clear()
             with pytest.raises(ExceptionGroup):
-                hf.call(counting(ExceptionGroup("g", leaves), calls), policy=THREE.replace(retry_on=RETRYABLE))
+                outlast.call(counting(ExceptionGroup("g", leaves), calls), policy=THREE.replace(retry_on=RETRYABLE))
             assert len(calls) == expected
 
     def test_an_error_that_takes_no_attributes_is_raised_all_the_same(self):
@@ -235,7 +238,7 @@ class TestTheErrorRaised:
                 raise TypeError("no")
 
         with pytest.raises(Locked):
-            hf.call(counting(Locked(), []), policy=THREE)
+            outlast.call(counting(Locked(), []), policy=THREE)
 
     def test_it_refers_to_nothing_that_refers_to_it(self):
         """An error kept alive by its own traceback keeps the arguments of the call alive too."""
@@ -258,7 +261,7 @@ class TestTheErrorRaised:
                 body = Body()
                 gone = weakref.ref(body)
                 with contextlib.suppress(NetworkError):
-                    hf.call(fetch, body, policy=policy)
+                    outlast.call(fetch, body, policy=policy)
                 del body
                 assert gone() is None, policy
         finally:
@@ -278,7 +281,7 @@ def test_pitfall_17_context_variables_are_seen_and_attempts_never_overlap():
 
     tenant.set("acme")
     with pytest.raises(NetworkError):
-        hf.call(fetch, policy=THREE.replace(deadline=60))
+        outlast.call(fetch, policy=THREE.replace(deadline=60))
     assert seen == ["acme"] * 3
 
 
@@ -289,10 +292,10 @@ class TestHooks:
         def broken(event):
             raise RuntimeError("subscriber")
 
-        stop = hf.subscribe(broken)
+        stop = outlast.subscribe(broken)
         try:
             with pytest.raises(NetworkError) as caught:
-                hf.call(counting(NetworkError("x"), []), policy=THREE)
+                outlast.call(counting(NetworkError("x"), []), policy=THREE)
         finally:
             stop()
         assert caught.value.__context__ is None
@@ -304,12 +307,12 @@ class TestHooks:
                 raise RuntimeError("handler")
 
         handler = Broken()
-        logging.getLogger("holdfast").addHandler(handler)
+        logging.getLogger("outlast").addHandler(handler)
         try:
             with pytest.raises(NetworkError):
-                hf.call(counting(NetworkError("x"), []), policy=THREE)
+                outlast.call(counting(NetworkError("x"), []), policy=THREE)
         finally:
-            logging.getLogger("holdfast").removeHandler(handler)
+            logging.getLogger("outlast").removeHandler(handler)
 
     @pytest.mark.parametrize(
         "broken", [{"retry_on": lambda error: 1 / 0}, {"backoff": lambda n: 1 / 0}, {"backoff": lambda n: -1}]
@@ -317,32 +320,32 @@ class TestHooks:
     def test_pitfall_18_a_predicate_or_backoff_that_raises(self, broken, caplog):
         calls = []
         with pytest.raises(NetworkError) as caught:
-            hf.call(counting(NetworkError("x"), calls), policy=RetryPolicy(**broken))
+            outlast.call(counting(NetworkError("x"), calls), policy=RetryPolicy(**broken))
         assert len(calls) == 1
-        assert caught.value.__holdfast__.reason == "broken"
+        assert caught.value.__outlast__.reason == "broken"
         assert "raised an error of its own" in caplog.text
 
 
 def test_pitfall_19_falsy_settings_are_honoured(clock):
     calls = []
     with pytest.raises(NetworkError):
-        hf.call(counting(NetworkError("x"), calls), policy=RetryPolicy(retry_on=()))
+        outlast.call(counting(NetworkError("x"), calls), policy=RetryPolicy(retry_on=()))
     assert len(calls) == 1
     with pytest.raises(NetworkError):
-        hf.retry(base_delay=0, jitter=0)(counting(NetworkError("x"), calls))()
+        outlast.retry(base_delay=0, jitter=0)(counting(NetworkError("x"), calls))()
     assert clock.waits == []
     with pytest.raises(NetworkError) as caught:
-        hf.call(counting(NetworkError("x"), calls), policy=THREE.replace(deadline=0))
-    assert caught.value.__holdfast__.reason == "deadline"
+        outlast.call(counting(NetworkError("x"), calls), policy=THREE.replace(deadline=0))
+    assert caught.value.__outlast__.reason == "deadline"
 
 
 def test_pitfall_20_arguments_are_never_logged(caplog):
     caplog.set_level(logging.DEBUG)
     seen = []
-    stop = hf.subscribe(seen.append)
+    stop = outlast.subscribe(seen.append)
     try:
         with pytest.raises(NetworkError):
-            hf.call(counting(NetworkError("x"), []), "s3cret-argument", key="other-secret", policy=THREE)
+            outlast.call(counting(NetworkError("x"), []), "s3cret-argument", key="other-secret", policy=THREE)
     finally:
         stop()
     told = "".join(
@@ -353,12 +356,12 @@ def test_pitfall_20_arguments_are_never_logged(caplog):
 
 
 def test_the_original_error_survives_a_deadline_that_a_slow_subscriber_overran():
-    unsubscribe = hf.subscribe(lambda event: clock.advance(1))
+    unsubscribe = outlast.subscribe(lambda event: clock.advance(1))
     try:
         with fake_clock() as clock, pytest.raises(ConnectionError):
-            hf.call(
+            outlast.call(
                 failing(lambda: 1, [ConnectionError("x")] * 9),
-                policy=hf.RetryPolicy(max_attempts=9, base_delay=0, deadline=0.5),
+                policy=outlast.RetryPolicy(max_attempts=9, base_delay=0, deadline=0.5),
             )
     finally:
         unsubscribe()
@@ -370,4 +373,4 @@ def test_pitfall_18_an_error_that_raises_whatever_it_is_asked():
             raise RuntimeError(name)
 
     with pytest.raises(Hostile):
-        hf.call(failing(lambda: 1, [Hostile("x")] * 3), policy=hf.RetryPolicy(base_delay=0))
+        outlast.call(failing(lambda: 1, [Hostile("x")] * 3), policy=outlast.RetryPolicy(base_delay=0))

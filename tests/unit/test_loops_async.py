@@ -12,10 +12,10 @@ import anyio.lowlevel
 import pytest
 import trio
 
-import holdfast as hf
-from holdfast import RETRYABLE, Category, RetryPolicy
-from holdfast.errors import NetworkError
-from holdfast.testing import fake_clock
+import outlast
+from outlast import RETRYABLE, Category, RetryPolicy
+from outlast.errors import NetworkError
+from outlast.testing import fake_clock
 
 pytestmark = pytest.mark.anyio
 THREE = RetryPolicy(max_attempts=3)
@@ -31,7 +31,7 @@ def policy(request):
 async def test_retries_and_raises_the_original(policy):
     calls = []
 
-    @hf.retry(policy=policy)
+    @outlast.retry(policy=policy)
     async def fetch(value):
         calls.append(value)
         await anyio.lowlevel.checkpoint()
@@ -40,7 +40,7 @@ async def test_retries_and_raises_the_original(policy):
     with fake_clock() as clock, pytest.raises(NetworkError) as caught:
         await fetch(7)
     assert (calls, clock.waits) == ([7, 7, 7], [1, 1])
-    assert caught.value.__holdfast__.reason == "exhausted"
+    assert caught.value.__outlast__.reason == "exhausted"
     assert caught.value.__context__ is None
 
 
@@ -48,7 +48,7 @@ async def test_retries_and_raises_the_original(policy):
 async def test_pitfall_1_a_cancelled_call_is_made_once(policy, retry_on):
     calls = []
 
-    @hf.retry(policy=policy.replace(retry_on=retry_on))
+    @outlast.retry(policy=policy.replace(retry_on=retry_on))
     async def fetch():
         calls.append(1)
         await anyio.sleep(30)
@@ -64,7 +64,7 @@ async def test_pitfall_1_a_cancelled_call_is_made_once(policy, retry_on):
 def test_pitfall_2_what_is_no_exception_means_one_call(retry_on, stop):
     calls = []
 
-    @hf.retry(policy=THREE.replace(retry_on=retry_on))
+    @outlast.retry(policy=THREE.replace(retry_on=retry_on))
     async def fetch():
         calls.append(1)
         raise stop
@@ -77,10 +77,10 @@ def test_pitfall_2_what_is_no_exception_means_one_call(retry_on, stop):
 async def test_pitfall_3_fifty_tasks_count_for_themselves(policy):
     results = {}
 
-    @hf.retry(policy=policy.replace(max_attempts=60, base_delay=0))
+    @outlast.retry(policy=policy.replace(max_attempts=60, base_delay=0))
     async def fetch(failures, seen):
         await anyio.lowlevel.checkpoint()
-        seen.append(hf.current_attempt().number)
+        seen.append(outlast.current_attempt().number)
         if len(seen) <= failures:
             raise NetworkError("x")
         return seen
@@ -98,7 +98,9 @@ async def test_pitfall_3_fifty_tasks_count_for_themselves(policy):
 async def test_pitfall_5_an_attempt_is_cancelled_at_the_deadline(extra):
     cancelled = []
 
-    @hf.retry(policy=RetryPolicy(max_attempts=9, deadline=0.03, base_delay=0, retry_on=(ConnectionError,), **extra))
+    @outlast.retry(
+        policy=RetryPolicy(max_attempts=9, deadline=0.03, base_delay=0, retry_on=(ConnectionError,), **extra)
+    )
     async def fetch():
         try:
             await anyio.sleep(5)
@@ -111,13 +113,13 @@ async def test_pitfall_5_an_attempt_is_cancelled_at_the_deadline(extra):
         await fetch()
     assert time.monotonic() - began < 0.25
     assert cancelled == [1]
-    assert caught.value.__holdfast__.reason == "deadline"
+    assert caught.value.__outlast__.reason == "deadline"
 
 
 async def test_pitfall_5_a_later_attempt_is_cancelled_at_the_deadline_too():
     calls = []
 
-    @hf.retry(policy=RetryPolicy(max_attempts=9, deadline=0.04, base_delay=0.001))
+    @outlast.retry(policy=RetryPolicy(max_attempts=9, deadline=0.04, base_delay=0.001))
     async def fetch():
         calls.append(1)
         if len(calls) == 1:
@@ -127,15 +129,15 @@ async def test_pitfall_5_a_later_attempt_is_cancelled_at_the_deadline_too():
     with pytest.raises(TimeoutError) as caught:
         await fetch()
     assert len(calls) == 2
-    assert caught.value.__holdfast__.reason == "deadline"
+    assert caught.value.__outlast__.reason == "deadline"
 
 
 async def test_pitfall_6_an_attempt_has_the_shorter_of_its_timeout_and_what_is_left():
     left = []
 
-    @hf.retry(policy=RetryPolicy(max_attempts=3, attempt_timeout=0.02, base_delay=0, deadline=0.05))
+    @outlast.retry(policy=RetryPolicy(max_attempts=3, attempt_timeout=0.02, base_delay=0, deadline=0.05))
     async def fetch():
-        left.append(hf.current_attempt().time_left)
+        left.append(outlast.current_attempt().time_left)
         await anyio.sleep(5)
 
     with pytest.raises(TimeoutError) as caught:
@@ -143,13 +145,13 @@ async def test_pitfall_6_an_attempt_has_the_shorter_of_its_timeout_and_what_is_l
     assert len(left) in {2, 3}
     assert left[0] == pytest.approx(0.02, abs=0.01)
     assert all(each <= 0.02 for each in left)
-    assert caught.value.__holdfast__.reason in {"deadline", "exhausted"}
+    assert caught.value.__outlast__.reason in {"deadline", "exhausted"}
 
 
 async def test_an_attempt_that_timed_out_is_retried():
     calls = []
 
-    @hf.retry(policy=RetryPolicy(max_attempts=2, attempt_timeout=0.02, base_delay=0, retry_on=RETRYABLE))
+    @outlast.retry(policy=RetryPolicy(max_attempts=2, attempt_timeout=0.02, base_delay=0, retry_on=RETRYABLE))
     async def fetch():
         calls.append(1)
         if len(calls) == 1:
@@ -162,7 +164,7 @@ async def test_an_attempt_that_timed_out_is_retried():
 async def test_pitfall_12_cancelling_a_wait_returns_at_once(policy):
     calls = []
 
-    @hf.retry(policy=policy.replace(base_delay=50))
+    @outlast.retry(policy=policy.replace(base_delay=50))
     async def fetch():
         calls.append(1)
         raise NetworkError("x")
@@ -180,7 +182,7 @@ async def test_pitfall_17_context_variables_are_seen(policy):
     tenant.set("acme")
     seen = []
 
-    @hf.retry(policy=policy.replace(base_delay=0))
+    @outlast.retry(policy=policy.replace(base_delay=0))
     async def fetch():
         seen.append(tenant.get())
         raise NetworkError("x")
@@ -193,12 +195,12 @@ async def test_pitfall_17_context_variables_are_seen(policy):
 async def test_pitfall_11_nested_coroutines_do_not_multiply(policy):
     calls = []
 
-    @hf.retry(policy=policy.replace(base_delay=0))
+    @outlast.retry(policy=policy.replace(base_delay=0))
     async def fetch():
         calls.append(1)
         raise NetworkError("x")
 
-    @hf.retry(policy=policy.replace(base_delay=0))
+    @outlast.retry(policy=policy.replace(base_delay=0))
     async def collect():
         await fetch()
 
@@ -215,7 +217,7 @@ class TestAsyncioOnly:
         return "asyncio"
 
     async def test_a_call_that_outlives_its_cancellation_leaves_no_mark_on_the_task(self):
-        @hf.retry(policy=RetryPolicy(attempt_timeout=0.01))
+        @outlast.retry(policy=RetryPolicy(attempt_timeout=0.01))
         async def stubborn():
             try:
                 await asyncio.sleep(5)
@@ -228,7 +230,7 @@ class TestAsyncioOnly:
             await asyncio.sleep(0)
 
     async def test_a_cancellation_from_outside_wins(self):
-        @hf.retry(policy=RetryPolicy(attempt_timeout=0.02))
+        @outlast.retry(policy=RetryPolicy(attempt_timeout=0.02))
         async def slow():
             await asyncio.sleep(5)
 
@@ -239,7 +241,7 @@ class TestAsyncioOnly:
             await task
 
     async def test_many_calls_are_each_ended_in_their_time(self):
-        @hf.retry(policy=RetryPolicy(max_attempts=1, attempt_timeout=0.05))
+        @outlast.retry(policy=RetryPolicy(max_attempts=1, attempt_timeout=0.05))
         async def slow(seconds):
             await asyncio.sleep(seconds)
             return "done"
@@ -249,7 +251,7 @@ class TestAsyncioOnly:
         assert all(isinstance(each, TimeoutError) for each in results[1::2])
 
     async def test_a_call_within_a_call_has_its_own_limit(self):
-        @hf.retry(policy=RetryPolicy(max_attempts=1, attempt_timeout=0.05))
+        @outlast.retry(policy=RetryPolicy(max_attempts=1, attempt_timeout=0.05))
         async def nested(depth):
             if depth:
                 return await nested(depth - 1)
@@ -264,7 +266,7 @@ class TestAsyncioOnly:
         class Body:
             pass
 
-        @hf.retry(policy=RetryPolicy(max_attempts=2, base_delay=0, deadline=60))
+        @outlast.retry(policy=RetryPolicy(max_attempts=2, base_delay=0, deadline=60))
         async def fetch(body):
             raise NetworkError("x")
 
@@ -284,7 +286,7 @@ class TestAsyncioOnly:
 def test_event_loops_in_two_threads_end_their_own_calls():
     """The watch of one loop must never be asked for a call of another."""
 
-    @hf.retry(policy=RetryPolicy(max_attempts=1, attempt_timeout=0.03))
+    @outlast.retry(policy=RetryPolicy(max_attempts=1, attempt_timeout=0.03))
     async def slow():
         await asyncio.sleep(5)
 
@@ -302,7 +304,7 @@ def test_event_loops_in_two_threads_end_their_own_calls():
 
 
 def test_one_function_under_one_backend_after_the_other():
-    @hf.retry(policy=RetryPolicy(max_attempts=2, base_delay=0, attempt_timeout=0.02, retry_on=RETRYABLE))
+    @outlast.retry(policy=RetryPolicy(max_attempts=2, base_delay=0, attempt_timeout=0.02, retry_on=RETRYABLE))
     async def fetch():
         await anyio.sleep(5)
 
@@ -317,7 +319,7 @@ class TestSomebodyElsesCancellation:
     def test_equal_limits_outside_and_inside(self):
         calls = []
 
-        @hf.retry(attempt_timeout=0.1, max_attempts=3, base_delay=0.05)
+        @outlast.retry(attempt_timeout=0.1, max_attempts=3, base_delay=0.05)
         async def work():
             calls.append(1)
             await asyncio.sleep(2)
@@ -333,7 +335,7 @@ class TestSomebodyElsesCancellation:
     def test_a_cancel_that_is_due_while_the_loop_is_blocked(self):
         calls = []
 
-        @hf.retry(attempt_timeout=0.1, max_attempts=3, base_delay=0.01)
+        @outlast.retry(attempt_timeout=0.1, max_attempts=3, base_delay=0.01)
         async def work():
             calls.append(1)
             await asyncio.sleep(2)

@@ -9,12 +9,12 @@ import tempfile
 
 import pytest
 
-import holdfast as hf
+import outlast
 from conformance.acting import claim, die, register, task
-from holdfast.errors import ConfigError
-from holdfast.ports.rows import NewTask, Rescued
-from holdfast.stores.sqlite.memory import MemoryStore
-from holdfast.stores.sqlite.store import SqliteStore
+from outlast.errors import ConfigError
+from outlast.ports.rows import NewTask, Rescued
+from outlast.stores.sqlite.memory import MemoryStore
+from outlast.stores.sqlite.store import SqliteStore
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 
@@ -39,7 +39,7 @@ def enqueued(app, name="noop"):
 
 def test_500_apps_leave_nothing_behind(folder):
     def use():
-        app = hf.App("memory://")
+        app = outlast.App("memory://")
 
         @app.task
         def noop() -> None: ...
@@ -55,8 +55,8 @@ def test_500_apps_leave_nothing_behind(folder):
 
 def test_an_app_at_the_end_of_a_process_leaves_nothing_behind(tmp_path):
     program = """
-import holdfast as hf
-apps = [hf.App("memory://") for _ in range(3)]
+import outlast
+apps = [outlast.App("memory://") for _ in range(3)]
 apps[0].create_schema()
 apps[1].create_schema()
 apps[1].close()
@@ -68,7 +68,7 @@ apps[1].close()
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such rights on this system")
 def test_only_its_user_can_read_it(folder):
-    app = hf.App("memory://")
+    app = outlast.App("memory://")
     app.create_schema()
     (made,) = folder.iterdir()
     assert stat.S_IMODE(made.stat().st_mode) == 0o700
@@ -76,16 +76,16 @@ def test_only_its_user_can_read_it(folder):
 
 _FORKS = """
 import os, sys
-import holdfast as hf
-from holdfast.ports.rows import NewTask
+import outlast
+from outlast.ports.rows import NewTask
 
-app = hf.App("memory://")
+app = outlast.App("memory://")
 app.store.enqueue([NewTask("noop", "{}")])
 child = os.fork()
 if child == 0:
     if sys.argv[1] == "use":
         app.store.enqueue([NewTask("noop", "{}")])
-        own = hf.App("memory://")
+        own = outlast.App("memory://")
         own.create_schema()
     if sys.argv[1] == "delete":
         del app
@@ -105,7 +105,7 @@ def test_a_forked_child_that_exits_leaves_the_folder_of_its_parent(tmp_path, wha
 
 
 def test_it_can_be_used_again_after_close():
-    app = hf.App("memory://")
+    app = outlast.App("memory://")
     number = enqueued(app)
     app.close()
     app.close()
@@ -114,7 +114,7 @@ def test_it_can_be_used_again_after_close():
 
 
 def test_two_apps_see_nothing_of_each_other():
-    one, other = hf.App("memory://"), hf.App("memory://")
+    one, other = outlast.App("memory://"), outlast.App("memory://")
     enqueued(one)
     assert (one.tasks.counts()["QUEUED"], other.tasks.counts()["QUEUED"]) == (1, 0)
     assert one.settings.spool != other.settings.spool
@@ -124,24 +124,24 @@ def test_two_apps_see_nothing_of_each_other():
 def test_without_a_writable_folder_tmpdir_is_named(folder):
     folder.rmdir()
     with pytest.raises(ConfigError, match="TMPDIR"):
-        hf.App("memory://")
+        outlast.App("memory://")
 
 
 def test_its_tables_are_those_of_any_file(tmp_path):
     def tables(store):
         return store.db.read(lambda connection: connection.execute("SELECT sql FROM sqlite_master").fetchall())
 
-    assert tables(MemoryStore()) == tables(SqliteStore(tmp_path / "holdfast.db"))
+    assert tables(MemoryStore()) == tables(SqliteStore(tmp_path / "outlast.db"))
 
 
 def test_users_cannot_choose_to_lose_data(tmp_path):
     with pytest.raises(ConfigError, match="FULL or NORMAL"):
-        SqliteStore(tmp_path / "holdfast.db", synchronous="OFF")
+        SqliteStore(tmp_path / "outlast.db", synchronous="OFF")
 
 
 def test_a_suspect_runs_in_the_worker():
     """Another process would find another store."""
-    app, ran = hf.App("memory://"), []
+    app, ran = outlast.App("memory://"), []
     app.task(name="innocent")(lambda: ran.append(os.getpid()))
     (added,) = app.store.enqueue([task("innocent", "{}")])
     register(app.store, "doomed")

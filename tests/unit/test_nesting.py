@@ -2,10 +2,10 @@
 
 import pytest
 
-import holdfast as hf
-from holdfast import RetryPolicy
-from holdfast.errors import NetworkError
-from holdfast.testing import fake_clock
+import outlast
+from outlast import RetryPolicy
+from outlast.errors import NetworkError
+from outlast.testing import fake_clock
 
 THREE = RetryPolicy(max_attempts=3)
 
@@ -28,12 +28,12 @@ class TestNested:
     """Pitfall 11."""
 
     def nested(self, calls, outer=THREE, inner=THREE, wrap=None):
-        @hf.retry(policy=inner)
+        @outlast.retry(policy=inner)
         def fetch():
             calls.append(1)
             raise NetworkError("x")
 
-        @hf.retry(policy=outer)
+        @outlast.retry(policy=outer)
         def collect():
             try:
                 return fetch()
@@ -49,7 +49,7 @@ class TestNested:
         with pytest.raises(NetworkError) as caught:
             self.nested(calls)()
         assert len(calls) == 3
-        assert caught.value.__holdfast__.reason == "exhausted"
+        assert caught.value.__outlast__.reason == "exhausted"
         assert len([note for note in caught.value.__notes__ if "gave up" in note]) == 1
 
     def test_pitfall_11_also_where_the_error_is_wrapped(self):
@@ -57,7 +57,7 @@ class TestNested:
         with pytest.raises(RuntimeError) as caught:
             self.nested(calls, wrap=RuntimeError("collecting failed"))()
         assert len(calls) == 3
-        assert caught.value.__holdfast__.reason == "nested"
+        assert caught.value.__outlast__.reason == "nested"
 
     def test_pitfall_11_the_guard_can_be_lifted(self):
         calls = []
@@ -74,7 +74,7 @@ class TestNested:
 
     def test_one_instance_raised_by_two_calls_is_retried_both_times(self):
         error, calls = NetworkError("the same"), []
-        fetch = hf.retry(policy=THREE)(counting(error, calls))
+        fetch = outlast.retry(policy=THREE)(counting(error, calls))
         for total in (3, 6):
             with pytest.raises(NetworkError):
                 fetch()
@@ -85,12 +85,12 @@ class TestNested:
 def test_pitfall_11_an_error_raised_in_the_handler_of_the_inner_one():
     calls = []
 
-    @hf.node(retries=3)
+    @outlast.node(retries=3)
     def inner():
         calls.append(1)
         raise ConnectionError("x")
 
-    @hf.node(retries=3)
+    @outlast.node(retries=3)
     def outer():
         try:
             inner()
@@ -105,12 +105,12 @@ def test_pitfall_11_an_error_raised_in_the_handler_of_the_inner_one():
 def test_pitfall_11_an_inner_retry_within_a_group():
     calls = []
 
-    @hf.node(retries=3)
+    @outlast.node(retries=3)
     def inner():
         calls.append(1)
         raise ConnectionError("x")
 
-    @hf.node(retries=3)
+    @outlast.node(retries=3)
     def outer():
         try:
             inner()

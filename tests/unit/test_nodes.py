@@ -3,10 +3,10 @@
 import anyio
 import pytest
 
-import holdfast as hf
-from holdfast import RetryPolicy
-from holdfast.errors import ConfigError, NetworkError, PermanentError
-from holdfast.testing import fake_clock
+import outlast
+from outlast import RetryPolicy
+from outlast.errors import ConfigError, NetworkError, PermanentError
+from outlast.testing import fake_clock
 
 
 @pytest.fixture(autouse=True)
@@ -37,18 +37,18 @@ def flaky(error, calls, failures=2):
 class TestRetries:
     def test_it_succeeds_on_the_third_call(self, settings, clock):
         calls = []
-        assert hf.node(**settings)(flaky(ConnectionError(), calls))() == "success"
+        assert outlast.node(**settings)(flaky(ConnectionError(), calls))() == "success"
         assert (len(calls), clock.waits) == (3, [1, 1])
 
     def test_three_calls_and_no_more(self, settings):
         calls = []
         with pytest.raises(ConnectionError):
-            hf.node(**settings)(flaky(ConnectionError(), calls, failures=9))()
+            outlast.node(**settings)(flaky(ConnectionError(), calls, failures=9))()
         assert len(calls) == 3
 
     def test_other_errors_are_raised_at_once_unless_every_one_is_meant(self, settings):
         calls = []
-        step = hf.node(**settings)(flaky(ValueError("not retryable"), calls))
+        step = outlast.node(**settings)(flaky(ValueError("not retryable"), calls))
         if settings == {"retries": 3}:
             assert step() == "success"
         else:
@@ -60,7 +60,7 @@ class TestRetries:
         calls = []
         fetch = flaky(ConnectionError(), calls)
 
-        @hf.node(**settings)
+        @outlast.node(**settings)
         async def step():
             return fetch()
 
@@ -70,14 +70,14 @@ class TestRetries:
 
 def test_waits_grow(clock):
     policy = RetryPolicy(max_retries=3, backoff="exponential", base_delay=0.1)
-    hf.node(retry_policy=policy)(flaky(ConnectionError(), []))()
+    outlast.node(retry_policy=policy)(flaky(ConnectionError(), []))()
     assert clock.waits == [0.1, 0.2]
 
 
 def test_bare_it_is_called_once():
     calls = []
 
-    @hf.node
+    @outlast.node
     def step():
         calls.append(1)
         raise NetworkError("x")
@@ -91,7 +91,7 @@ def test_bare_it_is_called_once():
 def test_c2_zero_and_one_both_mean_one_call(retries):
     calls = []
     with pytest.raises(NetworkError):
-        hf.node(retries=retries)(flaky(NetworkError("x"), calls))()
+        outlast.node(retries=retries)(flaky(NetworkError("x"), calls))()
     assert len(calls) == 1
 
 
@@ -99,14 +99,14 @@ def test_c14_a_permanent_error_is_retried_only_where_it_is_named():
     for settings, expected in (({"retries": 3}, 1), ({"retries": 3, "retry_on": (PermanentError,)}, 3)):
         calls = []
         with pytest.raises(PermanentError):
-            hf.node(**settings)(flaky(PermanentError("x"), calls, failures=9))()
+            outlast.node(**settings)(flaky(PermanentError("x"), calls, failures=9))()
         assert len(calls) == expected
 
 
 def test_pitfall_19_an_empty_retry_on_retries_nothing():
     calls = []
     with pytest.raises(ConnectionError):
-        hf.node(retries=3, retry_on=())(flaky(ConnectionError(), calls))()
+        outlast.node(retries=3, retry_on=())(flaky(ConnectionError(), calls))()
     assert len(calls) == 1
 
 
@@ -121,21 +121,21 @@ def test_pitfall_19_an_empty_retry_on_retries_nothing():
 )
 def test_what_contradicts_itself_is_refused(settings, message):
     with pytest.raises(ConfigError, match=message):
-        hf.node(**settings)
+        outlast.node(**settings)
 
 
 def test_one_policy_serves_many_nodes():
     policy, calls = RetryPolicy(max_attempts=3), ([], [])
     for each in calls:
-        assert hf.node(retry_policy=policy)(flaky(ConnectionError(), each))() == "success"
+        assert outlast.node(retry_policy=policy)(flaky(ConnectionError(), each))() == "success"
     assert [len(each) for each in calls] == [3, 3]
 
 
 def test_a_node_is_a_function_like_any_other():
-    @hf.node(retries=2)
+    @outlast.node(retries=2)
     def double(value: int) -> int:
         """Twice."""
         return 2 * value
 
     assert (double(4), double.__name__, double.__doc__) == (8, "double", "Twice.")
-    assert hf.with_policy(double, max_attempts=1)(5) == 10
+    assert outlast.with_policy(double, max_attempts=1)(5) == 10

@@ -5,12 +5,12 @@ from functools import partial
 
 import pytest
 
-from holdfast.decide.alerting import AlertKind
-from holdfast.errors import ConfigError
-from holdfast.observe.apprise_channel import AppriseChannel
-from holdfast.observe.channels import FunctionChannel, channel
-from holdfast.observe.messages import Message
-from holdfast.observe.slack import SlackChannel
+from outlast.decide.alerting import AlertKind
+from outlast.errors import ConfigError
+from outlast.observe.apprise_channel import AppriseChannel
+from outlast.observe.channels import FunctionChannel, channel
+from outlast.observe.messages import Message
+from outlast.observe.slack import SlackChannel
 
 MESSAGE = Message("title", "text", (AlertKind.FIRST,))
 SLACK = "https://hooks.slack.com/services/T0/B0/hunter2"

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.decide.alerting import AlertKind
-from holdfast.observe.messages import TEXT_LIMIT, TITLE_LIMIT, Message, compose
-from holdfast.observe.slack import payload
-from holdfast.ports.source_rows import Alert
+from outlast.decide.alerting import AlertKind
+from outlast.observe.messages import TEXT_LIMIT, TITLE_LIMIT, Message, compose
+from outlast.observe.slack import payload
+from outlast.ports.source_rows import Alert
 
 AT = datetime(2030, 1, 1, tzinfo=UTC)
 

@@ -9,16 +9,16 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import pytest
 
-import holdfast as hf
-from holdfast import errors
-from holdfast.cli.job_summary import print_summary
-from holdfast.errors import ConfigError
-from holdfast.ports.rows import DeadLetterFilter
-from holdfast.record.events import Observed
-from holdfast.report.runs import gate_told
-from holdfast.testing import fake_clock
+import outlast
+from outlast import errors
+from outlast.cli.job_summary import print_summary
+from outlast.errors import ConfigError
+from outlast.ports.rows import DeadLetterFilter
+from outlast.record.events import Observed
+from outlast.report.runs import gate_told
+from outlast.testing import fake_clock
 
-apart = hf.App("memory://")
+apart = outlast.App("memory://")
 
 
 @apart.job("apart", max_failure_rate=0.0, mode="observe", ledger=False)
@@ -30,7 +30,7 @@ def in_another_process(context, target):
 
 @pytest.fixture
 def app():
-    app = hf.App("memory://")
+    app = outlast.App("memory://")
     yield app
     app.close()
 
@@ -38,7 +38,7 @@ def app():
 @pytest.fixture
 def told():
     events = []
-    end = hf.subscribe(events.append, Observed)
+    end = outlast.subscribe(events.append, Observed)
     yield events
     end()
 
@@ -233,7 +233,7 @@ class TestWhatIsTold:
             raise errors.ResourceNotFoundError("gone")
 
         run(handler, [1])
-        (record,) = [each for each in caplog.records if each.name == "holdfast.jobs" and each.levelno == logging.ERROR]
+        (record,) = [each for each in caplog.records if each.name == "outlast.jobs" and each.levelno == logging.ERROR]
         assert "failed (observed) after attempt 1" in record.getMessage()
         assert "ResourceNotFoundError" in record.getMessage()
 
@@ -244,7 +244,7 @@ class TestWhatIsTold:
         def handler(context, target):
             raise ConnectionError("refused")
 
-        summary = run(handler, range(3), policy=hf.RetryPolicy(retry_on=predicate))
+        summary = run(handler, range(3), policy=outlast.RetryPolicy(retry_on=predicate))
         assert (summary.exit_code, summary.failed_targets) == (0, 3)
         assert decided(told) == {("job", "fail"): 3}
 
@@ -257,7 +257,9 @@ class TestWhatIsTold:
 
 class TestNothingIsChanged:
     def test_no_time_limit_is_in_force(self, app):
-        @app.job("slow", max_failure_rate=0, mode="observe", policy=hf.RetryPolicy(attempt_timeout=0.01, deadline=0.01))
+        @app.job(
+            "slow", max_failure_rate=0, mode="observe", policy=outlast.RetryPolicy(attempt_timeout=0.01, deadline=0.01)
+        )
         async def slow(context, target):
             assert context.time_left is None
             await asyncio.sleep(0.05)

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-import holdfast as hf
-from holdfast import errors
-from holdfast.errors import ConfigError
-from holdfast.ports.source_rows import NewSource
-from holdfast.record.events import Observed, SourceChanged
+import outlast
+from outlast import errors
+from outlast.errors import ConfigError
+from outlast.ports.source_rows import NewSource
+from outlast.record.events import Observed, SourceChanged
 
-PROFILE = hf.profile("feed").replace(
-    policy=hf.RetryPolicy(max_attempts=2, base_delay=0), threshold=3, disables=True, probation=1
+PROFILE = outlast.profile("feed").replace(
+    policy=outlast.RetryPolicy(max_attempts=2, base_delay=0), threshold=3, disables=True, probation=1
 )
 
 
 @pytest.fixture
 def app():
-    app = hf.App("memory://")
+    app = outlast.App("memory://")
     yield app
     app.close()
 
@@ -25,7 +25,7 @@ def app():
 @pytest.fixture
 def told():
     events = []
-    ends = [hf.subscribe(events.append, Observed), hf.subscribe(events.append, SourceChanged)]
+    ends = [outlast.subscribe(events.append, Observed), outlast.subscribe(events.append, SourceChanged)]
     yield events
     for end in ends:
         end()

@@ -9,11 +9,11 @@ import traceback
 
 import pytest
 
-import holdfast as hf
-from holdfast.errors import ConfigError
-from holdfast.record.events import Observed
-from holdfast.run.observing import observe
-from holdfast.testing import fake_clock
+import outlast
+from outlast.errors import ConfigError
+from outlast.record.events import Observed
+from outlast.run.observing import observe
+from outlast.testing import fake_clock
 
 
 class Broken(Exception):
@@ -24,7 +24,7 @@ class Broken(Exception):
 def told():
     """What subscribers are told, as it comes."""
     events = []
-    end = hf.subscribe(events.append, Observed)
+    end = outlast.subscribe(events.append, Observed)
     yield events
     end()
 
@@ -62,7 +62,7 @@ class TestWhatIsCalled:
         error = ConnectionError("refused")
         calls, fetch, _ = raising(error)
         with pytest.raises(ConnectionError) as caught:
-            hf.retry(mode="observe")(fetch)("u")
+            outlast.retry(mode="observe")(fetch)("u")
         assert caught.value is error
         assert calls == ["u"]
         assert told_of(told) == [(fetch.__qualname__, "retry", "network")]
@@ -71,7 +71,7 @@ class TestWhatIsCalled:
     def test_a_coroutine_function_too(self, told):
         error = ConnectionError("refused")
         calls, _, fetch = raising(error)
-        observed = hf.retry(mode="observe")(fetch)
+        observed = outlast.retry(mode="observe")(fetch)
         with pytest.raises(ConnectionError) as caught:
             asyncio.run(observed("u"))
         assert caught.value is error
@@ -80,7 +80,7 @@ class TestWhatIsCalled:
 
     def test_bare_on_a_function_and_with_a_name(self, told):
         calls, fetch, _ = raising(ConnectionError("refused"))
-        for made in (observe(fetch), observe(name="orders")(fetch), hf.retry(fetch, mode="observe")):
+        for made in (observe(fetch), observe(name="orders")(fetch), outlast.retry(fetch, mode="observe")):
             with pytest.raises(ConnectionError):
                 made("u")
         assert len(calls) == 3
@@ -88,21 +88,21 @@ class TestWhatIsCalled:
 
     def test_methods_of_every_kind(self, told):
         class Client:
-            @hf.retry(mode="observe")
+            @outlast.retry(mode="observe")
             def get(self, url):
                 raise ConnectionError(url)
 
             @classmethod
-            @hf.retry(mode="observe")
+            @outlast.retry(mode="observe")
             def of(cls, url):
                 return cls, url
 
             @staticmethod
-            @hf.retry(mode="observe")
+            @outlast.retry(mode="observe")
             def plain(url):
                 return url
 
-            @hf.retry(mode="observe")
+            @outlast.retry(mode="observe")
             async def get_async(self, url):
                 return self, url
 
@@ -117,7 +117,7 @@ class TestWhatIsCalled:
     def test_what_it_returns_is_returned_and_nothing_is_told(self, told, caplog):
         caplog.set_level(logging.DEBUG)
         thing = object()
-        assert hf.retry(lambda: thing, mode="observe")() is thing
+        assert outlast.retry(lambda: thing, mode="observe")() is thing
         assert told == []
         assert caplog.records == []
 
@@ -129,7 +129,7 @@ class TestWhatIsCalled:
         async def fetch_async(url: str) -> bytes:
             return url.encode()
 
-        made, made_async = hf.retry(fetch, mode="observe"), hf.retry(fetch_async, mode="observe")
+        made, made_async = outlast.retry(fetch, mode="observe"), outlast.retry(fetch_async, mode="observe")
         assert (made.__name__, made.__doc__, made.__wrapped__) == ("fetch", "Fetch it.", fetch)
         assert inspect.signature(made) == inspect.signature(fetch)
         assert inspect.iscoroutinefunction(made_async)
@@ -139,7 +139,7 @@ class TestWhatIsCalled:
     def test_what_is_no_failure_is_none_here(self, told, error):
         calls, fetch, _ = raising(error)
         with pytest.raises(type(error)) as caught:
-            hf.retry(fetch, mode="observe")("u")
+            outlast.retry(fetch, mode="observe")("u")
         assert caught.value is error
         assert (len(calls), told) == (1, [])
 
@@ -147,7 +147,7 @@ class TestWhatIsCalled:
         async def main():
             began = asyncio.Event()
 
-            @hf.retry(mode="observe")
+            @outlast.retry(mode="observe")
             async def wait():
                 began.set()
                 await asyncio.Event().wait()
@@ -170,7 +170,7 @@ class TestTheError:
         error.__cause__ = cause
         _, fetch, _ = raising(error)
         with pytest.raises(ConnectionError) as caught:
-            hf.retry(fetch, mode="observe")("u")
+            outlast.retry(fetch, mode="observe")("u")
         assert caught.value.args == ("refused", 7)
         assert caught.value.__dict__ == {"mark": "mine"}, "no notes, and no report of attempts"
         assert caught.value.__cause__ is cause
@@ -186,14 +186,14 @@ class TestTheError:
         with pytest.raises(ConnectionError) as plain:
             fetch()
         with pytest.raises(ConnectionError) as observed:
-            hf.retry(fetch, mode="observe")()
+            outlast.retry(fetch, mode="observe")()
         names = [[frame.name for frame in traceback.extract_tb(each.tb)] for each in (plain, observed)]
         assert names[1] == [names[0][0], "wrapper", *names[0][1:]]
 
     def test_a_fallback_is_not_called(self):
         _, fetch, _ = raising(ConnectionError("refused"))
         with pytest.raises(ConnectionError):
-            hf.retry(fetch, mode="observe", fallback=lambda error: b"")("u")
+            outlast.retry(fetch, mode="observe", fallback=lambda error: b"")("u")
 
 
 class TestWhatIsTold:
@@ -205,23 +205,23 @@ class TestWhatIsTold:
             (ValueError("x"), {"retry_on": (KeyError,)}, ("fail", "unknown")),
             (ConnectionError("x"), {"max_attempts": 1}, ("fail", "network")),
             (ConnectionError("x"), {"base_delay": 9, "deadline": 5, "jitter": "none"}, ("fail", "network")),
-            (hf.errors.RateLimitError("x", retry_after=50), {"deadline": 40}, ("defer", "rate_limit")),
-            (hf.errors.RateLimitError("x", retry_after=86400), {}, ("defer", "rate_limit")),
+            (outlast.errors.RateLimitError("x", retry_after=50), {"deadline": 40}, ("defer", "rate_limit")),
+            (outlast.errors.RateLimitError("x", retry_after=86400), {}, ("defer", "rate_limit")),
         ],
     )
     def test_the_decision(self, told, error, policy, expected):
         _, fetch, _ = raising(error)
         with pytest.raises(type(error)):
-            hf.retry(fetch, mode="observe", **policy)("u")
+            outlast.retry(fetch, mode="observe", **policy)("u")
         assert [(each.decision, str(each.failure.category)) for each in told] == [expected]
 
     def test_the_log_has_it_with_its_keys_and_no_argument(self, caplog):
-        caplog.set_level(logging.INFO, "holdfast.observe")
+        caplog.set_level(logging.INFO, "outlast.observe")
         _, fetch, _ = raising(ConnectionError("refused, token=abcdefghijklmnop"))
         with pytest.raises(ConnectionError):
             observe(fetch, name="orders")("https://user:secret@example.com")
         (record,) = caplog.records
-        assert (record.name, record.levelname) == ("holdfast.observe", "INFO")
+        assert (record.name, record.levelname) == ("outlast.observe", "INFO")
         assert record.getMessage().startswith("orders: would retry after ")
         assert (record.call, record.would, record.error_category) == ("orders", "retry", "network")
         assert record.delay > 0
@@ -234,13 +234,13 @@ class TestWhatIsTold:
 
         error = ConnectionError("refused")
         calls, fetch, fetch_async = raising(error)
-        policy = hf.RetryPolicy(retry_on=predicate)
+        policy = outlast.RetryPolicy(retry_on=predicate)
         with pytest.raises(ConnectionError) as caught:
-            hf.retry(fetch, mode="observe", policy=policy)("u")
+            outlast.retry(fetch, mode="observe", policy=policy)("u")
         assert caught.value is error
         assert error.__context__ is None
         with pytest.raises(ConnectionError):
-            asyncio.run(hf.retry(fetch_async, mode="observe", policy=policy)("u"))
+            asyncio.run(outlast.retry(fetch_async, mode="observe", policy=policy)("u"))
         assert (len(calls), told) == (2, [])
         assert sum("Broken" in each.getMessage() for each in caplog.records) == 2
 
@@ -254,13 +254,13 @@ class TestWhatIsTold:
 
         error = ConnectionError("refused")
         _, fetch, _ = raising(error)
-        log, handler = logging.getLogger("holdfast.observe"), Handler()
-        end = hf.subscribe(subscriber, Observed)
+        log, handler = logging.getLogger("outlast.observe"), Handler()
+        end = outlast.subscribe(subscriber, Observed)
         log.addHandler(handler)
         log.setLevel(logging.INFO)
         try:
             with pytest.raises(ConnectionError) as caught:
-                hf.retry(fetch, mode="observe")("u")
+                outlast.retry(fetch, mode="observe")("u")
         finally:
             end()
             log.removeHandler(handler)
@@ -273,13 +273,13 @@ class TestNested:
         """Each attempt of the outer one is a call of its own; the inner one changes none of them."""
         calls = []
 
-        @hf.retry(max_attempts=3, base_delay=1, jitter="none")
+        @outlast.retry(max_attempts=3, base_delay=1, jitter="none")
         def outer():
             return inner()
 
-        @hf.retry(mode="observe")
+        @outlast.retry(mode="observe")
         def inner():
-            calls.append(hf.current_attempt().number)
+            calls.append(outlast.current_attempt().number)
             if len(calls) < 3:
                 raise ConnectionError
             return "done"
@@ -293,8 +293,8 @@ class TestNested:
     def test_around_one_that_acts(self, told):
         calls = []
 
-        @hf.retry(mode="observe")
-        @hf.retry(max_attempts=3, base_delay=1, jitter="none")
+        @outlast.retry(mode="observe")
+        @outlast.retry(max_attempts=3, base_delay=1, jitter="none")
         def fetch():
             calls.append(1)
             raise ConnectionError
@@ -308,4 +308,4 @@ class TestNested:
 def test_another_mode_is_refused():
     for mode in ("observed", "", None, []):
         with pytest.raises(ConfigError, match="choose act or observe"):
-            hf.retry(mode=mode)
+            outlast.retry(mode=mode)

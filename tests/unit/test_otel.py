@@ -12,13 +12,13 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-import holdfast as hf
-from holdfast.errors import ConfigError, NetworkError, PermanentError
-from holdfast.observe.otel import instrument, uninstrument
-from holdfast.record import bus, events
-from holdfast.testing import failing, fake_clock
+import outlast
+from outlast.errors import ConfigError, NetworkError, PermanentError
+from outlast.observe.otel import instrument, uninstrument
+from outlast.record import bus, events
+from outlast.testing import failing, fake_clock
 
-AT_ONCE = hf.RetryPolicy(max_attempts=2, base_delay=0)
+AT_ONCE = outlast.RetryPolicy(max_attempts=2, base_delay=0)
 
 
 class World:
@@ -70,7 +70,7 @@ def world():
 
 @pytest.fixture
 def app(tmp_path):
-    made = hf.App(f"sqlite:///{tmp_path}/holdfast.db", policy=AT_ONCE)
+    made = outlast.App(f"sqlite:///{tmp_path}/outlast.db", policy=AT_ONCE)
     yield made
     made.close()
 
@@ -99,12 +99,12 @@ class TestTasks:
             assert outer.parent is None
             assert outer.kind is trace.SpanKind.CONSUMER
             assert outer.status.status_code is trace.StatusCode.UNSET
-            assert outer.instrumentation_scope.name == "holdfast"
+            assert outer.instrumentation_scope.name == "outlast"
             assert dict(outer.attributes) == {
-                "holdfast.task": task,
-                "holdfast.task_id": task_id,
-                "holdfast.attempt": 1,
-                "holdfast.outcome": "done",
+                "outlast.task": task,
+                "outlast.task_id": task_id,
+                "outlast.attempt": 1,
+                "outlast.outcome": "done",
             }
 
     def test_failures(self, world, app):
@@ -114,14 +114,14 @@ class TestTasks:
 
         @app.task
         def limited():
-            raise hf.errors.RateLimitError("slow down", retry_after=60)
+            raise outlast.errors.RateLimitError("slow down", retry_after=60)
 
         broken.enqueue()
         limited.enqueue()
         world.instrument(app)
         app.worker(concurrency=1).drain()
         spans = world.spans
-        told = [(span.name, span.attributes["holdfast.outcome"], span.status.status_code.name) for span in spans]
+        told = [(span.name, span.attributes["outlast.outcome"], span.status.status_code.name) for span in spans]
 
         assert sorted(told) == [
             ("task broken", "fail", "ERROR"),
@@ -129,11 +129,11 @@ class TestTasks:
             ("task limited", "defer", "UNSET"),
         ]
         happened = {event.name: dict(event.attributes) for span in spans for event in span.events}
-        assert happened.keys() == {"holdfast.task_retrying", "holdfast.task_failed", "holdfast.task_deferred"}
-        assert happened["holdfast.task_deferred"]["holdfast.category"] == "rate_limit"
-        last = happened["holdfast.task_failed"]
-        assert (last["holdfast.reason"], last["holdfast.attempt"], last["holdfast.task"]) == ("exhausted", 2, "broken")
-        assert last["holdfast.failure_message"] == "https://***@shop.example refused"
+        assert happened.keys() == {"outlast.task_retrying", "outlast.task_failed", "outlast.task_deferred"}
+        assert happened["outlast.task_deferred"]["outlast.category"] == "rate_limit"
+        last = happened["outlast.task_failed"]
+        assert (last["outlast.reason"], last["outlast.attempt"], last["outlast.task"]) == ("exhausted", 2, "broken")
+        assert last["outlast.failure_message"] == "https://***@shop.example refused"
         assert "hunter2" not in "".join(span.to_json() for span in spans)
 
     def test_threads_do_not_mix_their_spans_up(self, world, app):
@@ -159,7 +159,7 @@ class TestTasks:
         world.instrument()
         bus.publish(events.TaskEnded("late", 7, 1, 0.5, "done"))
         assert world.spans == []
-        assert world.values["holdfast.task_attempts", ("holdfast.outcome", "done"), ("holdfast.task", "late")] == 1
+        assert world.values["outlast.task_attempts", ("outlast.outcome", "done"), ("outlast.task", "late")] == 1
 
     def test_metrics(self, world, app):
         @app.task
@@ -172,54 +172,54 @@ class TestTasks:
         app.worker().drain()
         found = world.points
 
-        done = ("holdfast.task_attempts", ("holdfast.outcome", "done"), ("holdfast.task", "fine"))
+        done = ("outlast.task_attempts", ("outlast.outcome", "done"), ("outlast.task", "fine"))
         assert found[done].value == 3
-        assert found["holdfast.task_duration", ("holdfast.task", "fine")].count == 3
-        assert found["holdfast.task_duration", ("holdfast.task", "fine")].explicit_bounds[0] == 0.005
-        assert found["holdfast.up",].value == 1
-        assert found["holdfast.tasks", ("holdfast.event", "done")].value == 3
-        assert found["holdfast.tasks_by_status", ("holdfast.status", "DONE")].value == 3
-        assert found["holdfast.dead_letters",].value == 0
+        assert found["outlast.task_duration", ("outlast.task", "fine")].count == 3
+        assert found["outlast.task_duration", ("outlast.task", "fine")].explicit_bounds[0] == 0.005
+        assert found["outlast.up",].value == 1
+        assert found["outlast.tasks", ("outlast.event", "done")].value == 3
+        assert found["outlast.tasks_by_status", ("outlast.status", "DONE")].value == 3
+        assert found["outlast.dead_letters",].value == 0
 
 
 class TestCalls:
     def test_events_on_the_current_span(self, world):
         world.instrument()
         with fake_clock(), world.tracer.start_as_current_span("program"):
-            policy = hf.RetryPolicy(backoff="fixed", base_delay=2)
-            hf.call(failing(lambda: 1, [NetworkError("token=hunter2hunter2")]), policy=policy)
+            policy = outlast.RetryPolicy(backoff="fixed", base_delay=2)
+            outlast.call(failing(lambda: 1, [NetworkError("token=hunter2hunter2")]), policy=policy)
             with pytest.raises(PermanentError):
-                hf.call(failing(lambda: 1, [PermanentError("no")]))
+                outlast.call(failing(lambda: 1, [PermanentError("no")]))
         (span,) = world.spans
         names = [event.name for event in span.events]
 
         assert names == [
-            "holdfast.attempt_failed",
-            "holdfast.retrying",
-            "holdfast.recovered",
-            "holdfast.attempt_failed",
-            "holdfast.gave_up",
+            "outlast.attempt_failed",
+            "outlast.retrying",
+            "outlast.recovered",
+            "outlast.attempt_failed",
+            "outlast.gave_up",
         ]
         retrying, recovered, gave_up = (dict(span.events[place].attributes) for place in (1, 2, 4))
-        assert retrying["holdfast.category"] == "network"
-        assert (retrying["holdfast.attempt"], retrying["holdfast.max_attempts"], retrying["holdfast.delay"]) == (
+        assert retrying["outlast.category"] == "network"
+        assert (retrying["outlast.attempt"], retrying["outlast.max_attempts"], retrying["outlast.delay"]) == (
             1,
             3,
             2,
         )
-        assert retrying["holdfast.rule"]
-        assert (recovered["holdfast.attempts"], recovered["holdfast.elapsed"]) == (2, 2)
-        assert (gave_up["holdfast.reason"], gave_up["holdfast.attempts"]) == ("permanent", 1)
-        assert "holdfast.http_status" not in gave_up
+        assert retrying["outlast.rule"]
+        assert (recovered["outlast.attempts"], recovered["outlast.elapsed"]) == (2, 2)
+        assert (gave_up["outlast.reason"], gave_up["outlast.attempts"]) == ("permanent", 1)
+        assert "outlast.http_status" not in gave_up
         assert "hunter2" not in span.to_json()
 
     def test_without_a_span_there_is_nothing_to_add_to(self, world):
         world.instrument()
         with fake_clock():
-            hf.call(failing(lambda: 1, [NetworkError("x")]))
+            outlast.call(failing(lambda: 1, [NetworkError("x")]))
         assert world.spans == []
         counted = {key[0]: value for key, value in world.values.items()}
-        assert counted == {"holdfast.attempts_failed": 1, "holdfast.retries": 1, "holdfast.recoveries": 1}
+        assert counted == {"outlast.attempts_failed": 1, "outlast.retries": 1, "outlast.recoveries": 1}
 
 
 class TestTheFleet:
@@ -229,13 +229,13 @@ class TestTheFleet:
 
         monkeypatch.setattr(type(app.store), "pulse", down)
         world.instrument(app)
-        assert world.values == {("holdfast.up",): 0}
+        assert world.values == {("outlast.up",): 0}
 
     def test_one_collection_reads_once(self, world, app, monkeypatch):
         asked, pulse = [], type(app.store).pulse
         monkeypatch.setattr(type(app.store), "pulse", lambda self, **how: asked.append(1) or pulse(self, **how))
         world.instrument(app)
-        assert world.values["holdfast.up",] == 1
+        assert world.values["outlast.up",] == 1
         assert len(asked) == 1
 
     def test_without_an_app_there_is_none(self, world):
@@ -255,8 +255,8 @@ class TestTurningItOnAndOff:
         world.instrument(app)
         world.instrument(app)
         bus.publish(events.BudgetExhausted("api"))
-        assert world.values["holdfast.budget_exhausted", ("holdfast.resource", "api")] == 1
-        assert world.values["holdfast.up",] == 1
+        assert world.values["outlast.budget_exhausted", ("outlast.resource", "api")] == 1
+        assert world.values["outlast.up",] == 1
 
     def test_from_many_threads_at_once_counts_once(self, world):
         """A subscription that nobody ends would count everything twice."""
@@ -280,8 +280,8 @@ class TestTurningItOnAndOff:
         other = World()
         other.instrument(app)
         bus.publish(events.BudgetExhausted("api"))
-        assert other.values["holdfast.budget_exhausted", ("holdfast.resource", "api")] == 1
-        assert other.values["holdfast.up",] == 1
+        assert other.values["outlast.budget_exhausted", ("outlast.resource", "api")] == 1
+        assert other.values["outlast.up",] == 1
         assert world.values == {}
         other.meters.shutdown()
 

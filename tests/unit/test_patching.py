@@ -7,10 +7,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from holdfast.errors import PayloadError
-from holdfast.queue.masking import masked_parameters, masked_value
-from holdfast.queue.patching import hidden_in, patched
-from holdfast.redact import MASK
+from outlast.errors import PayloadError
+from outlast.queue.masking import masked_parameters, masked_value
+from outlast.queue.patching import hidden_in, patched
+from outlast.redact import MASK
 
 SECRET = "hunter2-Xq9"
 

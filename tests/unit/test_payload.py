@@ -16,9 +16,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from holdfast import classify
-from holdfast.errors import InvalidParametersError, PayloadError
-from holdfast.queue.payload import Codec, decode_result, encode_result
+from outlast import classify
+from outlast.errors import InvalidParametersError, PayloadError
+from outlast.queue.payload import Codec, decode_result, encode_result
 
 NOW = datetime(2024, 2, 29, 12, 30, 0, 5, tzinfo=UTC)
 

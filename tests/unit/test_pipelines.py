@@ -6,10 +6,10 @@ import functools
 import anyio
 import pytest
 
-import holdfast as hf
-from holdfast import RetryPolicy, Trace
-from holdfast.errors import ConfigError, NetworkError
-from holdfast.testing import fake_clock
+import outlast
+from outlast import RetryPolicy, Trace
+from outlast.errors import ConfigError, NetworkError
+from outlast.testing import fake_clock
 
 
 @pytest.fixture(autouse=True)
@@ -19,10 +19,10 @@ def clock():
 
 
 def _async(*steps, **settings):
-    return anyio.run(functools.partial(hf.typed_async_pipeline, *steps, **settings))
+    return anyio.run(functools.partial(outlast.typed_async_pipeline, *steps, **settings))
 
 
-@pytest.fixture(params=[hf.typed_pipeline, _async], ids=["sync", "async"])
+@pytest.fixture(params=[outlast.typed_pipeline, _async], ids=["sync", "async"])
 def run(request):
     return request.param
 
@@ -99,7 +99,7 @@ class TestOnError:
     def test_it_comes_after_the_retries(self, run, clock):
         calls = []
 
-        @hf.node(retry_policy=RetryPolicy(max_retries=3, retry_on=(ConnectionError,), backoff="exponential"))
+        @outlast.node(retry_policy=RetryPolicy(max_retries=3, retry_on=(ConnectionError,), backoff="exponential"))
         def load():
             calls.append(1)
             raise ConnectionError("down")
@@ -190,7 +190,7 @@ class TestTypes:
 
     def test_nodes_are_looked_through(self, run):
         with pytest.raises(ConfigError, match="total returns int"):
-            run(fetch, hf.node(retries=2)(total), hf.node(total))
+            run(fetch, outlast.node(retries=2)(total), outlast.node(total))
 
     def test_what_can_fit_is_trusted(self, run):
         def optional(number) -> "int | None":
@@ -217,14 +217,14 @@ class TestTrace:
     def test_steps_attempts_times_and_outcomes(self, run, clock):
         calls = []
 
-        @hf.node(retries=5)
+        @outlast.node(retries=5)
         def load():
             calls.append(1)
             if len(calls) < 3:
                 raise NetworkError("x")
             return [1]
 
-        @hf.node(retries=2)
+        @outlast.node(retries=2)
         def gives_up(numbers):
             raise NetworkError("x")
 
@@ -249,13 +249,13 @@ class TestTrace:
     def test_retries_of_what_a_step_calls_are_not_its_own(self, run):
         helper_calls = []
 
-        @hf.retry(policy=RetryPolicy(max_attempts=4))
+        @outlast.retry(policy=RetryPolicy(max_attempts=4))
         def helper():
             helper_calls.append(1)
             if len(helper_calls) < 4:
                 raise NetworkError("x")
 
-        @hf.node(retries=3)
+        @outlast.node(retries=3)
         def step():
             helper()
             return 1
@@ -293,5 +293,5 @@ def test_types_that_fit_are_not_refused():
         def __call__(self, value: int) -> int:
             return value
 
-    assert hf.typed_pipeline(anything, whole, Step()) == 1
-    assert asyncio.run(hf.typed_async_pipeline(anything, whole, later, whole)) == 1
+    assert outlast.typed_pipeline(anything, whole, Step()) == 1
+    assert asyncio.run(outlast.typed_async_pipeline(anything, whole, later, whole)) == 1

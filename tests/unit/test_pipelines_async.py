@@ -6,9 +6,9 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-import holdfast as hf
-from holdfast.errors import ConfigError
-from holdfast.testing import fake_clock
+import outlast
+from outlast.errors import ConfigError
+from outlast.testing import fake_clock
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +35,7 @@ def broken_start():
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_steps_of_both_kinds_and_an_async_handler(backend):
-    @hf.node(retries=2)
+    @outlast.node(retries=2)
     async def load() -> list[int]:
         await anyio.lowlevel.checkpoint()
         return [4]
@@ -52,9 +52,9 @@ def test_steps_of_both_kinds_and_an_async_handler(backend):
         raise  # noqa: PLE0704  # called inside the except block
 
     async def main():
-        assert await hf.typed_async_pipeline(load, total, fails, show, on_error=handler) == "<9>"
+        assert await outlast.typed_async_pipeline(load, total, fails, show, on_error=handler) == "<9>"
         with pytest.raises(ValueError, match="x"):
-            await hf.typed_async_pipeline(load, total, fails, on_error=raises)
+            await outlast.typed_async_pipeline(load, total, fails, on_error=raises)
 
     anyio.run(main, backend=backend)
 
@@ -65,7 +65,7 @@ def test_cancellation_passes():
 
     async def main():
         with anyio.move_on_after(0.01) as scope:
-            await hf.typed_async_pipeline(slow, on_error=lambda error, step: pytest.fail("asked"))
+            await outlast.typed_async_pipeline(slow, on_error=lambda error, step: pytest.fail("asked"))
         return scope.cancelled_caught
 
     assert anyio.run(main)
@@ -76,7 +76,7 @@ def test_a_coroutine_function_in_the_sync_form_is_refused():
         return 1
 
     with pytest.raises(ConfigError, match="load is a coroutine function; run it with typed_async_pipeline"):
-        hf.typed_pipeline(load, show)
+        outlast.typed_pipeline(load, show)
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
@@ -96,7 +96,7 @@ def test_an_async_on_step_is_awaited(backend, caplog):
     async def main():
         for each in (hook, Hook(), lambda step, value: hook(step, value)):  # noqa: PLW0108  # hands a coroutine out
             seen.clear()
-            assert await hf.typed_async_pipeline(fetch, total, show, on_step=each) == "<3>"
+            assert await outlast.typed_async_pipeline(fetch, total, show, on_step=each) == "<3>"
             assert seen == [("fetch", [1, 2]), ("total", 3), ("show", "<3>")]
 
     anyio.run(main, backend=backend)
@@ -109,7 +109,7 @@ def test_cancelling_an_async_on_step_cancels_the_pipeline():
 
     async def main():
         with anyio.move_on_after(0.01) as scope:
-            await hf.typed_async_pipeline(fetch, total, on_step=hook)
+            await outlast.typed_async_pipeline(fetch, total, on_step=hook)
         return scope.cancelled_caught
 
     assert anyio.run(main)
@@ -121,9 +121,9 @@ def test_objects_whose_call_is_a_coroutine_function():
             return [1, 2]
 
     for step in (Load(), functools.partial(Load()), Load().__call__):
-        assert anyio.run(hf.typed_async_pipeline, step, total) == 3
+        assert anyio.run(outlast.typed_async_pipeline, step, total) == 3
         with pytest.raises(ConfigError, match="is a coroutine function; run it with typed_async_pipeline"):
-            hf.typed_pipeline(step, total)
+            outlast.typed_pipeline(step, total)
 
 
 @pytest.mark.parametrize("hook", ["on_step", "on_error"])
@@ -132,7 +132,7 @@ def test_a_hook_that_is_a_coroutine_function_is_refused_in_the_sync_form(hook):
         return 1
 
     with pytest.raises(ConfigError, match=f"{hook} .*handler is a coroutine function; run it with typed_async_pip"):
-        hf.typed_pipeline(fetch, **{hook: handler})
+        outlast.typed_pipeline(fetch, **{hook: handler})
 
 
 def test_a_coroutine_that_comes_out_of_a_step_is_refused_in_the_sync_form(caplog):
@@ -143,8 +143,8 @@ def test_a_coroutine_that_comes_out_of_a_step_is_refused_in_the_sync_form(caplog
         return load(*args)
 
     with pytest.raises(ConfigError, match="hands_out returned a coroutine, which nobody here awaits; run it with"):
-        hf.typed_pipeline(hands_out, show, on_error=lambda error, step: pytest.fail("not a step's error"))
+        outlast.typed_pipeline(hands_out, show, on_error=lambda error, step: pytest.fail("not a step's error"))
     with pytest.raises(ConfigError, match=r"on_error .*returned a coroutine"):
-        hf.typed_pipeline(broken_start, on_error=hands_out)
-    assert hf.typed_pipeline(fetch, total, on_step=hands_out) == 3
+        outlast.typed_pipeline(broken_start, on_error=hands_out)
+    assert outlast.typed_pipeline(fetch, total, on_step=hands_out) == 3
     assert "on_step failed after fetch" in caplog.text

@@ -9,11 +9,11 @@ from types import MappingProxyType
 
 import pytest
 
-import holdfast as hf
-from holdfast import RETRYABLE, Category, Failure, RetryPolicy
-from holdfast.decide.backoff import DoublingPause
-from holdfast.errors import ConfigError, NetworkError, PermanentError, RateLimitError
-from holdfast.testing import fake_clock
+import outlast
+from outlast import RETRYABLE, Category, Failure, RetryPolicy
+from outlast.decide.backoff import DoublingPause
+from outlast.errors import ConfigError, NetworkError, PermanentError, RateLimitError
+from outlast.testing import fake_clock
 
 
 class TestNumbers:
@@ -42,7 +42,7 @@ class TestNumbers:
 
     def test_c3_nothing_sleeps_after_the_last_attempt(self):
         with fake_clock() as clock, pytest.raises(NetworkError):
-            hf.call(_fail, NetworkError("x"), policy=RetryPolicy(max_attempts=5, backoff="exponential"))
+            outlast.call(_fail, NetworkError("x"), policy=RetryPolicy(max_attempts=5, backoff="exponential"))
         assert clock.waits == [1, 2, 4, 8]
 
     def test_pitfall_8_attempt_ten_thousand_returns_the_cap(self):
@@ -126,7 +126,7 @@ class TestOverrides:
 
     def test_in_the_loop(self):
         with fake_clock() as clock, pytest.raises(RateLimitError):
-            hf.call(_fail, RateLimitError("x"), policy=self.policy)
+            outlast.call(_fail, RateLimitError("x"), policy=self.policy)
         assert clock.waits == [30, 60, 60]
 
     def test_a_whole_policy_may_stand_there(self):
@@ -229,7 +229,7 @@ class TestWhichErrors:
             ({"jitter": "some"}, "jitter is 'some'; choose one of: none, full, equal, decorrelated"),
             ({"jitter": 1.5}, "jitter is 1.5"),
             ({"jitter": float("nan")}, "jitter is nan"),
-            ({"retry_on": 3}, "retry_on is 3; give exception classes, a set of categories, hf.RETRYABLE"),
+            ({"retry_on": 3}, "retry_on is 3; give exception classes, a set of categories, outlast.RETRYABLE"),
             ({"retry_on": (int,)}, "in a tuple give exception classes"),
             ({"resource": 5}, "resource is 5; give the name of what is called, such as 'api.example.com'"),
             ({"resource": ""}, "resource is ''; give the name"),
@@ -267,7 +267,7 @@ class TestPreview:
         for deadline, waits in ((3, [1]), (3.5, [1, 2]), (0, []), (1, [])):
             policy = RetryPolicy(max_attempts=9, backoff="exponential", deadline=deadline)
             with fake_clock() as clock, pytest.raises(NetworkError):
-                hf.call(_fail, NetworkError("x"), policy=policy)
+                outlast.call(_fail, NetworkError("x"), policy=policy)
             assert [wait.most for wait in policy.preview().waits] == clock.waits == waits
 
     def test_decorrelated_waits_grow_from_the_base(self):
@@ -299,7 +299,7 @@ class TestPreview:
 
 def test_type_checkers_know_the_settings():
     """Those of `RetryPolicy` itself, in the words and the order of its own."""
-    from holdfast.decide.settings import PolicySettings
+    from outlast.decide.settings import PolicySettings
 
     own = {name: each.annotation for name, each in inspect.signature(RetryPolicy).parameters.items()}
     described = {name: getattr(each, "__forward_arg__", each) for name, each in PolicySettings.__annotations__.items()}

@@ -3,10 +3,10 @@
 import httpx
 import pytest
 
-import holdfast as hf
-from holdfast import RETRYABLE, Category, RetryPolicy
-from holdfast.errors import ConfigError, NetworkError, PermanentError, RateLimitError, TemporaryAPIError
-from holdfast.testing import fake_clock
+import outlast
+from outlast import RETRYABLE, Category, RetryPolicy
+from outlast.errors import ConfigError, NetworkError, PermanentError, RateLimitError, TemporaryAPIError
+from outlast.testing import fake_clock
 
 
 def answered(status, headers=None, request_headers=None):
@@ -18,7 +18,7 @@ def answered(status, headers=None, request_headers=None):
 
 def waits_of(policy, error, *, chance=1.0):
     with fake_clock(chance=chance) as clock, pytest.raises(type(error)):
-        hf.call(_fail, error, policy=policy)
+        outlast.call(_fail, error, policy=policy)
     return clock.waits
 
 
@@ -27,7 +27,7 @@ def _fail(error):
 
 
 class TestBlog:
-    policy = hf.preset("blog")
+    policy = outlast.preset("blog")
 
     def test_b2_three_calls_two_and_four_seconds(self):
         assert waits_of(self.policy, NetworkError("x")) == [2, 4]
@@ -60,7 +60,7 @@ class TestBlog:
 
 
 class TestEtl:
-    policy = hf.preset("etl")
+    policy = outlast.preset("etl")
 
     def test_e2_five_attempts_four_waits(self):
         assert waits_of(self.policy, TemporaryAPIError("x")) == [1, 2, 4, 8]
@@ -77,7 +77,7 @@ class TestEtl:
 
 
 class TestFeed:
-    policy = hf.preset("feed")
+    policy = outlast.preset("feed")
 
     def test_f1_a_403_is_asked_again_after_one_two_and_four_seconds(self):
         assert waits_of(self.policy, answered(403)) == [1, 2, 4]
@@ -92,7 +92,7 @@ class TestFeed:
             return "page"
 
         with fake_clock() as clock:
-            assert hf.call(fetch, policy=self.policy) == "page"
+            assert outlast.call(fetch, policy=self.policy) == "page"
         assert clock.waits == [1, 2, 4][: calls - 1]
 
     @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ class TestFeed:
 
 
 class TestWorker:
-    policy = hf.preset("worker")
+    policy = outlast.preset("worker")
 
     def test_w3_five_attempts_from_two_seconds_up_to_five_minutes(self):
         assert waits_of(self.policy, NetworkError("x")) == [2, 4, 8, 16]
@@ -120,19 +120,19 @@ class TestWorker:
 def test_they_ask_the_classifier_and_spread_their_waits():
     """C14 and C15."""
     for name in ("blog", "etl", "worker"):
-        assert hf.preset(name).retry_on is RETRYABLE
-        assert hf.preset(name).jitter == "full"
-    assert hf.preset("feed").retry_on == {Category.ACCESS_DENIED}
-    assert hf.preset("feed").jitter == "full"
+        assert outlast.preset(name).retry_on is RETRYABLE
+        assert outlast.preset(name).jitter == "full"
+    assert outlast.preset("feed").retry_on == {Category.ACCESS_DENIED}
+    assert outlast.preset("feed").jitter == "full"
 
 
 def test_an_unknown_one_is_refused_by_name():
     with pytest.raises(ConfigError, match="'blogs' is no preset; choose one of: blog, etl, feed, worker"):
-        hf.preset("blogs")
+        outlast.preset("blogs")
 
 
 def test_they_can_be_changed():
-    assert hf.preset("blog").replace(max_attempts=9) == RetryPolicy(
+    assert outlast.preset("blog").replace(max_attempts=9) == RetryPolicy(
         max_attempts=9,
         retry_on=RETRYABLE,
         backoff="exponential",

@@ -14,21 +14,21 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
-import holdfast as hf
-from holdfast.errors import ConfigError, NetworkError
-from holdfast.observe import label_values
-from holdfast.observe.fleet import Fleet
-from holdfast.observe.label_values import LabelValues
-from holdfast.observe.prometheus import exposing, exposition, metrics
-from holdfast.record import bus, events
-from holdfast.testing import failing, fake_clock
+import outlast
+from outlast.errors import ConfigError, NetworkError
+from outlast.observe import label_values
+from outlast.observe.fleet import Fleet
+from outlast.observe.label_values import LabelValues
+from outlast.observe.prometheus import exposing, exposition, metrics
+from outlast.record import bus, events
+from outlast.testing import failing, fake_clock
 
-AT_ONCE = hf.RetryPolicy(max_attempts=2, base_delay=0)
+AT_ONCE = outlast.RetryPolicy(max_attempts=2, base_delay=0)
 
 
 @pytest.fixture
 def app(tmp_path):
-    made = hf.App(f"sqlite:///{tmp_path}/holdfast.db", policy=AT_ONCE)
+    made = outlast.App(f"sqlite:///{tmp_path}/outlast.db", policy=AT_ONCE)
     yield made
     made.close()
 
@@ -77,42 +77,42 @@ def test_after_real_work(app, registry):
     app.tasks.pause("mail")
     found = read(registry)
 
-    assert found["holdfast_up",] == 1
-    assert found["holdfast_tasks_total", ("event", "enqueued")] == 5
-    assert found["holdfast_tasks_total", ("event", "done")] == 4
-    assert found["holdfast_tasks_total", ("event", "retried")] == 1
-    assert found["holdfast_tasks_total", ("event", "failed")] == 1
-    assert found["holdfast_tasks_by_status", ("status", "DONE")] == 4
-    assert found["holdfast_dead_letters",] == 1
-    assert found["holdfast_oldest_ready_seconds",] == 0
-    assert found["holdfast_paused_queues",] == 1
-    assert found["holdfast_sources", ("state", "healthy")] == 0
-    assert found["holdfast_task_attempts_total", ("outcome", "done"), ("task", "fine")] == 3
-    assert found["holdfast_task_attempts_total", ("outcome", "done"), ("task", "fine_too")] == 1
-    assert found["holdfast_task_attempts_total", ("outcome", "retry"), ("task", "broken")] == 1
-    assert found["holdfast_task_attempts_total", ("outcome", "fail"), ("task", "broken")] == 1
+    assert found["outlast_up",] == 1
+    assert found["outlast_tasks_total", ("event", "enqueued")] == 5
+    assert found["outlast_tasks_total", ("event", "done")] == 4
+    assert found["outlast_tasks_total", ("event", "retried")] == 1
+    assert found["outlast_tasks_total", ("event", "failed")] == 1
+    assert found["outlast_tasks_by_status", ("status", "DONE")] == 4
+    assert found["outlast_dead_letters",] == 1
+    assert found["outlast_oldest_ready_seconds",] == 0
+    assert found["outlast_paused_queues",] == 1
+    assert found["outlast_sources", ("state", "healthy")] == 0
+    assert found["outlast_task_attempts_total", ("outcome", "done"), ("task", "fine")] == 3
+    assert found["outlast_task_attempts_total", ("outcome", "done"), ("task", "fine_too")] == 1
+    assert found["outlast_task_attempts_total", ("outcome", "retry"), ("task", "broken")] == 1
+    assert found["outlast_task_attempts_total", ("outcome", "fail"), ("task", "broken")] == 1
     about = (("category", "network"), ("reason", "exhausted"), ("task", "broken"))
-    assert found["holdfast_tasks_failed_total", *about] == 1
-    assert found["holdfast_task_duration_seconds_bucket", ("le", "+Inf"), ("task", "fine")] == 3
-    assert found["holdfast_task_duration_seconds_count", ("task", "fine")] == 3
+    assert found["outlast_tasks_failed_total", *about] == 1
+    assert found["outlast_task_duration_seconds_bucket", ("le", "+Inf"), ("task", "fine")] == 3
+    assert found["outlast_task_duration_seconds_count", ("task", "fine")] == 3
 
 
 def test_calls(app, registry):
     with fake_clock():
-        hf.call(failing(lambda: 1, [NetworkError("a")]), policy=hf.RetryPolicy(backoff="fixed", base_delay=2))
+        outlast.call(failing(lambda: 1, [NetworkError("a")]), policy=outlast.RetryPolicy(backoff="fixed", base_delay=2))
         with pytest.raises(NetworkError):
-            hf.call(failing(lambda: 1, [NetworkError("b")] * 9), policy=AT_ONCE)
+            outlast.call(failing(lambda: 1, [NetworkError("b")] * 9), policy=AT_ONCE)
     found = read(registry)
-    names = {dict(key[1:])["call"] for key in found if key[0] == "holdfast_attempts_failed_total"}
+    names = {dict(key[1:])["call"] for key in found if key[0] == "outlast_attempts_failed_total"}
     (name,) = names
 
-    assert found["holdfast_attempts_failed_total", ("call", name), ("category", "network")] == 3
-    assert found["holdfast_retries_total", ("call", name), ("category", "network")] == 2
-    assert found["holdfast_give_ups_total", ("call", name), ("category", "network"), ("reason", "exhausted")] == 1
-    assert found["holdfast_recoveries_total", ("call", name)] == 1
-    assert found["holdfast_retry_delay_seconds_sum", ("category", "network")] == 2
+    assert found["outlast_attempts_failed_total", ("call", name), ("category", "network")] == 3
+    assert found["outlast_retries_total", ("call", name), ("category", "network")] == 2
+    assert found["outlast_give_ups_total", ("call", name), ("category", "network"), ("reason", "exhausted")] == 1
+    assert found["outlast_recoveries_total", ("call", name)] == 1
+    assert found["outlast_retry_delay_seconds_sum", ("category", "network")] == 2
     buckets = [
-        found["holdfast_retry_delay_seconds_bucket", ("category", "network"), ("le", le)] for le in ("1.0", "2.5")
+        found["outlast_retry_delay_seconds_bucket", ("category", "network"), ("le", le)] for le in ("1.0", "2.5")
     ]
     assert buckets == [1, 2]
 
@@ -121,15 +121,15 @@ def test_the_openmetrics_form_is_valid_too(app, registry):
     work(app)
     families = {each.name: each for each in parse_openmetrics(generate_openmetrics(registry).decode())}
 
-    assert families["holdfast_tasks"].type == "counter"
-    assert families["holdfast_tasks_by_status"].type == "gauge"
-    assert families["holdfast_task_duration_seconds"].type == "histogram"
+    assert families["outlast_tasks"].type == "counter"
+    assert families["outlast_tasks_by_status"].type == "gauge"
+    assert families["outlast_task_duration_seconds"].type == "histogram"
 
 
 def test_whatever_stands_in_a_name_the_text_can_be_read(app, registry):
     odd = 'a"b\\c\nd\udcff\x00 é'
     bus.publish(events.BudgetExhausted(odd))
-    ((_, label),) = [key for key in read(registry) if key[0] == "holdfast_budget_exhausted_total"]
+    ((_, label),) = [key for key in read(registry) if key[0] == "outlast_budget_exhausted_total"]
 
     assert label == ("resource", 'a"b\\c\nd?\ufffd é')
 
@@ -141,19 +141,19 @@ class TestLabels:
             return None
 
         for name in ("mine", "theirs", "", "yet another"):
-            bus.publish(events.TaskRetrying(name, 1, 1, 0, hf.classify(NetworkError("x"))))
+            bus.publish(events.TaskRetrying(name, 1, 1, 0, outlast.classify(NetworkError("x"))))
         found = read(registry)
 
-        assert found["holdfast_tasks_retried_total", ("category", "network"), ("task", "mine")] == 1
-        assert found["holdfast_tasks_retried_total", ("category", "network"), ("task", "other")] == 3
+        assert found["outlast_tasks_retried_total", ("category", "network"), ("task", "mine")] == 1
+        assert found["outlast_tasks_retried_total", ("category", "network"), ("task", "other")] == 3
 
     def test_names_are_few(self, app, registry):
         for number in range(label_values.MOST_NAMES + 50):
             bus.publish(events.CooledDown(f"host-{number}", 1, "", capped=False))
-        counted = {key: value for key, value in read(registry).items() if key[0] == "holdfast_cooldowns_begun_total"}
+        counted = {key: value for key, value in read(registry).items() if key[0] == "outlast_cooldowns_begun_total"}
 
         assert len(counted) == label_values.MOST_NAMES + 1
-        assert counted["holdfast_cooldowns_begun_total", ("resource", "other")] == 50
+        assert counted["outlast_cooldowns_begun_total", ("resource", "other")] == 50
 
     @pytest.mark.parametrize(
         ("name", "shown"),
@@ -206,14 +206,14 @@ class TestAStoreThatIsDown:
         found = read(registry)
         read(registry)
 
-        fleet = [key for key in found if key[0] in {"holdfast_up", "holdfast_tasks_total", "holdfast_dead_letters"}]
-        assert fleet == [("holdfast_up",)]
-        assert found["holdfast_up",] == 0
-        assert found["holdfast_budget_exhausted_total", ("resource", "api")] == 1
-        told = [record for record in caplog.records if record.name == "holdfast.metrics"]
+        fleet = [key for key in found if key[0] in {"outlast_up", "outlast_tasks_total", "outlast_dead_letters"}]
+        assert fleet == [("outlast_up",)]
+        assert found["outlast_up",] == 0
+        assert found["outlast_budget_exhausted_total", ("resource", "api")] == 1
+        told = [record for record in caplog.records if record.name == "outlast.metrics"]
         assert len(told) == 1
         assert "hunter2pw" not in caplog.text
-        assert told[0].error_category == hf.classify(OSError("x is down")).category.value
+        assert told[0].error_category == outlast.classify(OSError("x is down")).category.value
 
     def test_one_that_hangs_is_asked_once_and_waited_for_in_bounded_time(self):
         store = Hanging()
@@ -221,7 +221,7 @@ class TestAStoreThatIsDown:
         try:
             assert [fleet.read() for _ in range(5)] == [None] * 5
             assert store.asked == 1
-            begun = [each for each in threading.enumerate() if each.name == "holdfast-metrics"]
+            begun = [each for each in threading.enumerate() if each.name == "outlast-metrics"]
             assert len(begun) == 1
         finally:
             store.gate.set()
@@ -293,7 +293,7 @@ class TestRegistering:
 
     def test_importing_does_not_load_the_library(self):
         code = (
-            "import sys, holdfast, holdfast.observe.prometheus, holdfast.observe.otel, holdfast.app; holdfast.App;"
+            "import sys, outlast, outlast.observe.prometheus, outlast.observe.otel, outlast.app; outlast.App;"
             "sys.exit(int('prometheus_client' in sys.modules or 'opentelemetry' in sys.modules))"
         )
         assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0
@@ -312,29 +312,29 @@ class TestExposition:
         with exposing(app) as told:
             work(app)
             body, kind = told()
-            assert exposition(app)[0].startswith(b"# HELP holdfast_up")
+            assert exposition(app)[0].startswith(b"# HELP outlast_up")
         assert kind.startswith("text/plain")
-        assert parsed(body)["holdfast_task_attempts_total", ("outcome", "done"), ("task", "fine")] == 3
+        assert parsed(body)["outlast_task_attempts_total", ("outcome", "done"), ("task", "fine")] == 3
         assert not bus.has_subscribers()
 
     def test_the_registry_that_was_given_with_all_in_it(self, app, registry):
         Counter("shop_orders", "Orders.", registry=registry).inc()
         with exposing(app) as told:
             assert parsed(told()[0])["shop_orders_total",] == 1
-        assert parsed(exposition(app)[0])["holdfast_up",] == 1
+        assert parsed(exposition(app)[0])["outlast_up",] == 1
 
     def test_without_anything_before(self, app):
         try:
-            assert parsed(exposition(app)[0])["holdfast_up",] == 1
-            assert parsed(exposition(app)[0])["holdfast_up",] == 1
+            assert parsed(exposition(app)[0])["outlast_up",] == 1
+            assert parsed(exposition(app)[0])["outlast_up",] == 1
         finally:
-            from holdfast.observe.prometheus import _watched
+            from outlast.observe.prometheus import _watched
 
             _watched[app].end()
         assert not bus.has_subscribers()
 
     def test_it_keeps_no_app(self):
-        app = hf.App("memory://")
+        app = outlast.App("memory://")
         metrics(app, registry=CollectorRegistry())()
         gone = weakref.ref(app)
         del app

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import click
 
-import holdfast as package
-from holdfast.cli import cli
+import outlast as package
+from outlast.cli import cli
 
 RECORDED = Path(__file__).resolve().parent.parent / "data" / "public_names.txt"
 MODULES = ("errors", "events", "worker", "health", "http", "testing", "engines.celery", "jobs.etl", "web")

@@ -15,23 +15,23 @@ from types import SimpleNamespace
 import psycopg
 import pytest
 
-import holdfast as hf
-from holdfast import clock
-from holdfast.errors import LeaseLostError
-from holdfast.ports.rows import Claimed, Kind, Note, Reason, Rescued, Settlement, Turn, Turned
-from holdfast.ports.waiting import seconds_left
-from holdfast.queue import heart as heart_module
-from holdfast.queue import pump as pump_module
-from holdfast.queue.heart import Chore, Heart
-from holdfast.queue.one_by_one import one_by_one
-from holdfast.queue.pace import Pace
-from holdfast.queue.pausing import ClaimPause
-from holdfast.queue.pump import Pump
-from holdfast.queue.runners import Runners
-from holdfast.queue.settling import Cool, Strain
-from holdfast.queue.spool import Spool
-from holdfast.queue.tray import Tray
-from holdfast.run import signals as signals_module
+import outlast
+from outlast import clock
+from outlast.errors import LeaseLostError
+from outlast.ports.rows import Claimed, Kind, Note, Reason, Rescued, Settlement, Turn, Turned
+from outlast.ports.waiting import seconds_left
+from outlast.queue import heart as heart_module
+from outlast.queue import pump as pump_module
+from outlast.queue.heart import Chore, Heart
+from outlast.queue.one_by_one import one_by_one
+from outlast.queue.pace import Pace
+from outlast.queue.pausing import ClaimPause
+from outlast.queue.pump import Pump
+from outlast.queue.runners import Runners
+from outlast.queue.settling import Cool, Strain
+from outlast.queue.spool import Spool
+from outlast.queue.tray import Tray
+from outlast.run import signals as signals_module
 
 NOTE = Note("E", "poison", "unknown", "f", '{"a": 1}', "Traceback")
 POSIX = pytest.mark.skipif(os.name != "posix", reason="signals")
@@ -464,7 +464,7 @@ def until(condition, seconds=5.0):
 
 class TestSlots:
     def test_what_waits_for_a_slot_can_be_taken_back_and_the_slot_is_not_lost(self):
-        app, go, runs = hf.App("memory://"), threading.Event(), []
+        app, go, runs = outlast.App("memory://"), threading.Event(), []
 
         @app.task
         async def holder():
@@ -536,7 +536,7 @@ class TestSpool:
 def test_the_first_task_of_a_new_file_in_a_transaction_of_the_callers(tmp_path, commits):
     import sqlite3
 
-    app = hf.App(f"sqlite:///{tmp_path}/queue.db")
+    app = outlast.App(f"sqlite:///{tmp_path}/queue.db")
 
     @app.task
     def hello():
@@ -559,7 +559,7 @@ class TestSignals:
         """What a signal calls, while a worker's block runs."""
         self.exits, self.caught = [], []
         monkeypatch.setattr(signals_module.os, "_exit", self.exits.append)
-        self.worker = hf.App("memory://").worker()
+        self.worker = outlast.App("memory://").worker()
         loop = SimpleNamespace(
             add_signal_handler=lambda _, call: self.caught.append(call), remove_signal_handler=lambda _: None
         )
@@ -587,9 +587,9 @@ class TestSignals:
 PROGRAM = """
 import sys, time
 from pathlib import Path
-import holdfast as hf
+import outlast
 
-app = hf.App("sqlite:///queue.db", grace=20)
+app = outlast.App("sqlite:///queue.db", grace=20)
 """
 
 
@@ -644,7 +644,7 @@ def test_a_file_that_enqueues_while_it_is_loaded_does_not_multiply(tmp_path, cal
         """,
     )
     subprocess.run(command, cwd=tmp_path, timeout=60, check=True, capture_output=True)
-    app = hf.App(f"sqlite:///{tmp_path}/queue.db")
+    app = outlast.App(f"sqlite:///{tmp_path}/queue.db")
     [row] = app.tasks.list()
     [letter] = app.dead_letters.list()
     app.close()

@@ -7,10 +7,10 @@ import threading
 import psycopg
 import pytest
 
-from holdfast.errors import ConfigError, SchemaError
-from holdfast.run import reaching
-from holdfast.run.reaching import may_pass, persist, persist_async
-from holdfast.testing import fake_clock
+from outlast.errors import ConfigError, SchemaError
+from outlast.run import reaching
+from outlast.run.reaching import may_pass, persist, persist_async
+from outlast.testing import fake_clock
 
 REFUSED = ConnectionRefusedError("nobody listens")
 

@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from holdfast import Classifier, Redactor, classify
-from holdfast.redact import redact
+from outlast import Classifier, Redactor, classify
+from outlast.redact import redact
 
 SECRET = "s3cr3tV4lue9"
 
@@ -148,7 +148,7 @@ def test_no_part_of_a_failure_shows_a_secret():
 
 
 def test_explain_shows_no_secret_either():
-    from holdfast import explain
+    from outlast import explain
 
     assert SECRET not in str(explain(ValueError(f"quota exceeded for api_key={SECRET}, not found")))
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-import holdfast
-from holdfast import Category
-from holdfast.classify.libraries import FILES, load
+import outlast
+from outlast import Category
+from outlast.classify.libraries import FILES, load
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOL = ROOT / "tools" / "reference.py"
@@ -23,13 +23,13 @@ def tool(tmp_path, monkeypatch):
 
     monkeypatch.setattr(reference, "ROOT", tmp_path)
     monkeypatch.setattr(reference, "PAGES", tmp_path)
-    monkeypatch.setattr(reference, "made", lambda: {"events.md": "# Events", "api/holdfast.md": "# holdfast"})
+    monkeypatch.setattr(reference, "made", lambda: {"events.md": "# Events", "api/outlast.md": "# outlast"})
     return reference
 
 
 def test_a_page_that_differs_is_named_and_written(tool, tmp_path, capsys):
     assert tool.main(["--check"]) == 1
-    assert "out of date: events.md, api/holdfast.md; run: make docs" in capsys.readouterr().err
+    assert "out of date: events.md, api/outlast.md; run: make docs" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
     assert tool.main([]) == 0
@@ -39,11 +39,11 @@ def test_a_page_that_differs_is_named_and_written(tool, tmp_path, capsys):
 
 def test_a_page_of_a_module_that_is_gone_is_named_and_removed(tool, tmp_path, capsys):
     tool.main([])
-    gone = tmp_path / "api" / "holdfast.gone.md"
-    gone.write_text("# holdfast.gone")
+    gone = tmp_path / "api" / "outlast.gone.md"
+    gone.write_text("# outlast.gone")
 
     assert tool.main(["--check"]) == 1
-    assert "api/holdfast.gone.md" in capsys.readouterr().err
+    assert "api/outlast.gone.md" in capsys.readouterr().err
     assert tool.main([]) == 0
     assert not gone.exists()
 
@@ -82,4 +82,4 @@ def test_what_people_look_up_is_there(looked_up):
 
 
 def test_every_home_of_a_public_name_is_known():
-    assert sorted(holdfast._HOMES) == sorted(holdfast.__all__)
+    assert sorted(outlast._HOMES) == sorted(outlast.__all__)

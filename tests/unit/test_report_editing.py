@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.queue.masking import masked_value
-from holdfast.queue.patching import patched
-from holdfast.redact import MASK
-from holdfast.report.editing import MOST_FIELDS, FieldError, fields_of, operations
+from outlast.queue.masking import masked_value
+from outlast.queue.patching import patched
+from outlast.redact import MASK
+from outlast.report.editing import MOST_FIELDS, FieldError, fields_of, operations
 
 
 def fields(value):

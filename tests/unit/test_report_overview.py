@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.ports.read_rows import Change, FlowEvent, FlowPoint, Pulse
-from holdfast.report.badges import badges, compact
-from holdfast.report.changes import told
-from holdfast.report.flow import by_category, failing, flow_of, happened, is_young
-from holdfast.report.overview import headline, points
-from holdfast.report.words import CATEGORIES
+from outlast.ports.read_rows import Change, FlowEvent, FlowPoint, Pulse
+from outlast.report.badges import badges, compact
+from outlast.report.changes import told
+from outlast.report.flow import by_category, failing, flow_of, happened, is_young
+from outlast.report.overview import headline, points
+from outlast.report.words import CATEGORIES
 
 NOW = datetime(2026, 11, 15, 12, 0, 30, tzinfo=UTC)
 F = FlowEvent

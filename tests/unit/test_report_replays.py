@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.ports.rows import DeadLetterFilter
-from holdfast.ports.triage_rows import Replay, ReplayState
-from holdfast.report.replays import given_of, rate_text, replay_line, what_text
+from outlast.ports.rows import DeadLetterFilter
+from outlast.ports.triage_rows import Replay, ReplayState
+from outlast.report.replays import given_of, rate_text, replay_line, what_text
 
 NOW = datetime(2026, 11, 15, 12, 0, 30, tzinfo=UTC)
 

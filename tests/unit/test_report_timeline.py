@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.ports.rows import Attempt, Cooldown, Status, Task
-from holdfast.report.history import Kind, stretches_of
-from holdfast.report.timeline import MOST_DRAWN, timeline
+from outlast.ports.rows import Attempt, Cooldown, Status, Task
+from outlast.report.history import Kind, stretches_of
+from outlast.report.timeline import MOST_DRAWN, timeline
 
 BEGIN = datetime(2026, 11, 15, 10, 0, tzinfo=UTC)
 

@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from holdfast.failure import RETRYABLE, Category
-from holdfast.report.verdict import verdict_of
-from holdfast.report.words import CATEGORIES, ago, category_look, count, counted, span
+from outlast.failure import RETRYABLE, Category
+from outlast.report.verdict import verdict_of
+from outlast.report.words import CATEGORIES, ago, category_look, count, counted, span
 
 NOW = datetime(2026, 11, 15, 12, 0, 30, tzinfo=UTC)
 
@@ -72,18 +72,18 @@ VERDICTS = [
     (
         {"rule": "http 429", "retryable": True, "http_status": 429},
         "Its type or status told what it is.",
-        "holdfast explain 429",
+        "outlast explain 429",
     ),
     (
         {"rule": "nothing matched", "exception_name": "KeyError"},
         "Nothing about it was known, so it is not tried again.",
-        "holdfast explain KeyError",
+        "outlast explain KeyError",
     ),
     ({"rule": "text: database is locked"}, "Only its text told what it is: the weakest sign there is.", ""),
     (
         {"rule": "rule: vendor busy", "code": "a b; rm -rf /"},
         "A rule of your own decided.",
-        "holdfast explain 'a b; rm -rf /'",
+        "outlast explain 'a b; rm -rf /'",
     ),
     ({"rule": "class name: Timeout"}, "The name of its class told what it is: a weak sign.", ""),
     ({}, "It is not known any more what decided.", ""),

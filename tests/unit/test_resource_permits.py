@@ -7,10 +7,10 @@ import threading
 import anyio
 import pytest
 
-import holdfast as hf
-from holdfast import BreakerSettings, RetryPolicy
-from holdfast.errors import BreakerOpenError, ConcurrencyLimitError, NetworkError
-from holdfast.testing import fake_clock
+import outlast
+from outlast import BreakerSettings, RetryPolicy
+from outlast.errors import BreakerOpenError, ConcurrencyLimitError, NetworkError
+from outlast.testing import fake_clock
 
 _names = (f"permit-{number}" for number in itertools.count())
 ONCE = BreakerSettings(consecutive=1, open_for=10)
@@ -24,7 +24,7 @@ def clock():
 
 @pytest.fixture
 def make():
-    return lambda **settings: hf.resource(next(_names), **settings)
+    return lambda **settings: outlast.resource(next(_names), **settings)
 
 
 def test_a_call_refused_by_the_concurrency_limit_gives_its_probe_back(make, clock):
@@ -52,7 +52,7 @@ def test_a_success_of_an_older_generation_forgets_no_failures(make, clock, await
     async def meanwhile_async():
         meanwhile()
 
-    wrapped = hf.retry(policy=RetryPolicy(max_attempts=1, resource=guard.name))(
+    wrapped = outlast.retry(policy=RetryPolicy(max_attempts=1, resource=guard.name))(
         meanwhile_async if awaits else meanwhile
     )
     anyio.run(wrapped) if awaits else wrapped()
@@ -109,7 +109,7 @@ class TestEnteredHereLeftThere:
             contextvars.Context().run(guard.__exit__, None, None, None)
         guard.__enter__()
         assert (
-            len(next(value for name, value in contextvars.copy_context().items() if name.name == "holdfast_entered"))
+            len(next(value for name, value in contextvars.copy_context().items() if name.name == "outlast_entered"))
             == 1
         )
         guard.__exit__(None, None, None)

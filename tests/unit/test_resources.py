@@ -9,10 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 import anyio
 import pytest
 
-import holdfast as hf
-from holdfast import BreakerSettings, Budget, RetryPolicy, events
-from holdfast.errors import BreakerOpenError, ConcurrencyLimitError, ConfigError, NetworkError, PermanentError
-from holdfast.testing import failing, fake_clock
+import outlast
+from outlast import BreakerSettings, Budget, RetryPolicy, events
+from outlast.errors import BreakerOpenError, ConcurrencyLimitError, ConfigError, NetworkError, PermanentError
+from outlast.testing import failing, fake_clock
 
 _names = (f"resource-{number}" for number in itertools.count())
 ONCE = BreakerSettings(consecutive=1, open_for=10)
@@ -26,7 +26,7 @@ def clock():
 
 @pytest.fixture
 def make():
-    return lambda **settings: hf.resource(next(_names), **settings)
+    return lambda **settings: outlast.resource(next(_names), **settings)
 
 
 def policy(guard, **settings):
@@ -39,7 +39,7 @@ def fail():
 
 def trip(guard):
     with pytest.raises(NetworkError):
-        hf.call(fail, policy=policy(guard))
+        outlast.call(fail, policy=policy(guard))
 
 
 def test_a_policy_with_an_open_breaker_calls_nothing(make, clock):
@@ -47,10 +47,10 @@ def test_a_policy_with_an_open_breaker_calls_nothing(make, clock):
     trip(guard)
     clock.advance(4)
     with pytest.raises(BreakerOpenError, match="not called, the breaker is open") as caught:
-        hf.call(lambda: pytest.fail("called"), policy=policy(guard))
+        outlast.call(lambda: pytest.fail("called"), policy=policy(guard))
     assert caught.value.retry_after == 6
     clock.advance(6)
-    assert hf.call(lambda: "well", policy=policy(guard)) == "well"
+    assert outlast.call(lambda: "well", policy=policy(guard)) == "well"
     assert guard.breaker.closed
 
 
@@ -58,24 +58,24 @@ def test_an_open_breaker_refuses_at_once_and_nobody_waits_for_it(make, clock):
     guard = make(breaker=ONCE)
     trip(guard)
     with pytest.raises(BreakerOpenError) as caught:
-        hf.call(lambda: "well", policy=policy(guard, max_attempts=2))
-    assert hf.report_of(caught.value).reason == "breaker"
+        outlast.call(lambda: "well", policy=policy(guard, max_attempts=2))
+    assert outlast.report_of(caught.value).reason == "breaker"
     assert clock.waits == []
 
 
 def test_the_call_that_opens_it_raises_its_own_error(make, clock):
     guard = make(breaker=ONCE)
     with pytest.raises(NetworkError) as caught:
-        hf.call(failing(lambda: 1, [NetworkError("x")] * 5), policy=policy(guard, max_attempts=5))
-    assert hf.report_of(caught.value).reason == "breaker"
+        outlast.call(failing(lambda: 1, [NetworkError("x")] * 5), policy=policy(guard, max_attempts=5))
+    assert outlast.report_of(caught.value).reason == "breaker"
     assert clock.waits == []
 
 
 def test_what_is_no_fault_of_the_resource_does_not_open_it(make):
     guard = make(breaker=ONCE)
-    for error in (KeyError("k"), hf.errors.ResourceNotFoundError("x")):
+    for error in (KeyError("k"), outlast.errors.ResourceNotFoundError("x")):
         with pytest.raises(type(error)):
-            hf.call(failing(lambda: 1, [error]), policy=policy(guard, max_attempts=1))
+            outlast.call(failing(lambda: 1, [error]), policy=policy(guard, max_attempts=1))
     assert guard.breaker.state == "closed"
 
 
@@ -96,9 +96,9 @@ def test_a_probe_that_never_comes_back_does_not_keep_it_half_open_for_ever(make,
 def test_a_resource_that_hangs_opens_its_breaker(make):
     import asyncio
 
-    guard = make(breaker=hf.BreakerSettings(consecutive=2))
+    guard = make(breaker=outlast.BreakerSettings(consecutive=2))
 
-    @hf.retry(resource=guard.name, attempt_timeout=0.02, max_attempts=6, base_delay=0)
+    @outlast.retry(resource=guard.name, attempt_timeout=0.02, max_attempts=6, base_delay=0)
     async def hang():
         await asyncio.sleep(5)
 
@@ -109,8 +109,8 @@ def test_a_resource_that_hangs_opens_its_breaker(make):
 
 @pytest.mark.parametrize("settings", [{"breaker": True}, {"budget": 3}, {"max_concurrency": 0}])
 def test_wrong_settings_are_refused(settings):
-    with pytest.raises(hf.errors.ConfigError, match="give"):
-        hf.resource("never made", **settings)
+    with pytest.raises(outlast.errors.ConfigError, match="give"):
+        outlast.resource("never made", **settings)
 
 
 @pytest.mark.parametrize("probes", [1, 3])
@@ -127,7 +127,7 @@ def test_pitfall_30_a_hundred_threads_at_half_open(make, clock, probes):
     def caller():
         start.wait()
         try:
-            hf.call(probe, policy=policy(guard))
+            outlast.call(probe, policy=policy(guard))
         except BreakerOpenError:
             refused.append(1)
             if len(refused) == 100 - probes:
@@ -143,7 +143,7 @@ def test_pitfall_30_a_hundred_threads_at_half_open(make, clock, probes):
 def test_pitfall_31_a_cancelled_probe_gives_its_permit_back(make, clock, backend):
     guard = make(breaker=ONCE, max_concurrency=1)
 
-    @hf.retry(policy=policy(guard))
+    @outlast.retry(policy=policy(guard))
     async def fetch(seconds):
         await anyio.sleep(seconds)
         return "well"
@@ -168,11 +168,11 @@ def test_pitfall_31_what_is_no_exception_is_neither_success_nor_failure(make, cl
     guard = make(breaker=ONCE)
     trip(guard)
     clock.advance(10)
-    for form in (lambda: hf.call(fetch, policy=policy(guard)), lambda: _within(guard, fetch)):
+    for form in (lambda: outlast.call(fetch, policy=policy(guard)), lambda: _within(guard, fetch)):
         with pytest.raises(stop):
             form()
         assert guard.breaker.state == "half_open"
-    assert hf.call(lambda: "well", policy=policy(guard)) == "well"
+    assert outlast.call(lambda: "well", policy=policy(guard)) == "well"
 
 
 def test_pitfall_31_a_predicate_that_raises_gives_the_permit_back(make, clock, caplog):
@@ -186,10 +186,10 @@ def test_pitfall_31_a_predicate_that_raises_gives_the_permit_back(make, clock, c
     clock.advance(10)
     broken.append(1)
     with pytest.raises(NetworkError):
-        hf.call(fail, policy=policy(guard))
+        outlast.call(fail, policy=policy(guard))
     assert guard.breaker.state == "half_open"
     assert "the breaker's predicate raised an error of its own" in caplog.text
-    assert hf.call(lambda: "well", policy=policy(guard)) == "well"
+    assert outlast.call(lambda: "well", policy=policy(guard)) == "well"
 
 
 def test_errors_that_say_nothing_of_the_resource_do_not_count(make):
@@ -199,7 +199,7 @@ def test_errors_that_say_nothing_of_the_resource_do_not_count(make):
     guard = make(breaker=ONCE)
     for _ in range(3):
         with pytest.raises(PermanentError):
-            hf.call(missing, policy=policy(guard))
+            outlast.call(missing, policy=policy(guard))
     assert guard.breaker.closed
 
 
@@ -208,14 +208,14 @@ def test_pitfall_32_callers_overlap(make):
     for settings in ({}, {"failure_rate": 0.5}, {"slow_call": 60}):
         guard, together = make(breaker=BreakerSettings(**settings), max_concurrency=10), threading.Barrier(10)
         with ThreadPoolExecutor(10) as pool:
-            list(pool.map(lambda _, g=guard, t=together: hf.call(t.wait, 5, policy=policy(g)), range(10)))
+            list(pool.map(lambda _, g=guard, t=together: outlast.call(t.wait, 5, policy=policy(g)), range(10)))
         assert guard.running == 0
 
 
 def test_pitfall_32_ten_thousand_rejections_leave_memory_flat(make, clock):
     guard = make(breaker=BreakerSettings(consecutive=1, open_for=1e6))
     trip(guard)
-    fetch = hf.retry(policy=policy(guard))(fail)
+    fetch = outlast.retry(policy=policy(guard))(fail)
 
     def reject(times):
         for _ in range(times):
@@ -238,7 +238,7 @@ def test_pitfall_7_a_jumping_wall_clock_changes_no_state(make, clock):
     for jump in (3600, -7200):
         clock.jump(jump)
         with pytest.raises(BreakerOpenError):
-            hf.call(fail, policy=policy(guard))
+            outlast.call(fail, policy=policy(guard))
 
 
 @pytest.mark.parametrize("form", ["call", "block", "async"])
@@ -250,18 +250,18 @@ def test_slow_calls(make, clock, form):
 
     for _ in range(2):
         if form == "call":
-            hf.call(clock.advance, 3, policy=policy(guard))
+            outlast.call(clock.advance, 3, policy=policy(guard))
         elif form == "block":
             _within(guard, lambda: clock.advance(3))
         else:
-            anyio.run(hf.retry(policy=policy(guard))(slow_async))
+            anyio.run(outlast.retry(policy=policy(guard))(slow_async))
     assert (guard.breaker.state, guard.breaker.reason) == ("open", "2 slow calls in a row")
 
 
 def test_a_rate_window(make):
     guard = make(breaker=BreakerSettings(consecutive=None, failure_rate=0.5, window=4))
     for _ in range(2):
-        hf.call(lambda: 1, policy=policy(guard))
+        outlast.call(lambda: 1, policy=policy(guard))
         trip(guard)
     assert guard.breaker.state == "open"
 
@@ -287,26 +287,26 @@ def test_opened_and_closed_by_hand(make, clock):
     guard.open()
     clock.advance(1e9)
     with pytest.raises(BreakerOpenError) as caught:
-        hf.call(fail, policy=policy(guard))
+        outlast.call(fail, policy=policy(guard))
     assert caught.value.retry_after is None
     guard.close()
-    assert hf.call(lambda: 1, policy=policy(guard)) == 1
+    assert outlast.call(lambda: 1, policy=policy(guard)) == 1
     guard.open(seconds=5)
     clock.advance(5)
-    assert hf.call(lambda: 1, policy=policy(guard)) == 1
+    assert outlast.call(lambda: 1, policy=policy(guard)) == 1
     with pytest.raises(ConfigError, match="has no breaker"):
         make().open()
 
 
 def test_events(make, clock):
     guard, seen = make(breaker=ONCE, budget=Budget(capacity=1, per_second=0)), []
-    stop = hf.subscribe(
+    stop = outlast.subscribe(
         seen.append, events.BreakerOpened, events.BreakerHalfOpened, events.BreakerClosed, events.BudgetExhausted
     )
     try:
         trip(guard)
         clock.advance(10)
-        hf.call(lambda: 1, policy=policy(guard))
+        outlast.call(lambda: 1, policy=policy(guard))
         guard.pay_for_retry()
         guard.pay_for_retry()
     finally:
@@ -328,14 +328,14 @@ class TestBudget:
             raise NetworkError("x")
 
         with pytest.raises(NetworkError) as caught:
-            hf.call(fetch, policy=policy(guard, max_attempts=9, base_delay=0))
-        assert (len(calls), caught.value.__holdfast__.reason) == (4, "budget")
+            outlast.call(fetch, policy=policy(guard, max_attempts=9, base_delay=0))
+        assert (len(calls), caught.value.__outlast__.reason) == (4, "budget")
         with pytest.raises(NetworkError):
-            hf.call(fetch, policy=policy(guard, max_attempts=9, base_delay=0))
+            outlast.call(fetch, policy=policy(guard, max_attempts=9, base_delay=0))
         assert len(calls) == 5
         clock.advance(2)
         with pytest.raises(NetworkError):
-            hf.call(fetch, policy=policy(guard, max_attempts=9, base_delay=0))
+            outlast.call(fetch, policy=policy(guard, max_attempts=9, base_delay=0))
         assert len(calls) == 8
 
     def test_it_never_holds_more_than_its_capacity(self):
@@ -361,10 +361,10 @@ def test_the_concurrency_limit_refuses_and_never_queues(make):
         raise ValueError("x")
 
     with ThreadPoolExecutor(2) as pool:
-        running = [pool.submit(hf.call, work, policy=policy(guard)) for _ in range(2)]
+        running = [pool.submit(outlast.call, work, policy=policy(guard)) for _ in range(2)]
         inside.wait(5)
         with pytest.raises(ConcurrencyLimitError, match="no more than 2 at once"):
-            hf.call(lambda: 1, policy=policy(guard))
+            outlast.call(lambda: 1, policy=policy(guard))
         leave.set()
         assert [type(each.exception()) for each in running] == [ValueError] * 2
     assert guard.running == 0
@@ -372,9 +372,9 @@ def test_the_concurrency_limit_refuses_and_never_queues(make):
 
 def test_one_name_is_one_resource(make):
     guard = make(breaker=ONCE)
-    assert hf.resource(guard.name) is guard
+    assert outlast.resource(guard.name) is guard
     with pytest.raises(ConfigError, match="exists already"):
-        hf.resource(guard.name, breaker=ONCE)
+        outlast.resource(guard.name, breaker=ONCE)
     with pytest.raises(ConfigError, match="max_concurrency is 0"):
         make(max_concurrency=0)
 
@@ -385,15 +385,15 @@ def _within(guard, function):
 
 
 def test_settings_may_come_after_a_policy_has_named_it(clock):
-    @hf.retry(resource="named first", max_attempts=1)
+    @outlast.retry(resource="named first", max_attempts=1)
     def fetch():
         raise NetworkError("x")
 
-    guard = hf.resource("named first", breaker=ONCE)
+    guard = outlast.resource("named first", breaker=ONCE)
     with pytest.raises(NetworkError):
         fetch()
     assert guard.breaker.state == "open"
     with pytest.raises(BreakerOpenError):
         fetch()
-    with pytest.raises(hf.errors.ConfigError, match="exists already"):
-        hf.resource("named first", breaker=ONCE)
+    with pytest.raises(outlast.errors.ConfigError, match="exists already"):
+        outlast.resource("named first", breaker=ONCE)

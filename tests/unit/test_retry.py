@@ -5,9 +5,9 @@ import pickle
 
 import pytest
 
-import holdfast as hf
-from holdfast import RETRYABLE, RetryPolicy
-from holdfast.errors import ConfigError, NetworkError, PermanentError
+import outlast
+from outlast import RETRYABLE, RetryPolicy
+from outlast.errors import ConfigError, NetworkError, PermanentError
 
 
 class TestPolicy:
@@ -77,15 +77,15 @@ class TestWhichErrors:
         assert RetryPolicy(retry_on=ValueError).should_retry(ValueError(), attempt=1)
 
     def test_categories_and_predicates(self):
-        assert RetryPolicy(retry_on={"rate_limit"}).retries(hf.errors.RateLimitError("x"))
+        assert RetryPolicy(retry_on={"rate_limit"}).retries(outlast.errors.RateLimitError("x"))
         assert not RetryPolicy(retry_on={"rate_limit"}).retries(NetworkError("x"))
-        assert RetryPolicy(retry_on=hf.Category.NETWORK).retries(NetworkError("x"))
+        assert RetryPolicy(retry_on=outlast.Category.NETWORK).retries(NetworkError("x"))
         assert RetryPolicy(retry_on=lambda error: "odd" in str(error)).retries(ValueError("odd"))
 
     def test_retryable_asks_the_classifier(self):
         policy = RetryPolicy(retry_on=RETRYABLE)
         assert policy.retries(TimeoutError())
-        assert policy.retries(hf.errors.RetryableError("x"))
+        assert policy.retries(outlast.errors.RetryableError("x"))
         assert not policy.retries(ValueError())
 
     def test_an_empty_tuple_retries_nothing(self):
@@ -94,7 +94,7 @@ class TestWhichErrors:
     def test_bare_retry_means_what_the_classifier_calls_retryable(self, waits):
         calls = []
 
-        @hf.retry
+        @outlast.retry
         def fetch(error):
             calls.append(1)
             raise error
@@ -111,7 +111,7 @@ class TestWhichErrors:
     def test_what_is_no_exception_passes_at_once(self, stop, waits):
         calls = []
 
-        @hf.retry(retry_on=lambda error: True)
+        @outlast.retry(retry_on=lambda error: True)
         def fetch():
             calls.append(1)
             raise stop
@@ -125,7 +125,7 @@ class TestRetry:
     def test_sync_success_after_failures(self, waits):
         answers = [NetworkError("x", retry_after=3), NetworkError("x"), "done"]
 
-        @hf.retry(policy=RetryPolicy(max_attempts=3, base_delay=1))
+        @outlast.retry(policy=RetryPolicy(max_attempts=3, base_delay=1))
         def fetch(url, *, depth):
             """Fetch it."""
             answer = answers.pop(0)
@@ -140,7 +140,7 @@ class TestRetry:
     def test_async(self):
         calls = []
 
-        @hf.retry(policy=RetryPolicy(max_attempts=2, base_delay=0))
+        @outlast.retry(policy=RetryPolicy(max_attempts=2, base_delay=0))
         async def fetch():
             calls.append(1)
             raise NetworkError("x")
@@ -152,26 +152,26 @@ class TestRetry:
     def test_a_generator_is_refused(self):
         with pytest.raises(ConfigError, match="is a generator"):
 
-            @hf.retry
+            @outlast.retry
             def items():
                 yield 1
 
     def test_overrides_join_those_of_the_default_and_follow_its_settings(self):
-        fetch = hf.retry(max_attempts=2, overrides={"network": {"base_delay": 3}})(lambda: None)
-        policy = fetch.__holdfast_policy__
-        assert policy.for_category(hf.Category.NETWORK).base_delay == 3
-        limited = policy.for_category(hf.Category.RATE_LIMIT)
+        fetch = outlast.retry(max_attempts=2, overrides={"network": {"base_delay": 3}})(lambda: None)
+        policy = fetch.__outlast_policy__
+        assert policy.for_category(outlast.Category.NETWORK).base_delay == 3
+        limited = policy.for_category(outlast.Category.RATE_LIMIT)
         assert (limited.base_delay, limited.max_attempts) == (120, 2)
         with pytest.raises(ConfigError, match="overrides is 5; give a dict"):
-            hf.retry(overrides=5)
+            outlast.retry(overrides=5)
 
     def test_a_policy_and_settings_are_refused(self):
         with pytest.raises(ConfigError, match="not both"):
-            hf.retry(policy=RetryPolicy(), max_attempts=3)
+            outlast.retry(policy=RetryPolicy(), max_attempts=3)
 
 
 @pytest.fixture
 def waits(monkeypatch):
     recorded = []
-    monkeypatch.setattr("holdfast.clock.sleep", recorded.append)
+    monkeypatch.setattr("outlast.clock.sleep", recorded.append)
     return recorded

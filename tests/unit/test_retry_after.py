@@ -7,7 +7,7 @@ from email.utils import format_datetime
 import pytest
 import time_machine
 
-from holdfast import MAX_RETRY_AFTER_SECONDS, Evidence, classify, parse_retry_after, rate_limit_hint
+from outlast import MAX_RETRY_AFTER_SECONDS, Evidence, classify, parse_retry_after, rate_limit_hint
 
 NOW = 1_700_000_000.0  # 2023-11-14 22:13:20 UTC
 MOMENT = datetime.fromtimestamp(NOW, UTC)

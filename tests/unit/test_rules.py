@@ -4,8 +4,8 @@ import errno
 
 import pytest
 
-from holdfast import Category, Classifier, Evidence, Rule
-from holdfast.errors import ConfigError
+from outlast import Category, Classifier, Evidence, Rule
+from outlast.errors import ConfigError
 
 
 class Vendor(Exception):

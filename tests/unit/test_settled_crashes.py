@@ -2,18 +2,18 @@
 
 import pytest
 
-import holdfast as hf
-from holdfast.decide.decision import DEFER_LIMIT
-from holdfast.ports.rows import Claimed, Kind, Reason
-from holdfast.queue.settling import put_off, settled_crash, settled_failure
-from holdfast.queue.verdict import verdict_on
+import outlast
+from outlast.decide.decision import DEFER_LIMIT
+from outlast.ports.rows import Claimed, Kind, Reason
+from outlast.queue.settling import put_off, settled_crash, settled_failure
+from outlast.queue.verdict import verdict_on
 
 CLAIMED = Claimed(1, 1, "work", "{}", 2, 0, "api", None, 0.0, started=True, suspect=True)
 
 
 @pytest.fixture
 def work():
-    app = hf.App("memory://", policy=hf.RetryPolicy(max_attempts=3))
+    app = outlast.App("memory://", policy=outlast.RetryPolicy(max_attempts=3))
     return app.task(name="work", resource="api")(lambda: None)
 
 

@@ -11,10 +11,10 @@ import threading
 import anyio
 import pytest
 
-import holdfast as hf
-from holdfast import RetryPolicy
-from holdfast.errors import NetworkError
-from holdfast.testing import failing
+import outlast
+from outlast import RetryPolicy
+from outlast.errors import NetworkError
+from outlast.testing import failing
 
 THREE = RetryPolicy(max_attempts=3, base_delay=0)
 
@@ -47,7 +47,7 @@ def exhausted_elsewhere(error):
 
     def run():
         with pytest.raises(type(error)):
-            hf.call(raising(error, []), policy=THREE)
+            outlast.call(raising(error, []), policy=THREE)
 
     in_a_thread(run)
 
@@ -56,7 +56,7 @@ def exhausted_elsewhere(error):
 def test_a_call_in_another_thread_that_gave_up_meanwhile_stops_nothing(kept, settings):
     calls = []
 
-    @hf.retry(policy=THREE.replace(**settings))
+    @outlast.retry(policy=THREE.replace(**settings))
     def fetch():
         calls.append(1)
         exhausted_elsewhere(kept)
@@ -65,13 +65,13 @@ def test_a_call_in_another_thread_that_gave_up_meanwhile_stops_nothing(kept, set
     with pytest.raises(NetworkError) as caught:
         fetch()
     assert len(calls) == 3
-    assert caught.value.__holdfast__.reason == "exhausted"
+    assert caught.value.__outlast__.reason == "exhausted"
 
 
 def test_nor_in_a_block(kept):
     numbers = []
     with pytest.raises(NetworkError):
-        for attempt in hf.attempts(THREE):
+        for attempt in outlast.attempts(THREE):
             with attempt:
                 numbers.append(attempt.number)
                 exhausted_elsewhere(kept)
@@ -82,7 +82,7 @@ def test_nor_in_a_block(kept):
 def test_nor_where_it_is_the_cause(kept):
     calls = []
 
-    @hf.retry(policy=THREE)
+    @outlast.retry(policy=THREE)
     def fetch():
         calls.append(1)
         exhausted_elsewhere(kept)
@@ -98,7 +98,7 @@ def test_nor_where_it_is_the_cause(kept):
 async def test_tasks_that_fail_at_the_same_time_are_each_retried(kept, settings):
     calls = {}
 
-    @hf.retry(policy=THREE.replace(**settings))
+    @outlast.retry(policy=THREE.replace(**settings))
     async def fetch(number):
         calls[number] = calls.get(number, 0) + 1
         for _ in range(number):
@@ -118,7 +118,7 @@ async def test_tasks_that_fail_at_the_same_time_are_each_retried(kept, settings)
 def test_threads_that_fail_at_the_same_time_are_each_retried(kept):
     calls, together = [], threading.Barrier(8)
 
-    @hf.retry(policy=THREE)
+    @outlast.retry(policy=THREE)
     def fetch():
         calls.append(1)
         together.wait(5)
@@ -142,7 +142,7 @@ class TestRaisedOnce:
     def retried_beside(self, error, elsewhere):
         calls = []
 
-        @hf.retry(policy=THREE)
+        @outlast.retry(policy=THREE)
         def fetch():
             calls.append(1)
             in_a_thread(elsewhere)
@@ -155,9 +155,9 @@ class TestRaisedOnce:
     def test_it_was_given_up_on_before(self, kept):
         def elsewhere():
             with pytest.raises(NetworkError):
-                hf.call(failing(fine, [kept]), policy=THREE.replace(max_attempts=1))
+                outlast.call(failing(fine, [kept]), policy=THREE.replace(max_attempts=1))
             with pytest.raises(NetworkError):
-                hf.call(failing(fine, [ValueError("first"), kept]), policy=THREE.replace(max_attempts=2))
+                outlast.call(failing(fine, [ValueError("first"), kept]), policy=THREE.replace(max_attempts=2))
 
         assert self.retried_beside(kept, elsewhere) == 3
 
@@ -170,7 +170,7 @@ class TestRaisedOnce:
         def elsewhere():
             policy = THREE.replace(max_attempts=2, retry_on=raised_again)
             with pytest.raises(NetworkError):
-                hf.call(failing(fine, [ValueError("first"), kept]), policy=policy)
+                outlast.call(failing(fine, [ValueError("first"), kept]), policy=policy)
 
         assert self.retried_beside(kept, elsewhere) == 3
 
@@ -180,28 +180,28 @@ class TestNested:
 
     def test_pitfall_11_three_by_three_makes_three_calls(self, kept):
         calls = []
-        inner = hf.retry(policy=THREE)(raising(kept, calls))
+        inner = outlast.retry(policy=THREE)(raising(kept, calls))
         for _ in range(2):
             calls.clear()
             with pytest.raises(NetworkError):
-                hf.call(inner, policy=THREE)
+                outlast.call(inner, policy=THREE)
             assert len(calls) == 3
 
     def test_pitfall_11_also_where_another_thread_gave_up_meanwhile(self, kept):
         calls = []
-        inner = hf.retry(policy=THREE)(raising(kept, calls))
+        inner = outlast.retry(policy=THREE)(raising(kept, calls))
 
         def outer():
             exhausted_elsewhere(kept)
             inner()
 
         with pytest.raises(NetworkError):
-            hf.call(outer, policy=THREE)
+            outlast.call(outer, policy=THREE)
         assert len(calls) == 3
 
     def test_pitfall_11_on_a_later_attempt(self, kept):
         calls, answers = [], [ValueError("first")]
-        inner = hf.retry(policy=THREE)(raising(kept, calls))
+        inner = outlast.retry(policy=THREE)(raising(kept, calls))
 
         def outer():
             if answers:
@@ -209,14 +209,14 @@ class TestNested:
             inner()
 
         with pytest.raises(NetworkError):
-            hf.call(outer, policy=THREE)
+            outlast.call(outer, policy=THREE)
         assert len(calls) == 3
 
     def test_pitfall_11_in_a_block(self, kept):
         calls = []
-        inner = hf.retry(policy=THREE)(raising(kept, calls))
+        inner = outlast.retry(policy=THREE)(raising(kept, calls))
         with pytest.raises(NetworkError):
-            for attempt in hf.attempts(THREE):
+            for attempt in outlast.attempts(THREE):
                 with attempt:
                     inner()
         assert len(calls) == 3
@@ -225,25 +225,25 @@ class TestNested:
         calls = []
 
         def outer():
-            for attempt in hf.attempts(THREE):
+            for attempt in outlast.attempts(THREE):
                 with attempt:
                     raising(kept, calls)()
 
         with pytest.raises(NetworkError):
-            hf.call(outer, policy=THREE)
+            outlast.call(outer, policy=THREE)
         assert len(calls) == 3
 
     @pytest.mark.parametrize("settings", [{}, {"deadline": 60}, {"resource": "shared-errors"}])
     def test_pitfall_11_with_coroutines(self, kept, settings):
         calls = []
 
-        @hf.retry(policy=THREE.replace(**settings))
+        @outlast.retry(policy=THREE.replace(**settings))
         async def inner():
             calls.append(1)
             await asyncio.sleep(0)
             raise kept
 
-        @hf.retry(policy=THREE.replace(**settings))
+        @outlast.retry(policy=THREE.replace(**settings))
         async def outer():
             await inner()
 
@@ -255,21 +255,21 @@ class TestNested:
         """Their errors are new each time, so that what is on them can only come from within."""
         calls = []
 
-        @hf.retry(policy=THREE)
+        @outlast.retry(policy=THREE)
         async def inner():
             calls.append(1)
             raise NetworkError("x")
 
-        @hf.retry(policy=THREE)
+        @outlast.retry(policy=THREE)
         def blocking():
             calls.append(1)
             raise NetworkError("x")
 
-        @hf.retry(policy=THREE)
+        @outlast.retry(policy=THREE)
         async def gathering():
             await asyncio.gather(inner())
 
-        @hf.retry(policy=THREE)
+        @outlast.retry(policy=THREE)
         async def in_thread():
             await asyncio.to_thread(blocking)
 
@@ -282,8 +282,8 @@ class TestNested:
 
 def test_the_report_of_such_an_error_is_like_any_other(kept):
     with pytest.raises(NetworkError):
-        hf.call(raising(kept, []), policy=THREE)
-    report = hf.report_of(kept)
+        outlast.call(raising(kept, []), policy=THREE)
+    report = outlast.report_of(kept)
     assert (len(report.attempts), report.reason) == (3, "exhausted")
     assert report == report.replace()
     assert "within" not in repr(report)

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from holdfast.run.signals import stopped_by_signals
+from outlast.run.signals import stopped_by_signals
 
 
 @pytest.fixture(params=[signal.SIGTERM, signal.SIGINT])

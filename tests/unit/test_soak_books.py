@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from tools.soak.books import Books, Effect
 
-from holdfast.app import App
+from outlast.app import App
 
 
 class Place:
@@ -47,7 +47,7 @@ WORKER = (
 @pytest.fixture
 def place(tmp_path):
     """One task that is done, one that failed, one that was cancelled, and a periodic one: all as it should be."""
-    place = Place(tmp_path / "holdfast.db")
+    place = Place(tmp_path / "outlast.db")
     place.run(
         TASK.format(1, "note", "DONE", 1, 11), TASK.format(2, "broken", "FAILED", 1, 12), ATTEMPT.format(2, 1, "fail"), LETTER.format(2),
         TASK.format(3, "never", "CANCELLED", 0, 13), TASK.format(4, "tick", "DONE", 1, 0).replace('{"n":0}', "{}"),

@@ -2,16 +2,16 @@
 
 import pytest
 
-import holdfast as hf
-from holdfast.errors import ConfigError, NetworkError, ResourceNotFoundError
-from holdfast.ports.source_rows import NewSource
+import outlast
+from outlast.errors import ConfigError, NetworkError, ResourceNotFoundError
+from outlast.ports.source_rows import NewSource
 
 GONE = ResourceNotFoundError("gone")
 
 
 @pytest.fixture
 def app():
-    app = hf.App("memory://")
+    app = outlast.App("memory://")
     yield app
     app.close()
 
@@ -107,10 +107,10 @@ def test_the_apps_own_profile_judges_what_is_reported(app, book):
     number = book.add("http://a.test/", profile="mine").id
     with pytest.raises(ConfigError, match="'mine', which this app does not know"):
         book.record_failure(number, GONE)
-    app.monitor(hf.profile("feed").replace(name="mine", threshold=1, disables=False), fetch=lambda source: "")
+    app.monitor(outlast.profile("feed").replace(name="mine", threshold=1, disables=False), fetch=lambda source: "")
 
     assert book.record_failure(number, GONE).after == "error"
-    assert "mine" not in hf.App("memory://").sources.profiles, "each app has its own"
+    assert "mine" not in outlast.App("memory://").sources.profiles, "each app has its own"
 
 
 def test_what_somebody_does_is_in_the_history(book):
@@ -144,7 +144,7 @@ def test_a_removed_source_is_gone_with_its_history(app, book):
 
 def test_transitions_are_told_to_subscribers_and_logged_without_secrets(book, caplog):
     number, seen = book.add("http://a.test/?api_key=s3cret").id, []
-    unsubscribe = hf.subscribe(seen.append, hf.events.SourceChanged)
+    unsubscribe = outlast.subscribe(seen.append, outlast.events.SourceChanged)
     try:
         book.record_failure(number, GONE)
     finally:

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from holdfast.decide.health import Health
-from holdfast.errors import ConfigError
-from holdfast.ports.source_rows import NewSource, Source
-from holdfast.sources.checking import check, normal_url, problems
+from outlast.decide.health import Health
+from outlast.errors import ConfigError
+from outlast.ports.source_rows import NewSource, Source
+from outlast.sources.checking import check, normal_url, problems
 
 
 def of(url="http://example.test/feed", **more):
@@ -139,7 +139,7 @@ def test_a_selector_without_its_package_is_a_problem(monkeypatch):
 
     (found,) = of(selector="p")
 
-    assert 'pip install ".[feeds]" in a clone of Holdfast' in found
+    assert 'pip install ".[feeds]" in a clone of Outlast' in found
     assert of() == []
 
 

@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-import holdfast as hf
-from holdfast.decide.alerting import next_kind
-from holdfast.decide.health import (
+import outlast
+from outlast.decide.alerting import next_kind
+from outlast.decide.health import (
     COUNTED,
     Health,
     Polls,
@@ -17,11 +17,11 @@ from holdfast.decide.health import (
     is_outage,
     probe_delay,
 )
-from holdfast.errors import ConfigError
-from holdfast.failure import Category
+from outlast.errors import ConfigError
+from outlast.failure import Category
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
-FEED, BLOG = hf.profile("feed").rules, hf.profile("blog").rules
+FEED, BLOG = outlast.profile("feed").rules, outlast.profile("blog").rules
 DAY = 86400.0
 
 
@@ -158,14 +158,14 @@ def test_rules_that_cannot_be_used_are_refused(changes):
 
 
 def test_a_profile_of_ones_own():
-    news = hf.profile("feed").replace(name="news", threshold=3, counted={"not_found"})
+    news = outlast.profile("feed").replace(name="news", threshold=3, counted={"not_found"})
 
     assert (news.name, news.rules.threshold, news.rules.counted) == ("news", 3, {Category.NOT_FOUND})
-    assert hf.profile("feed").rules.threshold == 5
+    assert outlast.profile("feed").rules.threshold == 5
     with pytest.raises(ConfigError, match="no setting of a profile"):
         news.replace(treshold=3)
     with pytest.raises(ConfigError, match="blog, feed"):
-        hf.profile("news")
+        outlast.profile("news")
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,9 @@
 
 import pytest
 
-from holdfast.errors import ConfigError
-from holdfast.ports.source_rows import NewSource
-from holdfast.sources.opml import from_list, from_opml
+from outlast.errors import ConfigError
+from outlast.ports.source_rows import NewSource
+from outlast.sources.opml import from_list, from_opml
 
 
 def opml(body, head='<?xml version="1.0" encoding="UTF-8"?>'):

@@ -4,17 +4,17 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-import holdfast as hf
-from holdfast.classify import classify
-from holdfast.decide.health import Health, SourceRules, SourceState
-from holdfast.errors import ContentError, NetworkError, RateLimitError, ResourceNotFoundError
-from holdfast.ports.source_rows import Cycle, Source
-from holdfast.sources import outcomes
-from holdfast.sources.fetched import Fetched
+import outlast
+from outlast.classify import classify
+from outlast.decide.health import Health, SourceRules, SourceState
+from outlast.errors import ContentError, NetworkError, RateLimitError, ResourceNotFoundError
+from outlast.ports.source_rows import Cycle, Source
+from outlast.sources import outcomes
+from outlast.sources.fetched import Fetched
 
 NOW = datetime(2026, 3, 1, 12, 7, tzinfo=UTC)
 SLOT = datetime(2026, 3, 1, 12, 15, tzinfo=UTC)
-RULES = hf.profile("feed").rules
+RULES = outlast.profile("feed").rules
 GONE = classify(ResourceNotFoundError("gone"))
 EARLIER = NOW - timedelta(hours=3)
 

@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from holdfast.errors import ConfigError, NetworkError
-from holdfast.testing import fake_clock
-from holdfast.worker import ExponentialBackoffStrategy, LinearBackoffStrategy, RetryStrategyProtocol
+from outlast.errors import ConfigError, NetworkError
+from outlast.testing import fake_clock
+from outlast.worker import ExponentialBackoffStrategy, LinearBackoffStrategy, RetryStrategyProtocol
 
 
 def test_exponential_starts_at_twice_the_base():
@@ -33,7 +33,7 @@ def test_jitter_is_a_tenth_more_or_less():
 
 def test_jitter_never_exceeds_the_cap(monkeypatch):
     """A defect of the seed: 300 s and a tenth were 330 s."""
-    monkeypatch.setattr("holdfast.clock.chance", random.Random(1).random)
+    monkeypatch.setattr("outlast.clock.chance", random.Random(1).random)
     waits = [ExponentialBackoffStrategy().get_retry_delay(20) for _ in range(500)]
     assert max(waits) <= 300.0
     assert min(waits) >= 270.0

@@ -10,18 +10,18 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-import holdfast as hf
-from holdfast.errors import ResourceNotFoundError
-from holdfast.ports.read_rows import FailureGroup
-from holdfast.ports.rows import Attempt
-from holdfast.queue.settling import note_of
-from holdfast.queue.verdict import verdict_on
-from holdfast.report.guesses import guess
-from holdfast.report.suggestions import suggestions
-from holdfast.report.toml_text import quoted
+import outlast
+from outlast.errors import ResourceNotFoundError
+from outlast.ports.read_rows import FailureGroup
+from outlast.ports.rows import Attempt
+from outlast.queue.settling import note_of
+from outlast.queue.verdict import verdict_on
+from outlast.report.guesses import guess
+from outlast.report.suggestions import suggestions
+from outlast.report.toml_text import quoted
 
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
-POLICY = hf.RetryPolicy()
+POLICY = outlast.RetryPolicy()
 
 
 class VendorBusy(Exception):
@@ -70,9 +70,9 @@ def proposed(*errors, **more):
 def loaded(toml):
     """The rules of a file, read as a program reads them."""
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "holdfast.toml"
+        file = Path(folder) / "outlast.toml"
         file.write_text(toml, "utf-8")
-        return hf.load_config(file).rules
+        return outlast.load_config(file).rules
 
 
 def test_a_class_of_somebodys_own_is_named_by_its_type():
@@ -129,8 +129,8 @@ def test_what_an_error_shows_is_what_a_rule_looks_at(error):
     found = suggestions([stored(error)])
     for suggestion in found:
         (rule,) = loaded(suggestion.toml)
-        assert hf.Classifier([rule]).classify(error).rule == f"rule: {suggestion.title}"
-    assert found or hf.explain(error).strength == "strong"
+        assert outlast.Classifier([rule]).classify(error).rule == f"rule: {suggestion.title}"
+    assert found or outlast.explain(error).strength == "strong"
 
 
 @pytest.mark.parametrize("inner", [RuntimeError("connection reset by peer"), Odd("odd", status_code=503)])
@@ -142,7 +142,7 @@ def test_a_rule_for_an_error_that_wraps_another(inner):
     (rule,) = loaded(suggestion.toml)
 
     assert rule.status is None
-    assert hf.Classifier([rule]).classify(error).rule == "rule: VendorBusy in fetch"
+    assert outlast.Classifier([rule]).classify(error).rule == "rule: VendorBusy in fetch"
 
 
 def test_words_that_tell_a_status_are_no_status_of_a_rule():
@@ -275,7 +275,7 @@ def test_every_proposal_can_be_loaded_and_matches_what_it_came_from(name, module
     if suggestion is None or not suggestion.toml:
         return
     (rule,) = loaded(suggestion.toml)
-    judged = hf.Classifier([rule]).classify(error)
+    judged = outlast.Classifier([rule]).classify(error)
 
     assert judged.rule.startswith("rule: ")
     assert judged.category == rule.category

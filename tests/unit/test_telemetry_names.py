@@ -13,19 +13,21 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from prometheus_client import CollectorRegistry
 
-import holdfast as hf
-from holdfast.observe.json_logs import LINE_KEYS, JsonFormatter
-from holdfast.observe.log_keys import LOG_KEYS
-from holdfast.observe.measuring import MEASURED
-from holdfast.observe.metric_names import BUCKETS, FLEET, LABELS, METRICS, PROCESS
-from holdfast.observe.otel import instrument, uninstrument
-from holdfast.observe.prometheus import metrics
-from holdfast.observe.span_names import ATTRIBUTES, SPAN_EVENTS
-from holdfast.record import bus, events
-from holdfast.record.keys import failure_keys
+import outlast
+from outlast.observe.json_logs import LINE_KEYS, JsonFormatter
+from outlast.observe.log_keys import LOG_KEYS
+from outlast.observe.measuring import MEASURED
+from outlast.observe.metric_names import BUCKETS, FLEET, LABELS, METRICS, PROCESS
+from outlast.observe.otel import instrument, uninstrument
+from outlast.observe.prometheus import metrics
+from outlast.observe.span_names import ATTRIBUTES, SPAN_EVENTS
+from outlast.record import bus, events
+from outlast.record.keys import failure_keys
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "telemetry.md").read_text("utf-8")
-FAILURE = hf.Failure(hf.Category.API_TEMPORARY, True, hf.Origin.HTTP, 503, exception_name="E", message="m", rule="r")
+FAILURE = outlast.Failure(
+    outlast.Category.API_TEMPORARY, True, outlast.Origin.HTTP, 503, exception_name="E", message="m", rule="r"
+)
 VALUES = {"str": "x", "int": 1, "float": 1.5, "float | None": 1.5, "bool": True, "Failure": FAILURE}
 KINDS = [kind for kind in vars(events).values() if isinstance(kind, type) and issubclass(kind, events.Event)]
 EVENTS = [kind for kind in KINDS if kind is not events.Event]
@@ -56,7 +58,7 @@ def first_names(title):
 @pytest.fixture(scope="module")
 def told(tmp_path_factory):
     """All events, told to both libraries in full; and what they were given."""
-    app = hf.App(f"sqlite:///{tmp_path_factory.mktemp('telemetry')}/holdfast.db")
+    app = outlast.App(f"sqlite:///{tmp_path_factory.mktemp('telemetry')}/outlast.db")
     registry, reader, exporter = CollectorRegistry(), InMemoryMetricReader(), InMemorySpanExporter()
     tracers, meters = TracerProvider(), MeterProvider([reader])
     tracers.add_span_processor(SimpleSpanProcessor(exporter))
@@ -100,7 +102,7 @@ def test_the_metrics_of_opentelemetry(told):
         for metric in given
     }
     documented = {
-        name: ({f"holdfast.{label}" for label in labels}, text) for name, (_, labels, text) in _documented(1).items()
+        name: ({f"outlast.{label}" for label in labels}, text) for name, (_, labels, text) in _documented(1).items()
     }
 
     assert documented == found
@@ -114,7 +116,7 @@ def test_the_order_of_labels():
 
 def test_names_are_such_as_prometheus_wants():
     for metric in METRICS.values():
-        assert re.fullmatch(r"holdfast_[a-z_]+", metric.prometheus)
+        assert re.fullmatch(r"outlast_[a-z_]+", metric.prometheus)
         assert metric.prometheus.endswith("_total") is (metric.kind == "counter")
         assert metric.prometheus.endswith("_seconds") is (metric.unit == "s")
     families = [metric.family for metric in METRICS.values()]
@@ -137,14 +139,14 @@ def test_every_event_is_counted_but_the_start_of_what_has_an_end():
 
 def test_spans_and_their_events(told):
     _, _, (span,) = told
-    found = {event.name: {key.removeprefix("holdfast.") for key in event.attributes} for event in span.events}
+    found = {event.name: {key.removeprefix("outlast.") for key in event.attributes} for event in span.events}
     documented = {names(row[0])[0]: set(names(row[2])) for row in rows("Span events")}
 
     assert documented == found
     assert first_names("Span events") == [name for name, _ in SPAN_EVENTS.values()]
     assert span.name == "task x"
     assert all(f"`{key}`" in PAGE for key in span.attributes)
-    used = set().union(*found.values()) | {key.removeprefix("holdfast.") for key in span.attributes}
+    used = set().union(*found.values()) | {key.removeprefix("outlast.") for key in span.attributes}
     assert used == ATTRIBUTES.keys()
 
 
@@ -172,10 +174,10 @@ def test_log_keys():
 
 
 def test_loggers():
-    root = Path(hf.__file__).parent
+    root = Path(outlast.__file__).parent
     used = set()
     for file in root.rglob("*.py"):
-        used |= set(re.findall(r'getLogger\("(holdfast[\w.]*)"\)', file.read_text("utf-8")))
+        used |= set(re.findall(r'getLogger\("(outlast[\w.]*)"\)', file.read_text("utf-8")))
     listed = re.search(r"^Loggers are (.*?);", PAGE, re.MULTILINE | re.DOTALL)[1]
 
     assert set(names(listed)) == used

@@ -6,17 +6,17 @@ import time
 import anyio
 import pytest
 
-import holdfast as hf
-from holdfast import clock as real
-from holdfast import testing
-from holdfast.errors import NetworkError
-from holdfast.testing import FakeClock, failing, fake_clock
+import outlast
+from outlast import clock as real
+from outlast import testing
+from outlast.errors import NetworkError
+from outlast.testing import FakeClock, failing, fake_clock
 
 
 def test_retries_wait_for_nothing_and_every_wait_is_noted():
     began = time.monotonic()
     with fake_clock() as clock:
-        hf.call(failing(lambda: 1, [NetworkError("x")] * 2), policy=hf.RetryPolicy(base_delay=60))
+        outlast.call(failing(lambda: 1, [NetworkError("x")] * 2), policy=outlast.RetryPolicy(base_delay=60))
     assert clock.waits == [60, 60]
     assert time.monotonic() - began < 1
 
@@ -27,7 +27,7 @@ def test_async_too(backend):
         return "done"
 
     with fake_clock() as clock:
-        assert anyio.run(hf.retry(failing(fetch, [NetworkError("x")])), backend=backend) == "done"
+        assert anyio.run(outlast.retry(failing(fetch, [NetworkError("x")])), backend=backend) == "done"
     assert clock.waits == [0.5]
 
 
@@ -42,7 +42,7 @@ def test_time_moves_only_when_told():
 def test_chance_is_what_it_is_told_to_be():
     for chance, expected in ((0.0, []), (0.5, [0.25]), (1.0, [0.5])):
         with fake_clock(chance=chance) as clock:
-            hf.retry(failing(lambda: 1, [NetworkError("x")]))()
+            outlast.retry(failing(lambda: 1, [NetworkError("x")]))()
         assert clock.waits == expected
 
 

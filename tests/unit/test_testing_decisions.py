@@ -1,10 +1,10 @@
-"""What Holdfast decided, to be counted and read."""
+"""What Outlast decided, to be counted and read."""
 
 import pytest
 
-import holdfast as hf
-from holdfast.errors import ConfigError, NetworkError, PermanentError
-from holdfast.testing import drain, failing, fake_clock, record_decisions, sample_error
+import outlast
+from outlast.errors import ConfigError, NetworkError, PermanentError
+from outlast.testing import drain, failing, fake_clock, record_decisions, sample_error
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def fetch_with(*errors, **settings):
 
     given = failing(fetch, errors)
     given.__qualname__ = "Client.fetch"
-    return hf.retry(given, **settings)
+    return outlast.retry(given, **settings)
 
 
 def test_retries_and_waits_are_counted_by_name_and_category(decisions):
@@ -27,7 +27,7 @@ def test_retries_and_waits_are_counted_by_name_and_category(decisions):
 
     assert decisions.retries() == decisions.retries("fetch") == decisions.retries("Client.fetch") == 2
     assert decisions.retries("fetch", category="network") == 1
-    assert decisions.retries("fetch", category=hf.Category.DATA) == decisions.retries("etch") == 0
+    assert decisions.retries("fetch", category=outlast.Category.DATA) == decisions.retries("etch") == 0
     assert decisions.waits("fetch") == [0.5, 1.0]
     assert decisions.waits("fetch", category="api_temporary") == [1.0]
     assert [each.category for each in decisions.failures("fetch")] == ["network", "api_temporary"]
@@ -49,10 +49,10 @@ def test_what_was_given_up_is_counted_by_reason(decisions):
 
 
 def test_tasks_count_as_calls_do(decisions):
-    app = hf.App("memory://")
+    app = outlast.App("memory://")
     errors = [NetworkError("x"), sample_error("rate_limit", retry_after=60), PermanentError("gone\nfor good")]
 
-    @app.task(policy=hf.RetryPolicy(retry_on=hf.RETRYABLE, base_delay=5))
+    @app.task(policy=outlast.RetryPolicy(retry_on=outlast.RETRYABLE, base_delay=5))
     def scrape() -> None:
         raise errors.pop(0)
 
@@ -82,7 +82,7 @@ def test_it_reads_as_what_happened(decisions):
 
 
 def test_other_events_are_shown_as_they_are(decisions):
-    hf.resource("mail-of-decisions", breaker=hf.BreakerSettings(consecutive=1))
+    outlast.resource("mail-of-decisions", breaker=outlast.BreakerSettings(consecutive=1))
     with pytest.raises(NetworkError):
         fetch_with(NetworkError("x"), max_attempts=1, resource="mail-of-decisions")()
     assert "BreakerOpened(resource='mail-of-decisions'" in str(decisions)
@@ -90,7 +90,7 @@ def test_other_events_are_shown_as_they_are(decisions):
 
 def test_what_would_be_done_is_shown(decisions):
     with pytest.raises(NetworkError):
-        hf.retry(failing(lambda: 1, [NetworkError("x")]), mode="observe")()
+        outlast.retry(failing(lambda: 1, [NetworkError("x")]), mode="observe")()
     assert "would retry (network: x)" in str(decisions)
     assert decisions.retries() == 0
 

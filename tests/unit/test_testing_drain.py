@@ -7,11 +7,11 @@ from datetime import timedelta
 
 import pytest
 
-import holdfast as hf
-from holdfast.errors import ConfigError, NetworkError, PermanentError
-from holdfast.testing import Drained, drain, drain_async, fake_clock, fresh_database, record_decisions
+import outlast
+from outlast.errors import ConfigError, NetworkError, PermanentError
+from outlast.testing import Drained, drain, drain_async, fake_clock, fresh_database, record_decisions
 
-HOURLY = hf.RetryPolicy(max_attempts=5, retry_on=hf.RETRYABLE, base_delay=3600, max_delay=86400, jitter=None)
+HOURLY = outlast.RetryPolicy(max_attempts=5, retry_on=outlast.RETRYABLE, base_delay=3600, max_delay=86400, jitter=None)
 here = []
 
 
@@ -22,12 +22,12 @@ on_all_stores = pytest.mark.parametrize("app", ["sqlite", "postgres"], indirect=
 def app(request, tmp_path):
     if request.param == "postgres":
         with fresh_database(request.getfixturevalue("postgres_server").url) as url:
-            app = hf.App(url, policy=HOURLY)
+            app = outlast.App(url, policy=HOURLY)
             app.create_schema()
             yield app
             app.close()
         return
-    app = hf.App(f"sqlite:///{tmp_path}/x.db", policy=HOURLY)
+    app = outlast.App(f"sqlite:///{tmp_path}/x.db", policy=HOURLY)
     yield app
     app.close()
 
@@ -92,7 +92,7 @@ def test_dead_letters_are_counted_and_told(app):
 
 @on_all_stores
 def test_what_a_server_asks_for_is_waited_for_on_the_clock(app):
-    from holdfast.testing import sample_error
+    from outlast.testing import sample_error
 
     left = [sample_error("rate_limit", retry_after=1800)]
 
@@ -159,7 +159,7 @@ def test_coroutine_functions(app):
 def test_a_call_that_sleeps_for_longer_than_the_lease_loses_nothing(app):
     calls = []
 
-    @hf.retry(max_attempts=4, base_delay=600, max_delay=600, deadline=None)
+    @outlast.retry(max_attempts=4, base_delay=600, max_delay=600, deadline=None)
     def ask():
         calls.append(1)
         if len(calls) < 4:
@@ -176,7 +176,7 @@ def test_a_call_that_sleeps_for_longer_than_the_lease_loses_nothing(app):
 
 
 def test_what_nobody_knows_is_parked(app):
-    from holdfast.ports.rows import NewTask
+    from outlast.ports.rows import NewTask
 
     app.store.enqueue([NewTask("unheard_of", "{}")])
     assert drain(app).parked == 1
@@ -199,7 +199,7 @@ def test_a_periodic_task_runs_as_often_as_its_time_comes(app):
 
 
 def test_tasks_with_a_timeout_run_in_this_process(tmp_path):
-    app = hf.App(f"sqlite:///{tmp_path}/x.db")
+    app = outlast.App(f"sqlite:///{tmp_path}/x.db")
     task = app.task(timeout=30)(note)
     here.clear()
     task.enqueue(n=1)
@@ -214,7 +214,7 @@ def test_or_in_their_own_as_in_production(tmp_path, monkeypatch):
     (tmp_path / "own_tasks.py").write_text("def note(n: int) -> None:\n    open(__file__ + '.seen', 'w').close()\n")
     import own_tasks
 
-    app = hf.App(f"sqlite:///{tmp_path}/x.db")
+    app = outlast.App(f"sqlite:///{tmp_path}/x.db")
     app.task(timeout=30)(own_tasks.note).enqueue(n=1)
     assert drain(app, processes=True).done == 1
     assert (tmp_path / "own_tasks.py.seen").exists()
@@ -254,7 +254,7 @@ def test_a_limit_of_starts_is_kept_on_the_moved_clock(app):
 
 @pytest.mark.parametrize("app", ["postgres"], indirect=True)
 def test_a_limit_by_a_clock_of_the_stores_own_is_told(app, monkeypatch):
-    monkeypatch.setattr("holdfast.testing.draining._IDLE", 3)
+    monkeypatch.setattr("outlast.testing.draining._IDLE", 3)
 
     @app.task(resource="slow.example.com")
     def fetch(n: int) -> None: ...

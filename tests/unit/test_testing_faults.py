@@ -8,13 +8,13 @@ import types
 import anyio
 import pytest
 
-import holdfast as hf
-from holdfast.errors import ConfigError, NetworkError
-from holdfast.testing import Faults, NotReachedError, fake_clock, inject_faults, record_decisions
+import outlast
+from outlast.errors import ConfigError, NetworkError
+from outlast.testing import Faults, NotReachedError, fake_clock, inject_faults, record_decisions
 
 SHOP = """
 import functools
-import holdfast as hf
+import outlast
 
 def fetch(url):
     return f"page of {url}"
@@ -22,23 +22,23 @@ def fetch(url):
 async def fetch_async(url):
     return f"page of {url}"
 
-@hf.retry
+@outlast.retry
 def fetch_again(url):
     return f"page of {url}"
 
-@hf.retry
+@outlast.retry
 async def fetch_again_async(url):
     return f"page of {url}"
 
-@hf.retry(max_attempts=3, resource="shop")
+@outlast.retry(max_attempts=3, resource="shop")
 def fetch_guarded(url):
     return f"page of {url}"
 
-@hf.retry(max_attempts=3, resource="shop", deadline=None, fallback=str)
+@outlast.retry(max_attempts=3, resource="shop", deadline=None, fallback=str)
 def fetch_plain(url):
     return f"page of {url}"
 
-@hf.retry(max_attempts=3, resource="shop", fallback=str)
+@outlast.retry(max_attempts=3, resource="shop", fallback=str)
 async def fetch_guarded_async(url):
     return f"page of {url}"
 
@@ -52,14 +52,14 @@ def noted(function):
         return f"noted {function(*args)}"
     return call
 
-@hf.retry
+@outlast.retry
 @noted
 def fetch_noted(url):
     return f"page of {url}"
 
 def upload(body):
-    hf.point("before-upload")
-    hf.point("after-upload")
+    outlast.point("before-upload")
+    outlast.point("after-upload")
     return body
 
 class Client:
@@ -72,7 +72,7 @@ class Client:
     @classmethod
     def make(cls):
         return cls()
-    @hf.retry
+    @outlast.retry
     async def ask(self, url):
         return f"{self.timeout} {url}"
 
@@ -98,7 +98,7 @@ def faults():
 
 
 def test_a_function_fails_so_often_and_no_more(shop, faults):
-    fault = faults.fail("shop_under_test.fetch", hf.Category.NETWORK, times=2, after=1)
+    fault = faults.fail("shop_under_test.fetch", outlast.Category.NETWORK, times=2, after=1)
 
     assert shop.fetch("a") == "page of a"
     for _ in range(2):
@@ -182,11 +182,11 @@ def test_a_module_that_has_imported_the_function_by_name_meets_the_fault(shop, f
 
 
 def test_a_task_fails_in_its_worker(faults, monkeypatch):
-    from holdfast.testing import drain
+    from outlast.testing import drain
 
     module = types.ModuleType("tasks_under_test")
     monkeypatch.setitem(sys.modules, "tasks_under_test", module)
-    app = hf.App("memory://")
+    app = outlast.App("memory://")
 
     @app.task
     def scrape(url: str) -> None: ...
@@ -199,10 +199,10 @@ def test_a_task_fails_in_its_worker(faults, monkeypatch):
 
 
 def test_a_point_fails(shop, faults):
-    fault = faults.fail("after-upload", hf.Category.RATE_LIMIT, retry_after=3, times=1)
+    fault = faults.fail("after-upload", outlast.Category.RATE_LIMIT, retry_after=3, times=1)
     with pytest.raises(Exception, match="429") as caught:
         shop.upload("x")
-    assert hf.classify(caught.value).retry_after == 3
+    assert outlast.classify(caught.value).retry_after == 3
     assert shop.upload("x") == "x"
     assert fault.calls == 2
 
@@ -214,7 +214,7 @@ def test_a_point_does_nothing_otherwise(shop):
 def test_a_point_with_a_dot_is_refused_where_a_test_listens(faults):
     faults.fail("after-upload", "network", optional=True)
     with pytest.raises(ConfigError, match="call it 'after-upload'"):
-        hf.point("after.upload")
+        outlast.point("after.upload")
 
 
 def test_faults_at_one_place_take_turns(shop, faults):
@@ -225,7 +225,7 @@ def test_faults_at_one_place_take_turns(shop, faults):
         try:
             seen.append(shop.fetch("a"))
         except OSError as error:
-            seen.append(hf.classify(error).category)
+            seen.append(outlast.classify(error).category)
     assert seen == ["rate_limit", "not_found", "page of a"]
 
 
@@ -235,7 +235,7 @@ def strikes(seed, rate=0.2, calls=1000, **more):
     struck = []
     for number in range(calls):
         try:
-            hf.point("by-rate")
+            outlast.point("by-rate")
         except NetworkError:
             struck.append(number)
     faults.end()
@@ -260,7 +260,7 @@ def test_calls_of_many_threads_are_counted_once_each(faults):
     def work():
         for _ in range(100):
             try:
-                hf.point("busy")
+                outlast.point("busy")
             except NetworkError:
                 failed.append(1)
 
@@ -284,7 +284,7 @@ def test_a_point_that_was_misspelt_is_told_with_those_that_were_passed(shop):
     with pytest.raises(NotReachedError) as caught, inject_faults() as faults:
         faults.fail("after-uplaod", "network")
         shop.upload("x")
-        hf.point("after-upload")
+        outlast.point("after-upload")
     assert str(caught.value) == (
         "nothing came to the fault at 'after-uplaod', so this test proves nothing of it; "
         "points that were passed: 'before-upload', 'after-upload' (2 times)"

@@ -5,13 +5,13 @@ import types
 
 import pytest
 
-import holdfast as hf
-from holdfast.errors import ConfigError
-from holdfast.run import points
-from holdfast.testing import inject_faults
+import outlast
+from outlast.errors import ConfigError
+from outlast.run import points
+from outlast.testing import inject_faults
 
 SHOP = """
-import holdfast as hf
+import outlast
 
 def fetch(url):
     return f"page of {url}"
@@ -19,7 +19,7 @@ def fetch(url):
 async def fetch_async(url):
     return f"page of {url}"
 
-@hf.retry
+@outlast.retry
 def fetch_again(url):
     return f"page of {url}"
 
@@ -178,4 +178,4 @@ def test_no_fault_is_ordered_after_the_end(shop):
         pass
     for place in ("shop_under_test.fetch", "after-upload"):
         with pytest.raises(ConfigError, match=f"order the one at '{place}' while the test runs"):
-            faults.fail(place, hf.Category.NETWORK)
+            faults.fail(place, outlast.Category.NETWORK)

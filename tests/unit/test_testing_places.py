@@ -2,16 +2,16 @@
 
 import pytest
 
-import holdfast as hf
-from holdfast.jobs.job import Job
-from holdfast.testing import drain, fresh_database, on_store
+import outlast
+from outlast.jobs.job import Job
+from outlast.testing import drain, fresh_database, on_store
 
 psycopg = pytest.importorskip("psycopg")
 
 
 @pytest.fixture
 def app(tmp_path):
-    app = hf.App(f"sqlite:///{tmp_path}/production.db")
+    app = outlast.App(f"sqlite:///{tmp_path}/production.db")
     yield app
     app.close()
 
@@ -32,7 +32,7 @@ def test_tasks_and_jobs_go_with_the_app(app, tmp_path):
     def scrape(n: int) -> None: ...
 
     @app.job("pages", max_failure_rate=0.5)
-    def pages(context: hf.JobContext, target: str) -> None: ...
+    def pages(context: outlast.JobContext, target: str) -> None: ...
 
     scrape.enqueue(n=1)
     before, spool = holders(app), app.settings.spool
@@ -71,7 +71,7 @@ def test_cooldowns_of_before_are_not_known(app, tmp_path):
 def test_a_database_is_there_for_the_block_and_gone_after_it(postgres_server):
     with fresh_database(postgres_server.url) as url, fresh_database(postgres_server.url) as other:
         assert url != other
-        app = hf.App(url)
+        app = outlast.App(url)
         app.create_schema()
         assert app.tasks.counts()["QUEUED"] == 0
         app.close()
@@ -85,4 +85,4 @@ def test_the_options_of_the_url_are_kept(postgres_server):
     with fresh_database(f"{postgres_server.url}?application_name=mine") as url:
         assert url.endswith("?application_name=mine")
         with psycopg.connect(url) as connection:
-            assert connection.info.dbname.startswith("holdfast_test_")
+            assert connection.info.dbname.startswith("outlast_test_")

@@ -2,21 +2,21 @@
 
 import pytest
 
-import holdfast as hf
-from holdfast.errors import ConfigError
-from holdfast.testing import sample_error
+import outlast
+from outlast.errors import ConfigError
+from outlast.testing import sample_error
 
 
-@pytest.mark.parametrize("category", list(hf.Category))
+@pytest.mark.parametrize("category", list(outlast.Category))
 def test_every_category_has_an_error_that_the_classifier_judges_so(category):
-    assert hf.classify(sample_error(category)).category is category
-    assert hf.classify(sample_error(category.value)).category is category
+    assert outlast.classify(sample_error(category)).category is category
+    assert outlast.classify(sample_error(category.value)).category is category
     assert sample_error(category) is not sample_error(category)
 
 
 @pytest.mark.parametrize("category", ["rate_limit", "api_temporary"])
 def test_a_server_may_ask_to_wait(category):
-    assert hf.classify(sample_error(category, retry_after=3)).retry_after == 3
+    assert outlast.classify(sample_error(category, retry_after=3)).retry_after == 3
 
 
 def test_only_what_a_server_reports_can_ask_to_wait():
@@ -25,10 +25,10 @@ def test_only_what_a_server_reports_can_ask_to_wait():
 
 
 def test_rules_of_ones_own_that_judge_the_error_otherwise_are_named():
-    rule = hf.Rule(category="configuration", name="gone for good", status=404)
-    before = hf.use_classifier(hf.Classifier([rule]))
+    rule = outlast.Rule(category="configuration", name="gone for good", status=404)
+    before = outlast.use_classifier(outlast.Classifier([rule]))
     try:
         with pytest.raises(ConfigError, match="as configuration by 'rule: gone for good', and not as not_found"):
             sample_error("not_found")
     finally:
-        hf.use_classifier(before)
+        outlast.use_classifier(before)

@@ -6,12 +6,12 @@ import pytest
 from click.testing import CliRunner
 from starlette.testclient import TestClient
 
-import holdfast as hf
-from holdfast.cli import cli
-from holdfast.errors import ConfigError
-from holdfast.ports.read_rows import FailureFilter
-from holdfast.units import parse_duration, parse_rate, rate_text, rate_words
-from holdfast.web import dashboard
+import outlast
+from outlast.cli import cli
+from outlast.errors import ConfigError
+from outlast.ports.read_rows import FailureFilter
+from outlast.units import parse_duration, parse_rate, rate_text, rate_words
+from outlast.web import dashboard
 
 RATES = {
     "5": 5.0,
@@ -52,13 +52,13 @@ class World:
     """An app with one dead letter, its dashboard and the command line."""
 
     def __init__(self, folder):
-        self.url = f"sqlite:///{folder / 'holdfast.db'}"
-        self.app = hf.App(self.url)
+        self.url = f"sqlite:///{folder / 'outlast.db'}"
+        self.app = outlast.App(self.url)
         self.app.create_schema()
 
         @self.app.task
         def fail():
-            raise hf.errors.InvalidParametersError("no such page")
+            raise outlast.errors.InvalidParametersError("no such page")
 
         fail.enqueue()
         self.app.worker(concurrency=1).drain()
@@ -109,11 +109,11 @@ def python_value(function):
 
 
 def limit_rate(_, text):
-    return python_value(lambda: hf.App("memory://").limit("api", rate=text).rate)
+    return python_value(lambda: outlast.App("memory://").limit("api", rate=text).rate)
 
 
 def limit_retries(_, text):
-    return python_value(lambda: hf.App("memory://").limit("api", retries=text).retries)
+    return python_value(lambda: outlast.App("memory://").limit("api", retries=text).retries)
 
 
 def replay_in_python(world, text):

@@ -9,9 +9,9 @@ import weakref
 
 import pytest
 
-import holdfast as hf
-from holdfast import RetryPolicy
-from holdfast.run import watch
+import outlast
+from outlast import RetryPolicy
+from outlast.run import watch
 
 LIMITED = RetryPolicy(max_attempts=1, attempt_timeout=60)
 
@@ -33,7 +33,7 @@ def made(monkeypatch):
 def test_event_loops_in_two_threads_take_turns_with_one_watch_each(made):
     together = threading.Barrier(2)
 
-    @hf.retry(policy=LIMITED)
+    @outlast.retry(policy=LIMITED)
     async def fetch():
         return 1
 
@@ -51,7 +51,7 @@ def test_event_loops_in_two_threads_take_turns_with_one_watch_each(made):
 
 
 def test_a_new_event_loop_in_the_same_thread_gets_its_own(made):
-    @hf.retry(policy=LIMITED)
+    @outlast.retry(policy=LIMITED)
     async def fetch():
         return await asyncio.sleep(0, "done")
 
@@ -61,7 +61,7 @@ def test_a_new_event_loop_in_the_same_thread_gets_its_own(made):
 
 @pytest.mark.parametrize("in_threads", [False, True])
 def test_a_thousand_event_loops_leave_none_behind(in_threads):
-    @hf.retry(policy=LIMITED)
+    @outlast.retry(policy=LIMITED)
     async def fetch():
         return 1
 
@@ -86,7 +86,7 @@ def test_a_call_in_a_cancelled_task_keeps_its_time():
     """What cleans up after a cancellation may be retried, and is limited too."""
     ends = []
 
-    @hf.retry(policy=RetryPolicy(max_attempts=1, attempt_timeout=0.02))
+    @outlast.retry(policy=RetryPolicy(max_attempts=1, attempt_timeout=0.02))
     async def release():
         await asyncio.sleep(5)
 
@@ -122,7 +122,7 @@ def test_whatever_the_order_each_call_has_its_own_time_and_none_is_kept(seed, mo
     monkeypatch.setattr(watch.Watch, "__init__", kept)
     chance = random.Random(seed)
 
-    @hf.retry(policy=RetryPolicy(max_attempts=1, attempt_timeout=0.04))
+    @outlast.retry(policy=RetryPolicy(max_attempts=1, attempt_timeout=0.04))
     async def fetch(seconds, depth):
         if depth:
             return await fetch(seconds, depth - 1)

@@ -8,10 +8,10 @@ import time
 
 import pytest
 
-import holdfast as hf
-from holdfast import RetryPolicy
-from holdfast.errors import NetworkError
-from holdfast.testing import fake_clock
+import outlast
+from outlast import RetryPolicy
+from outlast.errors import NetworkError
+from outlast.testing import fake_clock
 
 pytestmark = pytest.mark.anyio
 
@@ -25,7 +25,7 @@ async def alone(policy, function):
     """Return the function with its retries; its next call is noted in the quick way if it is the only one."""
     passed = []
 
-    @hf.retry(policy=policy)
+    @outlast.retry(policy=policy)
     async def first(*args):
         if not passed:
             passed.append(1)
@@ -150,7 +150,7 @@ async def test_a_cancellation_is_not_lost_in_retries_around_it():
 
     inner = await alone(RetryPolicy(attempt_timeout=0.3, base_delay=0), with_a_long_end)
 
-    @hf.retry(policy=RetryPolicy(max_attempts=5, base_delay=0))
+    @outlast.retry(policy=RetryPolicy(max_attempts=5, base_delay=0))
     async def outer():
         return await inner()
 
@@ -166,7 +166,7 @@ async def test_a_call_within_a_call_leaves_the_limit_to_that_one():
     """The outer one is noted beside another, so the inner one could be taken for alone."""
     calls = []
 
-    @hf.retry(policy=RetryPolicy(max_attempts=2, attempt_timeout=0.05, base_delay=0, deadline=60))
+    @outlast.retry(policy=RetryPolicy(max_attempts=2, attempt_timeout=0.05, base_delay=0, deadline=60))
     async def fetch(depth):
         calls.append(depth)
         if depth:
@@ -177,7 +177,7 @@ async def test_a_call_within_a_call_leaves_the_limit_to_that_one():
     with pytest.raises(TimeoutError) as caught:
         await fetch(1)
     assert time.monotonic() - began >= 0.1
-    assert len(caught.value.__holdfast__.attempts) == 2
+    assert len(caught.value.__outlast__.attempts) == 2
     assert calls == [1, 0, 1, 0]
     assert asyncio.current_task().cancelling() == 0
 
@@ -247,7 +247,7 @@ async def test_a_test_s_clock_is_asked_from_its_first_moment_on():
     left = []
 
     async def ask():
-        left.append(hf.current_attempt().time_left)
+        left.append(outlast.current_attempt().time_left)
 
     fetch = await alone(RetryPolicy(deadline=60), ask)
     await fetch()
@@ -264,7 +264,7 @@ async def test_the_callee_can_ask_how_much_time_is_left():
 
     async def ask():
         await asyncio.sleep(0.01)
-        found.append(hf.current_attempt())
+        found.append(outlast.current_attempt())
 
     fetch = await alone(RetryPolicy(max_attempts=4, deadline=60), ask)
     await fetch()
@@ -276,7 +276,7 @@ async def test_the_callee_can_ask_how_much_time_is_left():
 async def test_it_sees_what_an_inner_retry_has_tried_and_not_what_was_left_before():
     kept, calls = NetworkError("kept"), []
 
-    @hf.retry(max_attempts=2, base_delay=0, retry_on=NetworkError)
+    @outlast.retry(max_attempts=2, base_delay=0, retry_on=NetworkError)
     async def inner(error):
         calls.append(1)
         raise error
@@ -284,7 +284,7 @@ async def test_it_sees_what_an_inner_retry_has_tried_and_not_what_was_left_befor
     fetch = await alone(RetryPolicy(max_attempts=3, base_delay=0, deadline=60), inner)
     with pytest.raises(NetworkError) as caught:
         await fetch(NetworkError("new"))
-    assert (len(calls), caught.value.__holdfast__.reason) == (2, "exhausted")
+    assert (len(calls), caught.value.__outlast__.reason) == (2, "exhausted")
 
     async def plain():
         calls.append(1)

@@ -10,13 +10,13 @@ from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 
-import holdfast as hf
-from holdfast import RetryPolicy
+import outlast
+from outlast import RetryPolicy
 
 LIMITED = RetryPolicy(max_attempts=1, attempt_timeout=0.5)
 
 
-@hf.retry(policy=LIMITED)
+@outlast.retry(policy=LIMITED)
 async def fetch(seconds):
     await asyncio.sleep(seconds)
     return "done"
@@ -98,7 +98,7 @@ def test_functions_for_one_call_leave_no_timer():
     async def main():
         loop = asyncio.get_running_loop()
         for _ in range(1000):
-            assert await hf.call(one, policy=policy) == 1
+            assert await outlast.call(one, policy=policy) == 1
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         return len(loop._scheduled)  # what the loop will wake up for

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.requests import Request
 
-from holdfast.stores.books import parse_place
-from holdfast.web.addresses import address, mount_of, path_below, query_of
-from holdfast.web.forms import BodyTooLargeError, WrongKindError, read_form
-from holdfast.web.routing import NotThereError, RefusedError, number
+from outlast.stores.books import parse_place
+from outlast.web.addresses import address, mount_of, path_below, query_of
+from outlast.web.forms import BodyTooLargeError, WrongKindError, read_form
+from outlast.web.routing import NotThereError, RefusedError, number
 
 TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=30)
 
@@ -30,7 +30,7 @@ def test_an_address_fills_its_path_and_puts_the_rest_behind_the_question_mark():
 @given(TEXTS)
 def test_a_name_comes_back_out_of_its_address(name):
     made = address("/m", "/tasks/{name}", {"name": name})
-    from holdfast.web.addresses import decoded
+    from outlast.web.addresses import decoded
 
     path = path_below(scope(made.encode("ascii"), mount="/m"))
     if name not in {".", ".."}:  # which a browser takes for folders

@@ -4,14 +4,14 @@ import json
 
 import pytest
 
-import holdfast as hf
-from holdfast.web.access.callers import Role
-from holdfast.web.access.own_access import OwnAccess
-from holdfast.web.access.tokens import Tokens
-from holdfast.web.auditing import SHOWN, acted
-from holdfast.web.routes import ACTIONS
-from holdfast.web.routing import Action, Asked, Done
-from holdfast.web.site import build
+import outlast
+from outlast.web.access.callers import Role
+from outlast.web.access.own_access import OwnAccess
+from outlast.web.access.tokens import Tokens
+from outlast.web.auditing import SHOWN, acted
+from outlast.web.routes import ACTIONS
+from outlast.web.routing import Action, Asked, Done
+from outlast.web.site import build
 from web_asking import Client
 from web_table import FORM, VARIABLES, filled
 
@@ -24,7 +24,7 @@ CALLED = {"pause_named_queue": "pause_queue", "save_dead_letter": "edit_dead_let
 
 @pytest.fixture(name="site", scope="module")
 def make_site(tmp_path_factory):
-    app = hf.App(f"sqlite:///{tmp_path_factory.mktemp('audit') / 'x.db'}")
+    app = outlast.App(f"sqlite:///{tmp_path_factory.mktemp('audit') / 'x.db'}")
 
     @app.task
     def pay(pin: str, url: str) -> None:
@@ -87,7 +87,7 @@ def test_a_real_one_end_to_end(site):
 
 
 def test_what_cannot_be_written_down_is_not_done():
-    app, done = hf.App("memory://"), []
+    app, done = outlast.App("memory://"), []
 
     def broken(*_, **__):
         raise OSError("disk full")
@@ -100,7 +100,7 @@ def test_what_cannot_be_written_down_is_not_done():
 
 
 def test_it_is_written_before():
-    app, seen = hf.App("memory://"), []
+    app, seen = outlast.App("memory://"), []
 
     def act(asked):
         seen.extend(asked.app.store.audits())

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.report.words import CATEGORIES
-from holdfast.web.charts import Series, category_series, nice, spark, stacked
+from outlast.report.words import CATEGORIES
+from outlast.web.charts import Series, category_series, nice, spark, stacked
 
 BEGIN = datetime(2026, 11, 15, 10, 0, tzinfo=UTC)
 

@@ -6,9 +6,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from starlette.testclient import TestClient
 
-import holdfast as hf
-from holdfast.report.lines import command, facets, handled_text, numbers_text
-from holdfast.web import dashboard
+import outlast
+from outlast.report.lines import command, facets, handled_text, numbers_text
+from outlast.web import dashboard
 
 BIG = 2**53 + 1
 SECRET = "hunter2"
@@ -18,8 +18,8 @@ class World:
     """An app on SQLite whose numbers are beyond what a script counts exactly, and a browser that may change things."""
 
     def __init__(self, folder, role="operator"):
-        self.path = folder / "holdfast.db"
-        self.app = hf.App(f"sqlite:///{self.path}")
+        self.path = folder / "outlast.db"
+        self.app = outlast.App(f"sqlite:///{self.path}")
         self.app.create_schema()
         with sqlite3.connect(self.path) as connection:
             rows = [("task_queue", BIG - 1), ("dead_letter_queue", BIG + 999)]
@@ -106,7 +106,7 @@ def test_the_counts_are_narrowed_with_the_list(world):
     assert not world.client.get("/api/dead-letters?text=x").json()["counted"]
     page = world.client.get("/dead-letters?task=scrape").text
     assert "2 dead letters" in page
-    assert "holdfast dlq replay --task scrape --app MODULE:APP" in page
+    assert "outlast dlq replay --task scrape --app MODULE:APP" in page
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_one_shows_why_and_no_secret(world):
     assert "trying again would not help" in page
     assert "nothing said what it is" in page
     assert "Traceback (most recent call last)" in page
-    assert f"holdfast dlq replay {letter} --app MODULE:APP" in page
+    assert f"outlast dlq replay {letter} --app MODULE:APP" in page
     assert f"&#34;number&#34;: {BIG}" in page
     assert "<script>x" not in page
     assert SECRET not in page + str(data)
@@ -285,9 +285,9 @@ def test_outcomes_in_words():
 
 def test_a_command_for_a_shell_is_quoted():
     given = {"text": "it's; rm -rf /", "group": "ff", "since": "2026-11-15T10:00:00+00:00"}
-    assert command("replay", {}) == "holdfast dlq replay --all --app MODULE:APP"
+    assert command("replay", {}) == "outlast dlq replay --all --app MODULE:APP"
     assert command("discard", given) == (
-        "holdfast dlq discard --group ff --since 2026-11-15T10:00:00+00:00 "
+        "outlast dlq discard --group ff --since 2026-11-15T10:00:00+00:00 "
         "--text 'it'\"'\"'s; rm -rf /' --app MODULE:APP"
     )
 

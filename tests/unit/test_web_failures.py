@@ -6,10 +6,10 @@ import time
 import pytest
 from starlette.testclient import TestClient
 
-import holdfast as hf
-from holdfast import clock, errors
-from holdfast.report.words import CATEGORIES
-from holdfast.web import dashboard
+import outlast
+from outlast import clock, errors
+from outlast.report.words import CATEGORIES
+from outlast.web import dashboard
 
 SECRET = "hunter2hunter2"
 HOSTILE = "<script>alert(1)</script>"
@@ -29,14 +29,16 @@ class Past:
 
 @pytest.fixture(scope="module")
 def app(tmp_path_factory):
-    app = hf.App(f"sqlite:///{tmp_path_factory.mktemp('failures') / 'holdfast.db'}")
+    app = outlast.App(f"sqlite:///{tmp_path_factory.mktemp('failures') / 'outlast.db'}")
     app.create_schema()
 
     @app.task
     def fetch(url: str):
         raise errors.ResourceNotFoundError(f"HTTP 404 for {url}?password={SECRET}")
 
-    @app.task(policy=hf.RetryPolicy(max_attempts=3, retry_on=hf.RETRYABLE, base_delay=3600.0, max_delay=3600.0))
+    @app.task(
+        policy=outlast.RetryPolicy(max_attempts=3, retry_on=outlast.RETRYABLE, base_delay=3600.0, max_delay=3600.0)
+    )
     def load(n: int):
         raise ConnectionResetError("Connection reset by peer")
 

@@ -7,18 +7,18 @@ import weakref
 
 import pytest
 
-import holdfast as hf
-from holdfast.observe.channels import channel
-from holdfast.ports.rows import Worker
-from holdfast.ports.source_rows import NewAlert
-from holdfast.report.places import store_told
+import outlast
+from outlast.observe.channels import channel
+from outlast.ports.rows import Worker
+from outlast.ports.source_rows import NewAlert
+from outlast.report.places import store_told
 
 FEW_SECONDS = 15.0  # far more than a check has, far less than a hang
 
 
 @pytest.fixture
 def app(tmp_path):
-    made = hf.App(f"sqlite:///{tmp_path / 'holdfast.db'}")
+    made = outlast.App(f"sqlite:///{tmp_path / 'outlast.db'}")
     made.create_schema()
     yield made
     made.close()
@@ -28,7 +28,7 @@ def app(tmp_path):
 def site(app):
     from starlette.testclient import TestClient
 
-    from holdfast.web import dashboard
+    from outlast.web import dashboard
 
     with TestClient(dashboard(app, auth=lambda _: "reader"), base_url="http://localhost") as client:
         yield client
@@ -47,8 +47,8 @@ def test_all_is_well(app, site, tmp_path):
     assert found["tables"][1].startswith("version ")
     assert found["alerts"] == ("ok", "none waits")
     answer = site.get("/api/health-checks").json()
-    assert answer["store"] == f"sqlite:///{tmp_path / 'holdfast.db'}"
-    assert {"holdfast", "python", "sqlite"} <= set(answer["versions"])
+    assert answer["store"] == f"sqlite:///{tmp_path / 'outlast.db'}"
+    assert {"outlast", "python", "sqlite"} <= set(answer["versions"])
     page = site.get("/health-checks").text
     assert "All is well" in page
     assert "the log alone" in page
@@ -112,12 +112,12 @@ def test_what_a_check_raises_is_not_shown(app, site, monkeypatch):
 def test_the_channels_are_named(tmp_path):
     from starlette.testclient import TestClient
 
-    from holdfast.web import dashboard
+    from outlast.web import dashboard
 
     def tell(message):
         pass
 
-    app = hf.App(f"sqlite:///{tmp_path / 'holdfast.db'}", notify=tell)
+    app = outlast.App(f"sqlite:///{tmp_path / 'outlast.db'}", notify=tell)
     with TestClient(dashboard(app, auth=lambda _: "reader"), base_url="http://localhost") as client:
         assert client.get("/api/health-checks").json()["channels"] == [channel(tell).name]
     app.close()
@@ -134,7 +134,7 @@ class TestStoreTold:
         assert store_told(Store()) == "postgresql://db.test:5432/jobs"
 
     def test_memory(self):
-        from holdfast.stores.sqlite.memory import MemoryStore
+        from outlast.stores.sqlite.memory import MemoryStore
 
         assert store_told(MemoryStore()) == "memory"
 
@@ -143,9 +143,9 @@ def test_a_dashboard_that_is_gone_leaves_nothing_behind(tmp_path):
     """Checkers hold their app, and an app holds connections."""
     from starlette.testclient import TestClient
 
-    from holdfast.web import dashboard
+    from outlast.web import dashboard
 
-    app = hf.App(f"sqlite:///{tmp_path / 'gone.db'}")
+    app = outlast.App(f"sqlite:///{tmp_path / 'gone.db'}")
     app.create_schema()
     client = TestClient(dashboard(app, auth=lambda _: "reader"), base_url="http://localhost")
     assert client.get("/health-checks").status_code == 200

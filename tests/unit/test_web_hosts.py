@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import ConfigError
-from holdfast.web.access.hosts import LOOPBACK, allowed_names, is_loopback, is_same_origin, only, split_host
+from outlast.errors import ConfigError
+from outlast.web.access.hosts import LOOPBACK, allowed_names, is_loopback, is_same_origin, only, split_host
 
 
 @pytest.mark.parametrize(

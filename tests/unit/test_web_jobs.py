@@ -6,10 +6,10 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
-import holdfast as hf
-from holdfast.decide.gate import Gate
-from holdfast.ports.job_rows import Run, RunState, TargetDone, TargetStatus
-from holdfast.report.runs import counts_of, gate_told, rest_of, seconds_of, state_of, verdict_of
+import outlast
+from outlast.decide.gate import Gate
+from outlast.ports.job_rows import Run, RunState, TargetDone, TargetStatus
+from outlast.report.runs import counts_of, gate_told, rest_of, seconds_of, state_of, verdict_of
 from web_weighing import MOST_BYTES, weight
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -19,7 +19,7 @@ RUN = Run("r1", "items", None, "test", None, RunState.DONE, 10, 0, {}, NOW, NOW 
 
 @pytest.fixture
 def app(tmp_path):
-    made = hf.App(f"sqlite:///{tmp_path / 'holdfast.db'}")
+    made = outlast.App(f"sqlite:///{tmp_path / 'outlast.db'}")
     made.create_schema()
     yield made
     made.close()
@@ -28,7 +28,7 @@ def app(tmp_path):
 def items_job(app, bad=(), **settings):
     """A job over ten targets, some of which fail."""
 
-    @app.job("items", **{"max_failure_rate": 0.1, "policy": hf.RetryPolicy(max_attempts=1), **settings})
+    @app.job("items", **{"max_failure_rate": 0.1, "policy": outlast.RetryPolicy(max_attempts=1), **settings})
     def items(context, target):
         if target in bad:
             message = f"no <b>good</b> api_key={SECRET}" if target % 2 else "another reason"
@@ -74,11 +74,11 @@ class TestRuns:
         lock.release()
         assert {row["state"] for row in site.get("/api/jobs").json()["rows"]} == {"died"}
         answer = site.get("/api/jobs/r2").json()
-        assert answer["rest"] == "holdfast job run MODULE:JOB --resume r2"
+        assert answer["rest"] == "outlast job run MODULE:JOB --resume r2"
         assert "Its process died" in answer["verdict"]["text"]
 
     def test_none(self, site):
-        assert "holdfast job run MODULE:JOB" in site.get("/jobs").text
+        assert "outlast job run MODULE:JOB" in site.get("/jobs").text
 
 
 class TestRun:
@@ -93,7 +93,7 @@ class TestRun:
         assert [(each["source_id"], each["status"]) for each in answer["targets"]] == [
             ("1", "failed"), ("2", "failed"), ("3", "failed"),
         ]  # fmt: skip
-        assert answer["rest"] == f"holdfast job run MODULE:JOB --only-failed {run_id}"
+        assert answer["rest"] == f"outlast job run MODULE:JOB --only-failed {run_id}"
         page = site.get(f"/jobs/{run_id}").text
         assert "no &lt;b&gt;good&lt;/b&gt;" in page
         assert SECRET not in page + str(answer)
@@ -122,8 +122,8 @@ class TestRun:
         assert [each["source_id"] for each in seen] == [each.source_id for each in targets]
 
     def test_no_more_is_looked_at_than_for_other_lists(self, app, site, monkeypatch):
-        monkeypatch.setattr("holdfast.web.pages.jobs.MOST_LOOKED_AT", 4)
-        monkeypatch.setattr("holdfast.web.pages.jobs._BATCH", 2)
+        monkeypatch.setattr("outlast.web.pages.jobs.MOST_LOOKED_AT", 4)
+        monkeypatch.setattr("outlast.web.pages.jobs._BATCH", 2)
         app.store.add_run("r1", "items", None, "test", None)
         marks = ["a"] * 6 + ["b"]
         app.store.add_targets(
@@ -172,8 +172,7 @@ class TestRun:
         monkeypatch.setitem(globals(), "items", job)
         run_id = job.run(range(3)).run_id
         assert (
-            site.get(f"/api/jobs/{run_id}").json()["rest"]
-            == f"holdfast job run {__name__}:items --only-failed {run_id}"
+            site.get(f"/api/jobs/{run_id}").json()["rest"] == f"outlast job run {__name__}:items --only-failed {run_id}"
         )
 
 
@@ -204,10 +203,10 @@ class TestWords:
     @pytest.mark.parametrize(
         ("data", "command"),
         [
-            ({"failed_targets": 1}, "holdfast job run m:j --only-failed r1"),
-            ({"deferred_targets": 1}, "holdfast job run m:j --only-failed r1"),
-            ({"failed_targets": 1, "not_attempted": 2}, "holdfast job run m:j --resume r1"),
-            ({"total_is_known": False}, "holdfast job run m:j --resume r1"),
+            ({"failed_targets": 1}, "outlast job run m:j --only-failed r1"),
+            ({"deferred_targets": 1}, "outlast job run m:j --only-failed r1"),
+            ({"failed_targets": 1, "not_attempted": 2}, "outlast job run m:j --resume r1"),
+            ({"total_is_known": False}, "outlast job run m:j --resume r1"),
             ({}, None),
         ],
     )
@@ -292,7 +291,9 @@ class TestManyTargets:
         assert site.get("/api/jobs", params={"job": "#nosuch"}).json()["rows"] == []
 
     def test_the_log_has_no_password(self, app, caplog):
-        @app.job("sync", max_failure_rate=1.0, policy=hf.RetryPolicy(max_attempts=2, base_delay=0.0, jitter="none"))
+        @app.job(
+            "sync", max_failure_rate=1.0, policy=outlast.RetryPolicy(max_attempts=2, base_delay=0.0, jitter="none")
+        )
         def sync(context, target):
             context.log.warning("a word of the handler's")
             raise ConnectionResetError("no")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.web.json_data import encoded, plain
+from outlast.web.json_data import encoded, plain
 
 
 class Colour(StrEnum):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markupsafe import Markup
 
-from holdfast.web.look import FILTERS, visible
+from outlast.web.look import FILTERS, visible
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 import pytest
 
-from holdfast.errors import ConfigError
-from holdfast.web.access.peers import client_of, proxy_of
+from outlast.errors import ConfigError
+from outlast.web.access.peers import client_of, proxy_of
 
 
 def asked(peer, *named):

@@ -3,9 +3,9 @@
 import pytest
 from starlette.testclient import TestClient
 
-import holdfast as hf
-from holdfast.ports.rows import Claim, Turn, Worker
-from holdfast.web import dashboard
+import outlast
+from outlast.ports.rows import Claim, Turn, Worker
+from outlast.web import dashboard
 from web_weighing import MOST_BYTES, weight
 
 ODD = "a/b ?%&<i>"
@@ -16,7 +16,7 @@ class World:
     """An app on SQLite and a browser."""
 
     def __init__(self, folder):
-        self.app = hf.App(f"sqlite:///{folder / 'holdfast.db'}")
+        self.app = outlast.App(f"sqlite:///{folder / 'outlast.db'}")
         self.store = self.app.store
 
         @self.app.task

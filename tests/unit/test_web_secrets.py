@@ -4,12 +4,12 @@ import hmac
 
 import pytest
 
-from holdfast.errors import ConfigError
-from holdfast.web.access.callers import Role, TooOftenError
-from holdfast.web.access.sessions import Sessions
-from holdfast.web.access.slowing import FREE, LONGEST, Slowdown
-from holdfast.web.access.tokens import LINK_SECONDS, Links, Tokens
-from holdfast.web.notices import SECONDS, Notice, Signing
+from outlast.errors import ConfigError
+from outlast.web.access.callers import Role, TooOftenError
+from outlast.web.access.sessions import Sessions
+from outlast.web.access.slowing import FREE, LONGEST, Slowdown
+from outlast.web.access.tokens import LINK_SECONDS, Links, Tokens
+from outlast.web.notices import SECONDS, Notice, Signing
 
 LONG, OTHER = "correct horse battery", "another long secret"
 
@@ -56,7 +56,7 @@ def test_tokens_are_kept_as_hashes():
 
 @pytest.mark.parametrize("token", ["", "  ", " padded secret ", "eleven char", "with\nnewline in it", 5])
 def test_a_token_that_cannot_be_used_is_not_shown(token):
-    with pytest.raises(ConfigError, match="HOLDFAST_WEB_TOKEN") as caught:
+    with pytest.raises(ConfigError, match="OUTLAST_WEB_TOKEN") as caught:
         Tokens(token)
     assert not str(token).strip() or str(token).strip() not in str(caught.value).replace("5 ", "").split(":")[0]
 

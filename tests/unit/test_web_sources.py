@@ -4,12 +4,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-import holdfast as hf
-from holdfast.decide.health import Health, SourceState
-from holdfast.errors import ResourceNotFoundError
-from holdfast.ports.source_rows import Cycle, NewSource, Poll, SourceChange
-from holdfast.report.sources import cell_of, cycle_told, failure_told, next_poll, strip_told
-from holdfast.web.pages.sources import drawn
+import outlast
+from outlast.decide.health import Health, SourceState
+from outlast.errors import ResourceNotFoundError
+from outlast.ports.source_rows import Cycle, NewSource, Poll, SourceChange
+from outlast.report.sources import cell_of, cycle_told, failure_told, next_poll, strip_told
+from outlast.web.pages.sources import drawn
 from web_weighing import MOST_BYTES, weight
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -18,7 +18,7 @@ SECRET = "sk-live-0123456789abcdefghij"
 
 @pytest.fixture
 def app(tmp_path):
-    made = hf.App(f"sqlite:///{tmp_path / 'holdfast.db'}")
+    made = outlast.App(f"sqlite:///{tmp_path / 'outlast.db'}")
     made.create_schema()
     yield made
     made.close()
@@ -120,7 +120,7 @@ class TestList:
         assert [each["id"] for each in site.get("/api/sources").json()["cycles"]] == [cycle.id]
 
     def test_no_sources(self, site):
-        assert "holdfast sources add" in site.get("/sources").text
+        assert "outlast sources add" in site.get("/sources").text
 
 
 class TestOne:

@@ -6,8 +6,8 @@ import re
 import pytest
 from starlette.testclient import TestClient
 
-import holdfast as hf
-from holdfast.web import dashboard
+import outlast
+from outlast.web import dashboard
 
 SECRET = "hunter2hunter2"
 HOSTILE = "<script>alert(1)</script>"
@@ -19,7 +19,7 @@ class Grumpy(Exception):
 
 @pytest.fixture(scope="module")
 def app(tmp_path_factory):
-    app = hf.App(f"sqlite:///{tmp_path_factory.mktemp('suggestions') / 'holdfast.db'}")
+    app = outlast.App(f"sqlite:///{tmp_path_factory.mktemp('suggestions') / 'outlast.db'}")
     app.create_schema()
 
     @app.task
@@ -51,9 +51,9 @@ def client(app, request):
 
 @pytest.fixture(autouse=True)
 def _same_classifier():
-    before = hf.default_classifier()
+    before = outlast.default_classifier()
     yield
-    hf.use_classifier(before)
+    outlast.use_classifier(before)
 
 
 def rules(page):
@@ -66,10 +66,10 @@ def test_rules_to_copy(client, tmp_path):
     copied = rules(page)
 
     assert len(copied) == page.count("data-copy hidden") == 2
-    (tmp_path / "holdfast.toml").write_text("\n".join(copied), "utf-8")
-    first, second = hf.load_config(tmp_path / "holdfast.toml").rules
+    (tmp_path / "outlast.toml").write_text("\n".join(copied), "utf-8")
+    first, second = outlast.load_config(tmp_path / "outlast.toml").rules
     assert first.type == f"{__name__}.Grumpy"
-    assert hf.Classifier([second]).classify(RuntimeError(f"cannot chew {HOSTILE} today")).rule.startswith("rule: ")
+    assert outlast.Classifier([second]).classify(RuntimeError(f"cannot chew {HOSTILE} today")).rule.startswith("rule: ")
     assert "3 failures" in page
     assert "in wait" not in page, "what is sure needs no rule"
 
@@ -99,7 +99,7 @@ def test_it_is_linked_and_links_back(client, app):
 
 
 def test_a_rule_that_is_in_use_is_not_proposed_again(client):
-    hf.use_classifier(hf.Classifier([hf.Rule(category="data", type=f"{__name__}.Grumpy")]))
+    outlast.use_classifier(outlast.Classifier([outlast.Rule(category="data", type=f"{__name__}.Grumpy")]))
 
     assert [each["title"] for each in client.get("/api/suggestions").json()["suggestions"]] == ["RuntimeError in parse"]
 
@@ -110,7 +110,7 @@ def test_it_changes_nothing(client, app):
 
 
 def test_nothing_has_failed(tmp_path):
-    app = hf.App(f"sqlite:///{tmp_path / 'holdfast.db'}")
+    app = outlast.App(f"sqlite:///{tmp_path / 'outlast.db'}")
     app.create_schema()
     with TestClient(dashboard(app, auth=lambda _: "reader"), base_url="http://localhost") as client:
         assert "No rule is missing." in client.get("/suggestions").text

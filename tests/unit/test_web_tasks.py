@@ -6,10 +6,10 @@ import sqlite3
 import pytest
 from starlette.testclient import TestClient
 
-import holdfast as hf
-from holdfast.ports.rows import Claim, Kind, Note, Settlement, Turn, Worker
-from holdfast.web import dashboard
-from holdfast.web.task_view import MOST_ATTEMPTS, payload_text
+import outlast
+from outlast.ports.rows import Claim, Kind, Note, Settlement, Turn, Worker
+from outlast.web import dashboard
+from outlast.web.task_view import MOST_ATTEMPTS, payload_text
 
 NOTE = Note(
     "ConnectionError",
@@ -25,8 +25,8 @@ class World:
     """An app on SQLite, a worker in it that does what it is told, and a browser."""
 
     def __init__(self, folder):
-        self.path = folder / "holdfast.db"
-        self.app = hf.App(f"sqlite:///{self.path}")
+        self.path = folder / "outlast.db"
+        self.app = outlast.App(f"sqlite:///{self.path}")
         self.store = self.app.store
         self.app.create_schema()
 
@@ -222,7 +222,7 @@ def test_why_a_ready_task_is_not_taken_up(world):
 
 
 def test_a_resource_that_cools_down_is_told(tmp_path):
-    app = hf.App(f"sqlite:///{tmp_path / 'x.db'}")
+    app = outlast.App(f"sqlite:///{tmp_path / 'x.db'}")
 
     @app.task(resource="api.example.com")
     def call(): ...

@@ -6,9 +6,9 @@ import re
 import pytest
 from starlette.testclient import TestClient
 
-import holdfast as hf
-from holdfast.ports.read_rows import FailureFilter
-from holdfast.web import dashboard
+import outlast
+from outlast.ports.read_rows import FailureFilter
+from outlast.web import dashboard
 
 SECRET = "hunter2hunter2"
 
@@ -17,14 +17,14 @@ class World:
     """An app on SQLite whose task succeeds once its address is a good one, and a browser that may change things."""
 
     def __init__(self, folder):
-        self.app = hf.App(f"sqlite:///{folder / 'holdfast.db'}")
+        self.app = outlast.App(f"sqlite:///{folder / 'outlast.db'}")
         self.app.create_schema()
         self.broken = True
 
         @self.app.task
         def fetch(url: str, api_key: str = "", tries: int = 1, deep: bool = False):
             if self.broken and "good" not in url:
-                raise hf.errors.InvalidParametersError(f"no such page: {url}, password={SECRET}")
+                raise outlast.errors.InvalidParametersError(f"no such page: {url}, password={SECRET}")
 
         self.fetch = fetch
         self.role = "operator"
@@ -412,7 +412,7 @@ def test_metrics_are_for_those_who_are_let_in(world):
     answer = world.client.get("/metrics")
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith("text/plain")
-    assert "holdfast_up 1.0" in answer.text
+    assert "outlast_up 1.0" in answer.text
     world.role = None
     assert world.client.get("/metrics").status_code == 403
 
@@ -421,4 +421,4 @@ def test_without_the_library_the_metrics_say_what_to_install(world, monkeypatch)
     monkeypatch.setitem(__import__("sys").modules, "prometheus_client", None)
     answer = world.client.get("/metrics")
     assert answer.status_code == 404
-    assert "pip install '.[metrics]' in a clone of Holdfast" in answer.text
+    assert "pip install '.[metrics]' in a clone of Outlast" in answer.text

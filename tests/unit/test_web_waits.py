@@ -6,15 +6,15 @@ from datetime import timedelta
 
 import pytest
 
-import holdfast as hf
-from holdfast import errors
-from holdfast.decide.limits import Candidate
-from holdfast.ports.limits import Ask
-from holdfast.ports.read_rows import BreakerRow
-from holdfast.ports.rows import Worker
-from holdfast.ports.source_rows import NewSource, SourceChange
-from holdfast.report.breakers import by_resource
-from holdfast.web.live.board import read_board
+import outlast
+from outlast import errors
+from outlast.decide.limits import Candidate
+from outlast.ports.limits import Ask
+from outlast.ports.read_rows import BreakerRow
+from outlast.ports.rows import Worker
+from outlast.ports.source_rows import NewSource, SourceChange
+from outlast.report.breakers import by_resource
+from outlast.web.live.board import read_board
 from web_weighing import MOST_BYTES, weight
 
 SECRET = "sk-live-0123456789abcdefghij"
@@ -22,7 +22,7 @@ SECRET = "sk-live-0123456789abcdefghij"
 
 @pytest.fixture
 def app(tmp_path):
-    made = hf.App(f"sqlite:///{tmp_path / 'holdfast.db'}")
+    made = outlast.App(f"sqlite:///{tmp_path / 'outlast.db'}")
     made.create_schema()
     yield made
     made.close()
@@ -179,7 +179,7 @@ class TestBreakers:
     def test_readers_look_and_change_nothing(self, app):
         from starlette.testclient import TestClient
 
-        from holdfast.web import dashboard
+        from outlast.web import dashboard
 
         app.store.cool("api.test", 60, "429")
         client = TestClient(dashboard(app, auth=lambda _: "reader"), base_url="http://localhost")
@@ -300,11 +300,11 @@ class TestMany:
         put_off(app, *(f"https://api.test/{number}" for number in range(5)))
         app.store.cool("api.test", 3600, "429")
         assert "or more" not in site.get("/waits").text
-        monkeypatch.setattr("holdfast.web.pages.waits._MOST_SOURCES", 3)
+        monkeypatch.setattr("outlast.web.pages.waits._MOST_SOURCES", 3)
         told = site.get("/api/waits").json()
         assert (told["cooldowns"][0]["sources"], told["all_sources_counted"]) == (3, False)
         assert "or more" in site.get("/waits").text
-        monkeypatch.setattr("holdfast.web.pages.waits._AT_ONCE", 2)
+        monkeypatch.setattr("outlast.web.pages.waits._AT_ONCE", 2)
         done = site.post("/api/waits/warm", data={"resource": "api.test"}).json()
         assert done["sources"] == 5
         assert app.store.waiting_sources(10) == []

@@ -5,8 +5,8 @@ import socket
 
 import pytest
 
-from holdfast import Classifier, Rule, errors, worker
-from holdfast.worker import ErrorClassifier
+from outlast import Classifier, Rule, errors, worker
+from outlast.worker import ErrorClassifier
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """The books at the end: what was asked for, what the database holds and what tasks have left, to the last task.
 
-All of it is read from the database by plain SQL and from the file of effects; Holdfast is not asked.
+All of it is read from the database by plain SQL and from the file of effects; Outlast is not asked.
 """
 
 from __future__ import annotations

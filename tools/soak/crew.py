@@ -1,4 +1,4 @@
-"""The processes of a long run: commands of Holdfast, known by their pids, that are killed, frozen and replaced."""
+"""The processes of a long run: commands of Outlast, known by their pids, that are killed, frozen and replaced."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Member:
         self.born = time.monotonic()
         with log.open("wb") as file:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "holdfast", *command],
+                [sys.executable, "-m", "outlast", *command],
                 env=environment, cwd=_ROOT, stdin=subprocess.DEVNULL, stdout=file, stderr=file,
             )  # fmt: skip
 
@@ -106,7 +106,7 @@ class Crew:
         home = folder / "home"
         home.mkdir()
         self._environment = os.environ | more | {
-            "SOAK_URL": url, "SOAK_FOLDER": str(folder), "HOLDFAST_WEB_READ_TOKEN": token, "HOME": str(home),
+            "SOAK_URL": url, "SOAK_FOLDER": str(folder), "OUTLAST_WEB_READ_TOKEN": token, "HOME": str(home),
             "PYTHONPATH": os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), str(_ROOT)]),
         }  # fmt: skip
         self.members: list[Member] = []
@@ -150,7 +150,7 @@ class Crew:
             f"{each.log.name} ended by itself with {each.process.returncode}: {each.said()[-600:]}"
             for each in self.ended
             if not each.told_to_end and each.kind in _LASTING and each.process.returncode != -signal.SIGKILL
-            if f"INFO holdfast.{_LASTING[each.kind]}: " in each.said() and "no task came to an end" not in each.said()
+            if f"INFO outlast.{_LASTING[each.kind]}: " in each.said() and "no task came to an end" not in each.said()
         ]
 
     def disband(self, seconds: float = 60.0) -> list[str]:

@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from holdfast.classify import classify
+from outlast.classify import classify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
     from random import Random
 
-    from holdfast.app import App
+    from outlast.app import App
 
 _MOST_LIVE = 1500
 _EXPECTED = {"network", "database_busy", "system", "api_temporary"}
@@ -203,7 +203,7 @@ class Load(threading.Thread):
 
     def _ledger(self) -> None:
         """See that the books are right at this very moment, whatever goes on."""
-        from holdfast.report.doctor import ledger_findings  # noqa: PLC0415  # read where it is used
+        from outlast.report.doctor import ledger_findings  # noqa: PLC0415  # read where it is used
 
         off = [each.text for each in ledger_findings(*self._app.store.ledger()) if each.ok is False]
         self.ledgers["off" if off else "right"] += 1

@@ -93,7 +93,7 @@ class Place:
         """Make room, and have the database back if it has given up."""
 
     def rows(self, statement: str) -> Sequence[tuple[Any, ...]]:
-        """Ask the database itself, past Holdfast."""
+        """Ask the database itself, past Outlast."""
         raise NotImplementedError
 
     def end(self) -> None:
@@ -108,7 +108,7 @@ class SqlitePlace(Place):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self._disk = SmallDisk(folder / "disk", 300 * _MEGABYTE)
-        self._file = self._disk.folder / "holdfast.db"
+        self._file = self._disk.folder / "outlast.db"
         self._flag = folder / "full"
         self.url = f"sqlite:///{self._file}"
         if not self._disk.is_real:

@@ -1,6 +1,6 @@
 """The program that everything happens to: an app, a monitor and a job, as a user would write them.
 
-Whoever runs it is a command of Holdfast (``holdfast worker tools.soak.program:app``). What it is to know stands in its
+Whoever runs it is a command of Outlast (``outlast worker tools.soak.program:app``). What it is to know stands in its
 environment: ``SOAK_URL``, and ``SOAK_FOLDER`` with the file of effects and the gates. ``SOAK_FULL`` names a file: while
 it is there, an SQLite file must not grow; that stands in for a full disk where none can be mounted.
 """
@@ -17,8 +17,8 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import holdfast as hf
-from holdfast.errors import NetworkError, PermanentError, RateLimitError, ResourceNotFoundError
+import outlast
+from outlast.errors import NetworkError, PermanentError, RateLimitError, ResourceNotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,9 +30,9 @@ TARGETS = 40
 TICK = 2.0
 """Seconds between two periodic tasks."""
 
-QUICK = hf.RetryPolicy(max_attempts=4, retry_on=hf.RETRYABLE, base_delay=0.05, max_delay=1.0, jitter="full")
+QUICK = outlast.RetryPolicy(max_attempts=4, retry_on=outlast.RETRYABLE, base_delay=0.05, max_delay=1.0, jitter="full")
 # A worker that is killed by chance while a suspect runs alone makes no dead letter; poison does, a few processes later.
-app = hf.App(
+app = outlast.App(
     os.environ.get("SOAK_URL", "memory://"), policy=QUICK, lease=LEASE, heartbeat=LEASE / 4, crash_limit=4, grace=20
 )
 
@@ -44,7 +44,7 @@ def effects() -> Path:
 
 def leave(n: int, what: str) -> None:
     """Add the line, whole or not at all."""
-    task = hf.current_task()
+    task = outlast.current_task()
     line = f"{n} {task.id} {task.epoch} {task.attempt} {what}\n" if task else f"{n} 0 0 0 {what}\n"
     file = os.open(effects(), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
@@ -88,7 +88,7 @@ def timed(n: int) -> None:
 @app.task
 def flaky(n: int, failures: int) -> None:
     """Fail so many times, then succeed."""
-    task = hf.current_task()
+    task = outlast.current_task()
     if task is not None and task.retry_count < failures:
         leave(n, "retry")
         message = f"the line is down, says {n}"
@@ -150,7 +150,7 @@ def tick() -> None:
     leave(0, "tick")
 
 
-def peek(source: hf.Source) -> str:
+def peek(source: outlast.Source) -> str:
     """Fetch a source: some are gone, some are down for a while, most change now and then."""
     number, moment = source.id, int(time.time())
     leave(number, "poll")
@@ -163,13 +163,13 @@ def peek(source: hf.Source) -> str:
     return f"{number} {moment // 20}"
 
 
-def changed(news: hf.Changed) -> None:
+def changed(news: outlast.Changed) -> None:
     """Take note of something new."""
     leave(news.source.id, "changed")
 
 
 watch = app.monitor(
-    hf.profile("feed").replace(threshold=4), fetch=peek, on_change=changed, every=1.0, lease=4.0, grace=5.0
+    outlast.profile("feed").replace(threshold=4), fetch=peek, on_change=changed, every=1.0, lease=4.0, grace=5.0
 )
 
 

@@ -48,7 +48,7 @@ def run(settings: Settings) -> int:
     """Run it; return how many things were off."""
     from tools.soak.places import PLACES  # noqa: PLC0415  # it starts no server before it is asked to
 
-    folder = Path(tempfile.mkdtemp(prefix=f"holdfast-soak-{settings.place}-"))
+    folder = Path(tempfile.mkdtemp(prefix=f"outlast-soak-{settings.place}-"))
     place = PLACES[settings.place](folder)
     try:
         off = _Run(settings, place, folder).go()
@@ -66,7 +66,7 @@ class _Run:
         os.environ.update(SOAK_URL=place.url, SOAK_FOLDER=str(folder), **place.environment)
         from tools.soak import program  # noqa: PLC0415  # it reads the environment
         from tools.soak.crew import Crew  # noqa: PLC0415  # behind the others
-        from tools.soak.load import Load  # noqa: PLC0415  # it imports Holdfast
+        from tools.soak.load import Load  # noqa: PLC0415  # it imports Outlast
         from tools.soak.looking import Looking  # noqa: PLC0415  # behind the others
         from tools.soak.mischief import Mischief  # noqa: PLC0415  # it imports the program
 
@@ -180,7 +180,7 @@ class _Run:
         return off
 
     def _doctor(self) -> list[tuple[str, bool]]:
-        command = [sys.executable, "-m", "holdfast", "doctor", "--json", "--app", "tools.soak.program:app"]
+        command = [sys.executable, "-m", "outlast", "doctor", "--json", "--app", "tools.soak.program:app"]
         done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=Path(__file__).parents[2])
         try:
             told = json.loads(done.stdout)

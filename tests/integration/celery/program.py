@@ -8,12 +8,12 @@ from pathlib import Path
 from celery import Celery, signals
 from celery.concurrency.asynpool import AsynPool
 
-import holdfast as hf
-from holdfast.engines.celery import attach
-from holdfast.errors import RateLimitError
+import outlast
+from outlast.engines.celery import attach
+from outlast.errors import RateLimitError
 
 folder = Path(os.environ["SCENE_FOLDER"])
-app = hf.App(os.environ["SCENE_URL"], lease=3.0, heartbeat=0.5, payload_limit=4000)
+app = outlast.App(os.environ["SCENE_URL"], lease=3.0, heartbeat=0.5, payload_limit=4000)
 celery_app = Celery("program", broker=os.environ["SCENE_BROKER"], backend=os.environ["SCENE_BROKER"])
 celery_app.conf.update(
     broker_connection_retry_on_startup=True,
@@ -21,8 +21,8 @@ celery_app.conf.update(
     worker_prefetch_multiplier=1,
     worker_lost_wait=0.5,
 )
-quick = hf.RetryPolicy(max_attempts=3, base_delay=0.05, jitter=0.0)
-hf.resource("breaks.example.com", breaker=hf.BreakerSettings(consecutive=5))
+quick = outlast.RetryPolicy(max_attempts=3, base_delay=0.05, jitter=0.0)
+outlast.resource("breaks.example.com", breaker=outlast.BreakerSettings(consecutive=5))
 engine = attach(celery_app, app, policy=quick, resend_after=float(os.environ.get("SCENE_RESEND_AFTER", "600")))
 
 
@@ -36,7 +36,7 @@ def runs(key):
     return sum(line.split()[0] == key for line in (folder / "effects").read_text().splitlines())
 
 
-@hf.subscribe
+@outlast.subscribe
 def told(event):
     if type(event).__name__.startswith("Task"):
         note("event", type(event).__name__, event.task_id)
@@ -137,7 +137,7 @@ def kills_its_process(key, times=99):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-@celery_app.task(time_limit=1, policy=hf.RetryPolicy(max_attempts=2, base_delay=0.05, jitter=0.0))
+@celery_app.task(time_limit=1, policy=outlast.RetryPolicy(max_attempts=2, base_delay=0.05, jitter=0.0))
 def endless(key):
     note(key, os.getpid())
     time.sleep(60)

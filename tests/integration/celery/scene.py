@@ -15,10 +15,10 @@ from pathlib import Path
 import celery.__main__
 from celery import Celery
 
-import holdfast as hf
+import outlast
 from crash.processes import until
-from holdfast.ports.rows import DeadLetterFilter, Status, TaskFilter
-from holdfast.report.doctor import ledger_findings
+from outlast.ports.rows import DeadLetterFilter, Status, TaskFilter
+from outlast.report.doctor import ledger_findings
 
 HERE = Path(__file__).parent
 LONG = 40.0
@@ -26,9 +26,7 @@ LONG = 40.0
 
 
 _nursery = multiprocessing.get_context("forkserver")
-_nursery.set_forkserver_preload(
-    ["celery.bin.worker", "celery.backends.redis", "holdfast.app", "holdfast.engines.celery"]
-)
+_nursery.set_forkserver_preload(["celery.bin.worker", "celery.backends.redis", "outlast.app", "outlast.engines.celery"])
 
 
 VISIBLE = 1.0
@@ -114,8 +112,8 @@ class Scene:
 
     def __init__(self, folder, broker, url=None):
         self.folder, self.broker = folder, broker
-        self.url = url or f"sqlite:///{folder}/holdfast.db"
-        self.app = hf.App(self.url)
+        self.url = url or f"sqlite:///{folder}/outlast.db"
+        self.app = outlast.App(self.url)
         self.app.create_schema()
         self.client = Celery("client", broker=broker, backend=broker)
         self.workers = []

@@ -3,22 +3,22 @@
 import celery
 from celery.app.task import Context
 
-import holdfast as hf
-from holdfast.engines.celery import attach
-from holdfast.engines.celery.envelope import HEADER, key_of, packed
-from holdfast.engines.celery.headers import Held
-from holdfast.ports.rows import NewTask, TaskFilter
-from holdfast.report.doctor import ledger_findings
+import outlast
+from outlast.engines.celery import attach
+from outlast.engines.celery.envelope import HEADER, key_of, packed
+from outlast.engines.celery.headers import Held
+from outlast.ports.rows import NewTask, TaskFilter
+from outlast.report.doctor import ledger_findings
 
 
 class Shop:
     """A Celery app, ours, and what they share."""
 
     def __init__(self, url, broker):
-        self.app = hf.App(url, lease=2.0, heartbeat=0.2)
+        self.app = outlast.App(url, lease=2.0, heartbeat=0.2)
         self.store = self.app.store
         self.celery = celery.Celery("shop", broker=broker, backend=broker, set_as_current=False)
-        quick = hf.RetryPolicy(max_attempts=3, base_delay=0.05, jitter=0.0)
+        quick = outlast.RetryPolicy(max_attempts=3, base_delay=0.05, jitter=0.0)
         self.engine = attach(self.celery, self.app, policy=quick)
         self.runs = []
 

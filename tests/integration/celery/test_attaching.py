@@ -10,16 +10,16 @@ import celery
 import pytest
 from celery.app.task import Context
 
-import holdfast as hf
-from holdfast.engines.celery import Engine, attach
-from holdfast.engines.celery.envelope import PART, key_of, packed, unpacked
-from holdfast.errors import ConfigError, PayloadError
-from holdfast.queue.masking import masked_parameters, masked_value
+import outlast
+from outlast.engines.celery import Engine, attach
+from outlast.engines.celery.envelope import PART, key_of, packed, unpacked
+from outlast.errors import ConfigError, PayloadError
+from outlast.queue.masking import masked_parameters, masked_value
 
 
 @pytest.fixture
 def ours():
-    return hf.App("memory://")
+    return outlast.App("memory://")
 
 
 @pytest.fixture
@@ -28,15 +28,15 @@ def shop():
 
 
 def test_it_is_not_loaded_with_the_package():
-    code = "import sys, holdfast, holdfast.app, holdfast.worker; print('celery' in sys.modules, 'kombu' in sys.modules)"
+    code = "import sys, outlast, outlast.app, outlast.worker; print('celery' in sys.modules, 'kombu' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]
 
 
 def test_a_missing_celery_is_said_with_what_to_install():
-    code = "import sys; sys.modules['celery'] = None\nimport holdfast.engines.celery"
+    code = "import sys; sys.modules['celery'] = None\nimport outlast.engines.celery"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "pip install '.[celery]' in a clone of Holdfast" in done.stderr
+    assert "pip install '.[celery]' in a clone of Outlast" in done.stderr
 
 
 def test_what_cannot_be_attached(shop, ours):

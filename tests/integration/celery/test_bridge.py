@@ -7,10 +7,10 @@ import pytest
 from kombu.exceptions import OperationalError
 
 from crash.processes import until
-from holdfast.engines.celery import patience
-from holdfast.engines.celery.envelope import HEADER
-from holdfast.ports.rows import DeadLetterFilter, Reason, Status
 from integration.celery.scene import LONG
+from outlast.engines.celery import patience
+from outlast.engines.celery.envelope import HEADER
+from outlast.ports.rows import DeadLetterFilter, Reason, Status
 
 
 def test_a_due_row_is_sent_once_and_then_waits_for_its_message(shop, waiting):

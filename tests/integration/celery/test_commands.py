@@ -5,18 +5,18 @@ import sys
 import pytest
 
 from cli_world import in_one_line, make_world  # noqa: F401  # a fixture
-from holdfast.engines.celery.envelope import PART
-from holdfast.engines.celery.failing import Failing
-from holdfast.queue.verdict import verdict_on
-from holdfast.web.task_view import task_view
+from outlast.engines.celery.envelope import PART
+from outlast.engines.celery.failing import Failing
+from outlast.queue.verdict import verdict_on
+from outlast.web.task_view import task_view
 
 SHOP = """
 import celery
-import holdfast as hf
-from holdfast.engines.celery import attach
+import outlast
+from outlast.engines.celery import attach
 
 celery_app = celery.Celery("shop", broker="memory://", set_as_current=False)
-app = hf.App("sqlite:///holdfast.db")
+app = outlast.App("sqlite:///outlast.db")
 attach(celery_app, app)
 """
 START = "its tasks are Celery's: celery -A MODULE:CELERY_APP worker"
@@ -30,7 +30,7 @@ def own(): ...
 def shopping(world):
     (world.folder / "theshop.py").write_text(SHOP)
     (world.folder / "bothshop.py").write_text(SHOP + OWN)
-    world.run("db", "init", "--url", "sqlite:///holdfast.db")
+    world.run("db", "init", "--url", "sqlite:///outlast.db")
     yield world
     for name in ("theshop", "bothshop"):
         if (module := sys.modules.pop(name, None)) is not None:
@@ -40,7 +40,7 @@ def shopping(world):
 def test_what_starts_a_worker(shopping):
     assert f"no worker is known; {START}\n" in shopping.run("status", "--app", "theshop:app").stdout
     both = " ".join(shopping.run("status", "--app", "bothshop:app").stdout.split())
-    assert f"no worker is known; holdfast worker MODULE:APP starts one; {START.replace('its', 'other')}" in both
+    assert f"no worker is known; outlast worker MODULE:APP starts one; {START.replace('its', 'other')}" in both
 
 
 def test_a_worker_of_ours_says_that_it_has_nothing_to_do(shopping):

@@ -5,9 +5,9 @@ import time
 import pytest
 
 from crash.processes import until
-from holdfast.ports.rows import Reason, Status
-from holdfast.queue.masking import masked_parameters
 from integration.celery.scene import LONG
+from outlast.ports.rows import Reason, Status
+from outlast.queue.masking import masked_parameters
 
 pytestmark = pytest.mark.xdist_group("celery_failures")  # one worker for all of them
 

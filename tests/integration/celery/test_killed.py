@@ -1,8 +1,8 @@
 """Celery workers that are killed at the worst moments: no failure is lost, none is counted twice, the books hold."""
 
 from crash.processes import until
-from holdfast.ports.rows import Status
 from integration.celery.scene import LONG
+from outlast.ports.rows import Status
 
 RESENT = 5  # seconds; a message that its worker has taken to its grave
 PLACES = [

@@ -11,17 +11,17 @@ from kombu.asynchronous import Hub, set_event_loop
 from kombu.exceptions import OperationalError
 
 from crash.processes import until
-from holdfast.engines.celery import patience
-from holdfast.engines.celery.aside import Aside
-from holdfast.engines.celery.bridge import Bridge
-from holdfast.engines.celery.envelope import HEADER
-from holdfast.engines.celery.failing import Failing
-from holdfast.engines.celery.requests import Request
-from holdfast.ports.rows import Status
-from holdfast.testing import fake_clock
 from integration.celery.conftest import address, postgres_scene
 from integration.celery.scene import LONG
 from integration.celery.shop import Shop
+from outlast.engines.celery import patience
+from outlast.engines.celery.aside import Aside
+from outlast.engines.celery.bridge import Bridge
+from outlast.engines.celery.envelope import HEADER
+from outlast.engines.celery.failing import Failing
+from outlast.engines.celery.requests import Request
+from outlast.ports.rows import Status
+from outlast.testing import fake_clock
 from servers.redis import RedisServer
 
 

@@ -7,8 +7,8 @@ import pytest
 from billiard.exceptions import TimeLimitExceeded, WorkerLostError
 
 from crash.processes import until
-from holdfast.ports.rows import Reason, Status
 from integration.celery.scene import LONG
+from outlast.ports.rows import Reason, Status
 
 pytestmark = pytest.mark.xdist_group("celery_processes")  # one worker for all of them
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from holdfast.observe.channels import channel
-from holdfast.testing import fake_clock
 from integration.couriering import SECRET, new_store
+from outlast.observe.channels import channel
+from outlast.testing import fake_clock
 from servers.webhooks import WebhookServer
 
 

@@ -4,10 +4,6 @@ import logging
 
 import pytest
 
-from holdfast import RetryPolicy
-from holdfast.errors import ConfigError, NetworkError, PermanentError, ResourceNotFoundError
-from holdfast.observe.channels import channel
-from holdfast.observe.courier import GIVE_UP_DELIVERIES, Courier
 from integration.couriering import (
     DAY,
     HOUR,
@@ -20,6 +16,10 @@ from integration.couriering import (
     news,
     waiting,
 )
+from outlast import RetryPolicy
+from outlast.errors import ConfigError, NetworkError, PermanentError, ResourceNotFoundError
+from outlast.observe.channels import channel
+from outlast.observe.courier import GIVE_UP_DELIVERIES, Courier
 from servers.webhooks import Reply
 
 

@@ -9,10 +9,6 @@ import threading
 
 import pytest
 
-from holdfast.errors import NetworkError
-from holdfast.observe.courier import Courier
-from holdfast.stores.sqlite.store import SqliteStore
-from holdfast.testing import fake_clock
 from integration.couriering import (
     MINUTE,
     SECRET,
@@ -24,6 +20,10 @@ from integration.couriering import (
     news,
     waiting,
 )
+from outlast.errors import NetworkError
+from outlast.observe.courier import Courier
+from outlast.stores.sqlite.store import SqliteStore
+from outlast.testing import fake_clock
 from servers.webhooks import Reply
 
 
@@ -92,7 +92,7 @@ def test_a_log_handler_that_raises_disturbs_nothing(store, time):
         def handle(self, record):
             raise RuntimeError("no log")
 
-    log, handler = logging.getLogger("holdfast.notify"), Broken()
+    log, handler = logging.getLogger("outlast.notify"), Broken()
     log.addHandler(handler)
     try:
         store.raise_alerts([news()])
@@ -153,9 +153,9 @@ def test_what_the_store_never_notes_stops_nothing(store, time):
 
 _KILLED = """
 import os, signal, sys
-from holdfast.observe.channels import channel
-from holdfast.observe.courier import Courier
-from holdfast.stores.sqlite.store import SqliteStore
+from outlast.observe.channels import channel
+from outlast.observe.courier import Courier
+from outlast.stores.sqlite.store import SqliteStore
 
 path, url, when = sys.argv[1:]
 slack = channel(url, allow_private=True)
@@ -174,10 +174,10 @@ Courier(SqliteStore(path), [Killed()]).deliver()
 @pytest.mark.parametrize(("when", "messages"), [("before", 1), ("after", 2)])
 def test_a_courier_that_is_killed_leads_to_a_second_message_never_to_none(when, messages, tmp_path, server, slack):
     """SIGKILL before or after sending: at least once."""
-    store = SqliteStore(tmp_path / "holdfast.db")
+    store = SqliteStore(tmp_path / "outlast.db")
     store.create_schema()
     store.raise_alerts([news()])
-    arguments = [str(tmp_path / "holdfast.db"), f"slack+{server.url(SECRET)}", when]
+    arguments = [str(tmp_path / "outlast.db"), f"slack+{server.url(SECRET)}", when]
     killed = subprocess.run([sys.executable, "-c", _KILLED, *arguments], check=False, timeout=60)
     assert killed.returncode == -signal.SIGKILL
     with fake_clock() as moving:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from holdfast.jobs.etl import FileRawStore
-from holdfast.testing import fake_clock
 from integration.etl_world import Api, Counting, document, new_shop
+from outlast.jobs.etl import FileRawStore
+from outlast.testing import fake_clock
 
 
 @pytest.fixture(autouse=True)

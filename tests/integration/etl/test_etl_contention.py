@@ -7,15 +7,15 @@ from contextlib import closing
 import psycopg
 import pytest
 
-from holdfast import classify
-from holdfast.errors import (
+from integration.etl_world import NOTHING, ONE, Context, document, make_etl, new_shop, normalize
+from outlast import classify
+from outlast.errors import (
     ConfigError,
     DatabaseBusyError,
 )
-from holdfast.failure import Category
-from holdfast.jobs.etl import content_hash
-from holdfast.testing import failing, fake_clock
-from integration.etl_world import NOTHING, ONE, Context, document, make_etl, new_shop, normalize
+from outlast.failure import Category
+from outlast.jobs.etl import content_hash
+from outlast.testing import failing, fake_clock
 
 
 def test_a_constraint_that_is_broken_is_not_tried_again(shop, raw, api, clock):
@@ -24,7 +24,7 @@ def test_a_constraint_that_is_broken_is_not_tried_again(shop, raw, api, clock):
     with pytest.raises((sqlite3.IntegrityError, psycopg.errors.CheckViolation)) as caught:
         make_etl(shop, raw, api).load(ONE)
     assert classify(caught.value).category is Category.INTEGRITY
-    assert caught.value.__holdfast_step__ == "db"
+    assert caught.value.__outlast_step__ == "db"
     assert clock.waits == []
     assert shop.contents() == NOTHING
 
@@ -46,7 +46,7 @@ def test_a_constraint_that_is_looked_at_by_commit_fails_the_load(shop, raw, api)
     staging = shop.staging(connect) if shop.kind == "sqlite" else shop.staging()
     with pytest.raises((sqlite3.IntegrityError, psycopg.errors.ForeignKeyViolation)) as caught:
         make_etl(shop, raw, api, apply=apply, staging=staging).load(ONE)
-    assert caught.value.__holdfast_step__ == "db"
+    assert caught.value.__outlast_step__ == "db"
     assert shop.contents() == NOTHING
 
 

@@ -6,17 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-import holdfast as hf
-from holdfast import RetryPolicy
-from holdfast.errors import (
-    ConfigError,
-    NetworkError,
-    PayloadError,
-    TemporaryAPIError,
-)
-from holdfast.failure import RETRYABLE
-from holdfast.jobs.etl import FileRawStore, Loaded, StagingRow, content_hash
-from holdfast.testing import failing
+import outlast
 from integration.etl_world import (
     ENTITY,
     NOTHING,
@@ -29,6 +19,16 @@ from integration.etl_world import (
     new_shop,
     normalize,
 )
+from outlast import RetryPolicy
+from outlast.errors import (
+    ConfigError,
+    NetworkError,
+    PayloadError,
+    TemporaryAPIError,
+)
+from outlast.failure import RETRYABLE
+from outlast.jobs.etl import FileRawStore, Loaded, StagingRow, content_hash
+from outlast.testing import failing
 
 
 def test_a_record_is_loaded_once_and_then_known(shop, raw, api):
@@ -134,7 +134,7 @@ def test_an_error_of_the_fetch_passes_through_and_leaves_nothing(shop, raw, api)
     with pytest.raises(TemporaryAPIError) as caught:
         etl.load(ONE, context)
     assert caught.value is error
-    assert error.__holdfast_step__ == "fetch"
+    assert error.__outlast_step__ == "fetch"
     assert "at the step 'fetch' of rakuten item shop:1" in error.__notes__
     assert api.asked == [ONE]  # the job around it asks again
     assert (shop.contents(), raw.puts, context.counts) == (NOTHING, [], {})
@@ -142,7 +142,7 @@ def test_an_error_of_the_fetch_passes_through_and_leaves_nothing(shop, raw, api)
 
 def test_a_fetch_may_have_a_policy_of_its_own(shop, raw, api, clock):
     fetch = failing(api.fetch, [TemporaryAPIError("503"), TemporaryAPIError("503")])
-    etl, began = make_etl(shop, raw, fetch, fetch_policy=hf.preset("etl")), clock.now()
+    etl, began = make_etl(shop, raw, fetch, fetch_policy=outlast.preset("etl")), clock.now()
     assert etl.load(ONE).outcome == "new"
     assert clock.waits == [1.0, 2.0]
     age = etl.staging.get(SOURCE, ENTITY, ONE).fetched_at.timestamp() - began
@@ -163,8 +163,8 @@ def test_nothing_is_written_to_the_database_unless_the_put_has_succeeded(shop, r
     raw.errors = [TemporaryAPIError("503")] * 5
     with pytest.raises(TemporaryAPIError) as caught:
         etl.load(ONE, context)
-    assert caught.value.__holdfast_step__ == "put"
-    assert hf.report_of(caught.value).reason == "exhausted"
+    assert caught.value.__outlast_step__ == "put"
+    assert outlast.report_of(caught.value).reason == "exhausted"
     assert clock.waits == [1.0, 2.0, 4.0, 8.0]
     assert context.counts == {"diff_new_hash": 1, "s3_put_fail": 1}
     assert shop.contents() == NOTHING
@@ -175,7 +175,7 @@ def test_nothing_is_written_to_the_database_unless_the_put_has_succeeded(shop, r
 def test_a_job_around_it_does_not_multiply_what_a_step_has_tried(shop, raw, api):
     raw.errors = [TemporaryAPIError("503")] * 50
     with pytest.raises(TemporaryAPIError):
-        hf.call(make_etl(shop, raw, api).load, ONE, policy=hf.preset("etl"))
+        outlast.call(make_etl(shop, raw, api).load, ONE, policy=outlast.preset("etl"))
     assert (len(raw.puts), len(api.asked)) == (5, 1)
 
 
@@ -194,7 +194,7 @@ def test_a_failed_apply_is_rolled_back_with_its_row_and_done_next_time(shop, raw
     api.documents[ONE], context = document(1, 4), Context()
     with pytest.raises(ZeroDivisionError) as caught:
         etl.load(ONE, context)
-    assert caught.value.__holdfast_step__ == "db"
+    assert caught.value.__outlast_step__ == "db"
     assert context.counts == {"diff_new_hash": 1, "s3_put_success": 1, "db_upsert_fail": 1}
     assert shop.contents() == before
     assert etl.load(ONE).outcome == "new"
@@ -217,14 +217,14 @@ def test_a_row_that_was_stored_and_not_applied_is_applied_although_its_hash_is_t
 def test_what_cannot_be_kept_fails_before_anything_is_written(shop, raw, answer):
     with pytest.raises(PayloadError) as caught:
         make_etl(shop, raw, lambda source_id: answer).load(ONE)
-    assert caught.value.__holdfast_step__ == "normalize"
+    assert caught.value.__outlast_step__ == "normalize"
     assert (shop.contents(), raw.puts) == (NOTHING, [])
 
 
 def test_retries_of_a_step_carry_the_keys_of_the_target(shop, raw, api, caplog):
     """E9."""
     raw.errors = [TemporaryAPIError("503")]
-    with caplog.at_level(logging.WARNING, "holdfast.retry"):
+    with caplog.at_level(logging.WARNING, "outlast.retry"):
         make_etl(shop, raw, api).load(ONE, Context())
     [record] = caplog.records
     assert (record.job_id, record.run_id, record.source_id) == ("items", "run-1", ONE)

@@ -4,10 +4,6 @@ from datetime import UTC, datetime
 
 import pytest
 
-from holdfast.errors import (
-    ResourceNotFoundError,
-)
-from holdfast.jobs.etl import Loaded, content_hash
 from integration.etl_world import (
     NOTHING,
     ONE,
@@ -17,6 +13,10 @@ from integration.etl_world import (
     make_etl,
     normalize,
 )
+from outlast.errors import (
+    ResourceNotFoundError,
+)
+from outlast.jobs.etl import Loaded, content_hash
 
 
 def test_a_dry_run_tells_and_writes_nothing_anywhere(shop, raw, api, tmp_path):
@@ -93,7 +93,7 @@ def test_a_raw_object_that_is_gone_fails_the_reapply_alone(shop, raw, api):
     (raw.folder / loaded.raw_key).unlink()
     with pytest.raises(FileNotFoundError) as caught:
         make_etl(shop, raw, api, apply_version=2).load_from_raw(ONE)
-    assert caught.value.__holdfast_step__ == "get"
+    assert caught.value.__outlast_step__ == "get"
     assert shop.contents() == before
 
 

@@ -24,7 +24,7 @@ class Project:
     def run(self, *options, **environment):
         """Run pytest there; return what it printed, and its exit code."""
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rA", *map(str, options)]
-        clean = {key: value for key, value in os.environ.items() if not key.startswith(("HOLDFAST_", "PYTEST_"))}
+        clean = {key: value for key, value in os.environ.items() if not key.startswith(("OUTLAST_", "PYTEST_"))}
         clean |= self.environment | environment
         done = subprocess.run(
             command, cwd=self.folder, env=clean, capture_output=True, text=True, timeout=100, check=False
@@ -42,11 +42,11 @@ def declared():
 
 
 def installed():
-    """Return the plugins that pytest finds for Holdfast, by name."""
-    return {each.name: each.value for each in entry_points(group="pytest11") if each.module.startswith("holdfast.")}
+    """Return the plugins that pytest finds for Outlast, by name."""
+    return {each.name: each.value for each in entry_points(group="pytest11") if each.module.startswith("outlast.")}
 
 
 def is_outdated():
     """Tell whether the project has changed since it was installed; ``make test`` installs it anew in that case."""
-    record = next(file for file in distribution("holdfast").files if file.name == "RECORD")
+    record = next(file for file in distribution("outlast").files if file.name == "RECORD")
     return record.locate().stat().st_mtime < _PROJECT.stat().st_mtime

@@ -13,18 +13,18 @@ from pathlib import Path
 
 import pytest
 
-import holdfast as hf
-from holdfast.errors import ConfigError, ConfigurationError
-from holdfast.run.crashes import crash_of
-from holdfast.testing import NotReachedError, crash_at, drain, fake_clock, fresh_database, on_store
+import outlast
+from outlast.errors import ConfigError, ConfigurationError
+from outlast.run.crashes import crash_of
+from outlast.testing import NotReachedError, crash_at, drain, fake_clock, fresh_database, on_store
 
 PROGRAM = """
 import os, pathlib, subprocess, sys, time
-import holdfast as hf
-from holdfast import clock
+import outlast
+from outlast import clock
 
 here = pathlib.Path(__file__).parent
-app = hf.App(os.environ.get("PROGRAM_STORE", "memory://"))
+app = outlast.App(os.environ.get("PROGRAM_STORE", "memory://"))
 
 def note(text):
     with open(here / "notes", "a") as file:
@@ -33,7 +33,7 @@ def note(text):
 def upload(n):
     note(f"upload {n}")
 
-@hf.retry
+@outlast.retry
 def mark(n):
     note(f"mark {n}")
 
@@ -41,9 +41,9 @@ def collect(times=1, text=""):
     print(f"collecting {text}", flush=True)
     for n in range(times):
         upload(n)
-        hf.point("after-upload")
+        outlast.point("after-upload")
         mark(n)
-    hf.point("at the end")
+    outlast.point("at the end")
 
 async def collect_async(times):
     collect(times)
@@ -51,10 +51,10 @@ async def collect_async(times):
 def tell_time():
     clock.sleep(1000)
     note(clock.now())
-    hf.point("told")
+    outlast.point("told")
 
 def hang():
-    hf.point("before")
+    outlast.point("before")
     time.sleep(60)
 
 def broken():
@@ -68,7 +68,7 @@ def with_helper(place):
     command = [sys.executable, "-c", "import program; program.hold()"]
     helper = subprocess.Popen(command, cwd=here, stdout=subprocess.PIPE)
     helper.stdout.readline()
-    hf.point(place)
+    outlast.point(place)
     helper.stdout.close()
 
 def hold():
@@ -86,12 +86,12 @@ class Tools:
 @app.task
 def scrape(n: int) -> None:
     note(f"scrape {n}")
-    hf.point("scraped")
+    outlast.point("scraped")
 
 @app.task
 def kill(n: int) -> None:
     note("kill")
-    hf.point("killing")
+    outlast.point("killing")
     if (here / "notes").read_text().count("kill") == 2 and "pytest" not in sys.modules:
         os.kill(os.getpid(), 9)
 
@@ -195,7 +195,7 @@ def test_a_program_with_such_a_variable_runs(program, tmp_path, notes):
     gone = json.dumps({"place": "after-upload", "after": 0, "folder": str(tmp_path / "gone")})
     for text in ("[1]", gone):
         command = [sys.executable, tmp_path / "program.py"]
-        subprocess.run(command, env=os.environ | {"HOLDFAST_CRASH": text}, check=True, timeout=60)
+        subprocess.run(command, env=os.environ | {"OUTLAST_CRASH": text}, check=True, timeout=60)
     assert notes().count("mark 2") == 2
 
 
@@ -219,7 +219,7 @@ def test_a_function_of_the_test_file_itself(tmp_path):
 
 def of_this_file(path):
     Path(path).write_text("seen")
-    hf.point("here")
+    outlast.point("here")
 
 
 def test_it_goes_by_the_tests_fake_clock(program, notes):

@@ -26,7 +26,7 @@ def test_its_tests_pass(project):
     text, code = project.run()
 
     assert code == 0, text
-    written = set(re.findall(r"^def (test_\w+)\(.*(?:app|holdfast_)", PAGE, re.MULTILINE))
+    written = set(re.findall(r"^def (test_\w+)\(.*(?:app|outlast_)", PAGE, re.MULTILINE))
     assert {name.partition("[")[0] for name in names(text, "PASSED")} == written
     assert len(written) == 6
     assert "6 passed, 1 skipped" in text
@@ -37,11 +37,11 @@ def test_every_block_that_the_page_does_not_run_is_run_here():
 
 
 def test_every_public_name_and_fixture_is_there():
-    import holdfast.testing
-    from holdfast.testing import plugin
+    import outlast.testing
+    from outlast.testing import plugin
 
     types = {"AppMaker", "Crashed", "Decisions", "Drained", "FakeClock", "Fault", "Faults", "NotReachedError"}
-    wanted = set(holdfast.testing.__all__) - types | {name for name in vars(plugin) if name.startswith("holdfast_")}
+    wanted = set(outlast.testing.__all__) - types | {name for name in vars(plugin) if name.startswith("outlast_")}
 
     assert [name for name in sorted(wanted) if f"`{name}" not in PAGE] == []
 
@@ -50,7 +50,7 @@ def test_what_the_page_shows_of_a_report_is_what_is_shown(project):
     """The lines of the block without a language after `print(decisions)`."""
     file = project.folder / "test_shop.py"
     file.write_text(file.read_text().replace('retries("price_of") == 0', 'retries("price_of") == 1'))
-    shown = re.search(r"^-+ Holdfast decisions -+\n(.+)\n", PAGE, re.MULTILINE)[1]
+    shown = re.search(r"^-+ Outlast decisions -+\n(.+)\n", PAGE, re.MULTILINE)[1]
 
     text, code = project.run("-k", "price_that_is_not_there")
 

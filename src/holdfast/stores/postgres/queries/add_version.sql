@@ -1,1 +1,0 @@
-INSERT INTO holdfast.schema_version (version) VALUES (%(version)s)

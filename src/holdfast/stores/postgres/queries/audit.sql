@@ -1,3 +1,0 @@
-INSERT INTO holdfast.audit_log (who, action, subject, detail, reason)
-VALUES (%(who)s, %(action)s, %(subject)s, %(detail)s, %(reason)s)
-RETURNING id

@@ -1,1 +1,0 @@
-SELECT 'holdfast_' || 'holdfast.task_queue'::regclass::oid

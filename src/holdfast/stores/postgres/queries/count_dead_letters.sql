@@ -1,2 +1,0 @@
-SELECT count(*) FROM holdfast.dead_letter_queue
---which--

@@ -1,3 +1,0 @@
-SELECT --replay--
-FROM holdfast.replays WHERE NOT %(running)s::boolean OR state = 'running'
-ORDER BY id DESC LIMIT %(limit)s

@@ -1,1 +1,0 @@
-DELETE FROM holdfast.breakers WHERE process = %(process)s

@@ -1,1 +1,0 @@
-DELETE FROM holdfast.queues WHERE name = %(name)s

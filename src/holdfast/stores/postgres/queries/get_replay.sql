@@ -1,2 +1,0 @@
-SELECT --replay--
-FROM holdfast.replays WHERE id = %(id)s

@@ -1,1 +1,0 @@
-SELECT id, lease_epoch FROM holdfast.task_queue WHERE status = 'RUNNING' AND worker_id = %(worker_id)s

@@ -1,1 +1,0 @@
-DELETE FROM holdfast.source_polls WHERE source_id = ANY (%(ids)s::bigint[])

@@ -1,1 +1,0 @@
-DELETE FROM holdfast.sources WHERE id = ANY (%(ids)s::bigint[]) RETURNING id

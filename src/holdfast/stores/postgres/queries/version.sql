@@ -1,1 +1,0 @@
-SELECT max(version) FROM holdfast.schema_version

@@ -1,0 +1,397 @@
+"""The app: where a program's tasks, its store and its settings come together."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, timedelta, tzinfo
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+
+from outlast.decide.budget import Budget
+from outlast.decide.gate import Gate
+from outlast.decide.limits import Limit
+from outlast.decide.policy import RetryPolicy
+from outlast.decide.presets import preset
+from outlast.decide.profiles import Profile
+from outlast.decide.profiles import profile as preset_profile
+from outlast.decide.rates import checked_limit
+from outlast.errors import ConfigError
+from outlast.jobs.feeding import key_of
+from outlast.jobs.job import Job
+from outlast.observe.channels import Channel, channel
+from outlast.observe.courier import Courier
+from outlast.queue.dead_letters import DeadLetterBox
+from outlast.queue.defining import DEFAULT_QUEUE, check_settings, define
+from outlast.queue.definition import TaskDefinition, required_seconds, seconds
+from outlast.queue.overview import TaskBook
+from outlast.queue.payload import PAYLOAD_LIMIT
+from outlast.queue.periodic import Recurrence, Schedule, recurrence
+from outlast.queue.settings import worker_settings
+from outlast.queue.worker import Worker
+from outlast.run.observing import checked_mode
+from outlast.sources.book import SourceBook
+from outlast.sources.cooldowns import SharedCooling
+from outlast.sources.fetchers import fetcher
+from outlast.sources.monitor import Monitor
+from outlast.sources.polling import Settings as MonitorSettings
+from outlast.stores.opening import open_store, spool_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from outlast.jobs.context import JobContext
+    from outlast.observe.messages import Message
+    from outlast.ports.store import Store
+    from outlast.sources.fetched import Changed
+
+__all__ = ["App"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_SHORTEST_INTERVAL = 0.1  # seconds between two polls; 0 would ask a host without end
+
+
+class App:
+    """Tasks that survive everything, in a SQLite file or in PostgreSQL.
+
+    Args:
+        url: ``sqlite:///relative.db``, ``sqlite:////absolute.db``, ``postgresql://…`` or ``memory://``; or a store.
+        lease: Seconds that a worker may be silent before its tasks are given to others.
+        heartbeat: Seconds between two signs of life; a quarter of the lease by default.
+        crash_limit: Processes that a task may take down, running alone, before it is a dead letter.
+        grace: Seconds that running tasks have to end when a worker stops.
+        policy: For tasks that bring none of their own; by default the preset ``worker``.
+        payload_limit: Bytes that the arguments of a task may take.
+        keep_done: Seconds for which finished tasks are kept; None for ever.
+        keep_dead: Seconds for which dead letters are kept; None, the default, for ever.
+        keep_runs: Seconds for which runs of jobs that are over are kept; None for ever.
+        alert_age: Seconds after which a dead letter that waits is told of; None for never.
+        suspect_memory: Bytes that a task may take in the process in which it runs after its worker died; a number up to
+            1 is a share of the memory of the machine or its container. None for no limit.
+        suspect_timeout: Seconds that it may take there, where it has no timeout itself. None for no limit.
+        spool: Folder for outcomes that could not be stored when a worker had to end.
+        notify: Where alerts go: addresses of Slack webhooks, Apprise URLs (extra ``notify``), functions of a message.
+            Without any they are logged.
+        notify_private: Whether webhooks may lead to private addresses.
+    """
+
+    def __init__(  # noqa: PLR0913  # its settings
+        self,
+        url: "str | Store" = "sqlite:///outlast.db",
+        *,
+        lease: float = 20.0,
+        heartbeat: float | None = None,
+        crash_limit: int = 3,
+        grace: float = 30.0,
+        policy: RetryPolicy | None = None,
+        payload_limit: int = PAYLOAD_LIMIT,
+        keep_done: float | timedelta | None = timedelta(days=7),
+        keep_dead: float | timedelta | None = None,
+        keep_runs: float | timedelta | None = timedelta(days=90),
+        alert_age: float | timedelta | None = timedelta(days=1),
+        suspect_memory: float | None = 0.5,
+        suspect_timeout: float | timedelta | None = timedelta(hours=1),
+        spool: str | Path | None = None,
+        notify: "str | Callable[[Message], object] | Channel | Sequence[Any]" = (),
+        notify_private: bool = False,
+    ) -> None:
+        """Check the settings; nothing is opened yet."""
+        self.store, where = open_store(url) if isinstance(url, str) else (url, None)
+        self.policy = policy or preset("worker")
+        self.payload_limit = payload_limit
+        self.tasks_by_name: dict[str, TaskDefinition[Any, Any]] = {}
+        self.jobs_by_name: dict[str, Job] = {}
+        self.limits: dict[str, Limit] = {}
+        self.engines: dict[str, str] = {}  # others that have tasks of their own here, with what starts their workers
+        self.keep_runs = seconds("keep_runs", keep_runs)
+        self.schedule = Schedule()
+        self.settings = worker_settings(
+            Path(spool) if spool is not None else spool_for(url, where),
+            lease=lease,
+            heartbeat=heartbeat,
+            crash_limit=crash_limit,
+            grace=grace,
+            keep_done=keep_done,
+            keep_dead=keep_dead,
+            alert_age=alert_age,
+            suspect_memory=suspect_memory,
+            suspect_timeout=suspect_timeout,
+        )
+        self.dead_letters = DeadLetterBox(self.store)
+        self.tasks = TaskBook(self.store)
+        self.sources = SourceBook(self.store)
+        self.cooling = SharedCooling(self.store)
+        targets = [notify] if isinstance(notify, str) or not isinstance(notify, Sequence) else list(notify)
+        self.channels = tuple(channel(each, allow_private=notify_private) for each in targets)
+
+    if TYPE_CHECKING:  # two forms: bare, and with settings
+
+        @overload
+        def task(self, function: Callable[P, R], /) -> TaskDefinition[P, R]: ...
+        @overload
+        def task(
+            self,
+            *,
+            name: str | None = None,
+            policy: RetryPolicy | None = None,
+            queue: str = DEFAULT_QUEUE,
+            priority: int = 5,
+            timeout: float | timedelta | None = None,
+            resource: str | None = None,
+            expires: float | timedelta | None = None,
+            keep_result: float | timedelta | None = None,
+        ) -> Callable[[Callable[P, R]], TaskDefinition[P, R]]: ...
+
+    def task(self, function: Any = None, /, **settings: Any) -> Any:  # type: ignore[misc]  # the forms above
+        """Make a function a task: ``@app.task``, or with settings ``@app.task(policy=…, queue="mail")``.
+
+        Args:
+            function: The function or coroutine function, when used without brackets.
+            settings: ``name`` (by default the function's), ``policy``, ``queue``, ``priority`` (0 goes first, 9 last),
+                ``timeout``, ``resource``, ``expires`` and ``keep_result``; `TaskDefinition` describes them.
+
+        Raises:
+            ConfigError: If a setting cannot be used, or another task has the name.
+        """
+        check_settings(settings)
+        if function is None:
+            return lambda later: define(self, later, settings)
+        return define(self, function, settings)
+
+    def periodic(
+        self,
+        *,
+        every: float | timedelta | None = None,
+        cron: str | None = None,
+        zone: tzinfo = UTC,
+        **settings: Any,
+    ) -> Callable[[Callable[P, R]], TaskDefinition[P, R]]:
+        """Make a function a task that is enqueued again and again, once across all workers.
+
+        After a pause, what was missed is made up for once.
+
+        Args:
+            every: Seconds between two runs.
+            cron: Five fields, such as ``*/15 * * * *``; needs the extra ``cron``.
+            zone: Time zone of a cron expression.
+            settings: As for `task`.
+        """
+        following = recurrence(every, cron, zone)
+
+        def decorate(function: Callable[P, R]) -> TaskDefinition[P, R]:
+            definition = define(self, function, settings)
+            self.schedule.add(Recurrence(definition, following))
+            return definition
+
+        return decorate
+
+    def limit(
+        self,
+        resource: str,
+        *,
+        rate: str | float | None = None,
+        burst: int | None = None,
+        concurrency: int | None = None,
+        retries: str | float | None = None,
+        retry_burst: int | None = None,
+    ) -> Limit:
+        """Limit what all workers of the store together ask of a resource: ``app.limit("example.com", rate="10/s")``.
+
+        Tasks name it by ``resource=…``. One that may not start yet goes back and comes again; it spends no attempt.
+
+        Args:
+            resource: Its name.
+            rate: Starts of tasks: ``"10/s"``, ``"600/m"``, ``"5000/h"``, ``"1000/d"``, or a number per second.
+            burst: Starts that may come at once; by default what the rate gives in a tenth of a second, 1 at least.
+            concurrency: Tasks that run at once.
+            retries: Starts of tasks that have failed before, as a rate; nobody is dropped, the last waits longest.
+            retry_burst: Of those, how many may come at once; by default what the rate gives in a second, 1 at least.
+
+        Raises:
+            ConfigError: If a setting cannot be used, nothing is limited, or the resource has a limit already.
+        """
+        made = checked_limit(
+            resource, rate=rate, burst=burst, concurrency=concurrency, retries=retries, retry_burst=retry_burst
+        )
+        if resource in self.limits:
+            message = f"there is a limit of {resource!r} already; give all its settings in one call"
+            raise ConfigError(message)
+        self.limits[resource] = made
+        return made
+
+    def worker(self, queues: Sequence[str] | None = None, *, concurrency: int = 10, name: str | None = None) -> Worker:
+        """Return a worker; its `run` works until it is told to stop, its `drain` until nothing is due.
+
+        Args:
+            queues: Where it looks; by default in all queues that the app's tasks name.
+            concurrency: How many tasks run at once.
+            name: For people.
+        """
+        known = dict.fromkeys([DEFAULT_QUEUE, *(each.queue for each in self.tasks_by_name.values())])
+        where = [queues] if isinstance(queues, str) else queues or list(known)
+        made = Worker(self.store, self.tasks_by_name, where, concurrency, self.settings, self.schedule, name)
+        made.limits, made.delivery = self.limits, self.courier() if self.channels else None
+        return made
+
+    def monitor(  # noqa: PLR0913  # its settings
+        self,
+        profile: str | Profile = "feed",
+        *,
+        fetch: "str | Callable[..., Any] | None" = None,
+        on_change: "Callable[[Changed], Any] | None" = None,
+        every: float | timedelta = timedelta(minutes=15),
+        concurrency: int = 100,
+        per_host: int = 2,
+        timeout: float | timedelta = 30.0,
+        on_change_timeout: float | timedelta = 300.0,
+        lease: float | timedelta = 60.0,
+        grace: float | timedelta = 10.0,
+        client: "Callable[[], Any] | None" = None,
+        user_agent: str | None = None,
+        name: str | None = None,
+        mode: str = "act",
+    ) -> Monitor:
+        """Return a monitor of the sources of one profile; its `run` polls until it is told to stop.
+
+        Args:
+            profile: ``blog``, ``feed``, or one's own; its name tells which sources are polled.
+            fetch: ``feed``, ``page``, or a function of a source that returns `Fetched`, text or bytes; by default what
+                suits the profile.
+            on_change: Called with a `Changed` when there is something new. What it raises is logged, never counts
+                against the source, and has it called again at the next poll.
+            every: Seconds between two polls of a source.
+            concurrency: Fetches at once.
+            per_host: Fetches of one host at once.
+            timeout: Seconds for one fetch.
+            on_change_timeout: Seconds for one call of `on_change`. One that takes longer counts as one that raised; a
+                plain function cannot be stopped, its thread is left alone.
+            lease: Seconds after which other monitors take over what a dead one had in its hands.
+            grace: Seconds that running fetches have to end when it stops.
+            client: Returns the HTTP client to use in place of ours: an AsyncClient of httpx or httpx2.
+            user_agent: How it introduces itself.
+            name: For people.
+            mode: ``act``, or ``observe``: no source changes its state, nobody is alerted; what would be is told.
+
+        Raises:
+            ConfigError: If a setting cannot be used.
+        """
+        chosen = preset_profile(profile) if isinstance(profile, str) else profile
+        self.sources.profiles[chosen.name] = chosen
+        for what, number in (("concurrency", concurrency), ("per_host", per_host)):
+            given: object = number
+            if type(given) is not int or number < 1:
+                message = f"{what} is {number!r}; give a whole number, 1 or more"
+                raise ConfigError(message)
+        settings = MonitorSettings(
+            chosen,
+            fetcher(fetch, chosen.fetch),
+            on_change,
+            required_seconds("every", every, _SHORTEST_INTERVAL),
+            required_seconds("timeout", timeout, 0.001),
+            concurrency,
+            per_host,
+            required_seconds("on_change_timeout", on_change_timeout, 0.001),
+            checked_mode(mode),
+        )
+        return Monitor(
+            self.store,
+            self.cooling,
+            settings,
+            delivery=self.courier(),
+            client=client,
+            lease=required_seconds("lease", lease, 0.1),
+            grace=required_seconds("grace", grace, 0.0),
+            user_agent=user_agent,
+            name=name,
+        )
+
+    def job(  # noqa: PLR0913  # its settings
+        self,
+        name: str,
+        *,
+        entity: str | None = None,
+        max_failure_rate: float | None = None,
+        min_sample: int = 0,
+        max_failures: int | None = None,
+        defer_ok: bool = False,
+        policy: RetryPolicy | None = None,
+        targets: "Callable[[], Iterable[Any]] | None" = None,
+        key: "Callable[[Any], str]" = key_of,
+        breakers: "Mapping[str, int] | None" = None,
+        early_stop: bool = False,
+        budget: Budget | None = None,
+        hand_over: "TaskDefinition[Any, Any] | None" = None,
+        ledger: bool = True,
+        env: str | None = None,
+        etl: Any = None,
+        mode: str = "act",
+    ) -> "Callable[[Callable[[JobContext, Any], Any]], Job]":
+        """Make a function of a context and a target a batch job: ``@app.job("items", entity="item")``.
+
+        Args:
+            name: By which its runs are kept, and locked.
+            entity: What the targets are; for ranking, genre, tag and item the failure rate is known.
+            max_failure_rate: Share of the targets that may fail; more fails the run.
+            min_sample: With fewer targets the rate does not count.
+            max_failures: Number of targets that may fail, whatever their share.
+            defer_ok: Whether targets that were put off do not count as failed.
+            policy: Attempts and waits for one target; by default the preset ``etl``.
+            targets: Returns the targets, for who runs the job by its name.
+            key: Tells one target from another; by default the target itself, or its id.
+            breakers: By origin, such as ``{"s3": 10}``: so many failed targets in a row end the run.
+            early_stop: Whether a run ends as soon as its verdict cannot change any more.
+            budget: Retries that a whole run may make.
+            hand_over: A task to which failed targets are given, instead of waiting for another run.
+            ledger: Whether runs are written down, which resuming needs.
+            env: Where it runs; by default what OUTLAST_ENV says, else ``local``.
+            etl: The `Etl` that the function uses, so that the job can be run from raw objects too.
+            mode: ``act``, or ``observe``: each target is called once, no gate; what would have been done is told.
+
+        Raises:
+            ConfigError: If a setting cannot be used, or another job has the name.
+        """
+        given: object = name
+        if not isinstance(given, str):
+            message = 'a job has a name and a failure rate: @app.job("items", max_failure_rate=0.05)'
+            raise ConfigError(message)
+        gate = Gate.for_entity(
+            entity, max_failure_rate, min_sample=min_sample, max_failures=max_failures, defer_ok=defer_ok
+        )
+
+        def decorate(handler: "Callable[[JobContext, Any], Any]") -> Job:
+            if name in self.jobs_by_name:
+                message = f"there is a job {name!r} already; give one of them another name"
+                raise ConfigError(message)
+            self.jobs_by_name[name] = made = Job(
+                self.store,
+                handler,
+                name=name,
+                entity=entity,
+                gate=gate,
+                policy=policy or preset("etl"),
+                targets=targets,
+                key=key,
+                breakers=breakers,
+                early_stop=early_stop,
+                budget=budget,
+                hand_over=hand_over,
+                ledger=ledger,
+                env=env,
+                etl=etl,
+                mode=mode,
+                keep=self.keep_runs,
+            )
+            return made
+
+        return decorate
+
+    def courier(self) -> Courier:
+        """Return what delivers alerts to the app's channels; workers and monitors have one each."""
+        return Courier(self.store, self.channels)
+
+    def create_schema(self) -> int:
+        """Create the tables, or bring them up to date; return their version. A SQLite file does it by itself."""
+        return self.store.create_schema()
+
+    def close(self) -> None:
+        """Give the store's connections back."""
+        self.cooling.close()
+        self.store.close()

@@ -1,0 +1,389 @@
+"""The classifier: an error or a piece of evidence becomes a `Failure`, always, and in bounded time.
+
+Readings are found in a fixed order, and the first one decides:
+
+1. your own rules;
+2. what the error says of itself: our exception tree, or an `outlast_category`;
+3. what its library's types, codes and statuses mean, or, for a library that nobody described, what its attributes say
+   (a permanent one goes before the built-in class that somebody's own is derived from); then the same for its causes;
+4. the name of its class, where that is telling;
+5. the words of its text, then of its causes' texts;
+6. what the error interrupted (`__context__`), by the same means.
+
+`Classifier.readings` yields them all, which is what `explain` shows; `Classifier.classify` takes the first.
+"""
+
+import time
+from importlib import import_module
+
+from outlast.classify.chain import causes_of, context_of, leaves_of, severity
+from outlast.classify.errnos import name_of_errno
+from outlast.classify.judge import judge
+from outlast.classify.known import Known, look_up
+from outlast.classify.own import read_own
+from outlast.classify.peek import text_of
+from outlast.classify.reading import Reading, Strength
+from outlast.classify.retry_after import rate_limit_hint
+from outlast.failure import RETRYABLE, Category, Evidence, Failure, Origin
+from outlast.location import location_of
+from outlast.redact import Redactor, redact
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    from outlast.classify.libraries.library import Reader
+    from outlast.classify.rules import Rule
+    from outlast.clock import WallClock
+
+__all__ = ["NOTHING_MATCHED", "Classifier"]
+
+NOTHING_MATCHED = "nothing matched"
+"""The rule of a failure that no rule knows."""
+UNREADABLE = "could not be looked at"
+"""The rule of a failure whose error resists every look."""
+_NAME_OF = type.__dict__["__name__"].__get__  # the name a class really has, whatever its metaclass says
+_CACHE_LIMIT = 2048
+_NAME_LIMIT = 200
+_UNWRAP_LIMIT = 8
+_CODE_LIMIT = 100
+_RULE_LIMIT = 200
+_RULE_TEXT_LIMIT = 16_384
+_GROUP_LIMIT = 64
+_WAITING_MATTERS = RETRYABLE | {Category.QUOTA_EXHAUSTED}
+
+
+# Built-in errors that mean a bug in the program or a bad value. Their texts name variables and keys, so no word in them
+# is a reason to try again; derived classes are somebody's own and are read like any other.
+_BUGS = frozenset(
+    {
+        ArithmeticError,
+        AssertionError,
+        AttributeError,
+        IndexError,
+        KeyError,
+        LookupError,
+        NameError,
+        NotImplementedError,
+        RecursionError,
+        SyntaxError,
+        TypeError,
+        UnboundLocalError,
+        ValueError,
+        ZeroDivisionError,
+    }
+)
+_SUBJECTS = (BaseException, Evidence)
+_NOTHING = Evidence()
+_UNKNOWN = Reading(Category.UNKNOWN, NOTHING_MATCHED, Strength.TEXT, _NOTHING, Origin.UNKNOWN)
+_CONTROL_FLOW = Reading(Category.UNKNOWN, "not an Exception: passes through", Strength.STRONG, _NOTHING, Origin.PROGRAM)
+
+
+class Classifier:
+    """Judges errors by your own rules first and the built-in ones after.
+
+    Args:
+        rules: Your rules, tried in this order.
+        redactor: Takes secrets out of messages.
+        now: The wall clock, for headers that hold a date.
+    """
+
+    def __init__(
+        self, rules: "Iterable[Rule]" = (), *, redactor: Redactor = redact, now: "WallClock" = time.time
+    ) -> None:
+        """Keep the rules."""
+        self.rules = tuple(rules)
+        self.redact = redactor
+        self._now = now
+        self._known: dict[type, Known] = {}
+
+    def classify(self, subject: BaseException | Evidence) -> Failure:
+        """Return the failure that an error or a piece of evidence stands for; never raises for either.
+
+        Raises:
+            TypeError: If it is given anything else, such as a response; `evidence_of` reads one.
+        """
+        kind: type = type(subject)  # not isinstance, which believes what an object says of itself
+        try:
+            if issubclass(kind, Exception) and not issubclass(kind, ExceptionGroup):
+                return self._judged_error(subject)  # type: ignore[arg-type]  # an exception, by its type
+            if issubclass(kind, _SUBJECTS):
+                return self._decisive(subject)[1]
+        except Exception:  # noqa: BLE001  # an object built to mislead must not break the handler that judges it
+            return Failure(
+                Category.UNKNOWN, retryable=False, exception_name=_NAME_OF(kind)[:_NAME_LIMIT], rule=UNREADABLE
+            )
+        message = f"classify takes an exception or an Evidence, not {kind.__name__}; see evidence_of"
+        raise TypeError(message)
+
+    def weigh(self, error: Exception) -> Failure:
+        """Return the failure without texts and place: all that a decision needs, for half the cost of `classify`."""
+        kind = type(error)
+        if issubclass(kind, ExceptionGroup):
+            return self.classify(error)
+        try:
+            reading = next(self._by_type(error), None) or next(self._beyond_type(error), None)
+            reading = reading or _UNKNOWN
+            evidence = reading.evidence
+            retryable, retry_after, capped = self._hint(reading.category, evidence)
+            return Failure(
+                reading.category,
+                retryable,
+                reading.origin,
+                evidence.http_status,
+                None,
+                retry_after,
+                capped,
+                exact=evidence.retry_after is not None,
+            )
+        except Exception:  # noqa: BLE001  # as in `classify`
+            return self.classify(error)
+
+    def decisive(self, subject: BaseException | Evidence) -> BaseException | Evidence:
+        """Return what decides: of an exception group its worst leaf, of anything else itself."""
+        return self._decisive(subject)[0]
+
+    def _decisive(self, subject: BaseException | Evidence) -> tuple[BaseException | Evidence, Failure]:
+        if not isinstance(subject, BaseExceptionGroup):
+            return subject, self._judged(subject)
+        judged = [(leaf, self._judged(leaf)) for leaf in leaves_of(subject)] or [(subject, self._judged(subject))]
+        return min(judged, key=lambda pair: severity(pair[1].category, pair[1].retryable))
+
+    def readings(self, subject: BaseException | Evidence) -> "Iterator[Reading]":
+        """Yield every reading of an error or a piece of evidence, the one that decides first."""
+        if isinstance(subject, Evidence):
+            yield from self._readings_of_evidence(subject)
+        elif isinstance(subject, BaseExceptionGroup):
+            yield from self._by_group(subject, "", 0)
+        elif isinstance(subject, Exception):
+            yield from self._by_type(subject)
+            yield from self._beyond_type(subject)
+        else:
+            yield _CONTROL_FLOW
+
+    def _judged(self, subject: BaseException | Evidence) -> Failure:
+        if isinstance(subject, Exception):
+            return self._judged_error(subject)
+        return self._failure(subject, next(self.readings(subject), _UNKNOWN))
+
+    def _judged_error(self, error: Exception) -> Failure:
+        reading = next(self._by_type(error), None) or next(self._beyond_type(error), None)
+        return self._failure(error, reading or self._unmatched(error))
+
+    def _unmatched(self, error: Exception) -> Reading:
+        """Nothing matched; where the error comes from, and its code, are known all the same."""
+        known = self._known_of(type(error))
+        found = _safely(known.read, error)
+        evidence = found if isinstance(found, Evidence) else _NOTHING
+        return Reading(Category.UNKNOWN, NOTHING_MATCHED, Strength.TEXT, evidence, evidence.origin or known.origin)
+
+    def _readings_of_evidence(self, evidence: Evidence) -> "Iterator[Reading]":
+        origin = evidence.origin or Origin.UNKNOWN
+        for rule in self.rules:
+            if rule.applies(evidence, evidence, evidence.message):
+                yield _of_rule(rule, evidence, origin)
+        verdict = judge(evidence)
+        if verdict is not None:
+            yield Reading(verdict[0], verdict[1], Strength.STRONG, evidence, origin)
+        yield from _in_words(evidence.message or evidence.body, evidence, origin)
+
+    def _beyond_type(self, error: Exception) -> "Iterator[Reading]":
+        """Yield what the causes, the words, and what was interrupted say."""
+        causes = tuple(causes_of(error))
+        for cause in causes:
+            yield from self._by_type(cause, "cause: ")
+        for link in (error, *causes):
+            yield from self._by_name(link, "" if link is error else "cause: ")
+        for link in (error, *causes):
+            yield from self._by_words(link, "" if link is error else "cause: ")
+        for link in context_of(error):
+            yield from self._by_type(link, "context: ")
+            yield from self._by_name(link, "context: ")
+            yield from self._by_words(link, "context: ")
+
+    def _by_type(  # noqa: C901  # the order of evidence in one place; helpers would be a generator more on every verdict
+        self, error: BaseException, via: str = "", depth: int = 0
+    ) -> "Iterator[Reading]":
+        """Yield what rules, the error itself and its library say; wrapped errors are followed to a fixed depth."""
+        if (via or depth) and isinstance(error, BaseExceptionGroup):  # on its own, a group has been taken apart before
+            if depth < _UNWRAP_LIMIT:
+                yield from self._by_group(error, via, depth + 1)
+            return
+        known = self._known.get(type(error)) or self._known_of(type(error))
+        found = _safely(known.read, error) if known.read is not None else None
+        evidence = found if isinstance(found, Evidence) else _NOTHING
+        origin = evidence.origin or known.origin
+        if self.rules:
+            yield from self._by_rules(error, evidence, origin, via)
+        own = read_own(error)
+        if own is not None:
+            yield Reading(own[0], f"{via}{type(error).__name__}", Strength.STRONG, own[1], origin)
+        if known.lent:  # what somebody's own class carries says more than the built-in class it is derived from
+            yield from (reading for reading in _by_attributes(error, via) if not reading.retryable)
+        if isinstance(found, BaseException):
+            yield from self._inside(known, found, via, depth)
+        elif evidence is not _NOTHING:
+            verdict = judge(evidence, known.name)
+            if verdict is not None:
+                yield Reading(verdict[0], via + verdict[1], Strength.STRONG, evidence, origin)
+        if known.category is not None:
+            yield Reading(known.category, via + known.name, Strength.STRONG, evidence, origin)
+        if not known.described or (known.builtin and error.__dict__):
+            yield from _by_attributes(error, via)
+
+    def _inside(self, known: Known, inner: BaseException, via: str, depth: int) -> "Iterator[Reading]":
+        """Yield what the error that is wrapped in another one says."""
+        if depth < _UNWRAP_LIMIT:
+            for reading in self._by_type(inner, f"{via}inside {known.name}: ", depth + 1):
+                outer = reading.origin if known.origin in {Origin.UNKNOWN, Origin.PROGRAM} else known.origin
+                yield Reading(reading.category, reading.rule, reading.strength, reading.evidence, outer)
+
+    def _by_rules(self, error: BaseException, evidence: Evidence, origin: Origin, via: str) -> "Iterator[Reading]":
+        text = text_of(error)[:_RULE_TEXT_LIMIT]
+        if evidence is _NOTHING:
+            evidence = _attributes_of(error)
+        for rule in self.rules:
+            if rule.applies(error, evidence, text):
+                yield _of_rule(rule, evidence, origin, via)
+
+    def _by_group(self, group: BaseException, via: str, depth: int) -> "Iterator[Reading]":
+        """Yield what the worst leaf of a group says; the leaves' causes are left alone, or a cycle would never end."""
+        readings = []
+        for leaf in leaves_of(group)[:_GROUP_LIMIT]:
+            found = next(self._by_type(leaf, "", depth), None) if isinstance(leaf, Exception) else _CONTROL_FLOW
+            readings.append(found or next(self._by_words(leaf, ""), _UNKNOWN))
+        if any(reading is not _UNKNOWN for reading in readings):
+            worst = min(readings, key=lambda reading: severity(reading.category, reading.retryable))
+            yield Reading(worst.category, f"{via}group: {worst.rule}", worst.strength, worst.evidence, worst.origin)
+
+    def _by_name(self, error: BaseException, via: str) -> "Iterator[Reading]":
+        generic = _load("generic")
+        named = generic.read_name(type(error)) if generic is not None else None
+        if named is not None:
+            origin = self._known_of(type(error)).origin
+            yield Reading(named[0], f"{via}class name: {named[1]}", Strength.WEAK, _NOTHING, origin)
+
+    def _by_words(self, error: BaseException, via: str) -> "Iterator[Reading]":
+        known = self._known_of(type(error))
+        found = _safely(known.read, error)
+        # What wraps another error often repeats a statement or a command, not what happened: the innermost is read.
+        for _ in range(_UNWRAP_LIMIT):
+            if not isinstance(found, BaseException):
+                break
+            error, found = found, _safely(self._known_of(type(found)).read, found)
+        evidence = found if isinstance(found, Evidence) else _NOTHING
+        for text in (evidence.message or text_of(error), evidence.body):
+            for reading in _in_words(text, evidence, known.origin, via):
+                if reading.category not in RETRYABLE or type(error) not in _BUGS:
+                    yield reading
+
+    def _known_of(self, kind: type) -> Known:
+        known = self._known.get(kind)
+        if known is None:
+            known, lasting = look_up(kind)
+            if lasting:
+                if len(self._known) >= _CACHE_LIMIT:
+                    self._known.clear()
+                self._known[kind] = known
+        return known
+
+    def _hint(self, category: Category, evidence: Evidence) -> tuple[bool, float | None, bool]:
+        """Return whether trying again may help, the wait that was asked for, and whether it was cut."""
+        stated = evidence.retryable
+        retryable = category in RETRYABLE if stated is None else stated
+        if evidence.retry_after is None and evidence.headers and (retryable or category in _WAITING_MATTERS):
+            limited = category in _WAITING_MATTERS and category is not Category.API_TEMPORARY
+            hint = rate_limit_hint(evidence.headers, limited=limited, now=self._now)
+            if hint is not None:
+                return retryable, hint.seconds, hint.capped
+        return retryable, evidence.retry_after, False
+
+    def _failure(self, subject: BaseException | Evidence, reading: Reading) -> Failure:
+        evidence, category = reading.evidence, reading.category
+        code, plain = evidence.code or evidence.sqlstate, reading.strength is Strength.STRONG
+        if code is not None:
+            plain = plain and _is_plain(code)
+        elif evidence.errno is not None:
+            code = name_of_errno(evidence.errno)
+        if isinstance(subject, Evidence):
+            name, traceback = subject.exception_name, None
+            shown = f"HTTP {subject.http_status}" if subject.http_status else code
+            message = subject.message or shown or ""
+        else:
+            name, traceback = type(subject).__name__, subject.__traceback__
+            message = text_of(subject)
+        if evidence is _NOTHING:
+            retryable, retry_after, capped = category in RETRYABLE, None, False
+        else:
+            retryable, retry_after, capped = self._hint(category, evidence)
+        rule = reading.rule
+        if not plain:
+            code, rule = code and self.redact(code[:_CODE_LIMIT]), self.redact(rule[:_RULE_LIMIT])
+        return Failure(
+            category,
+            retryable,
+            reading.origin,
+            evidence.http_status,
+            code,
+            retry_after,
+            capped,
+            name if name.isidentifier() and len(name) <= _NAME_LIMIT else self.redact(name[:_NAME_LIMIT]),
+            self.redact(message),
+            rule,
+            location_of(traceback),
+            evidence.retry_after is not None,
+        )
+
+
+_PUNCTUATION = dict.fromkeys(map(ord, "_.-:"))
+
+
+def _is_plain(code: str) -> bool:
+    """Tell whether a code is made of what codes are made of, and so cannot hold a secret or break a store."""
+    return len(code) <= _CODE_LIMIT and code.isascii() and (code.isalnum() or code.translate(_PUNCTUATION).isalnum())
+
+
+def _of_rule(rule: "Rule", evidence: Evidence, origin: Origin, via: str = "") -> Reading:
+    own = evidence.replace(retryable=rule.retryable, retry_after=rule.retry_after)
+    return Reading(Category(rule.category), f"{via}rule: {rule.name}", Strength.STRONG, own, origin)
+
+
+def _in_words(text: str, evidence: Evidence, origin: Origin, via: str = "") -> "Iterator[Reading]":
+    if not text:
+        return
+    texts = _load("texts")  # compiles large patterns
+    for category, words, status in texts.read_text(text) if texts is not None else ():
+        shown = evidence if status is None or evidence.http_status else evidence.replace(http_status=status)
+        said = Origin.HTTP if status is not None and origin is Origin.PROGRAM else origin
+        yield Reading(category, f"{via}text: {words}", Strength.TEXT, shown, said)
+
+
+def _by_attributes(error: BaseException, via: str) -> "Iterator[Reading]":
+    generic = _load("generic")
+    found = generic.read_attributes(error) if generic is not None else None
+    if found is not None:
+        category, rule, evidence = found
+        yield Reading(category, via + rule, Strength.WEAK, evidence, evidence.origin or Origin.UNKNOWN)
+
+
+def _attributes_of(error: BaseException) -> Evidence:
+    generic = _load("generic")
+    return generic.evidence_in(error) if generic is not None else _NOTHING
+
+
+def _load(name: str) -> "Any":
+    """Import a part that most errors need not; None where no file can be opened at the moment."""
+    try:
+        return import_module(f"outlast.classify.{name}")
+    except Exception:  # noqa: BLE001  # out of file descriptors, for instance; what is loaded already has to do
+        return None
+
+
+def _safely(read: "Reader | None", error: BaseException) -> "Evidence | BaseException | None":
+    if read is None:
+        return None
+    try:
+        return read(error)
+    except Exception:  # noqa: BLE001  # a reader meets objects that nobody foresaw; judging must not fail on them
+        return None

@@ -1,0 +1,97 @@
+"""What the exceptions of foreign libraries mean: one file per library, loaded when its first error is seen.
+
+To add a library, write its file after the model of the others, name its packages in `FILES`, and add real cases to the
+corpus. Nothing here imports the library itself.
+"""
+
+from functools import cache
+from importlib import import_module
+
+from outlast.classify.libraries import standard
+from outlast.classify.libraries.library import Entry, Library
+
+__all__ = ["FILES", "entry_of", "load"]
+
+FILES: dict[str, str] = {
+    "MySQLdb": "pymysql",
+    "aiohttp": "aiohttp",
+    "amqp": "amqp",
+    "anthropic": "language_models",
+    "asyncmy": "pymysql",
+    "asyncpg": "asyncpg",
+    "azure": "azure",
+    "billiard": "celery",
+    "boto3": "botocore",
+    "botocore": "botocore",
+    "bson": "pymongo",
+    "celery": "celery",
+    "cimpl": "confluent_kafka",
+    "confluent_kafka": "confluent_kafka",
+    "dns": "dns",
+    "elastic_transport": "elasticsearch",
+    "elasticsearch": "elasticsearch",
+    "feedparser": "feedparser",
+    "ftplib": "ftplib",
+    "google": "google",
+    "googleapiclient": "google",
+    "gridfs": "pymongo",
+    "grpc": "grpc",
+    "httpcore": "httpx",
+    "httpcore2": "httpx",
+    "httplib2": "httplib2",
+    "httpx": "httpx",
+    "httpx2": "httpx",
+    "imaplib": "mail",
+    "kafka": "kafka",
+    "kombu": "kombu",
+    "mysql": "pymysql",
+    "openai": "language_models",
+    "paramiko": "paramiko",
+    "playwright": "playwright",
+    "poplib": "mail",
+    "psycopg": "psycopg",
+    "psycopg2": "psycopg",
+    "psycopg_pool": "psycopg",
+    "pymongo": "pymongo",
+    "pymysql": "pymysql",
+    "redis": "redis",
+    "requests": "requests",
+    "s3transfer": "botocore",
+    "selenium": "selenium",
+    "slack_sdk": "slack_sdk",
+    "smtplib": "mail",
+    "sqlalchemy": "sqlalchemy",
+    "sqlite3": "sqlite3",
+    "stripe": "stripe",
+    "urllib3": "urllib3",
+    "websockets": "websockets",
+    "yt_dlp": "yt_dlp",
+}
+"""File by top-level package. What is not listed here is looked up among the standard library's exceptions."""
+
+
+@cache
+def load(file: str) -> Library:
+    """Return the library described by a file of this folder."""
+    module = import_module(f"{__name__}.{file}")
+    library: Library = module.LIBRARY
+    return library
+
+
+@cache
+def _entries(file: str) -> dict[str, Entry]:
+    return load(file).entries()
+
+
+_STANDARD = standard.LIBRARY.entries()
+
+
+def entry_of(package: str, name: str) -> Entry | None:
+    """Return what is known of a class, by its top-level package and its name.
+
+    Raises:
+        OSError: If the file cannot be read at this moment, for instance because no file can be opened at all.
+    """
+    file = FILES.get(package)
+    entries = _STANDARD if file is None else _entries(file)
+    return entries.get(f"{package}.{name}")

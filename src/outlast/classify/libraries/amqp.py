@@ -1,0 +1,67 @@
+"""py-amqp: the reply code with which a broker such as RabbitMQ closed the channel or the connection."""
+
+import re
+
+from outlast.classify.libraries.library import Library
+from outlast.classify.peek import peek_int, peek_text
+from outlast.failure import Category, Evidence, Origin
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from outlast.classify.libraries.library import Found
+
+REPLIES: dict[int, Category] = {
+    311: Category.INVALID_PARAMETERS,  # content too large
+    312: Category.NOT_FOUND,  # no route
+    313: Category.API_TEMPORARY,  # no consumers
+    320: Category.API_TEMPORARY,  # connection forced: an operator closed it, or the broker shuts down
+    402: Category.CONFIGURATION,  # invalid path: there is no such virtual host
+    403: Category.AUTHENTICATION,
+    404: Category.NOT_FOUND,
+    405: Category.API_TEMPORARY,  # resource locked: another connection holds it
+    406: Category.INVALID_PARAMETERS,  # precondition failed: declared otherwise before
+    501: Category.DATA,  # frame error
+    502: Category.INVALID_PARAMETERS,
+    503: Category.INVALID_PARAMETERS,
+    504: Category.INVALID_PARAMETERS,
+    505: Category.INVALID_PARAMETERS,
+    506: Category.API_TEMPORARY,  # resource error: the broker is out of something
+    530: Category.CONFIGURATION,  # not allowed
+    540: Category.CONFIGURATION,  # not implemented
+    541: Category.API_TEMPORARY,  # internal error
+}
+"""Category by AMQP reply code."""
+
+_NOT_ALLOWED = (
+    (r"\blimit\b.*\breached|\btoo many\b", Category.API_TEMPORARY),
+    (r"\brefused for user\b|\baccess\b.*\brefused\b", Category.AUTHENTICATION),
+)
+
+
+def read_reply(error: object) -> "Found":
+    """The broker's reply code; a 530 may be a user's rights or a limit on connections, which its text tells."""
+    code = peek_int(error, "reply_code")
+    if code not in REPLIES:
+        return None
+    category = REPLIES[code]
+    if code == 530:  # 'not allowed'
+        text = (peek_text(error, "reply_text") or "")[:1024]
+        category = next((each for pattern, each in _NOT_ALLOWED if re.search(pattern, text)), category)
+    return Evidence(category=category, code=str(code))
+
+
+def _named(names: str) -> str:
+    return " ".join(f"amqp.{name}" for name in names.split())
+
+
+LIBRARY = Library(
+    title="py-amqp",
+    origin=Origin.MESSAGING,
+    says={
+        Category.NETWORK: _named("RecoverableConnectionError"),
+        Category.API_TEMPORARY: _named("RecoverableChannelError Blocked ConsumerCancelled MessageNacked"),
+        Category.INVALID_PARAMETERS: _named("IrrecoverableChannelError IrrecoverableConnectionError"),
+    },
+    reads={"amqp.AMQPError": read_reply},
+    silent=_named("AMQPError ConnectionError ChannelError"),
+)

@@ -1,0 +1,36 @@
+"""asyncpg: SQLSTATE on every error of the server, its own few for the client's side."""
+
+from outlast.classify.libraries.library import Library
+from outlast.classify.peek import peek_text, text_of
+from outlast.failure import Category, Evidence, Origin
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from outlast.classify.libraries.library import Found
+
+
+def read_sqlstate(error: object) -> "Found":
+    """The SQLSTATE."""
+    state = peek_text(error, "sqlstate")
+    return Evidence(sqlstate=state, message=text_of(error)) if state else None
+
+
+LIBRARY = Library(
+    title="asyncpg",
+    origin=Origin.DB,
+    says={
+        Category.NETWORK: "asyncpg.ProtocolError asyncpg.TargetServerAttributeNotMatched",
+        Category.DATABASE_BUSY: "asyncpg.OutdatedSchemaCacheError",
+        Category.CONFIGURATION: (
+            "asyncpg.ClientConfigurationError asyncpg.UnsupportedClientFeatureError asyncpg.UnsupportedServerFeatureError"
+        ),
+        Category.INVALID_PARAMETERS: "asyncpg.DataError",  # an argument that cannot be sent; the server's has a SQLSTATE
+        Category.DATA: "asyncpg.BufferError",
+    },
+    reads={"asyncpg.PostgresError": read_sqlstate, "asyncpg.FatalPostgresError": read_sqlstate},
+    silent=(
+        "asyncpg.PostgresError asyncpg.FatalPostgresError asyncpg.UnknownPostgresError asyncpg.InterfaceError "
+        "asyncpg.InternalClientError asyncpg.InterfaceWarning asyncpg.ClusterError asyncpg._NextHostSignal "
+        "asyncpg._RetryConnectSignal"
+    ),
+)

@@ -1,0 +1,63 @@
+"""confluent-kafka: a KafkaError inside the exception, with a number, a name and the flags retriable and fatal."""
+
+from types import MethodDescriptorType
+
+from outlast.classify.kafka_errors import judge_kafka
+from outlast.classify.libraries.library import Library
+from outlast.classify.peek import peek, read_response, status_of, text_of
+from outlast.failure import Category, Evidence, Origin
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from outlast.classify.libraries.library import Found
+
+_TXN_ABORTED = frozenset({Category.UNKNOWN, Category.INVALID_PARAMETERS})
+
+
+def _ask(error: object, method: str) -> object:
+    """Call a method of librdkafka's compiled KafkaError, which only reads a field; nothing else is ever called."""
+    for each in type(error).__mro__:
+        if each.__name__ == "KafkaError" and each.__module__ == "confluent_kafka.cimpl":
+            compiled = vars(each).get(method)
+            return compiled(error) if isinstance(compiled, MethodDescriptorType) else None
+    return None
+
+
+def read_kafka_error(error: object) -> "Found":
+    """Number, name and the flags retriable, fatal and txn_requires_abort of the KafkaError inside."""
+    arguments = peek(error, "args")
+    inner = arguments[0] if isinstance(arguments, tuple) and arguments else None
+    number, name = _ask(inner, "code"), _ask(inner, "name")
+    if type(number) is not int or not isinstance(name, str):
+        return None
+    found = judge_kafka(
+        number, name=name, retriable=_ask(inner, "retriable") is True, fatal=_ask(inner, "fatal") is True
+    )
+    if name == "_INVALID_ARG" and "onfiguration property" in text_of(inner):
+        return found.replace(category=Category.CONFIGURATION)
+    if found.category in _TXN_ABORTED and _ask(inner, "txn_requires_abort") is True:
+        return found.replace(category=Category.API_TEMPORARY)  # a new transaction may succeed
+    return found
+
+
+def read_registry(error: object) -> "Found":
+    """The HTTP status with which the schema registry answered."""
+    status = status_of(peek(error, "http_status_code"))
+    return Evidence(origin=Origin.HTTP, http_status=status) if status else read_response(error)
+
+
+LIBRARY = Library(
+    title="confluent-kafka",
+    origin=Origin.MESSAGING,
+    says={
+        Category.DATA: "confluent_kafka.KeyDeserializationError confluent_kafka.ValueDeserializationError",
+        Category.INVALID_PARAMETERS: "confluent_kafka.SerializationError",
+        Category.AUTHENTICATION: "confluent_kafka.OAuthTokenError",
+    },
+    reads={
+        "cimpl.KafkaException": read_kafka_error,
+        "confluent_kafka.SchemaRegistryError": read_registry,
+        "confluent_kafka.OAuthTokenError": read_registry,
+    },
+    silent="cimpl.KafkaException confluent_kafka.SchemaRegistryError",
+)

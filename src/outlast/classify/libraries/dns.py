@@ -1,0 +1,90 @@
+"""dnspython: classes for what the resolver found, with the answer of every name server that failed."""
+
+from outlast.classify.libraries.library import Library
+from outlast.classify.peek import peek, peek_int
+from outlast.failure import Category, Evidence, Origin
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from outlast.classify.libraries.library import Found
+
+RCODES: dict[int, tuple[str, Category]] = {
+    1: ("FORMERR", Category.INVALID_PARAMETERS),
+    2: ("SERVFAIL", Category.API_TEMPORARY),
+    3: ("NXDOMAIN", Category.NETWORK),
+    4: ("NOTIMP", Category.CONFIGURATION),
+    5: ("REFUSED", Category.ACCESS_DENIED),
+    6: ("YXDOMAIN", Category.INVALID_PARAMETERS),
+    7: ("YXRRSET", Category.INVALID_PARAMETERS),
+    8: ("NXRRSET", Category.NOT_FOUND),
+    9: ("NOTAUTH", Category.AUTHENTICATION),
+    10: ("NOTZONE", Category.CONFIGURATION),
+}
+"""Name and category by the response code of a name server."""
+
+_RCODE_BITS = 15
+_PARTS = 5  # server, whether by TCP, port, what went wrong, response
+_SERVERS = 16
+
+
+def _judge_rcode(rcode: int | None) -> Evidence | None:
+    name, category = RCODES.get(rcode or 0, (None, None))
+    return Evidence(category=category, code=name) if category is not None else None
+
+
+def read_servers(error: object) -> "Found":
+    """The response code of the name servers, or the fault met on the way; one that may heal decides."""
+    arguments = peek(error, "kwargs")
+    errors = arguments.get("errors") if isinstance(arguments, dict) else None
+    found: list[Evidence | BaseException] = []
+    for each in errors[:_SERVERS] if isinstance(errors, list) else ():
+        if not isinstance(each, tuple) or len(each) < _PARTS:
+            continue
+        flags = peek_int(each[4], "flags")
+        answer = _judge_rcode(flags & _RCODE_BITS) if flags is not None else None
+        if answer is not None:
+            found.append(answer)
+        elif isinstance(each[3], BaseException):
+            found.append(each[3])
+    temporary = (each for each in found if isinstance(each, Evidence) and each.category is Category.API_TEMPORARY)
+    return next(temporary, found[0] if found else None)
+
+
+def read_rcode(error: object) -> "Found":
+    """The response code with which a zone transfer was refused."""
+    return _judge_rcode(peek_int(error, "rcode"))
+
+
+def _named(names: str) -> str:
+    return " ".join(f"dns.{name}" for name in names.split())
+
+
+LIBRARY = Library(
+    title="dnspython",
+    origin=Origin.NETWORK,
+    says={
+        Category.NETWORK: _named("Timeout NXDOMAIN"),
+        Category.API_TEMPORARY: _named("NoNameservers"),
+        Category.NOT_FOUND: _named("NoAnswer EmptyHostAnswers NoRootSOA"),
+        Category.AUTHENTICATION: _named("PeerError BadSignature BadKey UnknownTSIGKey"),
+        Category.CONFIGURATION: _named(
+            "NoResolverConfiguration AsyncLibraryNotFoundError NoDOH NoDOQ NoIDNA2008 UnsupportedAlgorithm DeniedByPolicy "
+            "BadTime PeerBadTime BadAlgorithm UnsupportedDigestHashAlgorithm UnsupportedDigestScheme"
+        ),
+        Category.INVALID_PARAMETERS: _named(
+            "SyntaxError NameTooLong IDNAException NotAbsolute NoMetaqueries NoParent AbsoluteConcatenation "
+            "NeedAbsoluteNameOrOrigin NeedSubdomainOfOrigin UnknownRdatatype UnknownRdataclass UnknownOpcode UnknownRcode "
+            "UnknownHeaderField UnknownScheme UnknownParamKey YXDOMAIN RdatatypeExists NoRelativeRdataOrdering "
+            "DifferingCovers IncompatibleTypes TooBig AlreadyEnded DeleteNotExact ReadOnly TooManyChanges UseTransaction "
+            "Immutable UseTCP"
+        ),
+        Category.DATA: _named(
+            "FormError Truncated NotQueryResponse AnswerForNXDOMAIN ChainTooLong UnexpectedSource ValidationFailure "
+            "TransferError BadZone DigestVerificationFailure NoDigest CNAMEAndOtherData UnknownOrigin BadSigTime"
+        ),
+    },
+    reads={"dns.NoNameservers": read_servers, "dns.TransferError": read_rcode},
+    silent=_named(
+        "DNSException UngetBufferFull WantReadException WantWriteException SSLWantReadError SSLWantWriteError"
+    ),
+)

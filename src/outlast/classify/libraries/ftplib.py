@@ -1,0 +1,51 @@
+"""ftplib: reply codes at the beginning of the text, where 4xx is temporary and 5xx is not."""
+
+import re
+
+from outlast.classify.libraries.library import Library
+from outlast.classify.peek import text_of
+from outlast.failure import Category, Evidence, Origin
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from outlast.classify.libraries.library import Found
+
+REPLIES: dict[str, Category] = {
+    "425": Category.NETWORK,
+    "426": Category.NETWORK,
+    "430": Category.AUTHENTICATION,
+    "452": Category.API_TEMPORARY,
+    "530": Category.AUTHENTICATION,
+    "532": Category.AUTHENTICATION,
+    "550": Category.NOT_FOUND,
+    "552": Category.QUOTA_EXHAUSTED,
+}
+"""Category of the reply codes that differ from their class."""
+
+_UNAVAILABLE = "550"  # RFC 959: 'file not found, no access'; only the words tell which
+_DENIED = re.compile(r"\b(?:denied|not permitted|not allowed|forbidden|privileges?)\b", re.IGNORECASE)
+_TEXT_LIMIT = 2048
+
+
+def read_reply(error: object) -> "Found":
+    """The server's reply code, with which the text begins."""
+    text = text_of(error)
+    code = text[:3]
+    if not (code.isascii() and code.isdigit()):
+        return None
+    if code == _UNAVAILABLE and _DENIED.search(text[:_TEXT_LIMIT]):
+        return Evidence(category=Category.ACCESS_DENIED, code=code)
+    return Evidence(category=REPLIES.get(code), code=code)
+
+
+LIBRARY = Library(
+    title="ftplib",
+    origin=Origin.FILE,
+    says={
+        Category.API_TEMPORARY: "ftplib.error_temp",
+        Category.INVALID_PARAMETERS: "ftplib.error_perm",
+        Category.DATA: "ftplib.error_proto ftplib.error_reply",
+    },
+    reads={"ftplib.Error": read_reply},
+    silent="ftplib.Error",
+)

@@ -1,0 +1,207 @@
+"""google-api-core, google-cloud, google-auth and google-api-python-client: a status with reasons and details, by HTTP or gRPC."""
+
+import re
+
+from outlast.classify import rpc_statuses
+from outlast.classify.codes import judge_code
+from outlast.classify.libraries.grpc import read_call
+from outlast.classify.libraries.httplib2 import read_answer
+from outlast.classify.libraries.library import Library
+from outlast.classify.peek import BODY_LIMIT, peek, peek_text, read_response, status_of, text_of
+from outlast.classify.rpc_details import details_in_json
+from outlast.classify.rpc_statuses import judge_limit, read_rpc, with_delay
+from outlast.failure import Category, Evidence, Origin
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from outlast.classify.libraries.library import Found
+
+REASONS: dict[str, Category] = rpc_statuses.REASONS | {
+    name: category
+    for category, names in {
+        Category.RATE_LIMIT: (
+            "rateLimitExceeded userRateLimitExceeded rateLimitExceededUnreg userRateLimitExceededUnreg servingLimitExceeded "
+            "concurrentLimitExceeded jobRateLimitExceeded sharingRateLimitExceeded limitExceeded"
+        ),
+        Category.QUOTA_EXHAUSTED: (
+            "quotaExceeded dailyLimitExceeded dailyLimitExceededUnreg variableTermLimitExceeded storageQuotaExceeded "
+            "uploadLimitExceeded billingNotEnabled insufficientQuota"
+        ),
+        Category.API_TEMPORARY: "backendError internalError jobBackendError jobInternalError tableUnavailable transientError",
+        Category.AUTHENTICATION: "keyInvalid keyExpired authError accessDenied expired ipRefererBlocked refererBlocked accountDeleted",
+        Category.CONFIGURATION: "accessNotConfigured sslRequired",
+        Category.NOT_FOUND: "commentsDisabled notFound videoNotFound channelNotFound playlistNotFound deleted",
+        Category.INVALID_PARAMETERS: (
+            "invalid invalidParameter invalidQuery conditionNotMet duplicate conflict resourcesExceeded "
+            "responseTooLarge processingFailure videoRatingDisabled"
+        ),
+    }.items()
+    for name in names.split()
+}
+"""Category by the reason within an answer; 'badRequest', 'forbidden' and the like repeat the status and are left to it."""
+
+_LIMITS = frozenset({Category.RATE_LIMIT, Category.QUOTA_EXHAUSTED})
+_BEYOND_HTTP = frozenset(
+    {"ABORTED", "CANCELLED", "DATA_LOSS", "RESOURCE_EXHAUSTED"}
+)  # more exact than their HTTP status
+_CODE_LIMIT = 100
+_CONTENT_LIMIT = 65536
+_STATUS_IN_TEXT = re.compile(r"\bResponse status: (\d{3})\b", re.ASCII)
+_STATUS_IN_BODY = re.compile(r'"status":\s{0,8}"([A-Z_]{4,30})"')
+
+
+def read_call_error(error: object) -> "Found":
+    """The gRPC call or the HTTP response that failed, with the reasons and details of its answer."""
+    response = peek(error, "response")
+    found = read_call(response) or read_response(response) or _of_class(error)
+    if found is None or found.origin is Origin.RPC:
+        return found
+    return _with_reasons(found, peek(error, "errors"), peek(error, "details"), text_of(error))
+
+
+def _of_class(error: object) -> Evidence | None:
+    """Return what the class stands for, where it was built without an answer, as for a job that failed on the server."""
+    answered = status_of(peek(error, "code"))
+    status = peek_text(error, "grpc_status_code", "name")
+    if status in rpc_statuses.STATUSES:
+        return read_rpc(status, text_of(error)).replace(origin=None, http_status=answered)
+    return Evidence(http_status=answered) if answered is not None else None
+
+
+def read_http_error(error: object) -> "Found":
+    """Status, reasons and details of an answer; no call succeeds without a key or a token, so credentials were sent."""
+    found = read_answer(peek(error, "resp"), peek_text(error, "uri"))
+    if found is None:
+        return None
+    content = peek(error, "content")
+    body = content[:_CONTENT_LIMIT].decode("utf-8", "replace") if isinstance(content, bytes) else ""
+    said = _error_in(body)
+    found = found.replace(body=body[:BODY_LIMIT], credentials_sent=True)
+    if isinstance(said, str):  # of OAuth: {"error": "invalid_grant"}
+        return found.replace(code=said[:_CODE_LIMIT])
+    if not isinstance(said, dict):
+        return found
+    return _with_reasons(found, said.get("errors"), said.get("details"), str(said.get("message", "")))
+
+
+def _error_in(body: str) -> object:
+    """Return the 'error' of an answer in JSON; None for any other answer."""
+    import json  # noqa: PLC0415  # costs milliseconds, and few errors need it
+
+    try:
+        decoded = json.loads(body)
+    except ValueError:
+        return None
+    if isinstance(decoded, list):
+        decoded = decoded[0] if decoded else None
+    return decoded.get("error") if isinstance(decoded, dict) else None
+
+
+def _with_reasons(found: Evidence, errors: object, details: object, message: str) -> Evidence:
+    """Add what the parts of an answer say: the first reason that means something decides over the status."""
+    known = details_in_json(details)
+    listed = [part.get("reason") for part in errors if isinstance(part, dict)] if isinstance(errors, list) else []
+    reasons = [reason[:_CODE_LIMIT] for reason in (known.reason, *listed) if isinstance(reason, str) and reason]
+    code = next((reason for reason in reasons if reason in REASONS or judge_code(reason)), None)
+    category = REASONS.get(code or "")
+    if code is None:
+        match = _STATUS_IN_BODY.search(found.body)
+        code = match[1] if match and match[1] in rpc_statuses.STATUSES else next(iter(reasons), None)
+        category = rpc_statuses.STATUSES[code] if code in _BEYOND_HTTP else None
+    if category in _LIMITS:
+        category = judge_limit(f"{message} {known.words}", category, told_to_wait=known.delay is not None)
+    return found.replace(
+        code=code or found.code,
+        category=category or found.category,
+        headers=with_delay(found.headers, known.delay),
+    )
+
+
+def read_media_error(error: object) -> "Found":
+    """The response to an upload or a download."""
+    return read_response(peek(error, "response"))
+
+
+def read_retry_error(error: object) -> "Found":
+    """What was retried until the time was up."""
+    cause = peek(error, "cause")
+    return cause if isinstance(cause, BaseException) else None
+
+
+def read_refresh_error(error: object) -> "Found":
+    """Whether the token's server was only out of order, which google-auth marks; or the fault on the way to it."""
+    if peek(error, "retryable") is True:
+        return Evidence(category=Category.API_TEMPORARY)
+    for name in ("__cause__", "__context__"):
+        inner = peek(error, name)
+        if isinstance(inner, BaseException) and type(inner).__name__ in {"TransportError", "TimeoutError"}:
+            return inner
+    return None
+
+
+def read_transport_error(error: BaseException) -> "Found":
+    """The answer that was not expected, of which at times only the text tells; or the fault of the connection."""
+    for part in error.args[:4]:
+        if isinstance(part, BaseException):
+            return part
+        answer = read_response(part)
+        if answer is not None:
+            return answer
+    match = _STATUS_IN_TEXT.search(text_of(error)[:BODY_LIMIT])
+    if match:
+        return Evidence(http_status=status_of(int(match[1])))
+    cause = peek(error, "__cause__")
+    return cause if isinstance(cause, BaseException) else None
+
+
+def _google(names: str) -> str:
+    return " ".join(f"google.{name}" for name in names.split())
+
+
+def _client(names: str) -> str:
+    return " ".join(f"googleapiclient.{name}" for name in names.split())
+
+
+LIBRARY = Library(
+    title="google-api-core, google-cloud, google-auth and google-api-python-client",
+    origin=Origin.HTTP,
+    says={
+        Category.NETWORK: _google("RetryError TransportError TimeoutError ResponseError TransferStalledError"),
+        Category.API_TEMPORARY: _google("ServerError _OperationNotComplete"),
+        Category.AUTHENTICATION: _google("RefreshError OAuthError UserAccessTokenError"),
+        Category.CONFIGURATION: _google(
+            "DefaultCredentialsError MutualTLSChannelError ClientCertError DuplicateCredentialArgs EmptyUniverseError "
+            "UniverseMismatchError FeatureGatingError VersionError DescriptorDatabaseConflictingDefinitionError "
+            "AsyncRestUnsupportedParameterError"
+        )
+        + " "
+        + _client("UnknownApiNameOrVersion APICoreVersionError"),
+        Category.INVALID_PARAMETERS: _google(
+            "ClientError UnseekableStreamError InvalidOperationException InvalidPathError EncodeError "
+            "SerializeToJsonError TypeTransformationError"
+        )
+        + " "
+        + _client(
+            "UnknownFileType UnacceptableMimeTypeError MediaUploadSizeError InvalidChunkSizeError UnexpectedBodyError "
+            "UnexpectedMethodError"
+        ),
+        Category.DATA: _google("DataCorruption Redirection MissingStatusHeaderError DecodeError ParseError")
+        + " "
+        + _client("InvalidJsonError InvalidNotificationError UnknownLinkType"),
+        Category.UNKNOWN: _google("UploadCancelledError"),
+    },
+    reads={
+        "google.GoogleAPICallError": read_call_error,
+        "google.InvalidResponse": read_media_error,
+        "google.RetryError": read_retry_error,
+        "google.RefreshError": read_refresh_error,
+        "google.TransportError": read_transport_error,
+        "googleapiclient.HttpError": read_http_error,
+    },
+    silent=_google(
+        "GoogleAPIError GoogleAPICallError GoogleAuthError InvalidResponse ResumableTransferError Error FrozenInstanceError "
+        "_MemfdCreationError"
+    )
+    + " "
+    + _client("Error HttpError"),
+)

@@ -1,0 +1,81 @@
+"""grpc and grpc.aio: a status with words, and trailing metadata that may hold a wait and google.rpc's details."""
+
+from collections.abc import Collection
+from itertools import islice
+
+from outlast.classify import rpc_statuses
+from outlast.classify.libraries.library import Library
+from outlast.classify.peek import peek, peek_text, read_headers
+from outlast.classify.rpc_details import details_on_wire
+from outlast.classify.rpc_statuses import read_rpc
+from outlast.failure import Category, Origin
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from outlast.classify.libraries.library import Found
+    from outlast.failure import Evidence
+
+STATUSES = rpc_statuses.STATUSES
+"""Category by status, where its words and details say nothing more."""
+
+_PAIRS_LIMIT = 200
+_DETAILS = "grpc-status-details-bin"
+_PUSHBACK = "grpc-retry-pushback-ms"
+
+
+def read_call(error: object) -> "Evidence | None":
+    """Status, words and trailing metadata that the error keeps; its methods are not called, since a stream's would wait."""
+    state = peek(error, "_state")  # of a blocking call or stream; an error of grpc.aio has the same names in itself
+    keeper, prefix = (error, "_") if state is None else (state, "")
+    status = peek_text(keeper, f"{prefix}code", "name")
+    if status not in STATUSES:
+        return None
+    words = peek(keeper, f"{prefix}details")
+    if isinstance(words, bytes):
+        words = words.decode("utf-8", "replace")
+    metadata = _pairs(peek(keeper, f"{prefix}trailing_metadata"))
+    encoded = metadata.get(_DETAILS)
+    details = details_on_wire(encoded) if isinstance(encoded, bytes) else None
+    headers = read_headers(metadata)
+    pushback = metadata.get(_PUSHBACK)
+    if isinstance(pushback, str):
+        headers["retry-after-ms"] = pushback
+    evidence = read_rpc(status, words if isinstance(words, str) else "", details, headers)
+    return evidence.replace(retryable=False) if str(pushback).startswith("-") else evidence  # the server's own veto
+
+
+def _pairs(metadata: object) -> dict[str, object]:
+    """Return metadata by name: a tuple of pairs, or an object of grpc.aio's whose items are pairs."""
+    pairs: dict[str, object] = {}
+    if isinstance(metadata, Collection):
+        for pair in islice(metadata, _PAIRS_LIMIT):
+            if isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str):
+                pairs.setdefault(pair[0].lower(), pair[1])
+    return pairs
+
+
+def read_inner(error: object) -> "Found":
+    """The error that an interceptor of the program's raised."""
+    inner = peek(error, "_exception")
+    return inner if isinstance(inner, BaseException) else None
+
+
+def _grpc(names: str) -> str:
+    return " ".join(f"grpc.{name}" for name in names.split())
+
+
+LIBRARY = Library(
+    title="grpc",
+    origin=Origin.RPC,
+    says={
+        Category.NETWORK: _grpc("FutureTimeoutError TimeoutError ExpirationError NetworkError"),
+        Category.API_TEMPORARY: _grpc("RemoteShutdownError"),
+        Category.INVALID_PARAMETERS: _grpc("NoSuchMethodError"),
+        Category.UNKNOWN: _grpc("FutureCancelledError CancelledError CancellationError Abandoned"),
+    },
+    reads={"grpc.RpcError": read_call, "grpc._FailureOutcome": read_inner},
+    silent=_grpc(
+        "RpcError BaseError InternalError ExecuteBatchError AbortError AioRpcStatus UsageError AbortionError LocalError "
+        "LocalShutdownError RemoteError _FailureOutcome _RequestCallError _ServerStoppedError _WatchConnectivityFailed"
+    ),
+)

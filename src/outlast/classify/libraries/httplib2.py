@@ -1,0 +1,51 @@
+"""httplib2: a response that could not be followed or decoded, or a server that could not be found."""
+
+from outlast.classify.credentials import credentials_in
+from outlast.classify.libraries.library import Library
+from outlast.classify.peek import peek, read_headers, status_of
+from outlast.failure import Category, Evidence, Origin
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from outlast.classify.libraries.library import Found
+
+
+def read_answer(response: object, url: object = None) -> Evidence | None:
+    """Return the evidence of a response of httplib2's, which is its own mapping of headers; None if it has no status."""
+    status = status_of(peek(response, "status"))
+    if status is None:
+        return None
+    return Evidence(
+        origin=Origin.HTTP,
+        http_status=status,
+        headers=read_headers(response),
+        credentials_sent=credentials_in(None, url),
+    )
+
+
+def read_error(error: object) -> "Found":
+    """The response that could not be made use of."""
+    return read_answer(peek(error, "response"))
+
+
+def _httplib2(names: str) -> str:
+    return " ".join(f"httplib2.{name}" for name in names.split())
+
+
+LIBRARY = Library(
+    title="httplib2",
+    origin=Origin.HTTP,
+    says={
+        Category.NETWORK: _httplib2("ServerNotFoundError"),
+        Category.CONFIGURATION: _httplib2(
+            "RelativeURIError ProxiesUnavailableError UnimplementedDigestAuthOptionError "
+            "UnimplementedHmacDigestAuthOptionError"
+        ),
+        Category.DATA: _httplib2(
+            "RedirectMissingLocation RedirectLimit FailedToDecompressContent MalformedHeader DecodeLimitError "
+            "DecodeRatioError"
+        ),
+    },
+    reads={"httplib2.HttpLib2ErrorWithResponse": read_error},
+    silent=_httplib2("HttpLib2Error HttpLib2ErrorWithResponse"),
+)

@@ -1,0 +1,165 @@
+"""openai and anthropic: a status, an error code and type from the body, and headers that say when to come back."""
+
+from outlast.classify.libraries.library import Library
+from outlast.classify.peek import header_of, peek, peek_text, read_response, text_of
+from outlast.classify.statuses import meaning_of_status
+from outlast.failure import Category, Evidence, Origin
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from outlast.classify.libraries.library import Found
+
+_C = Category
+
+_NAMES: dict[Category, str] = {
+    _C.QUOTA_EXHAUSTED: (
+        "insufficient_quota billing_hard_limit_reached billing_not_active billing_error quota_exceeded "
+        "enforced_spend_limit_reached storage_quota_exceeded org_member_limit_exceeded org_api_key_limit_exceeded "
+        "workspace_api_key_limit_exceeded workspace_member_limit_exceeded"
+    ),
+    _C.RATE_LIMIT: "rate_limit_exceeded rate_limit_error ramp_limit_exceeded slow_down tokens_exceeded",
+    _C.API_TEMPORARY: (
+        "server_error overloaded_error engine_overloaded timeout_error scan_pending concurrent_membership_change "
+        "external_key_changed external_key_validation_timed_out compaction_unavailable cmek_key_unreachable "
+        "cmek_context_unavailable registration_pending"
+    ),
+    _C.AUTHENTICATION: (
+        "invalid_api_key authentication_error account_deactivated invalid_organization organization_on_hold "
+        "claude_code_key_creator_not_member"
+    ),
+    _C.ACCESS_DENIED: "unsupported_country_region_territory",
+    _C.CONFIGURATION: "cmek_key_disabled cmek_key_network_blocked claude_code_version_too_old",
+    _C.NOT_FOUND: "model_not_found thread_not_found user_profile_not_found file_expired",
+    _C.INVALID_PARAMETERS: (
+        "context_length_exceeded content_filter content_policy_violation string_above_max_length request_too_large "
+        "plugin_name_taken skill_name_taken slack_channel_set_up_settings_conflict skill_read_blocked_undecryptable"
+    ),
+}
+CODES: dict[str, Category] = {name: category for category, names in _NAMES.items() for name in names.split()}
+"""Category by error code; a code is more telling than the status it came with."""
+
+TYPES: dict[str, Category] = {
+    "api_error": _C.API_TEMPORARY,
+    "conflict_error": _C.API_TEMPORARY,
+    "invalid_request_error": _C.INVALID_PARAMETERS,
+    "not_found_error": _C.NOT_FOUND,
+    "permission_error": _C.AUTHENTICATION,
+}
+"""Category by the broad type of an error; it counts where no status says more, as in the middle of a stream."""
+
+_CONFLICT = 409
+
+
+def read_answer(error: object) -> "Found":
+    """The code or type in the body, then the status; a 409 is a lock that somebody else holds, and `x-should-retry` is obeyed."""
+    response = peek(error, "response")
+    evidence = read_response(response, peek(error, "request")) or Evidence(origin=Origin.HTTP)
+    code = peek_text(error, "error_code") or peek_text(error, "code")
+    kind = peek_text(error, "type")
+    category = CODES.get(code or "") or CODES.get(kind or "")
+    status = evidence.http_status
+    if category is None and (status is None or meaning_of_status(status) is None):
+        category = TYPES.get(kind or "")
+    elif category is None and status == _CONFLICT:
+        category = _C.API_TEMPORARY
+    if "credit balance is too low" in text_of(error)[:500]:
+        category = _C.QUOTA_EXHAUSTED
+    return evidence.replace(code=code or kind, category=category, retryable=_asked(response, category))
+
+
+def _asked(response: object, category: Category | None) -> bool | None:
+    """Whether the server itself says that trying again helps; no server can promise that for a quota used up."""
+    said = header_of(peek(response, "headers"), "x-should-retry")
+    if said == "true" and category is not _C.QUOTA_EXHAUSTED:
+        return True
+    return False if said == "false" else None
+
+
+def read_cause(error: object) -> "Found":
+    """The error of the HTTP client beneath."""
+    cause = peek(error, "__cause__")
+    return cause if isinstance(cause, BaseException) else None
+
+
+def read_event(error: object) -> "Found":
+    """The code within the error event of a WebSocket."""
+    code = peek_text(error, "event", "error", "code") or peek_text(error, "event", "error", "type")
+    category = CODES.get(code or "") or TYPES.get(code or "")
+    return Evidence(category=category, code=code) if code else None
+
+
+def read_bare(error: object) -> "Found":
+    """The text of a base class raised by itself: both libraries do so for a key that nobody gave."""
+    bare = type(error).__name__ in {"OpenAIError", "AnthropicError"}
+    text = text_of(error)[:500].lower() if bare else ""
+    if "environment variable" in text or "api_key" in text or "must provide" in text:
+        return Evidence(category=_C.CONFIGURATION)
+    return None
+
+
+def read_exchange(error: object) -> "Found":
+    """The status with which a token was refused."""
+    status = read_response(error) or read_response(peek(error, "response"))
+    return status or read_cause(error)
+
+
+def _both(names: str) -> str:
+    """Name the classes in openai and anthropic alike."""
+    return " ".join(f"{package}.{name}" for name in names.split() for package in ("openai", "anthropic"))
+
+
+def _anthropic(names: str) -> str:
+    return " ".join(f"anthropic.{name}" for name in names.split())
+
+
+def _openai(names: str) -> str:
+    return " ".join(f"openai.{name}" for name in names.split())
+
+
+LIBRARY = Library(
+    title="openai and anthropic",
+    origin=Origin.HTTP,
+    says={
+        _C.NETWORK: _both("APIConnectionError")
+        + " openai.WebSocketConnectionClosedError openai._TransientTokenExchangeError",
+        _C.RATE_LIMIT: _both("RateLimitError"),
+        _C.API_TEMPORARY: _both("InternalServerError ConflictError")
+        + " "
+        + _anthropic("RequestTimeoutError RetryableError"),
+        _C.SYSTEM: _openai("WebSocketQueueFullError ResponsesWebSocketBufferError"),
+        _C.AUTHENTICATION: _both("AuthenticationError PermissionDeniedError")
+        + " openai.SubjectTokenProviderError openai.InvalidWebhookSignatureError anthropic.WorkloadIdentityError",
+        _C.CONFIGURATION: _both("MissingDependencyError MutuallyExclusiveAuthError")
+        + " "
+        + _openai("_AmbiguousModuleClientUsageError APIRemovedInV1")
+        + " anthropic.CredentialsError",
+        _C.NOT_FOUND: _both("NotFoundError"),
+        _C.DATA: _both("APIResponseValidationError")
+        + " anthropic.APIWebhookValidationError anthropic._NonObjectPayloadError openai.LengthFinishReasonError "
+        "openai.AgentOutputParseError",
+        _C.INVALID_PARAMETERS: _both("BadRequestError UnprocessableEntityError StreamAlreadyConsumed")
+        + " openai.ContentFilterFinishReasonError openai.BrowserError "
+        + _anthropic(
+            "ContentTooLargeError PreconditionFailedError RequestHeaderFieldsTooLargeError ToolsetUsageError ToolError FileStoreError"
+        )
+        + " "
+        + _both("MissingStreamClassError"),
+    },
+    reads={
+        **dict.fromkeys(_both("APIStatusError APIError").split(), read_answer),
+        **dict.fromkeys(_both("APIConnectionError").split(), read_cause),
+        "openai.OpenAIError": read_bare,
+        "anthropic.AnthropicError": read_bare,
+        "openai.ResponsesWebSocketError": read_event,
+        "openai.SubjectTokenProviderError": read_exchange,
+        "anthropic.WorkloadIdentityError": read_exchange,
+    },
+    silent=(
+        _both("APIError APIStatusError")
+        + " openai.OpenAIError anthropic.AnthropicError anthropic.SessionMemoryError "
+        + _openai(
+            "AgentFilePreparationError AgentFileStagingError AgentTurnResultError BrowserCancelledError ComputerUseError "
+            "DecisionsToolRunnerCancelledError DecisionsToolRunnerError ToolRunnerCancelledError ToolRunnerError ResponsesWebSocketError"
+        )
+    ),
+)

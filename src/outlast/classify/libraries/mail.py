@@ -1,0 +1,111 @@
+"""smtplib, imaplib and poplib: reply codes, where 4xx is temporary and 5xx is not."""
+
+import re
+
+from outlast.classify.libraries.library import Library
+from outlast.classify.peek import peek, peek_int
+from outlast.failure import Category, Evidence, Origin
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from outlast.classify.libraries.library import Found
+
+REPLIES: dict[int, Category] = {
+    421: Category.API_TEMPORARY,
+    432: Category.AUTHENTICATION,  # a new password is needed
+    450: Category.API_TEMPORARY,
+    451: Category.API_TEMPORARY,
+    452: Category.API_TEMPORARY,
+    454: Category.API_TEMPORARY,
+    455: Category.API_TEMPORARY,
+    500: Category.INVALID_PARAMETERS,
+    501: Category.INVALID_PARAMETERS,
+    502: Category.INVALID_PARAMETERS,
+    503: Category.INVALID_PARAMETERS,
+    504: Category.INVALID_PARAMETERS,
+    523: Category.INVALID_PARAMETERS,
+    530: Category.AUTHENTICATION,
+    534: Category.AUTHENTICATION,
+    535: Category.AUTHENTICATION,
+    538: Category.AUTHENTICATION,
+    550: Category.NOT_FOUND,
+    551: Category.NOT_FOUND,
+    552: Category.QUOTA_EXHAUSTED,
+    553: Category.INVALID_PARAMETERS,
+    554: Category.ACCESS_DENIED,
+    555: Category.INVALID_PARAMETERS,
+    556: Category.NOT_FOUND,
+}
+"""Category by SMTP reply code; another 4xx is temporary, another 5xx an invalid request."""
+
+
+_REFINED = frozenset({550, 551, 552, 554})
+_ENHANCED: tuple[tuple[str, Category], ...] = (
+    ("5.2.2", Category.QUOTA_EXHAUSTED),  # mailbox full
+    ("5.2.3", Category.INVALID_PARAMETERS),  # message too long for the mailbox
+    ("5.3.4", Category.INVALID_PARAMETERS),  # message too big for the system
+    ("5.6.", Category.INVALID_PARAMETERS),  # content
+    ("5.7.8", Category.AUTHENTICATION),
+    ("5.7.9", Category.AUTHENTICATION),
+    ("5.7.", Category.ACCESS_DENIED),  # security or policy
+    ("5.1.", Category.NOT_FOUND),  # address
+    ("5.2.", Category.NOT_FOUND),  # mailbox
+)
+"""Category by how the enhanced status code (RFC 3463) begins, for reply codes that leave the reason open."""
+
+_TOO_FAST = r"\brate\b.{0,20}\b(?:limit|exceed)|too (?:quickly|fast)|too many (?:messages|connections|e?mails)|throttl"
+_TOO_BIG = r"\bsize\b|too (?:large|big|long)"
+
+
+def judge_reply(code: int | None, text: object = None) -> Evidence | None:
+    """Return the evidence of a reply code and its text, or None for what is none or no failure."""
+    if code is None or not 400 <= code <= 599:  # the failing half of SMTP's reply codes
+        return None
+    category = REPLIES.get(code, Category.API_TEMPORARY if code < 500 else Category.INVALID_PARAMETERS)
+    said = text[:512].decode("utf-8", "replace") if isinstance(text, bytes) else text
+    if isinstance(said, str):
+        category = _refined(code, said[:512].lower(), category)
+    return Evidence(category=category, code=str(code))
+
+
+def _refined(code: int, said: str, category: Category) -> Category:
+    if code < 500 and re.search(_TOO_FAST, said):
+        return Category.RATE_LIMIT
+    if code not in _REFINED:
+        return category
+    enhanced = next((each for start, each in _ENHANCED if said.startswith(start)), None)
+    if enhanced is None and code == 552 and re.search(_TOO_BIG, said):
+        return Category.INVALID_PARAMETERS
+    return enhanced or category
+
+
+def read_reply(error: object) -> "Found":
+    """The server's reply code, and its text where the code leaves the reason open."""
+    return judge_reply(peek_int(error, "smtp_code"), peek(error, "smtp_error"))
+
+
+def read_refused_recipients(error: object) -> "Found":
+    """The reply code to every recipient: permanent if one of them is."""
+    recipients = peek(error, "recipients")
+    if not isinstance(recipients, dict):
+        return None
+    pairs = [reply for reply in recipients.values() if isinstance(reply, tuple) and len(reply) == 2]
+    worst = max((reply for reply in pairs if type(reply[0]) is int), key=lambda reply: int(reply[0]), default=None)
+    return judge_reply(*worst) if worst else None
+
+
+LIBRARY = Library(
+    title="smtplib, imaplib and poplib",
+    origin=Origin.MAIL,
+    says={
+        Category.NETWORK: "smtplib.SMTPServerDisconnected smtplib.SMTPConnectError imaplib.abort",
+        Category.AUTHENTICATION: "smtplib.SMTPAuthenticationError",
+        Category.CONFIGURATION: "smtplib.SMTPNotSupportedError",
+        Category.ACCESS_DENIED: "imaplib.readonly",
+        Category.INVALID_PARAMETERS: (
+            "smtplib.SMTPSenderRefused smtplib.SMTPRecipientsRefused smtplib.SMTPDataError smtplib.SMTPHeloError"
+        ),
+    },
+    reads={"smtplib.SMTPResponseException": read_reply, "smtplib.SMTPRecipientsRefused": read_refused_recipients},
+    silent=("smtplib.SMTPException smtplib.SMTPResponseException imaplib.error poplib.error_proto"),
+)

@@ -1,0 +1,80 @@
+"""paramiko: classes for what SSH refuses, words for what happens to the connection, operating-system errors for SFTP."""
+
+import re
+
+from outlast.classify.libraries.library import Library
+from outlast.classify.peek import peek, peek_int, text_of
+from outlast.failure import Category, Evidence, Origin
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from outlast.classify.libraries.library import Found
+
+CHANNEL: dict[int, tuple[str, Category]] = {
+    1: ("ADMINISTRATIVELY_PROHIBITED", Category.ACCESS_DENIED),
+    2: ("CONNECT_FAILED", Category.NETWORK),
+    3: ("UNKNOWN_CHANNEL_TYPE", Category.CONFIGURATION),
+    4: ("RESOURCE_SHORTAGE", Category.API_TEMPORARY),
+}
+"""Name and category by the reason with which a server refuses a channel."""
+
+# SSHException alone says nothing; these are its texts.
+_WORDS = (
+    (r"not found in known_hosts|[Nn]o authentication methods available|private key file|[Ii]ncompatible ssh|"
+     r"public_blob|[Uu]nknown host key|unable to parse (?:the )?key|[Cc]ipher .* not", Category.CONFIGURATION),
+    (r"[Tt]ime(?:d )?out|SSH protocol banner|[Ss]ession not active|[Nn]o existing session|[Nn]egotiation failed|"
+     r"[Cc]hannel closed|[Cc]onnection (?:lost|dropped|closed)|[Ss]ocket is closed|EOF", Category.NETWORK),
+    (r"(?:[Cc]hannel|[Rr]equest) .*(?:rejected|denied|refused)", Category.ACCESS_DENIED),
+)  # fmt: skip
+
+
+def read_words(error: object) -> "Found":
+    """What the text says of the connection or of the keys; the class alone does not tell."""
+    text = text_of(error)[:1024]
+    for pattern, category in _WORDS:
+        if re.search(pattern, text):
+            return Evidence(category=category)
+    return None
+
+
+def read_authentication(error: object) -> "Found":
+    """A server that gave no answer in time has refused nobody."""
+    return Evidence(category=Category.NETWORK) if "imeout" in text_of(error)[:1024] else None
+
+
+def read_channel(error: object) -> "Found":
+    """The reason with which the server refused a channel."""
+    name, category = CHANNEL.get(peek_int(error, "code") or 0, (None, None))
+    return Evidence(category=category, code=name) if category is not None else None
+
+
+def read_attempts(error: object) -> "Found":
+    """The error of the first address that was tried."""
+    errors = peek(error, "errors")
+    tried = list(errors.values()) if isinstance(errors, dict) else []
+    return tried[0] if tried and isinstance(tried[0], BaseException) else None
+
+
+def _named(names: str) -> str:
+    return " ".join(f"paramiko.{name}" for name in names.split())
+
+
+LIBRARY = Library(
+    title="paramiko",
+    origin=Origin.NETWORK,
+    says={
+        Category.NETWORK: _named("NoValidConnectionsError PipeTimeout ProxyCommandFailure CouldNotCanonicalize"),
+        Category.AUTHENTICATION: _named("AuthenticationException"),
+        Category.CONFIGURATION: _named(
+            "BadHostKeyException PasswordRequiredException IncompatiblePeer ConfigParseError InvalidHostKey UnknownKeyType"
+        ),
+        Category.DATA: _named("MessageOrderError SFTPError BERException"),
+    },
+    reads={
+        "paramiko.SSHException": read_words,
+        "paramiko.AuthenticationException": read_authentication,
+        "paramiko.ChannelException": read_channel,
+        "paramiko.NoValidConnectionsError": read_attempts,
+    },
+    silent=_named("SSHException ChannelException NeedRekeyException"),
+)

@@ -1,0 +1,77 @@
+"""Playwright: three classes, and in their text what the browser, its driver or Node said."""
+
+import re
+
+from outlast.classify.browser_errors import read_browser_text
+from outlast.classify.libraries.library import Library
+from outlast.classify.peek import text_of
+from outlast.failure import Category, Evidence, Origin
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from outlast.classify.libraries.library import Found
+
+_TEXT_LIMIT = 4096
+_WORDS = (
+    (
+        r"[Ee]xecutable doesn't exist|playwright install|missing dependencies|Unsupported (?:protocol|chromium channel)|"
+        r"Chromium distribution '[\w-]+' is not found|[Ii]nvalid URL|Protocol \"[^\"]*\" not supported",
+        Category.CONFIGURATION,
+    ),
+    (
+        r"strict mode violation|not a valid selector|while parsing (?:css )?selector|Unknown engine|Malformed selector|"
+        r"Unsupported token",
+        Category.INVALID_PARAMETERS,
+    ),
+    (r"Max redirect count exceeded|Download is starting|failed to decompress", Category.DATA),
+    (r"(?:[Pp]age|[Tt]arget|[Bb]rowser) (?:has )?crashed", Category.SYSTEM),
+    (
+        r"Execution context was destroyed|[Ff]rame (?:was|has been) detached|not attached to the DOM|"
+        r"interrupted by another navigation",
+        Category.API_TEMPORARY,
+    ),
+    (
+        r"socket hang up|: aborted|has been closed|[Cc]onnection closed|[Tt]arget closed|[Bb]rowser closed|certificate|"
+        r"Parse Error: ",
+        Category.NETWORK,
+    ),
+)
+_STATUS = re.compile(r"\AAPIRequestContext\.\w+: ([45]\d\d) ")
+_NODE_ERRORS = re.compile(
+    r"\b(ECONNREFUSED|ECONNRESET|ECONNABORTED|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EPIPE|EHOSTUNREACH|ENETUNREACH|EPROTO)\b"
+)
+_RETRY_AFTER = re.compile(r"^ +- retry-after: (\S.{0,60})$", re.MULTILINE | re.IGNORECASE)
+_CREDENTIALS = re.compile(r"^ +- (?:authorization|cookie): ", re.MULTILINE | re.IGNORECASE)
+
+
+def read_message(error: object) -> "Found":
+    """The status of a response, the browser's or Node's name of the error, or the words before the call log."""
+    whole = text_of(error)[:_TEXT_LIMIT]
+    text, _, log = whole.partition("Call log:")
+    if status := _STATUS.match(text):
+        wait = _RETRY_AFTER.search(log)
+        return Evidence(
+            http_status=int(status[1]),
+            headers={"retry-after": wait[1]} if wait else None,
+            credentials_sent=_CREDENTIALS.search(log) is not None,
+        )
+    found = read_browser_text(text)
+    if found is not None:
+        return found
+    if node := _NODE_ERRORS.search(text):
+        return Evidence(category=Category.NETWORK, code=node[1])
+    category = next((category for pattern, category in _WORDS if re.search(pattern, text)), None)
+    return Evidence(category=category) if category is not None else None
+
+
+LIBRARY = Library(
+    title="Playwright",
+    origin=Origin.BROWSER,
+    says={
+        Category.NETWORK: "playwright.TimeoutError playwright.TargetClosedError",
+        Category.INVALID_PARAMETERS: "playwright.ValidationError",
+        Category.UNKNOWN: "playwright.AbortError",
+    },
+    reads={"playwright.Error": read_message},
+    silent="playwright.Error",
+)

@@ -1,0 +1,70 @@
+"""psycopg 3, its pool, and psycopg2: SQLSTATE, or libpq's words where no connection came about."""
+
+import re
+
+from outlast.classify.libraries.library import Library
+from outlast.classify.peek import peek_text, text_of
+from outlast.failure import Category, Evidence, Origin
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from outlast.classify.libraries.library import Found
+
+# libpq reports a failed connection as text alone, without the SQLSTATE that the server sent.
+_CONNECTING = (
+    (
+        r"authentication failed|no password supplied|no pg_hba\.conf entry|pg_hba\.conf rejects",
+        Category.AUTHENTICATION,
+    ),
+    (r'role "[^"]*" (?:does not exist|is not permitted)|certificate authentication failed', Category.AUTHENTICATION),
+    (r'database "[^"]*" does not exist|no such database:', Category.CONFIGURATION),  # the latter is PgBouncer's
+    (r"unsupported startup parameter|server does not support SSL, but SSL was required", Category.CONFIGURATION),
+    (r'root certificate file "[^"]*" does not exist', Category.CONFIGURATION),
+    (r"too many clients|remaining connection slots|too many connections", Category.DATABASE_BUSY),
+    (r"database system is (?:starting up|shutting down|in recovery|not (?:yet )?accepting)", Category.DATABASE_BUSY),
+    (r"invalid (?:connection option|port number|sslmode value|dsn)|missing \"=\" after", Category.CONFIGURATION),
+)
+
+
+def read_sqlstate(error: object) -> "Found":
+    """The SQLSTATE."""
+    state = peek_text(error, "sqlstate") or peek_text(error, "pgcode")
+    if state:
+        return Evidence(sqlstate=state, message=text_of(error))
+    return None
+
+
+def read_operational(error: object) -> "Found":
+    """The SQLSTATE; or, where the connection itself failed, what libpq says of it."""
+    found = read_sqlstate(error)
+    if found is not None:
+        return found
+    text = text_of(error)[:2048]
+    for pattern, category in _CONNECTING:
+        if re.search(pattern, text):
+            return Evidence(category=category)
+    return None
+
+
+def _three(names: str) -> str:
+    return " ".join(f"{package}.{name}" for name in names.split() for package in ("psycopg", "psycopg2"))
+
+
+LIBRARY = Library(
+    title="psycopg, psycopg_pool and psycopg2",
+    origin=Origin.DB,
+    says={
+        Category.NETWORK: _three("OperationalError"),
+        Category.INTEGRITY: _three("IntegrityError"),
+        Category.DATA: _three("DataError"),
+        Category.INVALID_PARAMETERS: _three("ProgrammingError"),
+        Category.CONFIGURATION: _three("NotSupportedError"),
+        Category.DATABASE_BUSY: "psycopg_pool.PoolTimeout psycopg_pool.TooManyRequests",
+        Category.UNKNOWN: "psycopg_pool.PoolClosed",
+    },
+    reads={
+        **dict.fromkeys(_three("Error DatabaseError InternalError").split(), read_sqlstate),
+        **dict.fromkeys(_three("OperationalError ProgrammingError").split(), read_operational),
+    },
+    silent=_three("Error DatabaseError InterfaceError InternalError Warning") + " psycopg.Rollback",
+)

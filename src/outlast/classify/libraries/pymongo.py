@@ -1,0 +1,177 @@
+"""PyMongo, its bson and gridfs: the server's error code and labels, or a fault of the connection."""
+
+from outlast.classify.connection import read_connection
+from outlast.classify.libraries.library import Library
+from outlast.classify.peek import peek, peek_int, text_of
+from outlast.failure import RETRYABLE, Category, Evidence, Origin
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from outlast.classify.libraries.library import Found
+
+_NUMBERS: dict[Category, str] = {
+    # locks, write conflicts, operations that exclude each other; time limits; a primary that changes or goes down; a shard
+    # that moves; snapshots, cursors and transactions that are gone and can be opened anew; write concern not reached in time
+    Category.DATABASE_BUSY: (
+        "24 46 107 109 112 117 143 215 216 267 314 363 12586 12587 50 262 290 91 189 10058 10107 11600 11602 13435 13436 "
+        "133 134 63 150 249 250 272 13388 234 136 175 239 246 251 43 64 211 261 365 402 406 407 412 433 450 453 91331"
+    ),
+    Category.RATE_LIMIT: "449 462 16500",  # the last is Cosmos DB's 'request rate is large'
+    Category.NETWORK: "6 7 89 141 202 230 384 9001",
+    Category.SYSTEM: "39 42 176 264 14031",
+    Category.AUTHENTICATION: "11 13 18 31 33 214 334 391 392",
+    # namespace, index, shard or command unknown; no replica set; feature not enabled; write concern that can never be met
+    Category.CONFIGURATION: "20 26 27 59 70 71 76 79 85 86 93 94 100 115 123 148 224 238 322 323 324 347 352 376 13297 31082",
+    Category.NOT_FOUND: "47 286",  # the latter: the point from which a change stream was to go on
+    Category.INTEGRITY: "3 84 121 301 11000 11001 12582",  # duplicate key; document validation; damaged data
+    Category.DATA: "22 241 378",
+    Category.INVALID_PARAMETERS: (
+        "2 9 14 15 16 28 40 48 52 53 55 56 57 61 66 67 68 72 73 116 146 165 168 171 197 207 257 260 263 292 357 10003 10334 "
+        "17280 17419 40324 40413 40414 40415"
+    ),
+    Category.UNKNOWN: "1 8 237 280 11601",  # internal; killed or interrupted by somebody
+}
+
+NUMBERS: dict[int, Category] = {
+    int(number): category for category, numbers in _NUMBERS.items() for number in numbers.split()
+}
+"""Category by the server's error code."""
+
+LABELS = frozenset(
+    {
+        "ResumableChangeStreamError",
+        "RetryableError",
+        "RetryableWriteError",
+        "SystemOverloadedError",
+        "TransientTransactionError",
+        "UnknownTransactionCommitResult",
+    }
+)
+"""Labels by which the server or the driver says that trying again may help."""
+
+_ATLAS = 8000
+_LIST_LIMIT = 1000
+_SELECTION_LIMIT = 200  # what follows describes every server
+
+
+def read_operation(error: object) -> "Found":
+    """The server's error code; a label that asks for another try wins over a code that does not."""
+    number = peek_int(error, "code")
+    return _judged(error, _of_number(number, text_of(error)), number)
+
+
+def read_bulk(error: object) -> "Found":
+    """The codes of the single writes: a permanent one decides before any that may heal."""
+    details = peek(error, "details")
+    inner = _part(details, "error")
+    if isinstance(inner, BaseException):
+        return inner
+    failed = [
+        (number, NUMBERS.get(number))
+        for key in ("writeErrors", "writeConcernErrors")
+        for each in _several(_part(details, key))
+        if isinstance(number := _part(each, "code"), int)
+    ]
+    failed.sort(key=lambda pair: pair[1] in RETRYABLE)
+    number, category = failed[0] if failed else (peek_int(error, "code"), None)
+    return _judged(error, category, number)
+
+
+def read_not_primary(error: object) -> "Found":
+    """The server's error code, where its answer is kept."""
+    number = _part(peek(error, "details"), "code")
+    return Evidence(category=Category.DATABASE_BUSY, code=str(number)) if isinstance(number, int) else None
+
+
+def read_selection(error: BaseException) -> "Found":
+    """Whether servers were there and none was fit, none belongs to the replica set of that name, or none was reached."""
+    text = text_of(error)[:_SELECTION_LIMIT]
+    if text.startswith("No "):
+        if "available for writes" in text or "match selector" in text:
+            return Evidence(category=Category.DATABASE_BUSY)
+        if "available for replica set name" in text:
+            return Evidence(category=Category.CONFIGURATION)
+    return read_connection(error)
+
+
+def read_configuration(error: object) -> "Found":
+    """A host list that could not be looked up in DNS is trouble of the network, not a wrong setting."""
+    cause = peek(error, "__cause__")
+    if cause is not None and str(peek(type(cause), "__module__")).partition(".")[0] == "dns":
+        return Evidence(category=Category.NETWORK)
+    return None
+
+
+def read_encryption(error: object) -> "Found":
+    """The error that kept it from encrypting or decrypting."""
+    inner = peek(error, "cause")
+    return inner if isinstance(inner, BaseException) and inner is not error else None
+
+
+def _judged(error: object, category: Category | None, number: int | None) -> Evidence | None:
+    labels = peek(error, "_error_labels")
+    if isinstance(labels, set | frozenset) and not LABELS.isdisjoint(labels) and category not in RETRYABLE:
+        category = Category.DATABASE_BUSY
+    if category is None and number is None:
+        return None
+    return Evidence(
+        category=category, code=None if number is None else str(number), retry_after=_backoff(peek(error, "details"))
+    )
+
+
+def _of_number(number: int | None, text: str) -> Category | None:
+    if number == _ATLAS:  # whatever Atlas itself has to say
+        return Category.AUTHENTICATION if "auth" in text else None
+    return NUMBERS.get(number) if number is not None else None
+
+
+def _backoff(details: object) -> float | None:
+    """Return the seconds that an overloaded server asks to wait at least."""
+    wait = _part(details, "baseBackoffMS")
+    sensible = isinstance(wait, int | float) and not isinstance(wait, bool) and 0 <= wait <= 3_600_000
+    return wait / 1000 if sensible else None  # type: ignore[operator]  # a number, as was just seen
+
+
+def _part(thing: object, key: str) -> object:
+    return thing.get(key) if isinstance(thing, dict) else None
+
+
+def _several(thing: object) -> list[object]:
+    return thing[:_LIST_LIMIT] if isinstance(thing, list) else []
+
+
+def _named(package: str, names: str) -> str:
+    return " ".join(f"{package}.{name}" for name in names.split())
+
+
+LIBRARY = Library(
+    title="PyMongo, bson and gridfs",
+    origin=Origin.DB,
+    says={
+        Category.NETWORK: _named("pymongo", "ConnectionFailure ProtocolError"),
+        Category.DATABASE_BUSY: _named(
+            "pymongo", "NotPrimaryError WaitQueueTimeoutError ExecutionTimeout CursorNotFound WriteConcernError"
+        ),
+        Category.INTEGRITY: "pymongo.DuplicateKeyError gridfs.FileExists gridfs.CorruptGridFile",
+        Category.CONFIGURATION: "pymongo.ConfigurationError",
+        Category.INVALID_PARAMETERS: (
+            _named("pymongo", "InvalidOperation InvalidName CollectionInvalid DocumentTooLarge")
+            + " bson.InvalidDocument bson.InvalidStringData bson.InvalidId"
+        ),
+        Category.DATA: "bson.InvalidBSON",
+        Category.NOT_FOUND: "gridfs.NoFile",
+        Category.UNKNOWN: "pymongo._PoolClosedError",
+    },
+    reads={
+        "pymongo.OperationFailure": read_operation,
+        "pymongo.BulkWriteError": read_bulk,
+        "pymongo.ClientBulkWriteException": read_bulk,
+        "pymongo.NotPrimaryError": read_not_primary,
+        "pymongo.ServerSelectionTimeoutError": read_selection,
+        "pymongo.ConnectionFailure": read_connection,
+        "pymongo.ConfigurationError": read_configuration,
+        "pymongo.EncryptionError": read_encryption,
+    },
+    silent=_named("pymongo", "PyMongoError OperationFailure WriteError BulkWriteError ClientBulkWriteException")
+    + " pymongo.EncryptionError bson.BSONError gridfs.GridFSError",
+)

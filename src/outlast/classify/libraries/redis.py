@@ -1,0 +1,145 @@
+"""redis-py: the code with which the server's error begins (LOADING, READONLY, …), or a fault of the connection."""
+
+import re
+
+from outlast.classify.connection import read_connection
+from outlast.classify.libraries.library import Library
+from outlast.classify.peek import peek, peek_text, status_of, text_of
+from outlast.failure import Category, Evidence, Origin
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from outlast.classify.libraries.library import Found
+
+_NAMES: dict[Category, str] = {
+    Category.DATABASE_BUSY: (
+        "LOADING BUSY READONLY CLUSTERDOWN TRYAGAIN MASTERDOWN NOREPLICAS NOMASTERLINK INPROG NOQUORUM NOGOODSLAVE "
+        "UNBLOCKED"
+    ),
+    Category.NETWORK: "IOERR",
+    Category.SYSTEM: "OOM MISCONF",
+    Category.AUTHENTICATION: "NOAUTH WRONGPASS NOPERM",
+    Category.ACCESS_DENIED: "DENIED",  # protected mode
+    Category.CONFIGURATION: "MOVED ASK NOPROTO",
+    Category.NOT_FOUND: "NOSCRIPT NOGROUP",
+    Category.INTEGRITY: "BUSYKEY BUSYGROUP",
+    Category.INVALID_PARAMETERS: "WRONGTYPE EXECABORT CROSSSLOT NOTBUSY UNKILLABLE",
+}
+
+CODES: dict[str, Category] = {name: category for category, names in _NAMES.items() for name in names.split()}
+"""Category by the code in front of the server's error."""
+
+# What an error says whose code is ERR, or none; all others are mistakes in the command.
+_SAID = (
+    (r"max number of clients", Category.DATABASE_BUSY),
+    (r"max (?:daily|monthly) request limit exceeded", Category.QUOTA_EXHAUSTED),
+    (r"(?:save|rewriting|saving|operation) (?:is )?(?:already )?in progress|failover in progress", Category.DATABASE_BUSY),
+    (r"cluster support disabled|DB index is out of range|command not allowed when|not allowed in cluster mode", Category.CONFIGURATION),
+    (r"operation not permitted|without any password configured|no password is set|invalid password", Category.AUTHENTICATION),
+    (r"no such key|no such user", Category.NOT_FOUND),
+)  # fmt: skip
+_CODE = re.compile(r"([A-Z][A-Z]{2,30})(?: |\Z)")
+_PIPELINE = re.compile(r"\ACommand # \d+ \(.*?\) of pipeline caused error: ", re.DOTALL)
+_ABORTED = "because of: "
+_TEXT_LIMIT = 2048
+
+
+def read_response_error(error: object) -> "Found":
+    """The code in front of the server's error; without one, the command was wrong unless its words tell otherwise."""
+    text = _PIPELINE.sub("", text_of(error)[:_TEXT_LIMIT])
+    code = _code(peek_text(error, "status_code")) or _code(text)
+    if code is None and type(error).__name__ != "ResponseError":
+        return None  # before redis-py 8 the class stands for the code, which is cut off
+    code = code or "ERR"
+    if code == "EXECABORT" and _ABORTED in text:
+        inner = _code(text.partition(_ABORTED)[2])
+        return Evidence(category=CODES.get(inner or "", Category.INVALID_PARAMETERS), code=code)
+    if code != "ERR":
+        return Evidence(category=CODES.get(code), code=code)
+    return Evidence(category=_said(text) or Category.INVALID_PARAMETERS, code=code)
+
+
+def _code(text: str | None) -> str | None:
+    found = _CODE.match(text or "")
+    return found[1] if found else None
+
+
+def _said(text: str) -> Category | None:
+    return next((category for pattern, category in _SAID if re.search(pattern, text, re.IGNORECASE)), None)
+
+
+def read_connection_error(error: BaseException) -> "Found":
+    """The server's code, where it turned the client away; otherwise the error number beneath."""
+    code = _code(peek_text(error, "status_code"))
+    if code in CODES:
+        return Evidence(category=CODES[code], code=code)
+    category = _said(text_of(error)[:_TEXT_LIMIT])
+    return Evidence(category=category, code=code) if category else read_connection(error)
+
+
+def read_cluster_error(error: object) -> "Found":
+    """Whether slots are without a node, which heals, or the server is no cluster at all; else the causes decide."""
+    text = text_of(error)[:_TEXT_LIMIT]
+    if "slots are not covered" in text:
+        return Evidence(category=Category.DATABASE_BUSY)
+    return Evidence(category=Category.CONFIGURATION) if "Cluster mode is not enabled" in text else None
+
+
+def read_lock_error(error: object) -> "Found":
+    """A lock that was not to be had in time may be free later; other mistakes with locks stay."""
+    if "Unable to acquire lock" in text_of(error)[:_TEXT_LIMIT]:
+        return Evidence(category=Category.DATABASE_BUSY)
+    return None
+
+
+def read_inner(error: object) -> "Found":
+    """The error inside."""
+    for name in ("exception", "original_exception", "__cause__"):
+        inner = peek(error, name)
+        if isinstance(inner, BaseException) and inner is not error:
+            return inner
+    return None
+
+
+def read_status(error: object) -> "Found":
+    """The status with which Redis Enterprise's REST API answered."""
+    return Evidence(origin=Origin.HTTP, http_status=status_of(peek(error, "status")))
+
+
+def _redis(names: str) -> str:
+    return " ".join(f"redis.{name}" for name in names.split())
+
+
+LIBRARY = Library(
+    title="redis-py",
+    origin=Origin.CACHE,
+    says={
+        Category.NETWORK: _redis("ConnectionError TimeoutError InvalidResponse InitialHealthCheckFailedError"),
+        Category.DATABASE_BUSY: _redis(
+            "BusyLoadingError ReadOnlyError ClusterDownError ClusterError TryAgainError SlotNotCoveredError WatchError "
+            "MaxConnectionsError MasterNotFoundError SlaveNotFoundError NoSuchFieldsetError TemporaryUnavailableException "
+            "NoValidDatabaseException UnhealthyDatabaseException"
+        ),
+        Category.API_TEMPORARY: _redis("ExternalAuthProviderError"),
+        Category.SYSTEM: _redis("OutOfMemoryError"),
+        Category.AUTHENTICATION: _redis("AuthenticationError AuthorizationError NoPermissionError"),
+        Category.CONFIGURATION: _redis(
+            "AskError AuthenticationWrongNumberOfArgsError ModuleError IncorrectPolicyType InvalidTokenSchemaErr"
+        ),
+        Category.NOT_FOUND: _redis("NoScriptError"),
+        Category.INVALID_PARAMETERS: _redis(
+            "DataError PubSubError ExecAbortError ClusterCrossSlotError CrossSlotTransactionError"
+        ),
+        Category.UNKNOWN: _redis("LockNotOwnedError ChildDeadlockedError InvalidPipelineStack"),
+    },
+    reads={
+        "redis.ResponseError": read_response_error,
+        "redis.ConnectionError": read_connection_error,
+        "redis.TimeoutError": read_connection,
+        "redis.LockError": read_lock_error,
+        "redis.RedisClusterException": read_cluster_error,
+        "redis.HttpError": read_status,
+        **dict.fromkeys(_redis("EventException UnhealthyDatabaseException RequestTokenErr TokenRenewalErr").split(), read_inner),
+    },
+    silent=_redis("RedisError ResponseError RedisClusterException LockError EventException HttpError RequestTokenErr TokenRenewalErr"),
+)  # fmt: skip

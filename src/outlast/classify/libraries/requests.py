@@ -1,0 +1,50 @@
+"""requests: a response with a status, or a fault of the connection."""
+
+from outlast.classify.connection import read_connection
+from outlast.classify.libraries.library import Library
+from outlast.classify.peek import peek, read_response
+from outlast.failure import Category, Origin
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from outlast.classify.libraries.library import Found
+
+
+def read_error(error: object) -> "Found":
+    """The response, where there was one."""
+    return read_response(peek(error, "response"), peek(error, "request"))
+
+
+def read_inner(error: BaseException) -> "Found":
+    """The error of urllib3 inside."""
+    inner = error.args[0] if error.args else None
+    return inner if isinstance(inner, BaseException) else None
+
+
+LIBRARY = Library(
+    title="requests",
+    origin=Origin.HTTP,
+    says={
+        Category.NETWORK: "requests.ConnectionError requests.Timeout requests.ChunkedEncodingError",
+        Category.API_TEMPORARY: "requests.RetryError",
+        Category.CONFIGURATION: (
+            "requests.InvalidURL requests.MissingSchema requests.InvalidSchema requests.URLRequired "
+            "requests.InvalidProxyURL"
+        ),
+        Category.INVALID_PARAMETERS: (
+            "requests.InvalidHeader requests.UnrewindableBodyError requests.CookieConflictError"
+        ),
+        Category.DATA: "requests.ContentDecodingError requests.InvalidJSONError requests.TooManyRedirects",
+    },
+    reads={
+        "requests.RequestException": read_error,
+        "requests.ConnectionError": read_connection,
+        "requests.ProxyError": read_inner,
+        "requests.ChunkedEncodingError": read_connection,
+        "requests.ContentDecodingError": read_inner,
+        "requests.InvalidJSONError": read_inner,
+        "requests.TooManyRedirects": read_inner,
+        "requests.RetryError": read_inner,
+    },
+    silent="requests.RequestException requests.HTTPError requests.StreamConsumedError requests.RequestsWarning",
+)

@@ -1,0 +1,109 @@
+"""Selenium: a class for each error of the WebDriver protocol, and in its text what the browser said."""
+
+import re
+
+from outlast.classify.browser_errors import read_browser_text
+from outlast.classify.libraries.library import Library
+from outlast.classify.peek import peek, read_response, text_of
+from outlast.failure import Category, Evidence, Origin
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from outlast.classify.libraries.library import Found
+
+_TEXT_LIMIT = 4096
+_LOST = (
+    (
+        r"(?:tab|page|renderer|browser) crashed|exited abnormally|unexpectedly closed|DevToolsActivePort",
+        Category.SYSTEM,
+    ),
+    (
+        r"not reachable|disconnected|[Tt]imed? ?out|unable to connect|[Cc]an ?not connect|[Cc]onnection refused",
+        Category.NETWORK,
+    ),
+    (
+        r"unexpectedly exited|executable|not a binary|Unable to (?:obtain|locate)|cannot find \w+ binary",
+        Category.CONFIGURATION,
+    ),
+)
+_NO_SESSION = (
+    (
+        r"[Tt]imed? ?out|session request|queue|\bbusy\b|no (?:free |available )?(?:slots?|nodes?)",
+        Category.API_TEMPORARY,
+    ),
+    (r"crashed|exited abnormally|unexpectedly closed|DevToolsActivePort|failed to start", Category.SYSTEM),
+)
+
+
+def _said(text: str, words: tuple[tuple[str, Category], ...]) -> Evidence | None:
+    category = next((category for pattern, category in words if re.search(pattern, text)), None)
+    return Evidence(category=category) if category is not None else None
+
+
+def read_page(error: object) -> "Found":
+    """The browser's name for why the page did not load."""
+    return read_browser_text(text_of(error))
+
+
+def read_driver(error: object) -> "Found":
+    """The browser's name for why the page did not load, or words about a browser or driver that is gone."""
+    text = text_of(error)[:_TEXT_LIMIT]
+    found = read_browser_text(text)
+    if found is None and type(error).__name__ in {"WebDriverException", "UnknownErrorException"}:
+        return _said(text, _LOST)
+    return found
+
+
+def read_no_session(error: object) -> "Found":
+    """Why no browser was started: too busy, crashed, or a driver and a browser that do not fit together."""
+    return _said(text_of(error)[:_TEXT_LIMIT], _NO_SESSION)
+
+
+def read_api_response(error: object) -> "Found":
+    """Status and headers of the response."""
+    return read_response(peek(error, "response"))
+
+
+def _named(names: str) -> str:
+    return " ".join(f"selenium.{name}" for name in names.split())
+
+
+LIBRARY = Library(
+    title="Selenium",
+    origin=Origin.BROWSER,
+    says={
+        Category.NETWORK: _named(
+            "TimeoutException InsecureCertificateException InvalidSessionIdException NoSuchWindowException CdpConnectionClosed"
+        ),
+        Category.API_TEMPORARY: _named(
+            "StaleElementReferenceException DetachedShadowRootException ElementClickInterceptedException "
+            "ElementNotInteractableException ElementNotVisibleException ScreenshotException UnableToCloseBrowserException "
+            "UnavailableNetworkDataException"
+        ),
+        Category.CONFIGURATION: _named(
+            "NoSuchDriverException SessionNotCreatedException UnknownMethodException UnknownCommandException "
+            "UnsupportedOperationException ImeNotAvailableException ImeActivationFailedException InvalidWebExtensionException"
+        ),
+        Category.INVALID_PARAMETERS: _named(
+            "InvalidArgumentException InvalidSelectorException InvalidElementStateException InvalidCookieDomainException "
+            "InvalidCoordinatesException InvalidSwitchToTargetException MoveTargetOutOfBoundsException "
+            "UnableToSetCookieException UnexpectedTagNameException UnableToSetFileInputException "
+            "UnderspecifiedStoragePartitionException NoSuchHandleException NoSuchInterceptException "
+            "NoSuchNetworkCollectorException NoSuchScriptException NoSuchUserContextException NoSuchRequestException "
+            "NoSuchStoragePartitionException NoSuchWebExtensionException NoSuchScreencastException "
+            "NoSuchHistoryEntryException BiDiSerializationError"
+        ),
+        Category.DATA: _named(
+            "NoSuchElementException NoSuchShadowRootException NoSuchFrameException NoSuchAttributeException "
+            "NoSuchCookieException NoSuchNodeException NoSuchNetworkDataException NoAlertPresentException "
+            "UnexpectedAlertPresentException JavascriptException"
+        ),
+    },
+    reads={
+        "selenium.WebDriverException": read_driver,
+        "selenium.SessionNotCreatedException": read_no_session,
+        "selenium.BrowserError": read_page,
+        "selenium.APIRequestFailure": read_api_response,
+    },
+    silent=_named("WebDriverException UnknownErrorException BrowserError InternalError APIRequestFailure"),
+)

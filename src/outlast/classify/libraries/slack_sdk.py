@@ -1,0 +1,88 @@
+"""slack_sdk: the error code of Slack's answer, with its status and Retry-After."""
+
+from outlast.classify.libraries.library import Library
+from outlast.classify.peek import peek, read_headers, status_of, text_of
+from outlast.classify.statuses import meaning_of_status
+from outlast.failure import Category, Evidence, Origin
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from outlast.classify.libraries.library import Found
+
+_C = Category
+_CODE_LIMIT = 100
+
+_NAMES: dict[Category, str] = {
+    _C.RATE_LIMIT: "ratelimited rate_limited rate_limit message_limit_exceeded",
+    _C.API_TEMPORARY: (
+        "internal_error internal_server_error fatal_error service_unavailable request_timeout team_added_to_org "
+        "rollup_error accesslimited external_channel_migrating no_response"
+    ),
+    _C.AUTHENTICATION: (
+        "invalid_auth not_authed token_revoked token_expired account_inactive access_denied missing_scope no_permission "
+        "not_allowed_token_type ekm_access_denied enterprise_is_restricted team_access_not_granted two_factor_setup_required "
+        "org_login_required invalid_client_id bad_client_secret invalid_refresh_token user_is_restricted user_is_bot "
+        "invalid_code app_missing_action_url not_allowed restricted_action"
+    ),
+    _C.NOT_FOUND: "is_archived message_not_found thread_not_found no_service action_prohibited no_team no_active_hooks file_deleted",
+    _C.QUOTA_EXHAUSTED: "storage_limit_reached over_pagination_limit limit_reached team_quota_exceeded",
+    _C.CONFIGURATION: "unknown_method method_deprecated deprecated_endpoint posting_to_general_channel_denied invalid_app_id",
+}
+CODES: dict[str, Category] = {name: category for category, names in _NAMES.items() for name in names.split()}
+"""Category by Slack's error code. What is not here and not ``…_not_found`` is an answer about this very request."""
+
+
+def judge_slack_code(code: str) -> Category:
+    """Return what one of Slack's error codes means; there are hundreds, and the temporary ones are few and known."""
+    if code.endswith("_not_found") or code.startswith("no_such"):
+        return _C.NOT_FOUND
+    return CODES.get(code, _C.INVALID_PARAMETERS)
+
+
+def read_api_error(error: object) -> "Found":
+    """The answer's error code, unless its status already says that Slack is down or that we are too fast."""
+    response = peek(error, "response")
+    data = response if isinstance(response, dict) else peek(response, "data")
+    code = data.get("error") if isinstance(data, dict) else None
+    code = code[:_CODE_LIMIT] if isinstance(code, str) and code.replace("_", "").isalnum() else None
+    status = status_of(peek(response, "status_code"))
+    failing = status is not None and meaning_of_status(status) is not None
+    return Evidence(
+        origin=Origin.HTTP,
+        http_status=status,
+        headers=read_headers(peek(response, "headers")),
+        code=code,
+        category=judge_slack_code(code) if code and (not failing or code in CODES) else None,
+        credentials_sent=True,
+    )
+
+
+def read_rotation_error(error: object) -> "Found":
+    """The answer of Slack to the attempt to renew a token."""
+    inner = peek(error, "api_error")
+    return inner if isinstance(inner, BaseException) else None
+
+
+def read_request_error(error: object) -> "Found":
+    """The text, which tells a wrong URL or proxy from a wrong argument."""
+    wrong_setting = text_of(error).startswith(("Invalid URL detected", "Invalid proxy detected"))
+    return Evidence(category=_C.CONFIGURATION) if wrong_setting else None
+
+
+LIBRARY = Library(
+    title="slack_sdk",
+    origin=Origin.HTTP,
+    says={
+        _C.NETWORK: "slack_sdk.SlackClientNotConnectedError",
+        _C.AUTHENTICATION: "slack_sdk.BotUserAccessError slack_sdk.SlackTokenRotationError",
+        _C.CONFIGURATION: "slack_sdk.SlackClientConfigurationError",
+        _C.INVALID_PARAMETERS: "slack_sdk.SlackRequestError slack_sdk.SlackObjectFormationError",
+        _C.DATA: "slack_sdk.SlackApiError",
+    },
+    reads={
+        "slack_sdk.SlackApiError": read_api_error,
+        "slack_sdk.SlackTokenRotationError": read_rotation_error,
+        "slack_sdk.SlackRequestError": read_request_error,
+    },
+    silent="slack_sdk.SlackClientError",
+)

@@ -1,0 +1,193 @@
+"""The standard library: built-in exceptions, sockets, TLS, HTTP and URLs, processes and futures, parsers."""
+
+import sys
+from functools import lru_cache
+
+from outlast.classify.connection import read_tunnel
+from outlast.classify.credentials import credentials_in
+from outlast.classify.errnos import name_of_errno, origin_of_errno
+from outlast.classify.libraries.library import Library
+from outlast.classify.peek import peek, peek_int, read_headers, status_of, text_of
+from outlast.failure import Category, Evidence, Origin
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from outlast.classify.libraries.library import Found
+
+_EX_TEMPFAIL = 75  # sysexits.h: 'temporary failure; user is invited to retry'
+_OUTPUT_LIMIT = 2048
+
+
+def read_os_error(error: OSError) -> "Found":
+    """The error number, whose name decides; http.client has none for a proxy that refused, only the proxy's status."""
+    number: object = error.errno
+    if type(number) is int:
+        return _of_number(number)
+    return read_tunnel(error, "Tunnel connection failed: ") if type(error) is OSError else None
+
+
+@lru_cache(maxsize=512)
+def _of_number(number: int) -> Evidence | None:
+    name = name_of_errno(number)
+    return Evidence(errno=number, origin=origin_of_errno(name)) if name else None
+
+
+def read_name_resolution(error: OSError) -> "Found":
+    """The resolver's own error number, as EAI_NONAME or EAI_AGAIN."""
+    return Evidence(category=Category.NETWORK, code=_resolver_code(peek_int(error, "errno")))
+
+
+def _resolver_code(number: int | None) -> str | None:
+    socket = sys.modules.get("socket")  # loaded already, or this error could not exist
+    names = [name for name in dir(socket) if name.startswith("EAI_") and getattr(socket, name) == number]
+    return names[0] if names else None
+
+
+def read_tls(error: OSError) -> "Found":
+    """The reason TLS gives, such as CERTIFICATE_VERIFY_FAILED; its numbers are not the operating system's."""
+    reason = peek(error, "reason")
+    return Evidence(category=Category.NETWORK, code=reason if isinstance(reason, str) else None)
+
+
+def read_end_of_file(error: object) -> "Found":
+    """A parser says what it was reading; a connection that was closed (ftplib, multiprocessing) says nothing at all."""
+    return None if text_of(error) else Evidence(category=Category.NETWORK)
+
+
+def read_unicode_error(error: object) -> "Found":
+    """A host name that cannot be encoded is a bad URL, not bad data."""
+    if peek(error, "encoding") == "idna" or "label empty or too long" in text_of(error):
+        return Evidence(category=Category.CONFIGURATION)
+    return None
+
+
+def read_buffer_error(error: object) -> "Found":
+    """The full queue of confluent-kafka, which empties by itself."""
+    if text_of(error) == "Local: Queue full":
+        return Evidence(category=Category.API_TEMPORARY, origin=Origin.MESSAGING, code="_QUEUE_FULL")
+    return None
+
+
+def read_http_error(error: object) -> "Found":
+    """Status, headers and URL of an urllib HTTPError; the body is left unread."""
+    status = status_of(peek(error, "code"))
+    if status is None:
+        return None
+    headers = peek(error, "headers") or peek(error, "hdrs")
+    return Evidence(
+        http_status=status, headers=read_headers(headers), credentials_sent=credentials_in(None, peek(error, "url"))
+    )
+
+
+def read_xmlrpc_status(error: object) -> "Found":
+    """Status, headers and URL of an XML-RPC call that was answered with an HTTP error."""
+    status = status_of(peek(error, "errcode"))
+    if status is None:
+        return None
+    return Evidence(
+        origin=Origin.HTTP,
+        http_status=status,
+        headers=read_headers(peek(error, "headers")),
+        credentials_sent=credentials_in(None, peek(error, "url")),
+    )
+
+
+def read_url_error(error: object) -> "Found":
+    """The reason of an URLError, which is another error or a text."""
+    reason = peek(error, "reason")
+    return reason if isinstance(reason, BaseException) else None
+
+
+def read_process_error(error: object) -> "Found":
+    """Exit status and what the process wrote: killed from outside, a temporary failure, or its own words."""
+    returncode = peek_int(error, "returncode")
+    if returncode == -9:  # SIGKILL comes from the kernel out of memory, or from an operator
+        return Evidence(category=Category.SYSTEM, code="SIGKILL")
+    if returncode == _EX_TEMPFAIL:
+        return Evidence(category=Category.API_TEMPORARY, code="EX_TEMPFAIL")
+    output = peek(error, "stderr") or peek(error, "output")
+    if isinstance(output, bytes):
+        output = output[-_OUTPUT_LIMIT:].decode("utf-8", "replace")
+    said = output[-_OUTPUT_LIMIT:] if isinstance(output, str) else ""
+    return Evidence(body=said, message=f"exit status {returncode}")  # the command line is no part of what happened
+
+
+LIBRARY = Library(
+    title="Python's standard library",
+    origin=Origin.PROGRAM,
+    origins={
+        "http": Origin.HTTP,
+        "socket": Origin.NETWORK,
+        "ssl": Origin.NETWORK,
+        "urllib": Origin.HTTP,
+        "xmlrpc": Origin.HTTP,
+    },
+    says={
+        Category.NETWORK: (
+            "builtins.ConnectionError builtins.TimeoutError asyncio.IncompleteReadError "
+            "socket.gaierror socket.herror ssl.SSLError multiprocessing.TimeoutError "
+            "http.BadStatusLine http.IncompleteRead http.LineTooLong http.NotConnected http.RemoteDisconnected "
+            "http.UnknownProtocol http.UnknownTransferEncoding urllib.ContentTooShortError subprocess.TimeoutExpired "
+            "builtins.BlockingIOError builtins.InterruptedError"
+        ),
+        Category.API_TEMPORARY: "mailbox.ExternalClashError",
+        Category.SYSTEM: (
+            "builtins.MemoryError concurrent.BrokenExecutor concurrent.BrokenProcessPool concurrent.BrokenThreadPool "
+            "multiprocessing.ProcessError"
+        ),
+        Category.NOT_FOUND: "builtins.FileNotFoundError builtins.ProcessLookupError mailbox.NoSuchMailboxError",
+        Category.ACCESS_DENIED: "builtins.PermissionError",
+        Category.INVALID_PARAMETERS: (
+            "builtins.FileExistsError builtins.IsADirectoryError builtins.NotADirectoryError "
+            "asyncio.LimitOverrunError getopt.GetoptError argparse.ArgumentError argparse.ArgumentTypeError "
+            "optparse.OptParseError shutil.SameFileError ipaddress.AddressValueError ipaddress.NetmaskValueError re.error "
+            "re.PatternError calendar.IllegalMonthError calendar.IllegalWeekdayError ctypes.ArgumentError xml.DOMException "
+            "mailbox.NotEmptyError"
+        ),
+        Category.CONFIGURATION: (
+            "builtins.ImportError configparser.Error http.InvalidURL tomllib.TOMLDecodeError "
+            "shutil.SpecialFileError shutil.RegistryError locale.Error zoneinfo.ZoneInfoNotFoundError netrc.NetrcParseError"
+        ),
+        Category.DATA: (
+            "json.JSONDecodeError builtins.EOFError builtins.UnicodeError _csv.Error xml.ParseError xml.ExpatError "
+            "xml.SAXException zlib.error gzip.BadGzipFile zipfile.BadZipFile zipfile.LargeZipFile "
+            "tarfile.TarError _lzma.LZMAError binascii.Error binascii.Incomplete struct.error "
+            "plistlib.InvalidFileException _pickle.PickleError email.MessageError email.MessageDefect "
+            "http.CookieError http.UnimplementedFileMode shutil.ReadError decimal.DecimalException "
+            "multiprocessing.BufferTooShort mailbox.FormatError statistics.StatisticsError xmlrpc.ResponseError"
+        ),
+        Category.AUTHENTICATION: "multiprocessing.AuthenticationError",
+    },
+    reads={
+        "builtins.EOFError": read_end_of_file,
+        "builtins.BufferError": read_buffer_error,
+        "builtins.OSError": read_os_error,
+        "builtins.UnicodeError": read_unicode_error,
+        "socket.gaierror": read_name_resolution,
+        "socket.herror": read_name_resolution,
+        "ssl.SSLError": read_tls,
+        "urllib.HTTPError": read_http_error,
+        "urllib.URLError": read_url_error,
+        "subprocess.CalledProcessError": read_process_error,
+        "xmlrpc.ProtocolError": read_xmlrpc_status,
+    },
+    silent=(
+        "builtins.Exception builtins.BaseException builtins.ArithmeticError builtins.AssertionError "
+        "builtins.AttributeError builtins.BufferError builtins.BaseExceptionGroup builtins.ExceptionGroup "
+        "builtins.FloatingPointError builtins.GeneratorExit builtins.IndentationError builtins.IndexError "
+        "builtins.KeyError builtins.KeyboardInterrupt builtins.LookupError builtins.NameError builtins.OSError "
+        "builtins.OverflowError builtins.RecursionError builtins.ReferenceError builtins.RuntimeError "
+        "builtins.StopAsyncIteration builtins.StopIteration builtins.SyntaxError builtins.SystemError builtins.SystemExit "
+        "builtins.TabError builtins.TypeError builtins.UnboundLocalError builtins.ValueError builtins.ZeroDivisionError "
+        "builtins.ChildProcessError builtins.Warning "
+        "asyncio.BrokenBarrierError asyncio.CancelledError asyncio.InvalidStateError concurrent.CancelledError "
+        "concurrent.Error concurrent.InvalidStateError http.HTTPException http.CannotSendHeader http.CannotSendRequest "
+        "http.ImproperConnectionState http.ResponseNotReady subprocess.SubprocessError subprocess.CalledProcessError "
+        "urllib.URLError shutil.Error builtins.NotImplementedError _queue.Empty queue.Full asyncio.QueueEmpty "
+        "asyncio.QueueFull asyncio.SendfileNotAvailableError asyncio.QueueShutDown queue.ShutDown threading.BrokenBarrierError "
+        "builtins.PythonFinalizationError builtins._IncompleteInputError pathlib.UnsupportedOperation copy.Error "
+        "dataclasses.FrozenInstanceError graphlib.CycleError concurrent._RemoteTraceback multiprocessing.RemoteTraceback "
+        "multiprocessing.RemoteError multiprocessing.MaybeEncodingError mailbox.Error xmlrpc.Error xmlrpc.Fault "
+        "pickle._Stop shutil._GiveupOnFastCopy socket._GiveupOnSendfile"
+    ),
+)

@@ -1,0 +1,57 @@
+"""urllib3: faults of the connection, and its own retries that gave up."""
+
+import re
+
+from outlast.classify.connection import read_connection
+from outlast.classify.libraries.library import Library
+from outlast.classify.peek import peek, text_of
+from outlast.failure import Category, Evidence, Origin
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from outlast.classify.libraries.library import Found
+
+
+def read_reason(error: object) -> "Found":
+    """What the retries gave up on."""
+    reason = peek(error, "reason")
+    return reason if isinstance(reason, BaseException) else None
+
+
+def read_proxy_error(error: object) -> "Found":
+    """What happened on the way to the proxy or was answered by it."""
+    original = peek(error, "original_error")
+    return original if isinstance(original, BaseException) else None
+
+
+def read_response_error(error: object) -> "Found":
+    """The status that was answered too often; it stands only in the text."""
+    match = re.fullmatch(r"too many (\d{3}) error responses", text_of(error))
+    if match:
+        return Evidence(http_status=int(match[1]))
+    return Evidence(category=Category.DATA) if text_of(error) == "too many redirects" else None
+
+
+LIBRARY = Library(
+    title="urllib3",
+    origin=Origin.HTTP,
+    says={
+        Category.NETWORK: (
+            "urllib3.TimeoutError urllib3.ProtocolError urllib3.SSLError urllib3.ProxyError urllib3.PoolError "
+            "urllib3.IncompleteRead urllib3.InvalidChunkLength urllib3.MaxRetryError urllib3.CertificateError"
+        ),
+        Category.API_TEMPORARY: "urllib3.ResponseError",
+        Category.CONFIGURATION: "urllib3.LocationValueError urllib3.ProxySchemeUnsupported",
+        Category.INVALID_PARAMETERS: "urllib3.InvalidHeader urllib3.ClosedPoolError urllib3.UnrewindableBodyError urllib3.HostChangedError",
+        Category.DATA: "urllib3.DecodeError urllib3.HeaderParsingError urllib3.ResponseNotChunked",
+    },
+    reads={
+        "urllib3.MaxRetryError": read_reason,
+        "urllib3.ResponseError": read_response_error,
+        "urllib3.ProxyError": read_proxy_error,
+        "urllib3.TimeoutError": read_connection,
+        "urllib3.ProtocolError": read_connection,
+        "urllib3.PoolError": read_connection,
+    },
+    silent="urllib3.HTTPError urllib3.BodyNotHttplibCompatible urllib3.TimeoutStateError urllib3.HTTPWarning",
+)

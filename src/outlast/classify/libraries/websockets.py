@@ -1,0 +1,102 @@
+"""websockets: the close codes of both sides, or the response that refused the handshake."""
+
+from outlast.classify.libraries.library import Library
+from outlast.classify.peek import peek, peek_int, peek_text, read_response
+from outlast.classify.statuses import meaning_of_status
+from outlast.failure import Category, Evidence, Origin
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from outlast.classify.libraries.library import Found
+
+RECEIVED: dict[int, Category] = {
+    1000: Category.UNKNOWN,  # normal closure: the conversation is over, and nothing failed
+    1001: Category.NETWORK,  # going away
+    1002: Category.INVALID_PARAMETERS,  # we broke the protocol
+    1003: Category.INVALID_PARAMETERS,
+    1005: Category.NETWORK,  # closed without a code
+    1006: Category.NETWORK,  # lost without a closing frame
+    1007: Category.INVALID_PARAMETERS,
+    1008: Category.ACCESS_DENIED,  # policy violation
+    1009: Category.INVALID_PARAMETERS,  # our message is too big
+    1010: Category.CONFIGURATION,  # an extension is missing
+    1011: Category.API_TEMPORARY,
+    1012: Category.API_TEMPORARY,  # service restart
+    1013: Category.API_TEMPORARY,  # try again later
+    1014: Category.API_TEMPORARY,  # bad gateway
+    1015: Category.NETWORK,  # TLS
+    3000: Category.AUTHENTICATION,
+    3003: Category.ACCESS_DENIED,
+    3008: Category.API_TEMPORARY,  # timeout
+}
+"""Category by the close code that the other side sent."""
+
+SENT: dict[int, Category] = {
+    1002: Category.DATA,
+    1003: Category.DATA,
+    1007: Category.DATA,
+    1008: Category.DATA,
+    1009: Category.DATA,
+    1010: Category.CONFIGURATION,
+    1011: Category.NETWORK,  # our pings went unanswered
+}
+"""Category by the close code with which this side ended the connection: the other one had misbehaved."""
+
+_LEFT_TO_WORDS = frozenset({1000, 1008})
+_OWN_CODES = range(3000, 5000)
+_LIKE_HTTP = range(4400, 4600)
+
+
+def read_close(error: object) -> "Found":
+    """The close code of the side that closed first; a code of the application's own is read by its reason."""
+    received, sent = peek_int(error, "rcvd", "code"), peek_int(error, "sent", "code")
+    if received is None and sent is None:
+        return Evidence(category=Category.NETWORK, code="1006")
+    if sent is not None and peek(error, "rcvd_then_sent") is not True:
+        return Evidence(
+            category=SENT.get(sent, Category.NETWORK if received is None else Category.UNKNOWN), code=str(sent)
+        )
+    return _judge_received(received, peek_text(error, "rcvd", "reason")) if received is not None else None
+
+
+def _judge_received(code: int, reason: str | None) -> Evidence:
+    category = RECEIVED.get(code)
+    if category is None and code in _LIKE_HTTP:  # the convention of GraphQL over WebSocket and many others
+        category = meaning_of_status(code - 4000)
+    if reason and (code in _LEFT_TO_WORDS or (category is None and code in _OWN_CODES)):
+        from outlast.classify.texts import read_text  # noqa: PLC0415  # compiles large patterns; few closings need them
+
+        category = next((said for said, _, _ in read_text(reason)), category)
+    return Evidence(category=category or Category.UNKNOWN, code=str(code))
+
+
+def read_refusal(error: object) -> "Found":
+    """Status and headers of the response that refused the handshake."""
+    return read_response(peek(error, "response")) or read_response(error)
+
+
+def _named(names: str) -> str:
+    return " ".join(f"websockets.{name}" for name in names.split())
+
+
+LIBRARY = Library(
+    title="websockets",
+    origin=Origin.HTTP,
+    says={
+        Category.NETWORK: _named("ConnectionClosed InvalidMessage ProxyError"),
+        Category.CONFIGURATION: _named("InvalidURI InvalidProxy NegotiationError InvalidProtocol"),
+        Category.ACCESS_DENIED: _named("InvalidOrigin"),
+        Category.INVALID_PARAMETERS: _named("InvalidState ConcurrencyError InvalidMethod"),
+        Category.DATA: _named(
+            "InvalidHandshake InvalidHeader InvalidStatus ProtocolError PayloadTooBig TooManyFragments SecurityError "
+            "MultipleValuesError"
+        ),
+    },
+    reads={
+        "websockets.ConnectionClosed": read_close,
+        **dict.fromkeys(
+            _named("InvalidStatus InvalidStatusCode InvalidProxyStatus AbortHandshake").split(), read_refusal
+        ),
+    },
+    silent=_named("WebSocketException"),
+)

@@ -1,0 +1,145 @@
+"""yt-dlp: an error of its networking or of an extractor, wrapped in a DownloadError, and what sites say in words."""
+
+import re
+from functools import cache
+
+from outlast.classify.libraries.library import Library
+from outlast.classify.peek import peek, peek_int, read_response, text_of
+from outlast.failure import Category, Evidence, Origin
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from outlast.classify.libraries.library import Found
+
+_C = Category
+_TEXT_LIMIT = 2048
+_BUG = "please report this issue on"
+
+_NOT_YET = (
+    r"premieres? in \w|premiere will begin|will premiere|live (?:event|stream) will (?:begin|start)|"
+    r"processing this video|still (?:being )?process(?:ed|ing)|not currently live"
+)
+_ELSEWHERE = r"available (?:in|from) your (?:country|location|region)|geo[ -]?(?:restrict|block)|in your country|your country or region"
+_NOT_FOR_US = (
+    r"private video|video is private|members[- ]only|channel.s members|(?:has been|was) (?:removed|deleted|terminated)|"
+    r"no longer available|live (?:event|stream(?: recording)?) (?:has ended|is not available)|video unavailable|does not exist"
+)
+_SIGN_IN = (
+    r"confirm your age|age[- ]restricted|only available (?:for|to) (?:registered|logged[- ]in|premium|subscrib)|"
+    r"log ?in (?:is )?(?:required|needed)|requires? (?:a )?(?:login|authentication|subscription)|"
+    r"--cookies\b.{0,40}\bfor the authentication|use --username"
+)
+
+PHRASES: tuple[tuple[Category, str], ...] = (
+    (_C.SYSTEM, r"no space left on device|disk quota exceeded"),
+    (_C.RATE_LIMIT, r"not a bot|rate-limited by|isn.t available, try again later|captcha challenge"),
+    (_C.API_TEMPORARY, _NOT_YET),
+    (_C.ACCESS_DENIED, _ELSEWHERE),
+    (_C.NOT_FOUND, _NOT_FOR_US),
+    (_C.AUTHENTICATION, _SIGN_IN),
+    (_C.CONFIGURATION, r"ff(?:mpeg|probe)\b.{0,24}\bnot found|ff(?:mpeg|probe) is not installed"),
+    (_C.INVALID_PARAMETERS, r"requested format is not available|is not a valid url|unsupported url|drm protect"),
+)
+"""What sites and yt-dlp say, by what it means; the first that matches decides, since one text often has several."""
+
+
+@cache
+def _phrases() -> tuple[tuple[Category, re.Pattern[str]], ...]:
+    return tuple((category, re.compile(pattern)) for category, pattern in PHRASES)
+
+
+def _said(error: object) -> Evidence | None:
+    text = text_of(error)[:_TEXT_LIMIT].lower()
+    for category, pattern in _phrases():
+        if pattern.search(text):
+            return Evidence(category=category)
+    return None
+
+
+def _inner(error: object) -> BaseException | None:
+    """Return the error that was given as cause, or that was being handled; never the error itself."""
+    held = peek(error, "exc_info")
+    candidates = (peek(error, "cause"), held[1] if isinstance(held, tuple) and len(held) == 3 else None)
+    return next((each for each in candidates if isinstance(each, BaseException) and each is not error), None)
+
+
+def read_wrapper(error: object) -> "Found":
+    """The words of the site where they are known, then the error within; what yt-dlp did not expect is malformed."""
+    found = _said(error) or _inner(error)
+    if found is None and _BUG in text_of(error):
+        return Evidence(category=_C.DATA)
+    return found
+
+
+def read_http_error(error: object) -> "Found":
+    """The response; a redirect that leads back to itself is a malformed answer."""
+    if peek(error, "redirect_loop") is True:
+        return Evidence(origin=Origin.HTTP, category=_C.DATA, http_status=peek_int(error, "status"))
+    return read_response(peek(error, "response"))
+
+
+def read_cause(error: object) -> "Found":
+    """The error of the HTTP client beneath, or the one that was being handled."""
+    return _inner(error) or _chained(error)
+
+
+def _chained(error: object) -> BaseException | None:
+    link = peek(error, "__cause__") or peek(error, "__context__")
+    return link if isinstance(link, BaseException) else None
+
+
+_SOCKS_REFUSALS = frozenset({0x02, 0xFE, 0xFF, 93})
+
+
+def read_proxy_error(error: object) -> "Found":
+    """The reply code of a SOCKS proxy, which is no error number of the system, or the error beneath."""
+    if not isinstance(error, OSError):
+        return read_cause(error)
+    refused = peek_int(error, "errno") in _SOCKS_REFUSALS
+    return Evidence(category=_C.AUTHENTICATION if refused else _C.NETWORK)
+
+
+def read_xattr_error(error: object) -> "Found":
+    """Whether the disk was full."""
+    return Evidence(category=_C.SYSTEM) if peek(error, "reason") == "NO_SPACE" else None
+
+
+def _yt_dlp(names: str) -> str:
+    return " ".join(f"yt_dlp.{name}" for name in names.split())
+
+
+LIBRARY = Library(
+    title="yt-dlp",
+    origin=Origin.HTTP,
+    says={
+        _C.NETWORK: _yt_dlp("TransportError ContentTooShortError ProxyError DataTruncatedError"),
+        _C.RATE_LIMIT: _yt_dlp("ThrottledDownload"),
+        _C.API_TEMPORARY: _yt_dlp("UserNotLive ReExtractInfo"),
+        _C.ACCESS_DENIED: _yt_dlp("GeoRestrictedError"),
+        _C.AUTHENTICATION: _yt_dlp("AuthenticationException InvalidLoginException"),
+        _C.NOT_FOUND: _yt_dlp("EntryNotInPlaylist CommentsDisabled"),
+        _C.CONFIGURATION: _yt_dlp(
+            "CookieLoadError SameFileError UnsupportedRequest NoSupportingHandlers UnsafeExecExpansionError "
+            "XAttrUnavailableError LockingUnsupportedError"
+        ),
+        _C.INVALID_PARAMETERS: _yt_dlp("UnsupportedError _UnsafeExtensionError IndexError"),
+        _C.DATA: _yt_dlp(
+            "RegexNotFoundError FFmpegPostProcessorError AudioConversionError EmbedThumbnailPPError JS_Throw Exception "
+            "_RequiredError ParserError ParseError compat_HTMLParseError HTMLBreakOnClosingTagException MediaSelectionError "
+            "XAttrMetadataError JS_Break JS_Continue"
+        ),
+    },
+    reads={
+        **dict.fromkeys(_yt_dlp("DownloadError ExtractorError PostProcessingError").split(), read_wrapper),
+        **dict.fromkeys(_yt_dlp("RequestError UnavailableVideoError").split(), read_cause),
+        "yt_dlp.HTTPError": read_http_error,
+        "yt_dlp.XAttrMetadataError": read_xattr_error,
+        "yt_dlp.ProxyError": read_proxy_error,
+    },
+    silent=_yt_dlp(
+        "YoutubeDLError DownloadError ExtractorError PostProcessingError RequestError HTTPError UnavailableVideoError "
+        "DownloadCancelled ExistingVideoReached RejectedVideoReached MaxDownloadsReached StopExtraction "
+        "IEContentProviderError JsChallengeProviderError JsChallengeProviderRejectedRequest PoTokenCacheProviderError "
+        "PoTokenProviderError PoTokenProviderRejectedRequest _GitHubError"
+    ),
+)

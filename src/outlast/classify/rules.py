@@ -1,0 +1,133 @@
+"""Rules of your own, which come before all others."""
+
+import re
+from dataclasses import dataclass, field
+
+from outlast.classify.peek import status_of
+from outlast.errors import ConfigError
+from outlast.failure import Category, Evidence
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    TypeSpec = type[BaseException] | str | Sequence[type[BaseException] | str]
+    """An exception class, its qualified name, or several of either."""
+
+__all__ = ["Rule"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """One rule of your own: when every condition given holds, the failure has this category.
+
+    Attributes:
+        category: The verdict, a `Category` or its name.
+        name: What `explain` and `Failure.rule` call it; made up from the conditions where it is left out.
+        type: Exception class, qualified name such as ``"vendor.errors.Busy"``, or several; subclasses match too.
+        status: HTTP status, or several.
+        code: SQLSTATE, errno name or API error code, or several.
+        text: Words in the message, matched as whole words without regard to case.
+        predicate: Called with the error (or Evidence); the rule applies where it returns true. One that raises does
+            not apply.
+        retryable: Overrides what the category implies.
+        retry_after: Seconds to wait, used as it is.
+
+    Raises:
+        ConfigError: If there is no condition, or a value is not valid.
+    """
+
+    category: Category | str
+    name: str = ""
+    type: "TypeSpec | None" = None
+    status: "int | Sequence[int] | None" = None
+    code: "str | Sequence[str] | None" = None
+    text: str | None = None
+    predicate: "Callable[[BaseException | Evidence], object] | None" = None
+    retryable: bool | None = None
+    retry_after: float | None = None
+    _words: "re.Pattern[str] | None" = field(default=None, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Check the conditions and prepare the text."""
+        object.__setattr__(self, "category", Category.parse(self.category))
+        given = {
+            key: value
+            for key in ("type", "status", "code", "text", "predicate")
+            if (value := getattr(self, key)) is not None
+        }
+        if not given or () in given.values() or not all(str(value) for value in given.values()):
+            message = "a rule needs at least one condition that can match: type, status, code, text or predicate"
+            raise ConfigError(message)
+        self._check_types()
+        for status in _several(self.status):
+            if status_of(status) is None:
+                message = f"{status!r} is no HTTP status; give a whole number from 100 to 599"
+                raise ConfigError(message)
+        if self.retry_after is not None and not 0 <= self.retry_after < float("inf"):
+            message = f"retry_after is {self.retry_after!r}; give seconds, 0 or more"
+            raise ConfigError(message)
+        if self.text is not None:
+            object.__setattr__(self, "_words", re.compile(rf"(?<!\w){re.escape(self.text)}(?!\w)", re.IGNORECASE))
+        if not self.name:
+            shown = {key: getattr(value, "__name__", value) for key, value in given.items()}
+            object.__setattr__(self, "name", ", ".join(f"{key} {value}" for key, value in shown.items()))
+
+    def _check_types(self) -> None:
+        for spec in _several(self.type):
+            qualified = isinstance(spec, str) and "." in spec
+            if not qualified and not (isinstance(spec, type) and issubclass(spec, BaseException)):
+                message = (
+                    f"type is {spec!r}; give an exception class, or its qualified name such as 'vendor.errors.Busy'"
+                )
+                raise ConfigError(message)
+        for code in _several(self.code):
+            if not isinstance(code, str):
+                message = f"code is {code!r}; give text, or use status for an HTTP status"
+                raise ConfigError(message)
+        predicate: object = self.predicate
+        if predicate is not None and not callable(predicate):
+            message = f"predicate is {predicate!r}; give a function of the error"
+            raise ConfigError(message)
+
+    def applies(self, subject: BaseException | Evidence, evidence: Evidence, text: str) -> bool:
+        """Tell whether every condition given holds.
+
+        Args:
+            subject: The error or Evidence itself.
+            evidence: What was read from it.
+            text: Its message.
+        """
+        return (
+            (self.type is None or any(_is_a(subject, spec) for spec in _several(self.type)))
+            and (self.status is None or evidence.http_status in _several(self.status))
+            and (self.code is None or any(code in _several(self.code) for code in codes_of(evidence)))
+            and (self._words is None or self._words.search(text) is not None)
+            and (self.predicate is None or _holds(self.predicate, subject))
+        )
+
+
+def codes_of(evidence: Evidence) -> tuple[str, ...]:
+    """Return every code that the evidence shows."""
+    from outlast.classify.errnos import name_of_errno  # noqa: PLC0415  # only rules with a code need it
+
+    return tuple(code for code in (evidence.code, evidence.sqlstate, name_of_errno(evidence.errno)) if code)
+
+
+def _several(value: object) -> tuple[object, ...]:
+    if value is None:
+        return ()
+    return tuple(value) if isinstance(value, tuple | list) else (value,)
+
+
+def _is_a(subject: object, spec: object) -> bool:
+    if isinstance(spec, str):
+        return any(f"{each.__module__}.{each.__qualname__}" == spec for each in type(subject).__mro__)
+    return isinstance(spec, type) and isinstance(subject, spec)
+
+
+def _holds(predicate: "Callable[[BaseException | Evidence], object]", subject: BaseException | Evidence) -> bool:
+    try:
+        return bool(predicate(subject))
+    except Exception:  # noqa: BLE001  # a predicate of the user's; judging must not fail on it
+        return False

@@ -1,0 +1,131 @@
+"""What an HTTP status means, and what a 403 means by its evidence."""
+
+import re
+from functools import cache
+
+from outlast.classify.retry_after import exhausted
+from outlast.failure import Category, Evidence
+
+__all__ = ["STATUSES", "judge_status", "meaning_of_status", "quota_is_spent"]
+
+_C = Category
+
+STATUSES: dict[int, Category] = {
+    400: _C.INVALID_PARAMETERS,
+    401: _C.AUTHENTICATION,
+    402: _C.QUOTA_EXHAUSTED,
+    404: _C.NOT_FOUND,
+    407: _C.AUTHENTICATION,
+    408: _C.API_TEMPORARY,
+    410: _C.NOT_FOUND,
+    421: _C.API_TEMPORARY,  # misdirected: another connection may be answered
+    423: _C.API_TEMPORARY,  # locked by somebody else
+    425: _C.API_TEMPORARY,
+    426: _C.CONFIGURATION,
+    429: _C.RATE_LIMIT,
+    440: _C.AUTHENTICATION,  # login timeout
+    444: _C.NETWORK,  # closed without an answer
+    449: _C.API_TEMPORARY,  # retry with
+    451: _C.ACCESS_DENIED,
+    498: _C.AUTHENTICATION,  # invalid token
+    499: _C.NETWORK,  # client closed the request
+    501: _C.INVALID_PARAMETERS,
+    505: _C.INVALID_PARAMETERS,
+    509: _C.RATE_LIMIT,  # bandwidth limit exceeded
+}
+"""Statuses that differ from the rest of their hundred; 403 is judged by evidence."""
+
+_HUNDREDS = {3: _C.DATA, 4: _C.INVALID_PARAMETERS, 5: _C.API_TEMPORARY}
+
+_RETRY_AFTER_MAKES_TEMPORARY = frozenset({409, 413, 418})
+
+
+@cache
+def _quota_words() -> re.Pattern[str]:
+    return re.compile(
+        r"\b(?:quotaExceeded|dailyLimitExceeded\w*|insufficient[_ ]quota|quota[_ ]exceeded|quotaExhausted|"
+        r"billing_hard_limit_reached|exceeded your (?:current|monthly|daily) quota|"
+        r"(?:daily|monthly) (?:\w+ )?(?:limit|quota) (?:exceeded|reached)|out of credits|insufficient (?:credits|funds))\b",
+        re.IGNORECASE,
+    )
+
+
+@cache
+def _certain_quota_words() -> re.Pattern[str]:
+    """Words that mean an exhausted allowance even under a 429; 'quota exceeded' alone may be one per minute."""
+    return re.compile(
+        r"\b(?:dailyLimitExceeded\w*|insufficient[_ ]quota|billing_hard_limit_reached|exceeded your (?:current|monthly|daily) quota|"
+        r"(?:daily|monthly) (?:\w+ )?(?:limit|quota) (?:exceeded|reached)|out of credits|insufficient (?:credits|funds)|"
+        r"quota exceeded\b[^.]{0,80}\bper (?:day|month))\b",
+        re.IGNORECASE,
+    )
+
+
+@cache
+def _rate_words() -> re.Pattern[str]:
+    return re.compile(
+        r"\b(?:(?:user)?rateLimitExceeded\w*|rate[_ -]?limit(?:s|ed|ing)?|too[_ ]many[_ ]requests|throttl(?:ed|ing)|"
+        r"slow ?down|request limit exceeded|abuse detection)\b",
+        re.IGNORECASE,
+    )
+
+
+@cache
+def _reason_codes() -> re.Pattern[str]:
+    """Codes that some APIs put into the body of a 400; plain words would be too little there."""
+    return re.compile(
+        r"\b(?:(ThrottlingException|Throttling|RequestLimitExceeded|(?:user)?rateLimitExceeded)|(quotaExceeded|insufficient_quota))\b"
+    )
+
+
+def judge_reason(evidence: Evidence) -> Category | None:
+    """Return what a reason code in the body says, or None."""
+    match = _reason_codes().search(evidence.body)
+    if match is None:
+        return None
+    return _C.RATE_LIMIT if match[1] else _C.QUOTA_EXHAUSTED
+
+
+def meaning_of_status(status: int) -> Category | None:
+    """Return what a status means by itself, or None for one that is no failure; 304 is a success."""
+    if status == 304:
+        return None
+    return STATUSES.get(status) or (_C.ACCESS_DENIED if status == 403 else _HUNDREDS.get(status // 100))
+
+
+def quota_is_spent(text: str) -> bool:
+    """Tell whether a text says that an allowance for longer than minutes is used up, whatever status or code it came with."""
+    return _certain_quota_words().search(text) is not None
+
+
+def judge_status(evidence: Evidence) -> tuple[Category, str] | None:
+    """Return the category and the name of the rule for a response, or None if its status is no failure."""
+    status = evidence.http_status
+    if status is None:
+        return None
+    category = meaning_of_status(status)
+    if category is None:
+        return None
+    headers, said = evidence.headers, f"{evidence.code or ''} {evidence.body}"
+    if status == 403:
+        return _judge_403(evidence, said)
+    if status == 429 and quota_is_spent(said):
+        return _C.QUOTA_EXHAUSTED, "http 429 with a quota reason"
+    if status == 400 and (reason := judge_reason(evidence)):
+        return reason, "http 400 with a reason in its body"
+    if status == 503 and (exhausted(headers) or _rate_words().search(said)):
+        return _C.RATE_LIMIT, "http 503 with rate-limit evidence"
+    if status in _RETRY_AFTER_MAKES_TEMPORARY and "retry-after" in headers:
+        temporary = _C.RATE_LIMIT if status == 418 else _C.API_TEMPORARY
+        return temporary, f"http {status} with Retry-After"
+    return category, f"http {status}"
+
+
+def _judge_403(evidence: Evidence, said: str) -> tuple[Category, str]:
+    if _quota_words().search(said):
+        return _C.QUOTA_EXHAUSTED, "http 403 with a quota reason"
+    if "retry-after" in evidence.headers or exhausted(evidence.headers) or _rate_words().search(said):
+        return _C.RATE_LIMIT, "http 403 with rate-limit evidence"
+    if evidence.credentials_sent:
+        return _C.AUTHENTICATION, "http 403 with credentials sent"
+    return _C.ACCESS_DENIED, "http 403 without credentials"

@@ -1,0 +1,214 @@
+"""What the words of a message mean: the last resort, for errors that show nothing else.
+
+Every pattern is bounded by words, so that a URL, a port or a byte count is never taken for a status. Where two readings
+match, the permanent one wins: retrying what cannot succeed is worse than giving up on what might have.
+"""
+
+import re
+import unicodedata
+from functools import cache
+
+from outlast.classify.statuses import judge_status
+from outlast.failure import RETRYABLE, Category, Evidence
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["PHRASES", "read_text", "status_in_text"]
+
+TEXT_LIMIT = 2048
+"""Characters of a message that are read; what matters stands at its beginning."""
+
+PHRASES: dict[Category, tuple[str, ...]] = {
+    Category.QUOTA_EXHAUSTED: (
+        r"(?<!disk )(?:quota|credits?|allowance)\b[\w ]{0,20}\b(?:exceeded|exhausted|reached|used up|depleted)",
+        r"(?:exceeded|exhausted|reached|out of)\b[\w ]{0,20}\b(?:quota|credits|allowance)",
+        r"insufficient[_ ](?:quota|credits|funds|balance)|credit balance is too low",
+        r"(?:quota|dailylimit)exceeded",
+        r"(?:daily|monthly|usage|billing|spending) (?:\w+ )?limit\b[\w ]{0,20}\b(?:exceeded|reached|hit)",
+        r"payment required",
+        "クォータ(?:を|の|が)?(?:超過|超え|上限)",
+        "(?:利用|使用|1日の|月間)(?:回数|可能回数|量|枠)?の?(?:上限|制限)(?:に達し|を超)",
+    ),
+    Category.AUTHENTICATION: (
+        r"(?:password )?authentication (?:failed|failure|error|required|is required)",
+        r"(?:failed|unable) to authenticate|not authenticated",
+        r"unauthori[sz]ed|not authori[sz]ed|authorization (?:failed|required)|invalid_grant|jwt expired|logon denied|ora-01017",
+        r"(?:invalid|incorrect|wrong|bad|expired|revoked|missing) (?:\w+ )?(?:api[ _-]?key|credentials?|token|password|signature|login)",
+        r"(?:api[ _-]?key|credentials?|token|password|signature|session)\b[\w ]{0,12}\b"
+        r"(?:invalid|incorrect|expired|revoked|rejected|not valid|do not match|does not match)",
+        r"log ?in (?:required|failed|incorrect)|sign[ -]?in (?:required|to confirm)|permission denied \(publickey",
+        "認証(?:に失敗|エラー|が必要|情報が(?:不正|無効))",
+        "ログイン(?:が必要|に失敗)",
+        "(?:トークン|apiキー|パスワード)(?:の有効期限)?(?:が|は)?(?:無効|不正|期限切れ|切れ|間違|違い)",
+    ),
+    Category.ACCESS_DENIED: (
+        r"access (?:is )?(?:denied|forbidden)|permission (?:denied|to \S+ denied)|forbidden(?! (?:character|word|value))|operation not permitted",
+        "アクセス(?:が|は|を)?(?:拒否|禁止)",
+        "権限が(?:ありません|ない|不足)",
+    ),
+    Category.CONFIGURATION: (
+        r"(?:invalid|malformed|unsupported|missing|no) (?:url|uri|scheme|protocol|configuration|config|setting|ipv6 url)\b(?! (?:param|arg|value|field))",
+        r"(?:invalid|malformed) (?:endpoint|base url|dsn|connection string)|unsupported (?:url )?(?:scheme|protocol)|unknown (?:url type|scheme)|no (?:scheme|host) (?:supplied|given)",
+        r"(?:api[ _-]?key|environment variable|setting|configuration|credentials?|connection string)\b[\w ]{0,40}\b(?:is |are |was )?"
+        r"(?:not set|missing|empty|not configured|not defined|not provided|required)",
+        r"(?:could not|cannot) find a suitable tls ca certificate|must specify one of the following schemes",
+        r"misconfigur(?:ed|ation)|not configured|(?:unable to|could not) (?:locate|find|load|resolve) (?:\w+ )?(?:credentials|authentication method)|relation \S+ does not exist|no such (?:table|column|module)",
+        "設定(?:が|値が|ファイルが)?(?:不正|無効|見つかり|ありません|されていません|エラー)",
+        "(?:apiキー|環境変数)(?: ?[\\w]+ ?)?(?:が|は)?(?:設定されていません|未設定|ありません)",
+    ),
+    Category.NOT_FOUND: (
+        r"(?<!host )(?<!server )(?<!name )(?<!address )(?:not found|does not exist|doesn't exist|no longer (?:exists|available))",
+        r"no such (?:file|key|bucket|object|entity|resource|user|page|document|item|record|video|channel)\b",
+        r"(?:has been|was|been) (?:deleted|removed)|video (?:is )?unavailable|private video|video is private|members[- ]only",
+        r"nosuch(?:key|bucket|upload|version)",
+        "該当する\\w{0,10}がありません|見つかりません|見つからない|存在しません|存在しない|削除され(?:ました|ています)|非公開",
+    ),
+    Category.INVALID_PARAMETERS: (
+        r"(?:invalid|illegal|bad|malformed|unknown|missing|unexpected|unsupported)\b(?: \w+)? "
+        r"(?:parameters?|params?|arguments?|requests?|inputs?|values?|fields?)",
+        r"(?:parameters?|params?|arguments?|fields?|inputs?)\b[\w '\"]{0,40}\b(?:is|are|was) (?:invalid|required|missing|not valid|unknown)",
+        r"(?:parameter|argument|field) (?:missing|required|invalid)|required (?:parameter|argument|field)",
+        r"(?:invalid|illegal|bad) timeout|timeout (?:must|has to|should|parameter)|must be (?:positive|non-?negative|greater than|at least|one of|between)",
+        r"(?:timeouts?|rate limit|connection pool(?: size)?)\b[\w ]{0,30}\b(?:must|has to|should|cannot be|is not valid)\b",
+        r"payload too large|validation (?:failed|error)|unprocessable entity|method not allowed",
+        "(?:不正|無効)な(?:パラメータ|パラメーター|引数|値|リクエスト|入力)",
+        "(?:パラメータ|パラメーター|引数|入力)(?:が|は)?(?:不正|無効|足りません|不足|必須)",
+        "必須(?:パラメータ|パラメーター|項目)",
+    ),
+    Category.INTEGRITY: (
+        r"(?:unique|foreign key|not null|check|primary key|integrity|exclusion) constraint|violates \S+ constraint|duplicate (?:key|entry)",
+        r"constraint (?:violation|failed)",
+        "(?:一意|外部キー|整合性|not null)制約|重複(?:キー|エントリ)",
+    ),
+    Category.DATA: (
+        r"(?:invalid|malformed|unexpected|truncated|corrupt(?:ed)?) (?:json|xml|html|utf-?8|csv|response|payload|data|start byte|encoding)",
+        r"(?:json|xml|html) (?:decode|parse|parsing|syntax) (?:error|failed)|(?:failed|unable|cannot|could not) to (?:decode|parse)"
+        r"|could not (?:decode|parse)|not well-formed|cannot decode",
+        r"checksum (?:mismatch|failed|error)|unexpected end of (?:json|file|input|data)|codec can't (?:de|en)code|expecting value",
+        "(?:解析|パース|デコード)(?:に失敗|エラー|できません)|文字化け|不正な(?:json|xml|データ|形式)|形式が正しくありません|文字コードの変換に失敗|データが壊れ",
+    ),
+    Category.RATE_LIMIT: (
+        r"rate[ -]?limit(?:s|ed|ing)?(?! (?:is|was|are) (?:disabled|off|not)|[ -]?(?:table|column|config|setting|header|parameter|limit|remaining|reset))|rate_limit(?:ed|_exceeded|_reached|_error)|(?:user)?ratelimitexceeded|too many requests|throttl(?:ed|ing)|throttlingexception",
+        r"slowdown|slow down|api limit (?:reached|exceeded|hit)|request limit exceeded|requests? (?:are )?too (?:fast|frequent)|not a bot",
+        "レート(?:制限|リミット)|リクエスト(?:が|数が|回数の|数の)?(?:多すぎ|過多|上限|制限)|アクセスが(?:集中|多すぎ)|アクセス制限中",
+    ),
+    Category.DATABASE_BUSY: (
+        r"database (?:\w+ )?is locked|table (?:\S+ )?is locked|sqlite_(?:busy|locked)|deadlock(?: detected| found)?|lock wait timeout|lock timeout",
+        r"could not (?:serialize|obtain lock)|serialization failure|statement timeout|too many (?:clients|connections)",
+        r"remaining connection slots|connection pool (?:is )?(?:exhausted|full)|queuepool limit|database system is (?:starting up|shutting down|in recovery)",
+        "接続数(?:が|の)?(?:上限|超過)|データベースが(?:ロック|ビジー)|デッドロック|ロック(?:待ち|の)?(?:タイムアウト|待機)",
+    ),
+    Category.SYSTEM: (
+        r"no space left|disk (?:is )?full(?! check)|can't start new thread|(?:database or )?disk is full|out of memory|cannot allocate memory|too many open files|disk quota exceeded",
+        r"not enough (?:space|memory|disk)|memory exhausted|resource temporarily exhausted|read-only file system",
+        "(?:ディスク|空き)?容量(?:が)?(?:不足|足り)|ディスクがいっぱい|メモリ(?:ー)?(?:が)?(?:不足|足り)",
+    ),
+    Category.API_TEMPORARY: (
+        r"temporar(?:il)?y (?:un ?available|failure(?! in name)|error|overloaded|down|busy)|service (?:is )?(?:temporarily |currently )?unavailable",
+        r"(?:internal server|server) error|bad gateway|gateway time-?out|backend error|overloaded|under maintenance|(?:try|retry) (?:again|your request)\b(?: \w+)?(?: later| soon| shortly)?",
+        r"temporary (?:error|problem|issue|outage)|currently unavailable|server (?:is )?(?:too )?busy",
+        "一時的(?:に|な)(?:利用|使用|アクセス|エラー|障害|接続|サービス)|メンテナンス中|(?:サーバー|サーバ|内部)(?:の)?エラー|混み合って|しばらく(?:して|経って|待って|時間|お待ち)",
+    ),
+    Category.NETWORK: (
+        # 'timeout' counts where something timed out, not where a setting is called so
+        r"timed[ -]?out|time-?out (?:error|exceeded|expired|occurred|elapsed|reached|hit|while|waiting|after|during|fetching|reading|connecting|contacting)",
+        r"(?:connect(?:ion)?|read|write|request|response|socket|operation|server|network|net|query|idle|pool|upstream|handshake|ssl|tls|dns|http|api|rpc|command|call|fetch|download|upload|page|navigation|send|receive|recv|i/o) time-?outs?(?! (?:value|setting|parameter|must|has to|should|is (?:not|invalid)|cannot|of))",
+        r"\A\W*time-?out(?=\s*(?:\Z|[:.!,(-]))|(?<=[:(,;-] )time-?out(?=\W*\Z)",
+        r"deadline exceeded|no such host|enotfound|eai_again|socket hang up|ora-12(?:170|514|537|541)|no listener",
+        r"(?:x509|certificate)\b[\w :]{0,30}\b(?:expired|verify failed|verification failed|not trusted|unknown authority|self[- ]signed)|bad certificate",
+        r"connection\b[\w ]{0,30}\b(?:refused|reset|aborted|closed(?! (?:normally|cleanly|successfully))|lost|dropped|broken|failed|error|terminated|timed out|interrupted)",
+        r"connection (?:to|from|with|at) [\w \"'()@/:.-]{1,60}\b(?:refused|reset|closed|lost|timed out)",
+        r"econn(?:reset|refused|aborted)|etimedout|epipe|ehostunreach|enetunreach|eai_again|err_(?:connection|name_not|timed_out|ssl|network)\w*",
+        r"(?:failed|unable|could not|cannot|can't)(?: to)? (?:\w+ )?connect|connect(?:ion)? (?:failed|error)|broken pipe|reset by peer|server disconnected|closed (?:the )?connection|socket is closed",
+        r"(?:network|host|no route to host|net)\b[\w ]{0,12}\b(?:is )?(?:unreachable|down)|no route to host|unexpected eof|eof occurred|hung up|gone away",
+        r"(?:temporary failure in )?name resolution|name or service not known|nodename nor servname|getaddrinfo|(?:could not|failed to|cannot|can't) resolve(?! (?:the )?(?:authentication|credentials?|dependenc|conflict|import|module|reference|symbol|type))"
+        r"|(?:host|server|name|address) not found|dns (?:lookup|error|failure|resolution)|no address associated|unknown host",
+        r"(?:ssl|tls)\b[\w :]{0,20}\b(?:handshake|error|failure|alert)|remote end closed|incomplete read|proxy error",
+        "タイムアウト(?!の?(?:値|設定|秒数|時間|パラメータ)|は|していません)|時間切れ|証明書の検証|接続(?:が|を|に|は)?(?:拒否|切断|リセット|失敗|できません|エラー|タイムアウト)|(?:通信|ネットワーク)(?:エラー|障害|に失敗|が切断)|名前解決|ホスト(?:が|名が|名を)?(?:見つかり|解決)",
+    ),
+}
+"""Regular expressions for text in lower case, by category; ASCII ones are bounded by words on both sides."""
+
+_STATUS = (
+    # HTTP 503, HTTP/1.1 503, status 503, status code: 503, error code 503, code=503, error 503
+    r"(?:\bhttp(?:/\d(?:\.\d)?)?(?: error)?(?: status)?(?: code)?(?=[\s:=#]|[^\x00-\x7f]|\d{3})|\bstatus(?:[ _]?code)?|\berror(?: code)?|\bresponse(?: code)?|(?<!exit )\bcode|"
+    r"(?:ステータス|エラー)(?:コード)?)"
+    r"(?:['\"]?\s*[:=#]\s*|\s+|(?<=[^\x00-\x7f])|(?<=http))[\[('\"]?(?P<named>[1-5]\d\d)(?![\w]|[.,:/-]\w)",
+    # failed: 503, failed with 404
+    r"\bfailed(?: with|:) (?P<failed>[45]\d\d)(?![\w]|[.,:/-]\w)",
+    # 503エラー
+    r"(?<![\w./:-])(?P<japanese>[45]\d\d)(?= ?エラー)",
+    # returned 503, got 503 from …; a count of things is no status
+    r"\b(?:returned|responded with|answered(?: with)?|replied(?: with)?|got|received)(?: an?)? (?P<verbed>[45]\d\d)"
+    r"(?=\s*(?:\Z|[.,;:!)\]'\"]|\b(?:from|for|when|while|on|at|status|response|error)\b))",
+    # 503 Service Unavailable, 404 not found, 429 too many
+    r"(?<![\w./:-])(?P<phrased>[45]\d\d)\b[ :,-]{1,3}(?:client error|server error|bad (?:request|gateway)|unauthori[sz]ed|payment required|"
+    r"forbidden|not found|method not allowed|not acceptable|request time-?out|conflict|gone|precondition failed|payload too large|"
+    r"unsupported media type|unprocessable|locked|too early|too many|internal server|not implemented|service (?:temporarily )?unavailable|"
+    r"gateway time-?out|http version)",
+    # the status alone, or in brackets of its own
+    r"\A\s*(?P<alone>[45]\d\d)\s*\Z",
+)
+
+
+@cache
+def _compiled() -> tuple[tuple[Category, re.Pattern[str], re.Pattern[str] | None], ...]:
+    """Compile the phrases, Japanese ones apart: an ASCII text need not be searched for them."""
+    compiled = []
+    for category, patterns in PHRASES.items():
+        words = "|".join(pattern for pattern in patterns if pattern.isascii())
+        others = "|".join(pattern for pattern in patterns if not pattern.isascii())
+        bounded = re.compile(rf"(?<!\w)(?:{words})(?!\w)", re.ASCII)
+        compiled.append((category, bounded, re.compile(others) if others else None))
+    return tuple(compiled)
+
+
+@cache
+def _places() -> re.Pattern[str]:
+    """Addresses and paths, whose parts are names and no words of the message."""
+    return re.compile(
+        r"[a-z][a-z0-9+.-]{0,30}://[^\s'\"<>]+|(?<![\w/])[~.]{0,2}/[\w.-]+[\w./-]*|\b[a-z]:\\\S+|\S{1,80}@\S+|"
+        r"(?<![\w/])[\w-]+(?:/[\w-]+)+/?\.(?:md|log|txt|py|json|html?|csv|xml|ya?ml|toml)\b"
+    )
+
+
+@cache
+def _status() -> re.Pattern[str]:
+    return re.compile("|".join(_STATUS), re.ASCII)
+
+
+def status_in_text(text: str) -> int | None:
+    """Return the HTTP status that a text in lower case names as one, or None; of several, the first that is a failure."""
+    if not any(digit in text for digit in "45"):
+        return None
+    for match in _status().finditer(text):
+        status = int(match[match.lastgroup or 0])
+        if status >= 400:  # below are successes and redirects
+            return status
+    return None
+
+
+def read_text(text: str) -> "Iterator[tuple[Category, str, int | None]]":
+    """Yield the readings of a text, the one to believe first.
+
+    Yields:
+        Category, the words or status that gave it, and the status where it was one. Permanent readings come before
+        retryable ones.
+    """
+    text = text[:TEXT_LIMIT]
+    ascii_only = text.isascii()
+    text = text.lower() if ascii_only else unicodedata.normalize("NFKC", text).lower()
+    if "/" in text or "\\" in text or "@" in text:
+        text = _places().sub(" … ", text)
+    status = status_in_text(text)
+    judged = judge_status(Evidence(http_status=status, body=text)) if status is not None else None
+    readings = [(judged[0], judged[1], status)] if judged else []
+    for category, bounded, others in _compiled():
+        if category is Category.ACCESS_DENIED and judged and judged[0] is Category.RATE_LIMIT:
+            continue  # the 'Forbidden' of a 403 that turned out to be a rate limit
+        match = bounded.search(text) or (None if ascii_only or others is None else others.search(text))
+        if match:
+            readings.append((category, match[0], None))
+    yield from sorted(readings, key=lambda reading: reading[0] in RETRYABLE)

@@ -1,0 +1,90 @@
+"""Logs of a worker or a monitor on standard error: for people at a terminal, in plain lines, or as JSON lines."""
+
+import logging
+import sys
+from datetime import UTC, datetime
+
+from outlast.redact import safe_text
+
+__all__ = ["LEVELS", "PlainLines", "quiet_clients", "set_up_logs"]
+
+LEVELS = ("debug", "info", "warning", "error")
+_LONGEST = 65_536
+_CLIENTS = frozenset(["httpx", "httpx2", "httpcore", "httpcore2"])  # they log URLs and headers as they are
+
+
+class PlainLines(logging.Formatter):
+    """``2026-11-15T10:00:00.000+00:00 WARNING outlast.worker: …``, with nothing that a terminal would obey."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the lines of a record."""
+        return safe_text(f"{_time(record)} {record.levelname} {record.name}: {super().format(record)}", _LONGEST)
+
+
+def _time(record: logging.LogRecord) -> str:
+    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+
+
+def set_up_logs(level: str, *, as_json: bool) -> None:
+    """Have all that is logged written to standard error.
+
+    Args:
+        level: One of `LEVELS`.
+        as_json: One JSON object per line.
+    """
+    handler: logging.Handler = logging.StreamHandler()
+    if as_json:
+        from outlast.observe.json_logs import JsonFormatter  # noqa: PLC0415  # not for --help
+
+        handler.setFormatter(JsonFormatter())
+    elif sys.stderr.isatty():
+        handler = _for_a_terminal()
+    else:
+        handler.setFormatter(PlainLines())
+    handler.addFilter(_without_secrets)
+    root = logging.getLogger()
+    root.addHandler(handler)
+    root.setLevel(level.upper())
+
+
+def quiet_clients(level: str) -> None:
+    """Have HTTP clients log no line for each request, unless all is to be logged.
+
+    Args:
+        level: One of `LEVELS`.
+    """
+    for name in _CLIENTS:
+        logging.getLogger(name).setLevel(logging.NOTSET if level.lower() == "debug" else logging.WARNING)
+
+
+def _without_secrets(record: logging.LogRecord) -> bool:
+    """Take secrets out of what an HTTP client logs; let everything pass."""
+    if record.name.partition(".")[0] in _CLIENTS:
+        from outlast.observe.json_logs import message_of  # noqa: PLC0415  # not for --help
+        from outlast.queue.masking import masked_text  # noqa: PLC0415  # not for --help
+
+        record.msg, record.args = masked_text(message_of(record)), None
+    return True
+
+
+def _for_a_terminal() -> logging.Handler:
+    from rich.highlighter import NullHighlighter  # noqa: PLC0415  # only at a terminal
+    from rich.logging import RichHandler  # noqa: PLC0415  # only at a terminal
+
+    from outlast.cli.showing import screen  # noqa: PLC0415  # it needs rich
+
+    class Safe(logging.Formatter):
+        """The message, with nothing in it that a terminal would obey."""
+
+        def format(self, record: logging.LogRecord) -> str:
+            return safe_text(super().format(record), _LONGEST)
+
+    handler = RichHandler(
+        console=screen(stderr=True),
+        show_path=False,
+        markup=False,
+        highlighter=NullHighlighter(),
+        log_time_format="%H:%M:%S",
+    )
+    handler.setFormatter(Safe())
+    return handler

@@ -1,0 +1,152 @@
+"""``outlast web``: the dashboard."""
+
+import os
+import signal
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from outlast.cli.logs import LEVELS, set_up_logs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import ModuleType
+
+    from outlast.web.access.opening import Opening
+    from outlast.web.server import Server
+
+__all__ = ["web"]
+
+_LOCAL, _PORT, _HIGHEST_PORT = "127.0.0.1", 8787, 65_535
+_NEEDED = {"anyio", "jinja2", "starlette", "uvicorn"}
+
+
+@click.command()
+@click.argument("reference", metavar="[MODULE:APP]", required=False)
+@click.option(
+    "--url", metavar="URL", help="The store, such as sqlite:///outlast.db, instead of an app. Default: $OUTLAST_URL, "
+    "then url under [app] in outlast.toml, then outlast.db if that file is there.",
+)  # fmt: skip
+@click.option(
+    "--host", metavar="ADDRESS", default=_LOCAL, show_default=True,
+    help="Where to listen. Anywhere but on this machine a token is needed.",
+)  # fmt: skip
+@click.option(
+    "--port", type=click.IntRange(0, _HIGHEST_PORT), metavar="PORT", default=_PORT, show_default=True,
+    help="Where to listen; 0 picks a free port.",
+)  # fmt: skip
+@click.option(
+    "--allow-host", "hosts", metavar="NAME", multiple=True,
+    help="A name under which browsers reach it, besides localhost and the address itself. May be given again.",
+)  # fmt: skip
+@click.option(
+    "--proxy", metavar="ADDRESS",
+    help="A proxy before it that tells by X-Forwarded-For from where people ask: the address it connects from.",
+)  # fmt: skip
+@click.option("--read-only", is_flag=True, help="Nobody may change anything, whatever they sign in with.")
+@click.option("--open", "opens", is_flag=True, help="Open it in the browser of this machine.")
+@click.option(
+    "--log-level", type=click.Choice(LEVELS, case_sensitive=False), default="warning", show_default=True,
+    help="What is logged at least.",
+)  # fmt: skip
+@click.option("--json-logs", is_flag=True, help="Log one JSON object per line.")
+def web(  # noqa: PLR0913  # its options
+    reference: str | None,
+    *,
+    url: str | None,
+    host: str,
+    port: int,
+    hosts: tuple[str, ...],
+    proxy: str | None,
+    read_only: bool,
+    opens: bool,
+    log_level: str,
+    json_logs: bool,
+) -> None:
+    """Show what fails, what waits for what, and what changed, in a browser.
+
+    On this machine the terminal shows a link that lets one browser in, once, within 15 minutes; when it was used, the
+    next one is shown, and the signal USR1 shows one at any time.
+    With OUTLAST_WEB_TOKEN (may change things) or OUTLAST_WEB_READ_TOKEN (may look) set, people sign in with that, and
+    programs send it: Authorization: Bearer. Every page is there as JSON too, below /api.
+
+    Without MODULE:APP the store is looked at by itself; what only the app's code knows is then not shown.
+
+    \b
+    Examples:
+      outlast web jobs:app --open
+      outlast web --url sqlite:///outlast.db --read-only
+      export OUTLAST_WEB_TOKEN=…
+      outlast web jobs:app --host 0.0.0.0 --allow-host jobs.example.com
+    """  # noqa: D301  # click reads the control character, not a backslash
+    from outlast.cli.choosing import chosen_app  # noqa: PLC0415  # not for --help
+
+    set_up_logs(log_level, as_json=json_logs)
+    serving = _serving()
+    app = chosen_app(reference, url, may_create=reference is not None)
+    try:
+        app.store.check_schema()  # before a start is told
+        with serving.Opening(lambda file: click.launch(file) == 0) as opening:
+            server: Server = serving.serve(
+                app,
+                host=host,
+                port=port,
+                token=os.environ.get(serving.VARIABLE),
+                read_token=os.environ.get(serving.READ_VARIABLE),
+                hosts=hosts,
+                proxy=proxy,
+                read_only=read_only,
+                reference=reference,
+                on_link=lambda link: _say_next(link, opening),
+            )
+            _say_start(server, opening if opens else None)
+            with _links_on_demand(server):
+                server.run()
+    finally:
+        app.close()
+
+
+def _serving() -> "ModuleType":
+    """Import the server, or say what is missing."""
+    from outlast.errors import ConfigError  # noqa: PLC0415  # not for --help
+
+    try:
+        from outlast.web import server  # noqa: PLC0415  # needs the extra
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in _NEEDED:
+            raise
+        message = f"the dashboard needs {error.name}, of the extra web: pip install '.[web]' in a clone of Outlast"
+        raise ConfigError(message) from error
+    return server
+
+
+def _say_start(server: "Server", opening: "Opening | None") -> None:
+    where = server.link() if server.has_links else server.url
+    if server.has_links:
+        click.echo(f"Dashboard: {where}\nThis link lets one browser in, once. Ctrl-C ends the dashboard.")
+    else:
+        click.echo(f"Dashboard: {where}\nSign in with the token. Ctrl-C ends the dashboard.")
+    if not server.is_local:
+        click.echo("Whoever is on the way can read the token: put a proxy that speaks https before it.", err=True)
+    if opening is not None and not opening.open(where):
+        click.echo("No browser could be opened; open the address yourself.", err=True)
+
+
+def _say_next(link: str, opening: "Opening") -> None:
+    opening.forget()
+    click.echo(f"The link was used. The next one: {link}")
+
+
+@contextmanager
+def _links_on_demand(server: "Server") -> "Iterator[None]":
+    """Within the block, show a fresh link at the signal USR1, where there are links and such a signal."""
+    number = getattr(signal, "SIGUSR1", None)
+    if number is None or not server.has_links:
+        yield
+        return
+    before = signal.signal(number, lambda *_: click.echo(f"A fresh link: {server.link()}"))
+    try:
+        yield
+    finally:
+        signal.signal(number, before)

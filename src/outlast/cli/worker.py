@@ -1,0 +1,177 @@
+"""``outlast worker``: run the tasks of an app."""
+
+import logging
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from outlast.cli.health import Life, heartbeat_of, serving_health, with_health
+from outlast.cli.logs import LEVELS, set_up_logs
+from outlast.ports.rows import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from outlast.app import App
+    from outlast.config import Config
+    from outlast.queue.worker import Worker
+
+__all__ = ["worker"]
+
+_CONCURRENCY = 10
+_MOST_NAMED = 12
+_SAID = {
+    Kind.DONE: "done",
+    Kind.RETRY: "to try again",
+    Kind.DEFER: "put off",
+    Kind.FAIL: "dead letters",
+    Kind.PARK: "parked",
+}
+log = logging.getLogger("outlast.worker")
+
+
+@click.command()
+@click.argument("reference", metavar="MODULE:APP")
+@click.option("--queues", metavar="A,B", help="Queues to look in, each first in its turn. Default: all the tasks name.")
+@click.option(
+    "--concurrency", type=click.IntRange(min=1), metavar="N", help=f"Tasks that run at once. Default: {_CONCURRENCY}."
+)
+@click.option("--name", metavar="TEXT", help="Name of the worker, for people. Default: host and process.")
+@click.option("--drain", is_flag=True, help="End when nothing is due any more.")
+@click.option(
+    "--log-level", type=click.Choice(LEVELS, case_sensitive=False), default="info", show_default=True,
+    help="What is logged at least.",
+)  # fmt: skip
+@click.option("--json-logs", is_flag=True, help="Log one JSON object per line.")
+@with_health
+def worker(  # noqa: PLR0913  # its options
+    reference: str,
+    queues: str | None,
+    concurrency: int | None,
+    name: str | None,
+    *,
+    drain: bool,
+    log_level: str,
+    json_logs: bool,
+    health_port: int | None,
+    health_host: str,
+) -> None:
+    """Run the tasks of an app until told to stop.
+
+    MODULE:APP is where the app is: jobs:app for the variable app in jobs.py. The current folder is looked in too.
+
+    SIGTERM or Ctrl-C stops it: what runs may finish, what has not begun is given back at no cost. A second one ends it
+    at once; what ran then is run again. Settings that are not given come from the table [app] of outlast.toml.
+
+    \b
+    Examples:
+      outlast worker jobs:app
+      outlast worker jobs:app --queues mail,default --concurrency 20
+      outlast worker jobs:app --drain
+      outlast worker jobs:app --json-logs --health-port 8787
+    """  # noqa: D301  # click reads the control character, not a backslash
+    from outlast.cli.loading import load_app  # noqa: PLC0415  # not for --help
+    from outlast.config import configure  # noqa: PLC0415  # not for --help
+
+    set_up_logs(log_level, as_json=json_logs)
+    config = configure()
+    app = load_app(reference)
+    named = _names(queues) or config.app.get("queues")
+    made = app.worker(
+        named,
+        concurrency=concurrency or config.app.get("concurrency", _CONCURRENCY),
+        name=name,
+    )
+    try:
+        reached = _is_reached(app, drain=drain)  # before a start is told
+        life = Life(lambda: made.last_beat, lambda: made.stopping, made.queues, {"heartbeat": heartbeat_of(app, made)})
+        with serving_health(app, life, health_port, health_host):
+            _say_start(app, made, config)
+            if reached:
+                _warn(app, named or ())
+            _work(made, drain=drain)
+    finally:
+        app.close()
+
+
+def _is_reached(app: "App", *, drain: bool) -> bool:
+    """See that the tables fit; False where that could not be seen: a worker waits for a store that is not there yet."""
+    from outlast.run.reaching import may_pass  # noqa: PLC0415  # not for --help
+
+    try:
+        app.store.check_schema()
+    except Exception as error:
+        if drain or not may_pass(error):
+            raise
+        return False
+    return True
+
+
+def _names(queues: str | None) -> list[str] | None:
+    if queues is None:
+        return None
+    names = list(dict.fromkeys(name.strip() for name in queues.split(",") if name.strip()))
+    if not names:
+        message = "name a queue, or several with commas between them: --queues mail,default"
+        raise click.BadParameter(message, param_hint="--queues")
+    return names
+
+
+def _work(made: "Worker", *, drain: bool) -> None:
+    begun = time.monotonic()
+    try:
+        if drain:
+            made.drain()
+        else:
+            made.run()
+    finally:
+        written = {kind.value: count for kind, count in made.outcomes.items() if count}
+        said = ", ".join(f"{word} {made.outcomes[kind]}" for kind, word in _SAID.items() if made.outcomes[kind])
+        log.info(
+            "worker %s ended after %.1f s: %s",
+            made.name,
+            time.monotonic() - begun,
+            said or "no task came to an end",
+            extra={"outcomes": written},
+        )
+
+
+def _say_start(app: "App", made: "Worker", config: "Config") -> None:
+    from outlast.cli.choosing import store_shown  # noqa: PLC0415  # not for --help
+
+    known = sorted(app.tasks_by_name)
+    named = ", ".join(known[:_MOST_NAMED]) + (", …" if len(known) > _MOST_NAMED else "")
+    where = store_shown(app)
+    keys: dict[str, Any] = {
+        "worker": made.name,
+        "queues": list(made.queues),
+        "tasks": known,
+        "concurrency": made.concurrency,
+        "store": where,
+    }
+    log.info(
+        "worker %s: queues %s; %s; concurrency %d; store %s%s",
+        made.name,
+        ", ".join(made.queues),
+        f"{len(known)} {'task' if len(known) == 1 else 'tasks'}: {named}" if known else "no tasks",
+        made.concurrency,
+        where,
+        f"; settings {config.source}" if config.source else "",
+        extra=keys,
+    )
+
+
+def _warn(app: "App", named: "Sequence[str]") -> None:
+    """Warn of what looks like a mistake: an app without tasks, a queue that nothing names."""
+    for engine, start in app.engines.items() if not app.tasks_by_name else ():
+        log.warning("the app has no tasks of its own, its tasks are %s's: %s", engine, start)
+    if not app.tasks_by_name and not app.engines:
+        log.warning("the app has no tasks: is the module that defines them imported by the one of the app?")
+    strange = [name for name in named if name not in {each.queue for each in app.tasks_by_name.values()}]
+    if not strange:
+        return  # counting what waits costs as much as there is
+    waiting = {row.name for row in app.tasks.queues() if row.ready or row.scheduled or row.running or row.parked}
+    for name in strange:
+        if name not in waiting:
+            log.warning("queue %s: no task of the app names it and none waits in it; is the name right?", name)

@@ -1,0 +1,354 @@
+"""Settings from ``outlast.toml``, checked as a whole and with the place of every mistake.
+
+A library that reads files behind its user's back surprises people, so nothing here happens by itself: `configure` is
+called once by the program. Its order is defaults, file, environment, arguments; the later one wins.
+"""
+
+import os
+import re
+import tomllib
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from outlast.classify import Classifier, use_classifier
+from outlast.classify.rules import Rule
+from outlast.decide.policy import RetryPolicy
+from outlast.errors import ConfigError
+from outlast.failure import RETRYABLE, Category
+from outlast.redact import Redactor
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+__all__ = ["CONFIG_FILE", "CONFIG_VARIABLE", "NOTIFY_VARIABLE", "Config", "configure", "load_config"]
+
+CONFIG_FILE = "outlast.toml"
+CONFIG_VARIABLE = "OUTLAST_CONFIG"
+NOTIFY_VARIABLE = "OUTLAST_NOTIFY"
+
+_RULE_KEYS: dict[str, tuple[type, ...]] = {
+    "name": (str,),
+    "category": (str,),
+    "type": (str, list),
+    "status": (int, list),
+    "code": (str, list),
+    "text": (str,),
+    "retryable": (bool,),
+    "retry_after": (int, float),
+}
+_POLICY_KEYS: dict[str, tuple[type, ...]] = {
+    "max_attempts": (int,),
+    "max_retries": (int,),
+    "retry_on": (str, list),
+    "backoff": (str,),
+    "base_delay": (int, float),
+    "max_delay": (int, float),
+    "jitter": (str, int, float),
+    "deadline": (int, float),
+    "attempt_timeout": (int, float),
+    "overrides": (dict,),
+    "resource": (str,),
+    "nested": (bool,),
+}
+_OVERRIDE_KEYS = {
+    key: kinds
+    for key, kinds in _POLICY_KEYS.items()
+    if key not in {"overrides", "retry_on", "deadline", "attempt_timeout", "resource", "nested"}
+}
+_APP_KEYS: dict[str, tuple[type, ...]] = {
+    "url": (str,),
+    "lease": (int, float),
+    "heartbeat": (int, float),
+    "crash_limit": (int,),
+    "grace": (int, float),
+    "concurrency": (int,),
+    "queues": (list,),
+    "notify": (list,),
+}
+_APP_LEAST: dict[str, float] = {"lease": 0.1, "heartbeat": 0.01, "crash_limit": 1, "grace": 0, "concurrency": 1}
+_APP_SCHEMES = ("sqlite", "postgresql", "postgres", "memory")
+_LEASE = 20.0  # seconds; of an app that is told nothing else
+_LONGEST_NAME = 200
+_NUMBERS = 2**63  # how far TOML's whole numbers go
+_LONGEST_SPAN = 100 * 366 * 86400.0
+_RETRYABLE_WORD = "retryable"
+_BETWEEN_URLS = re.compile(r"[\s,]+(?=[A-Za-z][\w+.-]*://)")  # a comma may stand within one
+_SECTIONS = {"classify": ("rules",), "redact": ("patterns",)}
+_TOML_NAMES = {
+    str: "text",
+    list: "a list",
+    int: "a whole number",
+    bool: "true or false",
+    float: "a number",
+    dict: "a table",
+}
+
+
+@dataclass(frozen=True)
+class Config:
+    """What a file says.
+
+    Attributes:
+        rules: Rules for the classifier, in the file's order.
+        redact_patterns: Further regular expressions whose matches are masked.
+        source: Path of the file, or None for the defaults.
+        policies: Policies by name, from the tables ``[policies.NAME]``.
+        app: What the table ``[app]`` says: ``url``, ``lease``, ``heartbeat``, ``crash_limit``, ``grace``,
+            ``concurrency``, ``queues`` and ``notify``; only what was given.
+    """
+
+    rules: tuple[Rule, ...] = ()
+    redact_patterns: tuple[str, ...] = ()
+    source: Path | None = field(default=None, compare=False)
+    policies: "Mapping[str, RetryPolicy]" = field(default_factory=dict)
+    app: "Mapping[str, Any]" = field(default_factory=dict, repr=False)  # its addresses may hold secrets
+
+    @property
+    def for_app(self) -> "dict[str, Any]":
+        """Those of the settings under ``[app]`` that an app takes: ``outlast.App(**outlast.configure().for_app)``."""
+        return {key: value for key, value in self.app.items() if key not in {"concurrency", "queues"}}
+
+    def classifier(self) -> Classifier:
+        """Return a classifier with these rules and patterns."""
+        return Classifier(self.rules, redactor=Redactor(self.redact_patterns))
+
+
+def load_config(path: str | os.PathLike[str]) -> Config:
+    """Read and check a file.
+
+    Raises:
+        ConfigError: If it cannot be read or used; the message names the file, the line of a syntax error or the key of
+            a bad value, and the valid choices.
+    """
+    file = Path(path)
+    try:
+        data = tomllib.loads(file.read_text("utf-8"))
+        _check_numbers(data)
+    except OSError as error:
+        message = f"{file}: cannot be read: {error.strerror or error}"
+        raise ConfigError(message) from error
+    except ValueError as error:  # no TOML, no UTF-8, a number of thousands of digits, no name of a file
+        message = f"{file}: {error}"
+        raise ConfigError(message) from error
+    except RecursionError:
+        message = f"{file}: it is nested too deeply to be read; no setting is more than a few tables deep"
+        raise ConfigError(message) from None
+    return _Reader(file).config(data)
+
+
+def configure(path: str | os.PathLike[str] | None = None, *, rules: "Iterable[Rule]" = ()) -> Config:
+    """Load the settings and use them for the whole process.
+
+    The variable OUTLAST_NOTIFY goes before ``notify`` under ``[app]``: addresses with commas between them.
+
+    Args:
+        path: The file. By default the one that the variable OUTLAST_CONFIG names, else ``outlast.toml`` in the
+            current folder if there is one.
+        rules: Rules that come before those of the file.
+
+    Raises:
+        ConfigError: If the file cannot be used, or one that was named does not exist.
+    """
+    named = path or os.environ.get(CONFIG_VARIABLE)
+    chosen = Path(named or CONFIG_FILE)
+    config = load_config(chosen) if named or chosen.is_file() else Config()
+    app = dict(config.app)
+    if notify := os.environ.get(NOTIFY_VARIABLE, "").strip(" ,\t\r\n"):
+        app["notify"] = tuple(_BETWEEN_URLS.split(notify))
+    config = replace(config, rules=(*rules, *config.rules), app=app)
+    use_classifier(config.classifier())
+    return config
+
+
+class _Reader:
+    """Reads the tables of one file, naming the place of what is wrong."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def config(self, data: "Mapping[str, Any]") -> Config:
+        self._only(data, (*_SECTIONS, "policies", "app"), "")
+        tables = {section: self._table(data, section) for section in _SECTIONS}
+        rules = self._list(tables["classify"], "classify.rules")
+        patterns = self._list(tables["redact"], "redact.patterns")
+        return Config(
+            tuple(self._rule(rule, f"classify.rules[{number}]") for number, rule in enumerate(rules)),
+            tuple(self._pattern(pattern, f"redact.patterns[{number}]") for number, pattern in enumerate(patterns)),
+            self.file,
+            self._policies(data.get("policies", {})),
+            self._app(data.get("app", {})),
+        )
+
+    def _fail(self, place: str, what: str) -> "ConfigError":
+        return ConfigError(f"{self.file}: {place}: {what}")
+
+    def _only(self, table: "Mapping[str, Any]", known: "Iterable[str]", place: str) -> None:
+        for key in table:
+            if key not in known:
+                where = f"{place}.{key}" if place else key
+                raise self._fail(where, f"unknown key; choose from: {', '.join(known)}")
+
+    def _table(self, data: "Mapping[str, Any]", section: str) -> "Mapping[str, Any]":
+        table = data.get(section, {})
+        if not isinstance(table, dict):
+            raise self._fail(section, f"has to be a table, not {_named(table)}")
+        self._only(table, _SECTIONS[section], section)
+        return table
+
+    def _list(self, table: "Mapping[str, Any]", place: str) -> "list[Any]":
+        value = table.get(place.partition(".")[2], [])
+        if not isinstance(value, list):
+            raise self._fail(place, f"has to be a list, not {_named(value)}")
+        return value
+
+    def _pattern(self, pattern: object, place: str) -> str:
+        if not isinstance(pattern, str):
+            raise self._fail(place, f"has to be text, not {_named(pattern)}")
+        try:
+            Redactor([pattern])
+        except ValueError as error:
+            raise self._fail(place, str(error)) from None
+        return pattern
+
+    def _keyed(self, table: object, known: "Mapping[str, tuple[type, ...]]", place: str) -> "dict[str, Any]":
+        """Return a table whose keys are known and whose values are of their kinds."""
+        if not isinstance(table, dict):
+            raise self._fail(place, f"has to be a table, not {_named(table)}")
+        self._only(table, known, place)
+        for key, value in table.items():
+            kinds = known[key]
+            if type(value) not in kinds:
+                wanted = " or ".join(_TOML_NAMES[kind] for kind in kinds)
+                where = f"{place}.{key}"
+                raise self._fail(where, f"has to be {wanted}, not {_named(value)}")
+        return table
+
+    def _app(self, table: object) -> "dict[str, Any]":
+        settings = self._keyed(table, _APP_KEYS, "app")
+        for key, least in _APP_LEAST.items():
+            value = settings.get(key, least)
+            if not least <= value <= _LONGEST_SPAN:  # NaN is not either
+                where, what = f"app.{key}", "whole number" if _APP_KEYS[key] == (int,) else "number of seconds"
+                raise self._fail(where, f"is {value!r}; give a {what}, {least:g} or more")
+        lease = settings.get("lease", _LEASE)
+        if settings.get("heartbeat", 0) * 2 > lease:
+            where = "app.heartbeat"
+            raise self._fail(
+                where, f"is {settings['heartbeat']:g} s; a lease of {lease:g} s has to outlive two of them"
+            )
+        if "url" in settings and not _is_url(settings["url"]):
+            where = "app.url"  # of the URL itself nothing is shown: it may hold a password
+            raise self._fail(
+                where, "has to be sqlite:///file.db, sqlite:////absolute/file.db, postgresql://… or memory://"
+            )
+        if "queues" in settings:
+            settings = {**settings, "queues": self._queues(settings["queues"])}
+        if "notify" in settings:
+            settings = {**settings, "notify": self._notify(settings["notify"])}
+        return settings
+
+    def _queues(self, given: "list[Any]") -> "tuple[str, ...]":
+        for number, name in enumerate(given):
+            if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME:
+                where = f"app.queues[{number}]"
+                raise self._fail(where, f"has to be text of 1 to {_LONGEST_NAME} characters")
+        if not given:
+            where = "app.queues"
+            raise self._fail(where, "is empty; name a queue, or leave it out for all that the app's tasks name")
+        return tuple(given)
+
+    def _notify(self, given: "list[Any]") -> "tuple[str, ...]":
+        for number, address in enumerate(given):
+            if not isinstance(address, str) or not address.strip():
+                where = f"app.notify[{number}]"  # of an address nothing is shown: it is a secret
+                raise self._fail(where, "has to be the address of a Slack webhook, or an Apprise URL")
+        return tuple(address.strip() for address in given)
+
+    def _policies(self, tables: object) -> "dict[str, RetryPolicy]":
+        if not isinstance(tables, dict):
+            section = "policies"
+            raise self._fail(section, f"has to be a table, not {_named(tables)}")
+        return {name: self._policy(table, f"policies.{name}") for name, table in tables.items()}
+
+    def _policy(self, table: object, place: str) -> RetryPolicy:
+        given = dict(self._keyed(table, _POLICY_KEYS, place))
+        if "retry_on" in given:
+            given["retry_on"] = self._retry_on(given["retry_on"], f"{place}.retry_on")
+        overrides = given.pop("overrides", {})
+        base = self._made(given, place)
+        settings: dict[str, Any] = {}
+        for name, changes in overrides.items():
+            where = f"{place}.overrides.{name}"
+            settings[self._category(name, where)] = self._keyed(changes, _OVERRIDE_KEYS, where)
+            self._made(changes, where)
+        return base.replace(overrides=settings)
+
+    def _made(self, settings: "Mapping[str, Any]", place: str) -> RetryPolicy:
+        for key, value in settings.items():  # one by one, so that the place of a mistake is known
+            try:
+                RetryPolicy(**{key: value})
+            except ConfigError as error:
+                where = f"{place}.{key}"
+                raise self._fail(where, str(error)) from None
+        try:
+            return RetryPolicy(**settings)
+        except ConfigError as error:
+            raise self._fail(place, str(error)) from None
+
+    def _retry_on(self, value: object, place: str) -> "frozenset[Category]":
+        if value == _RETRYABLE_WORD:
+            return RETRYABLE
+        if isinstance(value, str):
+            raise self._fail(place, f"has to be a list of categories, or {_RETRYABLE_WORD!r}")
+        named = value if isinstance(value, list) else []
+        return frozenset(self._category(each, f"{place}[{number}]") for number, each in enumerate(named))
+
+    def _category(self, name: object, place: str) -> Category:
+        try:
+            return Category.parse(name)
+        except ConfigError as error:
+            raise self._fail(place, str(error)) from None
+
+    def _rule(self, table: object, place: str) -> Rule:
+        table = self._keyed(table, _RULE_KEYS, place)
+        if "category" not in table:
+            where = f"{place}.category"
+            raise self._fail(where, f"is missing; choose one of: {', '.join(Category)}")
+        given: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in table.items()
+        }
+        try:
+            return Rule(**given)
+        except ConfigError as error:
+            raise self._fail(_blamed(place, str(error)), str(error)) from None
+
+
+def _check_numbers(value: object) -> None:
+    """Refuse whole numbers that TOML does not have: Python has them of any length, and cannot write all of those."""
+    if isinstance(value, int) and not -_NUMBERS <= value < _NUMBERS:
+        message = "a whole number has to fit into 64 bits"
+        raise ValueError(message)
+    within = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for each in within:
+        _check_numbers(each)
+
+
+def _is_url(url: str) -> bool:
+    """Tell whether an app would take a URL: its scheme is known, and one of SQLite names a file and no host."""
+    scheme, colon, rest = url.partition(":")
+    if not colon or scheme.lower() not in _APP_SCHEMES:
+        return False
+    return scheme.lower() != "sqlite" or (rest.strip("/") != "" and (not rest.startswith("//") or rest[2] == "/"))
+
+
+def _blamed(place: str, message: str) -> str:
+    for key, words in (("category", "is no category"), ("status", "HTTP status"), ("retry_after", "retry_after is")):
+        if words in message:
+            return f"{place}.{key}"
+    return place
+
+
+def _named(value: object) -> str:
+    return _TOML_NAMES.get(type(value), type(value).__name__)

@@ -1,0 +1,300 @@
+"""How many attempts, how long to wait, for which failures."""
+
+from types import MappingProxyType
+
+from outlast.classify import classify
+from outlast.decide.backoff import check_backoff, check_jitter, check_seconds, delay_before, jittered, shown
+from outlast.decide.retry_on import check_retry_on, wants
+from outlast.errors import ConfigError
+from outlast.failure import RETRYABLE, Category
+from outlast.values import Frozen
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import timedelta
+    from typing import Any, Self, Unpack
+
+    from outlast.decide.backoff import Backoff, Jitter
+    from outlast.decide.preview import Schedule
+    from outlast.decide.retry_on import RetryOn
+    from outlast.decide.settings import PolicySettings
+    from outlast.failure import Failure
+
+__all__ = ["DEFAULT_POLICY", "RetryPolicy"]
+
+_DEFAULT_ATTEMPTS = 3
+_OF_THE_WHOLE_CALL = {"retry_on", "deadline", "attempt_timeout", "overrides", "resource", "nested"}
+_OF_AN_OVERRIDE = ("backoff", "base_delay", "jitter", "max_attempts", "max_delay", "max_retries")
+
+
+class RetryPolicy(Frozen):
+    """How many attempts, how long to wait, for which failures. Immutable; share it freely.
+
+    Attributes:
+        max_attempts: Calls in all, the first one included; at least 1.
+        retry_on: What is retried: exception types, a set of categories, `RETRYABLE` (whatever the classifier calls
+            retryable), or a predicate. None means every Exception but a `PermanentError`; `()` retries nothing.
+        backoff: ``"fixed"``, ``"linear"`` (base · n), ``"exponential"`` (base · 2^(n-1)), or a function of n.
+        base_delay: Seconds before the first retry.
+        max_delay: Seconds that no wait of our own exceeds; what the other side asks for may be longer.
+        jitter: ``"none"``, ``"full"``, ``"equal"``, ``"decorrelated"``, a fraction, or None for the default of the
+            place: none in process, a tenth in the queue.
+        deadline: Seconds for everything together, waits included; None for no limit.
+        attempt_timeout: Seconds for one attempt: an async one is cancelled, a sync one can read what is left.
+        overrides: Policies for single categories, read-only; their waits and attempts count for failures of that
+            category.
+        resource: Name of what is called; breaker, budget and limits of that name apply.
+        nested: Whether errors that an inner retry has given up on are retried again.
+    """
+
+    max_attempts: int
+    retry_on: "RetryOn"
+    backoff: "Backoff"
+    base_delay: float
+    max_delay: float
+    jitter: "Jitter"
+    deadline: float | None
+    attempt_timeout: float | None
+    overrides: "Mapping[Category, RetryPolicy]"
+    resource: str | None
+    nested: bool
+    _plain: bool  # types and a fixed schedule decide alone, so that a failure need not be judged
+
+    def __init__(  # noqa: PLR0913  # a policy is its settings
+        self,
+        *,
+        max_attempts: int | None = None,
+        max_retries: int | None = None,
+        retry_on: "RetryOn" = None,
+        backoff: "Backoff" = "fixed",
+        base_delay: "float | timedelta" = 1.0,
+        max_delay: "float | timedelta" = 60.0,
+        jitter: "Jitter" = None,
+        deadline: "float | timedelta | None" = None,
+        attempt_timeout: "float | timedelta | None" = None,
+        overrides: "Mapping[Any, RetryPolicy | Mapping[str, Any]] | None" = None,
+        resource: str | None = None,
+        nested: bool = False,
+    ) -> None:
+        """Check and keep the settings.
+
+        Args:
+            max_attempts: Calls in all, the first one included (default 3).
+            max_retries: The same number under its older name: it too counts calls, and 0 and 1 both mean one call.
+                Give one of the two.
+            retry_on: What is retried.
+            backoff: How waits grow.
+            base_delay: Seconds before the first retry.
+            max_delay: Seconds that no wait of our own exceeds.
+            jitter: How waits are spread.
+            deadline: Seconds for everything together.
+            attempt_timeout: Seconds for one attempt.
+            overrides: A policy, or the settings that differ, by category.
+            resource: Name of what is called.
+            nested: Whether errors that an inner retry has given up on are retried again.
+
+        Raises:
+            ConfigError: If a setting is not valid; it is a ValueError, and its message names the valid choices.
+        """
+        self.__dict__.update(
+            max_attempts=_attempts(max_attempts, max_retries),
+            retry_on=check_retry_on(retry_on),
+            backoff=check_backoff(backoff),
+            base_delay=check_seconds("base_delay", base_delay),
+            max_delay=check_seconds("max_delay", max_delay),
+            jitter=check_jitter(jitter),
+            deadline=None if deadline is None else check_seconds("deadline", deadline),
+            attempt_timeout=None if attempt_timeout is None else check_seconds("attempt_timeout", attempt_timeout),
+            resource=_resource(resource),
+            nested=_nested(nested),
+            overrides=MappingProxyType({}),
+            _overrides=_given(overrides),
+        )
+        self.__dict__["overrides"] = MappingProxyType(
+            {category: self._override(given) for category, given in self.__dict__["_overrides"].items()}
+        )
+        typed = isinstance(self.retry_on, type | tuple) and isinstance(self.backoff, str)
+        self.__dict__["_plain"] = typed and self.jitter in {None, "none", 0.0} and not self.overrides
+
+    def replace(self, **changes: "Unpack[PolicySettings]") -> "Self":  # type: ignore[override]  # its names alone
+        """Return the same policy with some settings changed; overrides given as settings follow the change."""
+        settings: dict[str, Any] = {name: getattr(self, name) for name in self._fields}
+        settings["overrides"] = self.__dict__["_overrides"]
+        if "max_retries" in changes:
+            del settings["max_attempts"]
+        settings.update(changes)
+        return type(self)(**settings)
+
+    def _override(self, given: "RetryPolicy | Mapping[str, Any]") -> "RetryPolicy":
+        if isinstance(given, RetryPolicy):
+            return given
+        for name in given:
+            if name in _OF_THE_WHOLE_CALL:
+                message = f"an override sets attempts and waits; {name} counts for the whole call"
+                raise ConfigError(message)
+            if name not in _OF_AN_OVERRIDE:
+                message = f"{name!r} is no setting of an override; choose from: {', '.join(_OF_AN_OVERRIDE)}"
+                raise ConfigError(message)
+        changes: dict[str, Any] = {**given, "overrides": {}}
+        return self.replace(**changes)
+
+    def __hash__(self) -> int:
+        """Hash the fields."""
+        plain = (getattr(self, name) for name in self._fields if name != "overrides")
+        return hash((*plain, frozenset(self.overrides.items())))
+
+    def __repr__(self) -> str:
+        """Show the fields."""
+        fields = {name: getattr(self, name) for name in self._fields} | {"overrides": dict(self.overrides)}
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in fields.items())})"
+
+    def __getstate__(self) -> "dict[str, Any]":
+        """Return what pickle and copy keep; what is read-only cannot be pickled."""
+        return self.__dict__ | {"overrides": dict(self.overrides)}
+
+    def __setstate__(self, state: "dict[str, Any]") -> None:
+        """Take up what was kept."""
+        self.__dict__.update(state, overrides=MappingProxyType(state["overrides"]))
+
+    @property
+    def max_retries(self) -> int:
+        """The number of calls under its older name; see `max_attempts`."""
+        return self.max_attempts
+
+    def should_retry(self, error: BaseException, attempt: int) -> bool:
+        """Tell whether an error is worth another attempt.
+
+        Args:
+            error: What was raised.
+            attempt: Number of the attempt that failed, from 1.
+        """
+        if not self.overrides:
+            return attempt < self.max_attempts and self.retries(error)
+        return self.retries(error) and attempt < self.for_category(classify(error).category).max_attempts
+
+    def retries(self, error: BaseException) -> bool:
+        """Tell whether this kind of error is retried at all. What is no Exception never is."""
+        return wants(self.retry_on, error)
+
+    def for_category(self, category: Category) -> "RetryPolicy":
+        """Return the policy whose waits and attempts count for failures of a category."""
+        return self.overrides.get(category, self)
+
+    def get_delay(
+        self, attempt: int, *, previous: float | None = None, chance: "Callable[[], float] | None" = None
+    ) -> float:
+        """Return the seconds to wait after a failed attempt.
+
+        Args:
+            attempt: Number of the attempt that failed, from 1.
+            previous: The wait before the attempt, which decorrelated jitter builds on.
+            chance: Gives a random number in [0, 1); by default the system's.
+        """
+        delay = delay_before(attempt, self.backoff, self.base_delay, self.max_delay)
+        if not self.jitter or self.jitter == "none":
+            return delay
+        return jittered(
+            delay, self.jitter, self.base_delay, self.max_delay, previous=previous, chance=chance or _random()
+        )
+
+    def delay_after(
+        self,
+        failure: "Failure",
+        attempt: int,
+        *,
+        previous: float | None = None,
+        chance: "Callable[[], float] | None" = None,
+    ) -> float:
+        """Return the seconds to wait after a failure.
+
+        What the other side asks for is a lower bound, and jitter only adds to it: an override for the category is for
+        failures that name no time. The `retry_after` of our own errors is used as it is.
+
+        Args:
+            failure: What happened.
+            attempt: Number of the attempt that failed, from 1.
+            previous: The wait before the attempt.
+            chance: Gives a random number in [0, 1).
+        """
+        asked = failure.retry_after
+        if asked is None:
+            return self.for_category(failure.category).get_delay(attempt, previous=previous, chance=chance)
+        if failure.exact:
+            return asked
+        own = delay_before(attempt, self.backoff, self.base_delay, self.max_delay)
+        if not self.jitter or self.jitter == "none":
+            return max(asked, own)
+        return asked + own * (chance or _random())()
+
+    def preview(self) -> "Schedule":
+        """Return the schedule of waits as data; it prints as a small chart."""
+        from outlast.decide.preview import Schedule  # noqa: PLC0415  # for people, not for programs
+
+        return Schedule.of(self)
+
+
+def _attempts(max_attempts: object, max_retries: object) -> int:
+    if max_attempts is not None and max_retries is not None:
+        message = "max_attempts and max_retries are two names of one number; give one of them"
+        raise ConfigError(message)
+    name, value, least = ("max_attempts", max_attempts, 1) if max_retries is None else ("max_retries", max_retries, 0)
+    if value is None:
+        return _DEFAULT_ATTEMPTS
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        message = f"{name} is {shown(value)}; give a whole number, {least} or more"
+        raise ConfigError(message)
+    return max(1, value)
+
+
+def _resource(name: object) -> str | None:
+    if name is None or (isinstance(name, str) and name):
+        return name
+    message = f"resource is {shown(name)}; give the name of what is called, such as 'api.example.com'"
+    raise ConfigError(message)
+
+
+def _nested(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    message = f"nested is {shown(value)}; give True or False"
+    raise ConfigError(message)
+
+
+def _is_mapping(thing: object) -> bool:
+    return hasattr(thing, "keys") and not isinstance(thing, type)  # what dict asks for; no module is loaded for it
+
+
+def _given(overrides: "Any") -> "dict[Category, Any]":
+    """Return overrides as they were given, by category, in dicts that nobody else holds."""
+    if overrides is None:
+        return {}
+    if not _is_mapping(overrides):
+        message = f"overrides is {shown(overrides)}; give a dict of policies, or of their settings, by category"
+        raise ConfigError(message)
+    kept: dict[Category, Any] = {}
+    for key, given in dict(overrides).items():
+        if not isinstance(given, RetryPolicy) and not _is_mapping(given):
+            message = f"an override is {shown(given)}; give a policy, or a dict of the settings that differ"
+            raise ConfigError(message)
+        kept[Category.parse(key)] = given if isinstance(given, RetryPolicy) else dict(given)
+    return kept
+
+
+def _random() -> "Callable[[], float]":
+    from random import random  # noqa: PLC0415  # costs milliseconds, and only jitter needs it
+
+    return random
+
+
+DEFAULT_POLICY = RetryPolicy(
+    max_attempts=5,
+    retry_on=RETRYABLE,
+    backoff="exponential",
+    base_delay=0.5,
+    max_delay=30.0,
+    jitter="full",
+    deadline=60.0,
+    overrides={Category.RATE_LIMIT: {"base_delay": 120.0, "max_delay": 300.0, "jitter": "equal"}},
+)
+"""What a bare ``@outlast.retry`` does."""

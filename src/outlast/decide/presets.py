@@ -1,0 +1,52 @@
+"""Policies for the usual kinds of work, to use as they are or with ``replace``."""
+
+from outlast.decide.policy import RetryPolicy
+from outlast.errors import ConfigError
+from outlast.failure import RETRYABLE, Category
+
+__all__ = ["PRESETS", "preset"]
+
+# Equal jitter waits for half of the time or more: from 60 s on.
+_PATIENT = {Category.RATE_LIMIT: {"base_delay": 120.0, "max_delay": 300.0, "jitter": "equal"}}
+
+PRESETS: dict[str, RetryPolicy] = {
+    "blog": RetryPolicy(
+        max_attempts=3,
+        retry_on=RETRYABLE,
+        backoff="exponential",
+        base_delay=2.0,
+        max_delay=30.0,
+        jitter="full",
+        overrides=_PATIENT,
+    ),
+    "etl": RetryPolicy(
+        max_attempts=5, retry_on=RETRYABLE, backoff="exponential", base_delay=1.0, max_delay=60.0, jitter="full"
+    ),
+    "feed": RetryPolicy(
+        max_attempts=4,
+        retry_on={Category.ACCESS_DENIED},
+        backoff="exponential",
+        base_delay=1.0,
+        max_delay=4.0,
+        jitter="full",
+        overrides=_PATIENT,
+    ),
+    "worker": RetryPolicy(
+        max_attempts=5, retry_on=RETRYABLE, backoff="exponential", base_delay=2.0, max_delay=300.0, jitter="full"
+    ),
+}
+"""`blog`: pages polled for changes. `etl`: targets of a batch. `feed`: a 403 is asked again after 1, 2 and 4 s, and all
+else goes to the source's health. `worker`: tasks of a queue."""
+
+
+def preset(name: str) -> RetryPolicy:
+    """Return the policy of that name.
+
+    Raises:
+        ConfigError: If there is none; the message lists the valid names.
+    """
+    try:
+        return PRESETS[name]
+    except (KeyError, TypeError):
+        message = f"{name!r} is no preset; choose one of: {', '.join(PRESETS)}"
+        raise ConfigError(message) from None

@@ -1,0 +1,33 @@
+"""The settings of a policy by name, for type checkers: ``**settings: Unpack[PolicySettings]``.
+
+Nothing of Outlast loads this at run time, as `typing` costs more to import than all that it describes.
+"""
+
+from typing import TYPE_CHECKING, Any, TypedDict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import timedelta
+
+    from outlast.decide.backoff import Backoff, Jitter
+    from outlast.decide.policy import RetryPolicy
+    from outlast.decide.retry_on import RetryOn
+
+__all__ = ["PolicySettings"]
+
+
+class PolicySettings(TypedDict, total=False):
+    """What `RetryPolicy`, `retry`, `with_policy` and `RetryPolicy.replace` take; a test compares the names."""
+
+    max_attempts: int | None
+    max_retries: int | None
+    retry_on: "RetryOn"
+    backoff: "Backoff"
+    base_delay: "float | timedelta"
+    max_delay: "float | timedelta"
+    jitter: "Jitter"
+    deadline: "float | timedelta | None"
+    attempt_timeout: "float | timedelta | None"
+    overrides: "Mapping[Any, RetryPolicy | Mapping[str, Any]] | None"
+    resource: str | None
+    nested: bool

@@ -1,0 +1,278 @@
+"""What went wrong, as values: `Category`, `Origin`, `Evidence` and `Failure`.
+
+`Evidence` is what an error or a response shows and is read once. A `Failure` is the judgement made from it: frozen,
+redacted, safe to store. Everything behind the classifier works on failures alone.
+"""
+
+from enum import StrEnum
+from functools import cached_property
+
+from outlast.errors import ConfigError
+from outlast.values import Frozen
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any, Self
+
+__all__ = ["RETRYABLE", "Category", "Evidence", "Failure", "Origin"]
+
+
+class Category(StrEnum):
+    """The kinds of failure; each has one meaning for a call, a target, a source and a task."""
+
+    NETWORK = "network"
+    RATE_LIMIT = "rate_limit"
+    API_TEMPORARY = "api_temporary"
+    DATABASE_BUSY = "database_busy"
+    SYSTEM = "system"
+    ACCESS_DENIED = "access_denied"
+    NOT_FOUND = "not_found"
+    INVALID_PARAMETERS = "invalid_parameters"
+    AUTHENTICATION = "authentication"
+    QUOTA_EXHAUSTED = "quota_exhausted"
+    CONFIGURATION = "configuration"
+    INTEGRITY = "integrity"
+    DATA = "data"
+    UNKNOWN = "unknown"
+
+    __hash__ = str.__hash__  # the enum's own is written in Python, and every verdict looks categories up
+
+    @property
+    def retryable(self) -> bool:
+        """Whether trying again may help, when nothing more is known than the category."""
+        return self in RETRYABLE
+
+    @classmethod
+    def parse(cls, value: object) -> "Category":
+        """Return the category of that name.
+
+        Raises:
+            ConfigError: If there is none; the message lists the valid names.
+        """
+        try:
+            return cls(value)  # type: ignore[arg-type]  # any object may be asked for; the enum answers
+        except ValueError:
+            names = ", ".join(cls)
+            message = f"{value!r} is no category; choose one of: {names}"
+            raise ConfigError(message) from None
+
+
+RETRYABLE = frozenset(
+    {Category.NETWORK, Category.RATE_LIMIT, Category.API_TEMPORARY, Category.DATABASE_BUSY, Category.SYSTEM}
+)
+"""The categories for which trying again may help. As `retry_on` it means: what the classifier calls retryable."""
+
+
+class Origin(StrEnum):
+    """What the program was talking to when it failed."""
+
+    HTTP = "http"
+    S3 = "s3"
+    AWS = "aws"
+    DB = "db"
+    CACHE = "cache"
+    MESSAGING = "messaging"
+    RPC = "rpc"
+    MAIL = "mail"
+    NETWORK = "network"
+    FILE = "file"
+    PROCESS = "process"
+    BROWSER = "browser"
+    PROGRAM = "program"
+    UNKNOWN = "unknown"
+
+    __hash__ = str.__hash__  # as for categories
+
+
+def _lower(headers: "Mapping[str, str]") -> "Mapping[str, str]":
+    """Return headers with names in lower case; those that are so already are left as they are."""
+    names: list[object] = list(headers)
+    if all(type(name) is str and name.islower() for name in names):
+        return headers
+    low = [(name.decode("latin-1") if isinstance(name, bytes) else str(name)).lower() for name in names]
+    return dict(zip(low, headers.values(), strict=True))
+
+
+class Evidence(Frozen):
+    """What a response or an error shows, before anybody has judged it.
+
+    Every field may be left out. `classify` accepts an Evidence in place of an exception, so a response that nobody
+    raised can be judged as well; `evidence_of` reads one.
+
+    Attributes:
+        origin: What was talked to.
+        http_status: Status of the response, 100 to 599.
+        headers: Response headers that matter for waiting, names in lower case.
+        body: Beginning of the response body, where it had been read already.
+        credentials_sent: Whether the request carried credentials; None if nobody looked or it cannot be seen.
+        sqlstate: Five characters from a database.
+        errno: Error number of the operating system.
+        code: Error code of an API, such as ``SlowDown`` or ``quotaExceeded``.
+        category: What the error's own type says, where it says anything.
+        retryable: Overrides what the category implies.
+        retry_after: Seconds to wait, from something other than a header; used as it is.
+        message: Text for people; defaults to the error's own.
+        exception_name: Name of the error's class.
+    """
+
+    origin: Origin | None
+    http_status: int | None
+    headers: "Mapping[str, str]"
+    body: str
+    credentials_sent: bool | None
+    sqlstate: str | None
+    errno: int | None
+    code: str | None
+    category: Category | None
+    retryable: bool | None
+    retry_after: float | None
+    message: str
+    exception_name: str
+
+    def __init__(  # noqa: PLR0913  # the fields above
+        self,
+        *,
+        origin: Origin | None = None,
+        http_status: int | None = None,
+        headers: "Mapping[str, str] | None" = None,
+        body: str = "",
+        credentials_sent: bool | None = None,
+        sqlstate: str | None = None,
+        errno: int | None = None,
+        code: str | None = None,
+        category: Category | None = None,
+        retryable: bool | None = None,
+        retry_after: float | None = None,
+        message: str = "",
+        exception_name: str = "",
+    ) -> None:
+        """Keep the fields."""
+        self.__dict__.update(
+            origin=origin,
+            http_status=http_status,
+            headers=_lower(headers) if headers else {},
+            body=body,
+            credentials_sent=credentials_sent,
+            sqlstate=sqlstate,
+            errno=errno,
+            code=code,
+            category=category,
+            retryable=retryable,
+            retry_after=retry_after,
+            message=message,
+            exception_name=exception_name,
+        )
+
+    def __hash__(self) -> int:
+        """Hash the fields."""
+        others = (getattr(self, name) for name in self._fields if name != "headers")
+        return hash((*others, *sorted(self.headers.items())))
+
+
+class Failure(Frozen):
+    """An error that was classified: redacted, capped, and safe to log, store and show.
+
+    Attributes:
+        category: What kind of failure it is.
+        retryable: Whether trying again may help.
+        origin: What the program was talking to.
+        http_status: HTTP status, if there was a response.
+        code: SQLSTATE, errno name or API error code, if there was one.
+        retry_after: Seconds the other side asks to wait; None if it did not say.
+        capped: Whether the other side asked for longer than `retry_after`.
+        exception_name: Class name of the error.
+        message: Redacted and capped text of the error.
+        rule: Name of the rule that decided.
+        location: File and function of the innermost frame of the user's code, as ``file.py:function``.
+        exact: Whether `retry_after` is an instruction to be used as it is; otherwise it is a lower bound.
+    """
+
+    category: Category
+    retryable: bool
+    origin: Origin
+    http_status: int | None
+    code: str | None
+    retry_after: float | None
+    capped: bool
+    exception_name: str
+    message: str
+    rule: str
+    location: str
+    exact: bool
+
+    def __init__(  # noqa: PLR0913, PLR0917  # the fields above
+        self,
+        category: Category,
+        retryable: bool,  # noqa: FBT001  # a field of a value
+        origin: Origin = Origin.UNKNOWN,
+        http_status: int | None = None,
+        code: str | None = None,
+        retry_after: float | None = None,
+        capped: bool = False,  # noqa: FBT001, FBT002  # a field of a value
+        exception_name: str = "",
+        message: str = "",
+        rule: str = "",
+        location: str = "",
+        exact: bool = False,  # noqa: FBT001, FBT002  # a field of a value
+    ) -> None:
+        """Keep the fields."""
+        self.__dict__.update(
+            category=category,
+            retryable=retryable,
+            origin=origin,
+            http_status=http_status,
+            code=code,
+            retry_after=retry_after,
+            capped=capped,
+            exception_name=exception_name,
+            message=message,
+            rule=rule,
+            location=location,
+            exact=exact,
+        )
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Sixteen hex digits, the same for the same cause: ids, hosts, numbers and addresses do not count."""
+        from outlast.fingerprint import fingerprint  # noqa: PLC0415  # computed only when somebody asks
+
+        return fingerprint(self.exception_name, self.http_status, self.code, self.message, self.location)
+
+    def to_dict(self) -> "dict[str, Any]":
+        """Return the fields and the fingerprint as JSON-ready values."""
+        return {name: getattr(self, name) for name in self._fields} | {"fingerprint": self.fingerprint}
+
+    def to_json(self) -> str:
+        """Return the failure as one line of JSON."""
+        import json  # noqa: PLC0415  # costs milliseconds, and a retry needs none
+
+        return json.dumps(self.to_dict(), ensure_ascii=False)
+
+    @classmethod
+    def from_dict(cls, data: "Mapping[str, Any]") -> "Self":
+        """Build a failure from what `to_dict` returned; unknown keys of a later version are ignored."""
+        known: dict[str, Any] = {name: data[name] for name in cls._fields if name in data}
+        known["category"] = Category(known["category"])
+        known["origin"] = Origin(known.get("origin", Origin.UNKNOWN))
+        failure = cls(**known)
+        if stored := data.get("fingerprint"):
+            failure.__dict__["fingerprint"] = stored  # groups stay together when a later version normalises otherwise
+        return failure
+
+    @classmethod
+    def from_json(cls, text: str) -> "Self":
+        """Build a failure from what `to_json` returned."""
+        import json  # noqa: PLC0415  # costs milliseconds, and a retry needs none
+
+        return cls.from_dict(json.loads(text))
+
+    def __str__(self) -> str:
+        """Return one line for people."""
+        parts = [self.category.value]
+        if self.http_status is not None:
+            parts.append(f"HTTP {self.http_status}")
+        if self.code:
+            parts.append(self.code)
+        head = ", ".join(parts)
+        return f"{self.exception_name or 'response'} ({head}): {self.message}"

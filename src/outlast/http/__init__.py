@@ -1,0 +1,67 @@
+"""HTTP with Outlast's judgement: transports for httpx and httpx2, an adapter for requests, names collectors know.
+
+Names are loaded when they are first used; none of the client libraries is needed before.
+"""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from outlast.http.fetching import RETRYABLE_EXCEPTIONS as RETRYABLE_EXCEPTIONS
+    from outlast.http.fetching import fetch_with_retry as fetch_with_retry
+    from outlast.http.fetching import fetch_with_retry_on_403 as fetch_with_retry_on_403
+    from outlast.http.fetching import handle_rate_limit as handle_rate_limit
+    from outlast.http.fetching import is_403_error as is_403_error
+    from outlast.http.fetching import is_persistent_error as is_persistent_error
+    from outlast.http.keys import idempotency_key as idempotency_key
+    from outlast.http.requests import HTTPAdapter as HTTPAdapter
+    from outlast.http.settings import Settings as Settings
+    from outlast.http.transport import AsyncRetryTransport as AsyncRetryTransport
+    from outlast.http.transport import RetryTransport as RetryTransport
+    from outlast.http.urllib3 import as_urllib3_retry as as_urllib3_retry
+
+_HOMES = {
+    "RETRYABLE_EXCEPTIONS": "fetching",
+    "AsyncRetryTransport": "transport",
+    "HTTPAdapter": "requests",
+    "RetryTransport": "transport",
+    "Settings": "settings",
+    "as_urllib3_retry": "urllib3",
+    "fetch_with_retry": "fetching",
+    "fetch_with_retry_on_403": "fetching",
+    "handle_rate_limit": "fetching",
+    "idempotency_key": "keys",
+    "is_403_error": "fetching",
+    "is_persistent_error": "fetching",
+}
+
+__all__ = [
+    "RETRYABLE_EXCEPTIONS",
+    "AsyncRetryTransport",
+    "HTTPAdapter",
+    "RetryTransport",
+    "Settings",
+    "as_urllib3_retry",
+    "fetch_with_retry",
+    "fetch_with_retry_on_403",
+    "handle_rate_limit",
+    "idempotency_key",
+    "is_403_error",
+    "is_persistent_error",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name when it is first asked for."""
+    home = _HOMES.get(name)
+    if home is None:
+        message = f"module 'outlast.http' has no attribute {name!r}"
+        raise AttributeError(message)
+    import importlib  # noqa: PLC0415  # part of what is put off
+
+    value = getattr(importlib.import_module(f"outlast.http.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the public names, loaded or not."""
+    return sorted({*globals(), *__all__})

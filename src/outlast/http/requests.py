@@ -1,0 +1,372 @@
+"""An adapter for requests that tries again, waits as the server asks, and leaves cooling hosts alone.
+
+``session.mount("https://", HTTPAdapter(policy=…))``: what the transports do for httpx, this does for requests.
+"""
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import requests
+import urllib3
+from requests.adapters import DEFAULT_POOLBLOCK, DEFAULT_POOLSIZE
+from requests.adapters import HTTPAdapter as _HTTPAdapter
+from requests.utils import rewind_body
+
+from outlast import clock
+from outlast.decide.policy import RetryPolicy
+from outlast.errors import ConfigError
+from outlast.http.bodies import is_seekable
+from outlast.http.course import FAILING, LOOK_LIMIT, Course
+from outlast.http.keys import KEY_HEADER, key_for
+from outlast.http.scopes import Scope, shown
+from outlast.http.settings import IDEMPOTENT, Settings
+from outlast.http.unpacking import codings_of, counter_for, narrowed, too_large
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+__all__ = ["HTTPAdapter"]
+
+_CHUNK = 8192
+_SHORTEST = 0.001  # seconds; urllib3 refuses 0
+
+
+class HTTPAdapter(_HTTPAdapter):
+    """requests' adapter with retries by a policy: ``session.mount("https://", HTTPAdapter(policy=…))``.
+
+    An answer that is given up after all is raised as ``requests.HTTPError``, with its attempts as notes and the
+    beginning of its body to be read; one that no policy would retry, such as a 404, is returned. Redirects are requests
+    of their own, each with the policy's attempts.
+
+    Args:
+        pool_connections: As in requests: how many hosts have connections kept for them.
+        pool_maxsize: As in requests: how many connections are kept for one host.
+        max_retries: Nothing but 0: urllib3's own retries would multiply ours.
+        pool_block: As in requests: whether to wait for a free connection.
+        policy: Attempts and waits; these and the others are described in `Settings`.
+        cooling: Where cooldowns are kept: an `App`, its `cooling`, or None for this adapter alone.
+        scope: What cools down: ``host``, ``url``, ``credential``, or a function of URL and headers.
+        patience: Seconds that a request may wait for a cooldown or a server's hint.
+        methods: Methods that are sent again.
+        keys: Whether requests of other methods get an ``Idempotency-Key``.
+        max_body: Bytes that an answer may have.
+        raises: Whether an answer that is given up is raised; otherwise it is returned.
+
+    Raises:
+        ConfigError: If a setting cannot be used.
+    """
+
+    __attrs__ = [*_HTTPAdapter.__attrs__, "settings"]  # noqa: RUF012  # as requests names what is pickled
+
+    def __init__(  # noqa: PLR0913  # its settings
+        self,
+        pool_connections: int = DEFAULT_POOLSIZE,
+        pool_maxsize: int = DEFAULT_POOLSIZE,
+        max_retries: int = 0,
+        pool_block: bool = DEFAULT_POOLBLOCK,  # noqa: FBT001  # as requests has it
+        *,
+        policy: RetryPolicy | None = None,
+        cooling: Any = None,
+        scope: "str | Scope" = "host",
+        patience: "float | timedelta | None" = None,
+        methods: Iterable[str] = IDEMPOTENT,
+        keys: bool = False,
+        max_body: int | None = None,
+        raises: bool = True,
+    ) -> None:
+        """Check the settings."""
+        if max_retries != 0:
+            message = f"max_retries is {max_retries!r}; the policy says how often a request is sent: leave it at 0"
+            raise ConfigError(message)
+        self.settings = Settings(
+            policy,
+            cooling=cooling,
+            scope=scope,
+            patience=patience,
+            methods=methods,
+            keys=keys,
+            max_body=max_body,
+            raises=raises,
+        )
+        super().__init__(pool_connections, pool_maxsize, 0, pool_block)
+
+    def send(
+        self,
+        request: Any,
+        stream: bool = False,  # noqa: FBT001, FBT002  # as requests has it
+        timeout: Any = None,
+        verify: Any = True,  # noqa: FBT002  # the same
+        cert: Any = None,
+        proxies: Any = None,
+    ) -> Any:
+        """Send a request, and send it again where the policy says so."""
+        settings = self.settings
+        _prepare(request, settings)
+        course = Course(settings, _KIT, request, settings.scope(request.url, request.headers))
+        sent = False
+        try:
+            while True:
+                course.wait()
+                limit = course.begin()
+                try:
+                    course.enter()
+                    if sent:
+                        _rewind(request)
+                    sent = True
+                    response = super().send(request, stream, _shortened(timeout, limit), verify, cert, proxies)
+                    judged = _look(response, course.looking()) if response.status_code >= FAILING else None
+                except Exception as error:  # the policy decides
+                    delay = course.failed(error)
+                    if delay is None:
+                        raise
+                except BaseException:
+                    course.cancelled()
+                    raise
+                else:
+                    if judged is None:
+                        course.succeeded()
+                        return self._answer(request, response)
+                    delay = course.turned_away(response, judged)
+                    if delay is None:
+                        return self._answer(request, response)
+                if delay > 0:
+                    clock.sleep(delay)
+        finally:
+            course.ended()
+
+    def _answer(self, request: Any, response: Any) -> Any:
+        limit = self.settings.max_body
+        if limit is None or request.method == "HEAD":
+            return response
+        length = response.headers.get("content-length", "")
+        known = response._content if isinstance(response._content, bytes) else b""  # noqa: SLF001  # read by us
+        if len(known) > limit or (length.isascii() and length.isdigit() and int(length[:18]) > limit):
+            response.close()
+            raise too_large(limit)
+        if not response._content_consumed:  # noqa: SLF001  # the same
+            try:
+                counter_for(response.headers.get("content-encoding"), limit)  # refuses what cannot be counted
+            except BaseException:
+                response.close()
+                raise
+            response.raw = _Raw(response.raw, limit=limit)
+        return response
+
+
+class _Kit:
+    """requests, as a course has to know it."""
+
+    def name(self, request: Any) -> str:
+        """Return method and address for logs: no query, no credentials."""
+        return f"{request.method} {shown(request.url)}"
+
+    def method(self, request: Any) -> str:
+        """Return the method in capitals."""
+        return str(request.method).upper()
+
+    def marked(self, request: Any) -> bool:
+        """Tell whether the request says of itself that it may be sent twice."""
+        return KEY_HEADER in request.headers
+
+    def whole(self, request: Any) -> bool:
+        """Tell whether the body can be sent once more as it was: text, bytes, or a file that can be rewound."""
+        body = request.body
+        if body is None or isinstance(body, bytes | str):
+            return True
+        return isinstance(getattr(request, "_body_position", None), int) and is_seekable(body)
+
+    def unsent(self, request: Any, error: Exception) -> bool:  # noqa: ARG002  # urllib3 connects before it reads a body
+        """Tell whether an error means that nothing of the request has left."""
+        if isinstance(error, requests.ConnectTimeout | requests.exceptions.ProxyError):
+            return True
+        inner = error.args[0] if isinstance(error, requests.ConnectionError) and error.args else None
+        reason = inner.reason if isinstance(inner, urllib3.exceptions.MaxRetryError) else inner
+        return isinstance(reason, urllib3.exceptions.NewConnectionError)
+
+    def status_error(self, request: Any, response: Any) -> Exception:
+        """Return the library's own error for an answer."""
+        reason = f" {response.reason}" if response.reason else ""
+        message = f"HTTP {response.status_code}{reason} for {self.name(request)}"
+        return requests.HTTPError(message, request=request, response=response)
+
+
+_KIT = _Kit()
+
+
+def _prepare(request: Any, settings: Settings) -> None:
+    """Give a request a key where it needs one."""
+    if settings.keys and request.method not in settings.methods and KEY_HEADER not in request.headers:
+        body = request.body or b""
+        known = isinstance(body, bytes | str) and "multipart/" not in str(request.headers.get("Content-Type", ""))
+        request.headers[KEY_HEADER] = key_for(request.method, request.url, body if known else None)
+    if settings.max_body is not None and request.headers.get("Accept-Encoding"):
+        request.headers["Accept-Encoding"] = narrowed(request.headers["Accept-Encoding"])
+
+
+def _rewind(request: Any) -> None:
+    """Put a body that is a file back to where it began."""
+    if hasattr(request.body, "seek"):
+        rewind_body(request)
+
+
+def _shortened(timeout: Any, limit: float | None) -> Any:
+    """Cut a timeout to the time that is left, for connecting and the head of the answer together."""
+    if limit is None:
+        return timeout
+    left = max(limit, _SHORTEST)
+    if isinstance(timeout, urllib3.Timeout):
+        total = min(left, timeout.total) if isinstance(timeout.total, int | float) else left
+        return urllib3.Timeout(total=total, connect=timeout._connect, read=timeout._read)  # noqa: SLF001  # its copy does so
+    connect, read = timeout if isinstance(timeout, tuple) else (timeout, timeout)
+    return urllib3.Timeout(total=left, connect=connect, read=read)
+
+
+def _look(response: Any, seconds: float) -> Any:
+    """Read the beginning of an answer's body; all of it can still be read, unless it stalls.
+
+    Args:
+        response: The answer.
+        seconds: How long its body may stall.
+
+    Returns:
+        An answer whose body is what was read, to be judged: the same one, if that was all.
+    """
+    raw, begun, ended, broken = response.raw, b"", False, None
+    if len(codings_of(response.headers.get("content-encoding"))) > 1:  # a few bytes of it may stand for gigabytes
+        return _beginning(response, b"")
+    read = getattr(raw, "read1", raw.read)  # the first gives what is there, and does not wait for more
+    try:
+        until = clock.monotonic() + seconds / 2  # if more comes then, the rest is left to who wants it
+        with _reading_within(raw, seconds):
+            while not ended and len(begun) <= LOOK_LIMIT and clock.monotonic() < until:
+                chunk = read(_CHUNK, decode_content=True)
+                begun, ended = begun + chunk, not chunk
+    except Exception as error:  # noqa: BLE001  # the body breaks off; the status stands
+        broken = error.with_traceback(None)
+        with contextlib.suppress(Exception):
+            raw.close()
+    except BaseException:
+        response.close()
+        raise
+    if ended:
+        response._content, response._content_consumed = begun, True  # noqa: SLF001  # as if the caller had read it
+        return response
+    raw.decode_content = True  # as its beginning was read
+    try:
+        response.raw = _Raw(raw, begun, broken=broken)
+    finally:
+        del broken  # the frames behind it hold this one
+    return _beginning(response, begun[:LOOK_LIMIT])
+
+
+@contextlib.contextmanager
+def _reading_within(raw: Any, seconds: float) -> Iterator[None]:
+    """Have reads time out earlier, where the connection can be told so."""
+    try:
+        connection = raw._fp.fp.raw._sock  # noqa: SLF001  # nothing public leads there once the head is read
+        given = connection.gettimeout()
+        connection.settimeout(max(_SHORTEST, seconds if given is None else min(given, seconds)))
+    except AttributeError:  # it is read to its end, or of another make
+        yield
+        return
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):  # closed meanwhile
+            connection.settimeout(given)
+
+
+def _beginning(response: Any, begun: bytes) -> Any:
+    """Return a copy of an answer whose body is the beginning of it."""
+    copy = requests.Response()
+    for name in ("status_code", "headers", "encoding", "reason", "url", "request", "cookies"):
+        setattr(copy, name, getattr(response, name))
+    copy._content, copy._content_consumed = begun, True  # noqa: SLF001  # it has no more
+    return copy
+
+
+class _Raw:
+    """An answer's body as requests reads it: begun already, or longer than it may be, or both."""
+
+    def __init__(
+        self, raw: Any, begun: bytes = b"", *, broken: Exception | None = None, limit: int | None = None
+    ) -> None:
+        self._raw, self._begun, self._broken = raw, begun, broken
+        self._limit = self._left = limit
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._raw, name)
+
+    @property
+    def decode_content(self) -> Any:
+        """Whether reads unpack where they do not say so themselves; callers set it."""
+        return self._raw.decode_content
+
+    @decode_content.setter
+    def decode_content(self, value: Any) -> None:
+        self._raw.decode_content = value
+
+    def read(self, amt: int | None = None, decode_content: Any = None, **more: Any) -> bytes:
+        """Read so many bytes, or all."""
+        if amt is None and self._left is not None:  # in pieces: all of it may be too much
+            return b"".join(self.stream(_CHUNK, decode_content))
+        begun = self._taken(amt)
+        wanted = None if amt is None else amt - len(begun)
+        rest = b"" if wanted == 0 or self._broken is not None else self._raw.read(wanted, decode_content, **more)
+        return self._counted(begun + rest)
+
+    def read1(self, amt: int | None = None, decode_content: Any = None) -> bytes:
+        """Read what is there, so many bytes at most."""
+        most = _CHUNK if amt is None or amt < 0 else amt
+        begun = self._taken(most)
+        return self._counted(begun or getattr(self._raw, "read1", self._raw.read)(most, decode_content=decode_content))
+
+    def readinto(self, buffer: Any) -> int:
+        """Read into a buffer, as what reads in large pieces does."""
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def _taken(self, amt: int | None) -> bytes:
+        """Take of what was read already."""
+        begun, self._begun = (self._begun, b"") if amt is None else (self._begun[:amt], self._begun[amt:])
+        if self._broken is not None and not begun:
+            self._break_off()
+        return begun
+
+    def _counted(self, data: bytes) -> bytes:
+        if self._left is not None:
+            self._left -= len(data)
+            if self._left < 0:
+                self._raw.close()
+                raise too_large(self._limit or 0)
+        return data
+
+    def _break_off(self) -> None:
+        broken, self._broken = self._broken, None
+        try:
+            if broken is not None:
+                raise broken
+        finally:
+            del broken  # its traceback holds this frame
+
+    def close(self) -> None:
+        """Close what was wrapped."""
+        self._broken = None  # the frames behind it hold the answer
+        self._raw.close()
+
+    def stream(self, amt: int | None = _CHUNK, decode_content: Any = None) -> Iterator[bytes]:
+        """Read in pieces to the end."""
+        while chunk := self.read(amt or _CHUNK, decode_content):
+            yield chunk
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Read line by line."""
+        line = b""
+        for chunk in self.stream(_CHUNK, decode_content=True):
+            *lines, line = (line + chunk).split(b"\n")
+            for each in lines:
+                yield each + b"\n"
+        if line:
+            yield line

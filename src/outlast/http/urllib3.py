@@ -1,0 +1,97 @@
+"""A policy as urllib3's `Retry`, for requests and urllib3: ``HTTPAdapter(max_retries=as_urllib3_retry(policy))``."""
+
+from typing import Any
+
+import urllib3
+
+from outlast import clock
+from outlast.classify import rate_limit_hint
+from outlast.classify.statuses import meaning_of_status
+from outlast.decide.policy import RetryPolicy
+
+__all__ = ["PolicyRetry", "as_urllib3_retry"]
+
+_RETRYABLE_STATUSES = frozenset(
+    status for status in range(400, 600) if (category := meaning_of_status(status)) is not None and category.retryable
+)
+
+
+_MOST_REDIRECTS = 20  # as browsers do; they spend no attempt, so something else has to end a circle
+
+
+class _TooLongError(urllib3.exceptions.ResponseError):
+    """The server asks for a wait beyond the cap or the deadline."""
+
+    text = "the server asks for a longer wait than can be slept through"
+
+
+class PolicyRetry(urllib3.Retry):
+    """urllib3's `Retry` with a policy's waits; the server's Retry-After comes first, as it does there.
+
+    A redirect is no failure and spends no attempt: redirects have a limit of their own.
+    """
+
+    policy: RetryPolicy
+
+    def new(self, **changes: Any) -> "PolicyRetry":
+        """Return the next state, with the policy kept."""
+        following = super().new(**changes)
+        following.policy = self.policy
+        return following
+
+    def increment(
+        self,
+        method: str | None = None,
+        url: str | None = None,
+        response: Any = None,
+        error: Exception | None = None,
+        _pool: Any = None,
+        _stacktrace: Any = None,
+    ) -> "PolicyRetry":
+        """Return the next state.
+
+        Raises:
+            MaxRetryError: If attempts are used up, or the answer asks for a longer wait than can be slept through;
+                the answer itself is then handed back.
+        """
+        if response is not None and self._too_long(response):
+            raise urllib3.exceptions.MaxRetryError(_pool, str(url), _TooLongError(_TooLongError.text))
+        paid = self
+        if response is not None and self.redirect is not None and response.get_redirect_location():
+            paid = self.new(total=self.total + 1) if type(self.total) is int else self  # urllib3 takes one away again
+        return super(PolicyRetry, paid).increment(method, url, response, error, _pool, _stacktrace)
+
+    def _too_long(self, response: Any) -> bool:
+        given = response.headers.get("Retry-After")
+        hint = rate_limit_hint({"retry-after": given}) if given else None
+        limit = self.policy.deadline
+        return hint is not None and (hint.capped or (limit is not None and hint.seconds > limit))
+
+    def get_backoff_time(self) -> float:
+        """Return the seconds to wait before the next attempt."""
+        failed = sum(each.redirect_location is None for each in self.history)
+        return self.policy.get_delay(failed, chance=clock.chance) if failed else 0.0
+
+
+def as_urllib3_retry(policy: RetryPolicy, **settings: Any) -> PolicyRetry:
+    """Return a policy as urllib3's `Retry`: attempts, waits, and the statuses that the classifier calls retryable.
+
+    Methods are those that urllib3 calls idempotent. `retry_on`, deadline and overrides have no counterpart there.
+    Redirects spend no attempt; there may be 20 of them.
+
+    Args:
+        policy: Its attempts and waits are used.
+        settings: Further settings of urllib3's `Retry`, which come before ours: ``redirect=5`` is another limit, and
+            ``redirect=None`` counts redirects as attempts, as urllib3 does.
+    """
+    given = {
+        "total": policy.max_attempts - 1,
+        "redirect": _MOST_REDIRECTS,
+        "status_forcelist": _RETRYABLE_STATUSES,
+        "respect_retry_after_header": True,
+        "raise_on_status": False,
+        **settings,
+    }
+    retry = PolicyRetry(**given)
+    retry.policy = policy
+    return retry

@@ -1,0 +1,294 @@
+"""One target: its attempts, and what becomes of it."""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple
+
+from outlast import backends, clock
+from outlast.classify import classify
+from outlast.decide.decision import Abort, Defer, Fail
+from outlast.decide.policy import RetryPolicy
+from outlast.decide.targets import decide_target
+from outlast.errors import AbortJob, SkipTarget
+from outlast.failure import Category, Failure
+from outlast.jobs.context import JobContext, RunFacts, log, shown_id
+from outlast.ports.job_rows import TargetDone, TargetStatus
+from outlast.ports.texts import storable
+from outlast.record.keys import failure_keys
+from outlast.record.tracebacks import one_line, traceback_of
+from outlast.run.again import never_awaitable
+from outlast.run.attempting import Attempting
+from outlast.run.logs import KEYS
+from outlast.run.report import MARKS, report_of
+from outlast.run.resources import Resource
+
+__all__ = ["Done", "Plan", "attempts_async", "attempts_of", "failed_for_good", "keyed"]
+
+_TEXT = 1000  # characters of an error that are kept
+_SUCCESS = TargetStatus.SUCCESS
+_ERROR = 40
+
+
+Would = tuple[str, float | None, str]
+"""What would be done, after how many seconds, and why."""
+Judge = Callable[[BaseException, Failure, RetryPolicy], Would]
+
+
+class Plan(NamedTuple):
+    """What every target of a run is treated by.
+
+    Attributes:
+        handler: The user's function.
+        policy: Attempts and waits.
+        facts: Of the run.
+        budget: Retries that the whole run may make.
+        wait: Waits before another attempt; False if the run is told to stop meanwhile.
+        wait_async: The same on an event loop.
+        keep_targets: Whether failed targets are kept as JSON, for another run.
+        judge: Says what would be done about an error, where the job is only observed: then a target is called once.
+    """
+
+    handler: Callable[[JobContext, Any], Any]
+    policy: RetryPolicy
+    facts: RunFacts
+    budget: Resource | None
+    wait: Callable[[float], bool]
+    wait_async: Callable[[float], Awaitable[bool]]
+    keep_targets: bool
+    judge: Judge | None = None
+
+    @classmethod
+    def apart(
+        cls,
+        handler: Callable[[JobContext, Any], Any],
+        policy: RetryPolicy,
+        facts: RunFacts,
+        budget: Resource | None = None,
+        *,
+        keep_targets: bool,
+        judge: Judge | None = None,
+    ) -> "Plan":
+        """Return a plan whose waits nobody cuts short."""
+        return cls(handler, policy, facts, budget, _wait, _wait_async, keep_targets, judge)
+
+    def started(self) -> float | None:
+        """Return the time from which limits count; None where there are none, or none are in force."""
+        timed = self.policy.deadline is not None or self.policy.attempt_timeout is not None
+        return clock.monotonic() if timed and self.judge is None else None
+
+
+def _wait(seconds: float) -> bool:
+    clock.sleep(seconds)
+    return True
+
+
+async def _wait_async(seconds: float) -> bool:
+    await clock.sleep_async(seconds)
+    return True
+
+
+class Done(NamedTuple):
+    """What became of a target.
+
+    Attributes:
+        row: For the ledger; None for one that was interrupted, which counts as not attempted.
+        counts: What its handler has counted.
+        abort: Why the whole job is to end, if it is.
+        failure: The last one; None for a success, and for what its handler left out.
+        observed: What its handler raised, where the job is only observed.
+        would: What would have been done about it.
+    """
+
+    row: TargetDone | None
+    counts: Counter[str] | None = None
+    abort: str | None = None
+    failure: Failure | None = None
+    observed: Failure | None = None
+    would: Would | None = None
+
+
+@contextmanager
+def keyed(facts: RunFacts) -> Iterator[dict[str, Any]]:
+    """Within the block, log records of attempts carry the keys of the run; `attempts_of` adds those of its target."""
+    keys = facts.keys()
+    token = KEYS.set(keys)
+    try:
+        yield keys
+    finally:
+        KEYS.reset(token)
+
+
+def attempts_of(plan: Plan, keys: dict[str, Any], source_id: str, target: Any) -> Done:  # noqa: C901  # see below
+    """Call the handler until it succeeds, or the policy gives up; in the calling thread."""
+    keys["source_id"] = source_id
+    policy, serial, started = plan.policy, MARKS.last, plan.started()
+    context = JobContext(plan.facts, source_id, policy.max_attempts)
+    state: Attempting | None = None
+    while True:
+        context._begin(policy, started, started if state is None else state.attempt_began)  # noqa: SLF001  # ours
+        try:
+            result = plan.handler(context, target)
+            if result is not None:
+                never_awaitable(plan.facts.job_id, result)
+        except Exception as error:  # noqa: BLE001  # the policy decides
+            if isinstance(error, SkipTarget | AbortJob) or plan.judge is not None:
+                return _as_told(plan, context, target, error)
+            if state is None:
+                state = Attempting(policy, _name(context), serial, started, plan.budget)
+            delay = state.failed(error)
+            if delay is None:
+                return failed_for_good(plan, context, target, error)
+        else:
+            if state is not None:
+                state.succeeded()
+            return Done(TargetDone(source_id, _SUCCESS, context.attempt), context.counts)
+        if delay > 0 and not plan.wait(delay):
+            return Done(None, context.counts)
+        if started is not None and not state.begin():
+            return failed_for_good(plan, context, target, state.overslept())
+
+
+async def attempts_async(  # noqa: C901  # a loop in one piece: who decides looks at the frame that called
+    plan: Plan, keys: dict[str, Any], source_id: str, target: Any
+) -> Done:
+    """Await the handler until it succeeds, or the policy gives up; what takes too long is cancelled."""
+    keys["source_id"] = source_id
+    policy, serial, started = plan.policy, MARKS.last, plan.started()
+    context = JobContext(plan.facts, source_id, policy.max_attempts)
+    state: Attempting | None = None
+    while True:
+        context._begin(policy, started, started if state is None else state.attempt_began)  # noqa: SLF001  # ours
+        try:
+            left, awaitable = context.time_left, plan.handler(context, target)
+            await (awaitable if left is None else backends.run_within(left, awaitable))
+        except (Exception, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+                raise
+            if isinstance(error, SkipTarget | AbortJob) or plan.judge is not None:
+                return _as_told(plan, context, target, error)
+            if state is None:
+                state = Attempting(policy, _name(context), serial, started, plan.budget)
+            delay = state.failed(error)  # type: ignore[arg-type]  # what the handler cancelled itself is judged as others
+            if delay is None:
+                return failed_for_good(plan, context, target, error)
+        else:
+            if state is not None:
+                state.succeeded()
+            return Done(TargetDone(source_id, _SUCCESS, context.attempt), context.counts)
+        if delay > 0 and not await plan.wait_async(delay):
+            return Done(None, context.counts)
+        if started is not None and not state.begin():
+            return failed_for_good(plan, context, target, state.overslept())
+
+
+def _is_cancelled() -> bool:
+    """Tell whether somebody cancels the running task; a handler may also come upon a task of its own that was."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _name(context: JobContext) -> str:
+    """Return what a target is called in logs and events."""
+    return f"{context.job_id} {shown_id(context.source_id)}"
+
+
+def _as_told(plan: Plan, context: JobContext, target: Any, error: BaseException) -> Done:
+    """Return what becomes of a target whose handler has said so itself, or is only observed."""
+    if not isinstance(error, SkipTarget):
+        return failed_for_good(plan, context, target, error)
+    failure = classify(error)
+    why = storable(failure.message, _TEXT)
+    with suppress(Exception):  # a handler of logs that raises must not end the job
+        log.debug("%s is left out: %s", _name(context), one_line(why), extra=context.keys())
+    row = TargetDone(context.source_id, TargetStatus.SKIPPED, context.attempt, error_message=why)
+    if plan.judge is None:
+        return Done(row, context.counts)
+    return Done(row, context.counts, observed=failure, would=plan.judge(error, failure, plan.policy))
+
+
+def failed_for_good(plan: Plan, context: JobContext, target: Any, error: BaseException) -> Done:
+    """Return what becomes of a target that gets no other attempt."""
+    failure, report = classify(error), report_of(error)
+    reason = report.reason if report is not None else "permanent"
+    retry_in = None
+    if report is not None and report.retry_at is not None:
+        retry_in = max(0.0, report.retry_at - clock.now())
+    elif failure.category is Category.QUOTA_EXHAUSTED:
+        retry_in = failure.retry_after
+    decision = decide_target(failure, reason=reason, retry_in=retry_in, aborts=isinstance(error, AbortJob))
+    row = TargetDone(
+        context.source_id,
+        TargetStatus.FAILED,
+        context.attempt,
+        _as_json(target) if plan.keep_targets else None,
+        storable(failure.exception_name, _TEXT),
+        storable(failure.message, _TEXT),
+        str(failure.category),
+        str(failure.origin),
+        failure.http_status,
+        failure.fingerprint,
+    )
+    if plan.judge is not None:
+        _tell(plan.policy, context, failure, Fail("observed"), error)
+        return Done(row, context.counts, None, failure, failure, plan.judge(error, failure, plan.policy))
+    _tell(plan.policy, context, failure, decision, error)
+    match decision:
+        case Abort(why):
+            return Done(row, context.counts, why, failure)
+        case Defer(delay):
+            return Done(row._replace(status=TargetStatus.DEFERRED, retry_in=delay), context.counts, None, failure)
+        case Fail():
+            return Done(row, context.counts, None, failure)
+
+
+def _tell(
+    policy: RetryPolicy, context: JobContext, failure: Failure, decision: Abort | Defer | Fail, error: BaseException
+) -> None:
+    if not log.isEnabledFor(_ERROR):
+        return
+    most = policy.for_category(failure.category).max_attempts
+    keys = {
+        **context.keys(),
+        "attempt": context.attempt,
+        "max_attempts": most,
+        **failure_keys(failure),
+    }
+    about = (context.attempt, most, failure.category.value, failure.exception_name, one_line(failure.message))
+    with suppress(Exception):  # a handler of logs that raises must not end the job
+        match decision:
+            case Defer(delay):
+                log.warning(
+                    "%s is put off for %.0f s after attempt %d of %d (%s): %s: %s",
+                    _name(context), delay, *about, extra=keys,
+                )  # fmt: skip
+            case Abort() | Fail():
+                what = "ends the job" if isinstance(decision, Abort) else f"failed ({decision.reason})"
+                log.error(
+                    "%s %s after attempt %d of %d (%s): %s: %s\n%s",
+                    _name(context), what, *about, traceback_of(error), extra=keys,
+                )  # fmt: skip
+
+
+def _as_json(target: Any) -> str | None:
+    """Return a target as JSON, if another run would get the very same from it; else it is known by its id alone."""
+    try:
+        text = storable(json.dumps(target, ensure_ascii=False, allow_nan=False))
+        return text if _is_same(json.loads(text), target) else None
+    except (TypeError, ValueError, RecursionError):
+        return None
+
+
+def _is_same(read: Any, target: Any) -> bool:
+    """Compare what was read with a target, types and all: JSON makes lists of tuples, and text of numbers as keys."""
+    if type(read) is not type(target):
+        return False
+    if isinstance(read, list):
+        return len(read) == len(target) and all(map(_is_same, read, target))
+    if isinstance(read, dict):
+        return len(read) == len(target) and all(map(_is_same, read.items(), target.items()))
+    if isinstance(read, tuple):  # an entry
+        return all(map(_is_same, read, target))
+    return bool(read == target)

@@ -1,0 +1,97 @@
+"""What people read: alerts as messages, many at once as one digest."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from outlast.decide.alerting import AlertKind
+from outlast.ports.source_rows import Alert
+from outlast.redact import Redactor
+
+__all__ = ["DIGEST_AT", "TEXT_LIMIT", "TITLE_LIMIT", "Message", "compose"]
+
+DIGEST_AT = 4
+"""So many alerts at once are told in one message."""
+TITLE_LIMIT = 200
+"""Characters of a title."""
+TEXT_LIMIT = 3000
+"""Characters of a text."""
+_LINES = 20  # of a digest
+_LINE_LIMIT = 140  # so that all lines of a digest fit into its text
+_WORDS = 6  # that a digest's title counts
+_WORD_LIMIT = 40
+_OPENINGS = {
+    AlertKind.FIRST: "",
+    AlertKind.CHANGED: "now: ",
+    AlertKind.REMINDER: "still: ",
+    AlertKind.RECOVERED: "recovered: ",
+}
+_redact = Redactor()
+
+
+class Message(NamedTuple):
+    """What is sent to people.
+
+    Attributes:
+        title: One line, at most `TITLE_LIMIT` characters.
+        text: More, where there is more; at most `TEXT_LIMIT` characters.
+        kinds: What its alerts are, one for each: first, changed, reminder or recovered.
+    """
+
+    title: str
+    text: str
+    kinds: tuple[AlertKind, ...]
+
+
+def compose(alerts: Sequence[Alert], digest_at: int = DIGEST_AT) -> list[tuple[Message, tuple[Alert, ...]]]:
+    """Make messages of alerts: one for each, or a single digest where there are many.
+
+    Args:
+        alerts: What is to be told, in order.
+        digest_at: From how many on it is a digest.
+
+    Returns:
+        Each message with the alerts that it tells.
+    """
+    if len(alerts) >= max(digest_at, 2):
+        return [(_digest(alerts), tuple(alerts))]
+    return [(_single(alert), (alert,)) for alert in alerts]
+
+
+def _single(alert: Alert) -> Message:
+    return Message(_headline(alert, TITLE_LIMIT), _cut(_redact(alert.text).strip(), TEXT_LIMIT), (alert.kind,))
+
+
+def _digest(alerts: Sequence[Alert]) -> Message:
+    lines = [_headline(alert, _LINE_LIMIT) for alert in alerts[:_LINES]]
+    if len(alerts) > _LINES:
+        lines.append(f"… and {len(alerts) - _LINES} more")
+    title = f"{len(alerts)} changes: {_counts(alerts)}"
+    return Message(_cut(title, TITLE_LIMIT), _cut("\n".join(lines), TEXT_LIMIT), tuple(alert.kind for alert in alerts))
+
+
+def _counts(alerts: Sequence[Alert]) -> str:
+    """Say how many there are of each, most frequent first."""
+    counted = Counter(map(_word, alerts)).most_common()
+    parts = [f"{count} {word}{'s' if word == 'reminder' and count > 1 else ''}" for word, count in counted[:_WORDS]]
+    others = sum(count for _, count in counted[_WORDS:])
+    return ", ".join([*parts, f"{others} other"] if others else parts)
+
+
+def _word(alert: Alert) -> str:
+    if alert.kind is AlertKind.RECOVERED or alert.kind is AlertKind.REMINDER:
+        return alert.kind.value
+    return _cut(_line(alert.state or alert.kind.value), _WORD_LIMIT)
+
+
+def _headline(alert: Alert, limit: int) -> str:
+    return _cut(_OPENINGS[alert.kind] + (_line(alert.title) or _line(alert.key)), limit)
+
+
+def _line(text: str) -> str:
+    """Return a text without secrets as one line."""
+    return _redact(" ".join(text.split()))
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"

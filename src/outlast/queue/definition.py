@@ -1,0 +1,262 @@
+"""A function as a task: what `@app.task` makes of it."""
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+
+from outlast import clock
+from outlast.decide.policy import RetryPolicy
+from outlast.errors import ConfigError
+from outlast.ports.batch import Batch
+from outlast.ports.rows import Enqueued, NewTask
+from outlast.queue.child import check_loaded, target_of
+from outlast.queue.payload import Codec, decode_result
+
+if TYPE_CHECKING:
+    from outlast.app import App
+
+__all__ = ["OPTIONS", "TaskDefinition", "required_seconds", "seconds"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+OPTIONS = frozenset({"connection", "delay", "expires", "priority", "queue", "run_at", "unique_key"})
+"""What `enqueue` understands beside the task's own parameters, which therefore must not be called so."""
+_PRIORITIES = range(10)
+_LONGEST = 100 * 366 * 86400.0
+
+
+class TaskDefinition(Generic[P, R]):
+    """A function that can be enqueued. Called, it runs at once, as it would without the decorator.
+
+    Attributes:
+        name: By which it is stored.
+        function: The function itself.
+        policy: What is tried again, how often and when.
+        queue: Where it waits, unless `enqueue` says otherwise.
+        priority: 0 goes first, 9 last.
+        timeout: Seconds that an attempt may take. Async functions are cancelled then; others run in a process of their
+            own, which is killed.
+        resource: What it depends on; while that cools down, the task waits and spends no attempt.
+        expires: Seconds after enqueueing for which it is worth starting.
+        keep_result: Seconds for which the returned value is kept; None to keep none.
+        is_async: Whether it is a coroutine function.
+    """
+
+    def __init__(  # noqa: PLR0913  # its settings
+        self,
+        app: "App",
+        function: Callable[P, R],
+        *,
+        name: str,
+        policy: RetryPolicy,
+        queue: str,
+        priority: int,
+        timeout: float | None,
+        resource: str | None,
+        expires: float | None,
+        keep_result: float | None,
+        payload_limit: int,
+    ) -> None:
+        """Check and keep the settings."""
+        functools.update_wrapper(self, function)
+        self._app = app
+        self.function = function
+        self.name = _text("name", name)
+        self.policy = policy
+        self.queue = _text("queue", queue)
+        self.priority = _priority(priority)
+        self.timeout = seconds("timeout", timeout, least=0.001)
+        self.resource = None if resource is None else _text("resource", resource)
+        self.expires = seconds("expires", expires)
+        self.keep_result = seconds("keep_result", keep_result)
+        self.is_async = inspect.iscoroutinefunction(function)
+        self.codec = Codec(function, limit=payload_limit, name=name)
+        self._check_function()
+        self.target = target_of(function) if self.timeout is not None and not self.is_async else None
+
+    def _check_function(self) -> None:
+        if inspect.isgeneratorfunction(self.function) or inspect.isasyncgenfunction(self.function):
+            message = f"task {self.name} is a generator; a task runs once and returns"
+            raise ConfigError(message)
+        taken = OPTIONS & inspect.signature(self.function).parameters.keys()
+        if taken:
+            message = f"task {self.name}: the parameter {min(taken)!r} is an option of enqueue; call it otherwise"
+            raise ConfigError(message)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run the function here and now."""
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        """Show the name."""
+        return f"<task {self.name}>"
+
+    def enqueue(self, *args: Any, **arguments: Any) -> Enqueued:
+        """Add a task: ``scrape.enqueue(url="https://…", delay=60)``.
+
+        Beside the function's own arguments it takes the options ``delay`` (seconds or timedelta), ``run_at`` (an aware
+        datetime), ``unique_key`` (one live task per key), ``priority``, ``queue``, ``expires``, and ``connection``: a
+        connection of yours to the same database, in whose transaction the task is added; committing is up to you then.
+
+        Returns:
+            The task's id, and whether it is new: ``created=False`` for one that has the unique key already.
+
+        Raises:
+            PayloadError: If the arguments do not fit the function or have no form in JSON.
+            ConfigError: If an option cannot be used.
+        """
+        check_loaded()
+        if OPTIONS.isdisjoint(arguments):
+            return self._app.store.enqueue([self._row(self.codec.encode(args, arguments))])[0]
+        options = _taken_out(arguments)
+        connection = options.pop("connection", None)
+        return self._app.store.enqueue([self.prepare(args, arguments, options)], connection)[0]
+
+    async def enqueue_async(self, *args: Any, **arguments: Any) -> Enqueued:
+        """Add a task without holding up the event loop; arguments as for `enqueue`."""
+        import asyncio  # noqa: PLC0415  # only async programs need it
+
+        return await asyncio.to_thread(self.enqueue, *args, **arguments)
+
+    def enqueue_many(self, calls: Iterable[Mapping[str, Any]], **options: Any) -> list[Enqueued]:
+        """Add many tasks in one transaction: all or none.
+
+        Args:
+            calls: The arguments of each, by name; ``unique_key``, ``delay`` and the other options of `enqueue` may
+                stand among them.
+            options: Options for all of them.
+        """
+        check_loaded()
+        connection = options.pop("connection", None)
+        given = list(calls)
+        if not all(isinstance(call, Mapping) for call in given):
+            message = "calls are mappings of arguments by name, such as [{'url': 'https://…'}, …]"
+            raise ConfigError(message)
+        tasks: Sequence[NewTask]
+        if not options and all(map(OPTIONS.isdisjoint, given)):
+            alike = NewTask(self.name, "", self.queue, self.priority, resource=self.resource, expires=self.expires)
+            tasks = Batch(alike, given, functools.partial(self.codec.encode, ()))
+        else:
+            tasks = [self._prepared(dict(call), options) for call in given]
+        return self._app.store.enqueue(tasks, connection) if tasks else []
+
+    def _prepared(self, arguments: dict[str, Any], options: Mapping[str, Any]) -> NewTask:
+        return self.prepare((), arguments, {**options, **_taken_out(arguments)})
+
+    def result(self, task: Enqueued | int) -> R:
+        """Return what a task returned, while it is kept.
+
+        Raises:
+            LookupError: If there is nothing (yet, or any more).
+        """
+        number = task if isinstance(task, int) else task.id
+        text = self._app.store.result(number)
+        if text is None:
+            message = f"task {number} has no result that is kept"
+            raise LookupError(message)
+        value: R = decode_result(text, self.codec.returns)
+        return value
+
+    def _row(self, parameters: str) -> NewTask:
+        """Return the row of a call without options."""
+        return NewTask(self.name, parameters, self.queue, self.priority, 0.0, None, None, self.resource, self.expires)
+
+    def prepare(self, args: tuple[Any, ...], arguments: Mapping[str, Any], options: Mapping[str, Any]) -> NewTask:
+        """Return the row of a call, its options checked."""
+        parameters = self.codec.encode(args, arguments)
+        if not options:
+            return self._row(parameters)
+        unknown = options.keys() - OPTIONS
+        if unknown:
+            message = f"{min(unknown)!r} is no option of enqueue; choose from: {', '.join(sorted(OPTIONS))}"
+            raise ConfigError(message)
+        delay = seconds("delay", options.get("delay"))
+        run_at = _moment(options.get("run_at"))
+        if delay is not None and run_at is not None:
+            message = "give delay or run_at, not both"
+            raise ConfigError(message)
+        key = options.get("unique_key")
+        return NewTask(
+            self.name,
+            parameters,
+            _text("queue", options.get("queue", self.queue)),
+            _priority(options.get("priority", self.priority)),
+            delay or 0.0,
+            run_at,
+            None if key is None else _text("unique_key", key),
+            self.resource,
+            seconds("expires", options.get("expires", self.expires)),
+        )
+
+
+def _taken_out(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Take the options of `enqueue` out of the arguments of a task."""
+    if OPTIONS.isdisjoint(arguments):
+        return {}
+    return {name: arguments.pop(name) for name in OPTIONS & arguments.keys()}
+
+
+def seconds(name: str, value: object, *, least: float = 0.0) -> float | None:
+    """Return a span of time in seconds.
+
+    Raises:
+        ConfigError: If it is none.
+    """
+    if value is None:
+        return None
+    number = value.total_seconds() if isinstance(value, timedelta) else value
+    if isinstance(number, int | float) and not isinstance(number, bool) and least <= number <= _LONGEST:
+        return float(number)
+    message = f"{name} is {value!r}; give seconds, {least:g} or more, or a timedelta"
+    raise ConfigError(message)
+
+
+def required_seconds(name: str, value: object, least: float) -> float:
+    """Return a span of time that has to be given.
+
+    Raises:
+        ConfigError: If it is none.
+    """
+    checked = seconds(name, value, least=least)
+    if checked is None:
+        message = f"{name} is None; give seconds, {least:g} or more"
+        raise ConfigError(message)
+    return checked
+
+
+def _moment(value: object) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        at = value.timestamp()
+        if 0 <= at <= clock.now() + _LONGEST:
+            return at
+        message = f"run_at is {value!r}; give a time from 1970 on, and no more than a hundred years from now"
+        raise ConfigError(message)
+    message = f"run_at is {value!r}; give an aware datetime, such as datetime.now(UTC) + timedelta(hours=1)"
+    raise ConfigError(message)
+
+
+def _priority(value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and value in _PRIORITIES:
+        return value
+    message = f"priority is {value!r}; give a whole number from 0, which goes first, to 9"
+    raise ConfigError(message)
+
+
+_LONGEST_NAME = 200
+
+
+def _text(name: str, value: object) -> str:
+    if isinstance(value, str) and 0 < len(value) <= _LONGEST_NAME and "\x00" not in value:
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            pass
+        else:
+            return value
+    message = f"{name} is {value!r:.100}; give text of 1 to {_LONGEST_NAME} characters"
+    raise ConfigError(message)

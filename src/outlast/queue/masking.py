@@ -1,0 +1,176 @@
+"""What is stored, as it may be shown: whole in the table, masked on a screen, in JSON output and on a page."""
+
+import copy
+import json
+import math
+import re
+from itertools import pairwise
+
+from outlast.classify import default_classifier
+from outlast.redact import MASK, safe_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+__all__ = ["ENGINES_PART", "is_secret_name", "masked_arguments", "masked_parameters", "masked_text", "masked_value"]
+
+ENGINES_PART = "__celery__"
+"""The name in a payload under which stands what only Celery needs: people are shown the arguments without it."""
+
+_DEEPEST = 100  # lists within lists that are shown; JSON of any depth may be stored
+_LONGEST = 65_536  # characters of a text; what is stored is shorter, so no text is cut a second time
+_ACCENT = re.compile("[\u0300-\u036f]")
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_a-zA-Z]+")
+_SECRET_WORD = re.compile(
+    r"(?:[a-z]*(?:passw(?:or)?d|(?:pass|kenn)w(?:o|oe)rt(?:er)?|passphrase|passcode|contrasena|senha|secret|token|"
+    r"credential|(?:api|access|private|secret|auth|ssh|master|encryption|signing|hmac)key|authori[sz]ation|cookie|"
+    r"signature|sessionid)|auth|bearer|jwt|pwd|pw|pin|sig|csrf|xsrf|t?otp|hmac|dsn|パスワード|密码|密碼)(s?)"
+)
+_PASS = re.compile(
+    r"(?!(?:(?:en)?com|by|sur|tres|over|under|low|high|band|multi|single|one|two|first|second)pass$)[a-z]+pass"
+)
+_MOT_DE_PASSE = re.compile(r"mots?depasse")
+_LOCKED_BY = frozenset(
+    [
+        *("access", "account", "api", "auth", "client", "encryption", "hmac", "license", "master", "private", "secret"),
+        *("service", "session", "shared", "signing", "ssh", "storage", "subscription", "webhook"),
+    ]
+)
+_QUANTITIES = frozenset(["budget", "count", "length", "limit", "size"])
+_CALLED, _VALUES = frozenset(["name", "key", "header"]), frozenset(["value", "values"])
+
+
+def masked_text(text: str) -> str:
+    """Return a text without its secrets, by the patterns of the process; one without secrets as it is.
+
+    Args:
+        text: As it is stored: a unique key, a resource, the text of an error, a traceback.
+    """
+    redact = copy.copy(default_classifier().redact)
+    redact.limit = max(redact.limit, _LONGEST)
+    masked = redact(text)
+    return text if masked == safe_text(text, redact.limit) else masked
+
+
+def masked_parameters(text: str) -> str:
+    """Return the JSON text of a payload's arguments with its secrets masked.
+
+    What stands under a name that says so is masked whole, whatever it is; so is what follows such a name in a pair, or
+    in a list of names and values. In all other text the redactor of the process looks for secrets, and long text is
+    cut. What is no JSON is redacted as it is.
+
+    Args:
+        text: As it is stored.
+    """
+    try:
+        return json.dumps(
+            _without_engines_part(_read(text)), ensure_ascii=False, allow_nan=False, separators=(",", ":")
+        )
+    except (ValueError, TypeError, RecursionError):
+        return default_classifier().redact(text)
+
+
+def masked_value(text: str) -> "Any":
+    """Return a payload with its secrets masked, as values that JSON has; what is no JSON as text.
+
+    Numbers that JSON has no form for are text too, and what is nested too deeply to be shown is left out.
+
+    Args:
+        text: As it is stored.
+    """
+    try:
+        return _read(text)
+    except (ValueError, TypeError, RecursionError):
+        return default_classifier().redact(text)
+
+
+def masked_arguments(text: str) -> "Any":
+    """Return what `masked_value` does, without what is no argument: for people.
+
+    Args:
+        text: As it is stored.
+    """
+    return _without_engines_part(masked_value(text))
+
+
+def _without_engines_part(value: "Any") -> "Any":
+    if not isinstance(value, dict) or not isinstance(value.get(ENGINES_PART), dict):
+        return value
+    return {name: each for name, each in value.items() if name != ENGINES_PART}
+
+
+def _read(text: str) -> "Any":
+    return _masked(json.loads(text, parse_constant=str, parse_float=_number), default_classifier().redact, _DEEPEST)
+
+
+def _number(text: str) -> float | str:
+    number = float(text)
+    return number if math.isfinite(number) else text
+
+
+def is_secret_name(name: str, value: object = "") -> bool:
+    """Tell whether something of this name is a secret: ``api_key``, ``dbPassword``, ``Set-Cookie``, ``contraseña``.
+
+    Args:
+        name: In snake_case, camelCase or as a header.
+        value: What stands under it: a number of tokens is no token, and what is absent, true or false is no secret.
+    """
+    if value is None or isinstance(value, bool):
+        return False
+    words = [word.lower() for word in _WORD.findall(_plain(name[-200:]))]
+    number = isinstance(value, int | float)
+    if not words or (number and words[-1] in _QUANTITIES):
+        return False
+    for word in words:
+        found = _SECRET_WORD.fullmatch(word)
+        if (found and not (number and found[1])) or _PASS.fullmatch(word):
+            return True
+    if words[-1] == "pass" or _MOT_DE_PASSE.search("".join(words)):
+        return True
+    return any(
+        (second in {"key", "keys"} and first in _LOCKED_BY) or (first, second) == ("session", "id")
+        for first, second in pairwise(words)
+    )
+
+
+def _plain(name: str) -> str:
+    """Return a name without accents, its letters of full width as others are."""
+    if name.isascii():
+        return name
+    from unicodedata import normalize  # noqa: PLC0415  # few names need it
+
+    return normalize("NFC", _ACCENT.sub("", normalize("NFKD", name)))
+
+
+def _masked(value: "Any", redact: "Callable[[str], str]", depth: int) -> "Any":
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, list | dict) and depth == 0:
+        return "…"
+    if isinstance(value, list):
+        return [
+            MASK if number and _names_the_next(value, number) else _masked(each, redact, depth - 1)
+            for number, each in enumerate(value)
+        ]
+    if isinstance(value, dict):
+        called = [each for key, each in value.items() if key.lower() in _CALLED and isinstance(each, str)]
+        return {
+            redact(key): MASK
+            if is_secret_name(key, each)
+            or (key.lower() in _VALUES and any(is_secret_name(name, each) for name in called))
+            else _masked(each, redact, depth - 1)
+            for key, each in value.items()
+        }
+    return value
+
+
+def _names_the_next(values: "list[Any]", number: int) -> bool:
+    """Tell whether a value follows its name: in pairs, as headers are sent, or behind an option of a command."""
+    before, size = values[number - 1], len(values)
+    if not isinstance(before, str):
+        return False
+    is_pair = size == 2 or (size % 2 == 0 and number % 2 == 1 and " " not in before)  # noqa: PLR2004  # name and value
+    is_option = before.startswith("-") and "=" not in before
+    return (is_pair or is_option) and is_secret_name(before, values[number])

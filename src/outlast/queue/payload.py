@@ -1,0 +1,309 @@
+"""Arguments of tasks as JSON text, and back, through the type hints of the task's function. No pickle.
+
+Text that some database could not hold is refused on every store alike, so that nobody learns of it on moving house.
+"""
+
+import functools
+import inspect
+import re
+from functools import cached_property
+from json import JSONDecoder, JSONEncoder
+from typing import Any, NoReturn
+
+from outlast.errors import PayloadError
+from outlast.queue.hints import conversion_of, or_none
+from outlast.queue.records import hints_of
+from outlast.queue.scalars import ATOMS, Misfit, native, unfit
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from outlast.queue.scalars import Conversion
+
+__all__ = ["PAYLOAD_LIMIT", "Codec", "decode_result", "encode_result"]
+
+PAYLOAD_LIMIT = 262_144
+"""Bytes of a payload or a result."""
+_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")  # the escape itself, and not a backslash before the letters
+_Kind = inspect.Parameter
+_NO_ARGUMENTS: tuple[Any, ...] = ()
+
+
+def _no_constant(name: str) -> NoReturn:
+    message = f"{name} is no JSON"
+    raise ValueError(message)
+
+
+_encoder = JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+_decoder = JSONDecoder(parse_constant=_no_constant)
+
+
+class Codec:
+    """Turns the arguments of one function into JSON text and back.
+
+    Hints are read when they are first needed, so that they may name what is defined further below.
+
+    Args:
+        function: The task's function.
+        limit: Bytes of UTF-8 that a payload may have (default 256 KiB).
+        name: Name of the task, for messages; by default the function's.
+    """
+
+    def __init__(self, function: "Callable[..., Any]", *, limit: int = PAYLOAD_LIMIT, name: str | None = None) -> None:
+        """Keep the function; nothing is read yet."""
+        self.function = function
+        self.limit = limit
+        self.name = name or getattr(function, "__qualname__", None) or repr(function)
+
+    def encode(self, args: tuple[Any, ...], kwargs: "Mapping[str, Any]") -> str:
+        """Return the payload of a call: an object of parameter names and values.
+
+        Args:
+            args: Positional arguments.
+            kwargs: Keyword arguments.
+
+        Raises:
+            PayloadError: If the function cannot be called so, a value does not fit its hint or has no form in JSON, or
+                the text is too large or holds NUL or a lone surrogate.
+        """
+        plan = self._plan
+        if not args and type(kwargs) is dict and kwargs.keys() == plan.plain:
+            text = _quickly(kwargs, plan.atoms, self.limit)
+            if text is not None:
+                return text
+        if args or not plan.required <= kwargs.keys() <= plan.by_keyword:
+            given = self._bound(args, kwargs)
+        else:
+            given = dict(kwargs)
+        dumps = plan.dumps
+        for name, value in given.items():
+            dump, kinds = dumps.get(name), plan.kinds.get(name)
+            if dump is not None or kinds is not None or type(value) not in ATOMS:
+                try:
+                    if kinds is not None and not isinstance(value, kinds):
+                        raise unfit(value, plan.labels[name])
+                    given[name] = (dump or native)(value)
+                except Exception as error:  # attributes of the user's classes are read
+                    raise self._error(name, error) from error
+        try:
+            return _checked(given, self.limit)
+        except _Unstorable as error:
+            raise self._unstorable(given, error) from error.__cause__
+
+    def decode(self, text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the arguments of a call, for ``function(*args, **kwargs)``; mostly all of them are keywords.
+
+        Raises:
+            PayloadError: If the text is no payload of this function.
+        """
+        plan = self._plan
+        try:
+            given = _decoder.decode(text)
+        except (ValueError, TypeError, RecursionError) as error:
+            message = f"the payload of task {self.name} is no JSON: {error}"
+            raise PayloadError(message) from error
+        if type(given) is not dict:
+            message = f"the payload of task {self.name} is no object of parameters"
+            raise PayloadError(message)
+        if not plan.required <= given.keys() <= plan.names:
+            raise self._misnamed(given)
+        for name, load in plan.loads.items():
+            if name in given:
+                try:
+                    given[name] = load(given[name])
+                except Exception as error:  # a class of the user's may raise anything
+                    raise self._error(name, error) from error
+        if plan.only_keywords:
+            return _NO_ARGUMENTS, given
+        try:
+            return plan.call(given)
+        except Misfit as error:
+            message = f"the payload of task {self.name} is no call of it: {error}"
+            raise PayloadError(message) from error
+
+    @property
+    def returns(self) -> Any:
+        """The hint of what the function returns; Any where there is none."""
+        return self._plan.returns
+
+    @cached_property
+    def _plan(self) -> "_Plan":
+        return _Plan(self.function)
+
+    def _bound(self, args: tuple[Any, ...], kwargs: "Mapping[str, Any]") -> dict[str, Any]:
+        """Return the arguments by parameter, as a call would."""
+        plan = self._plan
+        given = dict(zip(plan.positional, args, strict=False))
+        if len(args) == len(given) and given.keys().isdisjoint(kwargs) and plan.by_keyword >= kwargs.keys():
+            given.update(kwargs)
+            if plan.required <= given.keys():
+                return given
+        try:
+            bound = plan.signature.bind(*args, **kwargs).arguments
+        except TypeError as error:
+            message = f"task {self.name} cannot be called so: {error}; its parameters are {plan.signature}"
+            raise PayloadError(message) from error
+        return dict(bound)
+
+    def _misnamed(self, given: dict[str, Any]) -> PayloadError:
+        missing = sorted(self._plan.required - given.keys())
+        unknown = sorted(given.keys() - self._plan.names)
+        said = [f"no {', '.join(missing)}"] * bool(missing) + [f"an unknown {', '.join(unknown)}"] * bool(unknown)
+        return PayloadError(f"the payload of task {self.name} has {' and '.join(said)}; its parameters have changed")
+
+    def _error(self, name: str, error: Exception) -> PayloadError:
+        path = f"{name}{error.path}" if isinstance(error, Misfit) else name
+        said = str(error) if isinstance(error, Misfit) else _said(error)
+        return PayloadError(f"task {self.name}, parameter {path}: {said}")
+
+    def _unstorable(self, given: dict[str, Any], error: "_Unstorable") -> PayloadError:
+        for name, value in given.items():
+            try:
+                _checked({name: value}, self.limit)
+            except _Unstorable as alone:
+                if not alone.is_size:
+                    return PayloadError(f"task {self.name}, parameter {name}: {alone}")
+        return PayloadError(f"task {self.name}: {error}")
+
+
+def encode_result(value: Any, hint: Any = Any, *, limit: int = PAYLOAD_LIMIT) -> str:
+    """Return what a task returned as JSON text.
+
+    Args:
+        value: The result.
+        hint: What the function says that it returns.
+        limit: Bytes of UTF-8 that it may have.
+
+    Raises:
+        PayloadError: As for arguments.
+    """
+    try:
+        return _checked(conversion_of(hint).dump(value), limit)
+    except Misfit as error:
+        message = f"result{error.path}: {error}"
+        raise PayloadError(message) from error
+    except Exception as error:
+        message = f"result: {error if isinstance(error, _Unstorable) else _said(error)}"
+        raise PayloadError(message) from error
+
+
+def decode_result(text: str, hint: Any = Any) -> Any:
+    """Return the value of a result.
+
+    Raises:
+        PayloadError: If the text is no value of that type.
+    """
+    try:
+        return conversion_of(hint).load(_decoder.decode(text))
+    except Misfit as error:
+        message = f"result{error.path}: {error}"
+        raise PayloadError(message) from error
+    except Exception as error:
+        message = f"result: {_said(error)}"
+        raise PayloadError(message) from error
+
+
+def _quickly(given: dict[str, Any], atoms: dict[str, frozenset[type]], limit: int) -> str | None:
+    """Return the text of arguments as most are: plain values and plain text. None where they are not, or not valid."""
+    for name, value in given.items():
+        if type(value) not in atoms[name]:
+            return None
+    try:
+        text = _encoder.encode(given)
+    except ValueError:
+        return None
+    return text if len(text) <= limit and text.isascii() and "\\u0000" not in text else None
+
+
+class _Unstorable(Exception):  # noqa: N818  # told by a PayloadError
+    """JSON that cannot be stored."""
+
+    def __init__(self, message: str, *, is_size: bool = False) -> None:
+        super().__init__(message)
+        self.is_size = is_size
+
+
+def _checked(value: Any, limit: int) -> str:
+    """Return the text of a JSON value that every store can hold."""
+    try:
+        text = _encoder.encode(value)
+        size = len(text) if text.isascii() else len(text.encode())
+    except UnicodeEncodeError as error:
+        message = "it holds half of a surrogate pair, which is no text; decode it with errors='replace'"
+        raise _Unstorable(message) from error
+    except (ValueError, TypeError, RecursionError) as error:  # NaN, a number of thousands of digits, a circle
+        message = str(error)
+        raise _Unstorable(message) from error
+    if "\\u0000" in text and _NUL.search(text):
+        message = "it holds a NUL character, which databases refuse; take it out, or annotate it as bytes"
+        raise _Unstorable(message)
+    if size > limit:
+        message = (
+            f"{size} bytes of JSON, of at most {limit}; store the data elsewhere, a file, table or bucket, "
+            "and pass a reference to it"
+        )
+        raise _Unstorable(message, is_size=True)
+    return text
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__} while it was converted"
+
+
+class _Plan:
+    """What is known of a function's parameters, read once."""
+
+    def __init__(self, function: "Callable[..., Any]") -> None:
+        self.signature = inspect.signature(function)
+        beneath = inspect.unwrap(function)
+        while isinstance(beneath, functools.partial):
+            beneath = beneath.func
+        hints = hints_of(beneath if hasattr(beneath, "__annotations__") else type(beneath).__call__)
+        self.returns = hints.get("return", Any)
+        parameters = list(self.signature.parameters.values())
+        star = {each.name for each in parameters if each.kind in {_Kind.VAR_POSITIONAL, _Kind.VAR_KEYWORD}}
+        self.names = frozenset(self.signature.parameters)
+        self.required = frozenset(each.name for each in parameters if each.default is each.empty) - star
+        by_position = {_Kind.POSITIONAL_ONLY, _Kind.POSITIONAL_OR_KEYWORD}
+        self.positional = tuple(each.name for each in parameters if each.kind in by_position)
+        by_keyword = {_Kind.POSITIONAL_OR_KEYWORD, _Kind.KEYWORD_ONLY}
+        self.by_keyword = frozenset(each.name for each in parameters if each.kind in by_keyword)
+        self.rest = next((each.name for each in parameters if each.kind is _Kind.VAR_POSITIONAL), None)
+        self.more = next((each.name for each in parameters if each.kind is _Kind.VAR_KEYWORD), None)
+        self.only_keywords = self.by_keyword == self.names
+        found = {each.name: _conversion(each, hints.get(each.name, Any)) for each in parameters}
+        converted = {name: each for name, each in found.items() if not each.kinds}
+        self.dumps = {name: each.dump for name, each in converted.items()}
+        self.loads = {name: each.load for name, each in converted.items()}
+        asis = {name: each for name, each in found.items() if each.kinds and object not in each.kinds}
+        self.kinds = {name: each.kinds for name, each in asis.items()}
+        self.labels = {name: each.label for name, each in asis.items()}
+        self.atoms = {
+            name: frozenset(atom for atom in ATOMS if issubclass(atom, each.kinds or (object,)))
+            for name, each in found.items()
+        }
+        self.plain: Any = self.by_keyword if self.only_keywords and not converted and not star else None
+
+    def call(self, given: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the arguments of a call of a function that takes some by position alone, or any number of them."""
+        rest = given.pop(self.rest, ()) if self.rest else ()
+        more = given.pop(self.more, {}) if self.more else {}
+        if not isinstance(more, dict) or more.keys() & self.by_keyword:
+            raise unfit(more, "an object of further keywords")
+        placed = [name for name in self.positional if rest or name not in self.by_keyword]
+        present = [name in given for name in placed] + [True] * bool(rest)
+        if present != sorted(present, reverse=True):
+            message = "an argument is missing before others that go by position"
+            raise Misfit(message)
+        args = [given.pop(name) for name in placed if name in given]
+        return (*args, *rest), {**given, **more}
+
+
+def _conversion(parameter: inspect.Parameter, hint: Any) -> "Conversion":
+    if parameter.kind is _Kind.VAR_POSITIONAL:
+        return conversion_of(tuple[hint, ...])
+    if parameter.kind is _Kind.VAR_KEYWORD:
+        return conversion_of(dict[str, hint])
+    conversion = conversion_of(hint)
+    return or_none(conversion) if parameter.default is None else conversion

@@ -1,0 +1,214 @@
+"""Runs what was claimed: coroutine functions on the event loop, all others in threads, suspects in a child."""
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any
+
+from outlast.ports.rows import Claimed, Kind, Settlement
+from outlast.queue.apart import Apart, NotNowError
+from outlast.queue.child import Children
+from outlast.queue.definition import TaskDefinition
+from outlast.queue.executing import execute, execute_async, execute_in_child, released
+from outlast.queue.logs import log
+from outlast.queue.settings import WorkerSettings
+from outlast.queue.settling import put_off
+from outlast.queue.told import execute_in_child_told, execute_told, execute_told_async
+from outlast.queue.tray import Tray
+from outlast.record.bus import has_subscribers
+from outlast.record.tracebacks import traceback_of
+
+__all__ = ["Runners"]
+
+Definition = TaskDefinition[Any, Any]
+_MISTAKE_WAIT = 60.0  # seconds
+
+
+class Runners:
+    """The hands of a worker.
+
+    Args:
+        concurrency: How many tasks run at once.
+        tray: Where outcomes go.
+        loop: Where coroutine functions run.
+        mixed: Whether there are tasks of both kinds, which then share the slots.
+        apart: How much suspects may take in a process apart; None to run them in this one.
+    """
+
+    def __init__(
+        self,
+        concurrency: int,
+        tray: Tray,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        mixed: bool,
+        apart: WorkerSettings | None = None,
+    ) -> None:
+        """Begin with no threads; they are started when they are needed."""
+        self._slots: SimpleQueue[None] | None = None
+        if mixed:
+            self._slots = SimpleQueue()
+            for _ in range(concurrency):
+                self._slots.put(None)
+        self.concurrency = concurrency
+        self.leaving = False
+        self._tray = tray
+        self._loop = loop
+        self._children = Children(concurrency)
+        self._apart = None if apart is None else Apart(self._children, apart)
+        self._inbox: SimpleQueue[tuple[Definition, Claimed] | None] = SimpleQueue()
+        self._threads: list[Thread] = []
+        self._waiting: deque[tuple[Definition, Claimed]] = deque()
+        self._running: set[asyncio.Task[None]] = set()
+        self._unbegun: dict[int, Claimed] = {}
+        self._at_slot: dict[int, Claimed] = {}
+
+    def start(self, tasks: Iterable[tuple[Definition, Claimed]], *, here: bool = False) -> None:
+        """Take tasks in; they begin as hands are free. Suspects run apart, unless they are to run here."""
+        for_loop = False
+        for pair in tasks:
+            if pair[1].suspect and self._apart is not None and not here:  # it is alone, and needs no slot
+                Thread(target=self._run_apart, args=(self._apart, *pair), name="outlast-apart", daemon=True).start()
+            elif pair[0].is_async:
+                self._waiting.append(pair)
+                for_loop = True
+            else:
+                if len(self._threads) < self.concurrency:
+                    self._add_thread()
+                self._inbox.put(pair)
+        if for_loop:
+            self._loop.call_soon_threadsafe(self._begin)
+
+    def take_back(self) -> list[Claimed]:
+        """Return what has not begun; it is not going to."""
+        taken = []
+        while True:
+            try:
+                pair = self._inbox.get_nowait()
+            except Empty:
+                break
+            if pair is not None:
+                taken.append(pair[1])
+        for key in list(self._at_slot):  # their threads wait for a slot
+            claimed = self._at_slot.pop(key, None)
+            if claimed is not None:
+                taken.append(claimed)
+        while self._waiting:
+            try:
+                taken.append(self._waiting.popleft()[1])
+            except IndexError:  # the event loop was quicker
+                break
+        return taken
+
+    def abandon(self) -> None:
+        """Cancel what can be stopped: coroutines and child processes. Threads cannot."""
+        self.leaving = True
+        self._loop.call_soon_threadsafe(self._cancel)
+        self._children.close()
+
+    def close(self) -> None:
+        """Let the threads end when they are done."""
+        for _ in self._threads:
+            self._inbox.put(None)
+        self._children.close()
+
+    def _cancel(self) -> None:
+        for task in self._running:
+            task.cancel()
+        unbegun = list(self._unbegun.values())  # cancelled before their first step, they cannot say so themselves
+        self._unbegun.clear()
+        for claimed in unbegun:
+            self._tray.put([released(claimed)], more=False)
+
+    def _add_thread(self) -> None:
+        thread = Thread(target=self._work, name=f"outlast-{len(self._threads) + 1}", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _work(self) -> None:
+        """Run tasks in this thread, one after the other."""
+        inbox, tray, children, slots = self._inbox, self._tray, self._children, self._slots
+        while True:
+            pair = inbox.get()
+            if pair is None:
+                return
+            if slots is not None:
+                self._at_slot[id(pair)] = pair[1]
+                slots.get()
+                if self._at_slot.pop(id(pair), None) is None:  # taken back
+                    slots.put(None)
+                    if self._waiting:
+                        self._loop.call_soon_threadsafe(self._begin)
+                    continue
+            try:
+                run = execute_told if has_subscribers() else execute
+                outcomes = run(*pair, children, self._is_leaving)
+            except BaseException as error:  # noqa: BLE001  # a mistake of ours must not end the thread
+                outcomes = [_mistaken(pair[1], error)]
+            if slots is not None:
+                slots.put(None)
+                if self._waiting:
+                    self._loop.call_soon_threadsafe(self._begin)
+            tray.put(outcomes, more=not inbox.empty())
+
+    def _run_apart(self, apart: Apart, definition: Definition, claimed: Claimed) -> None:
+        """Run a suspect in a child; one that cannot run there runs here as any other."""
+        try:
+            place = apart.place_for(definition)
+            if place is not None:
+                run = execute_in_child_told if has_subscribers() else execute_in_child
+                bounds = apart.bounds(definition)
+                outcomes = run(definition, claimed, place, self._children, self._is_leaving, bounds)
+            elif self.leaving:
+                outcomes = [released(claimed)]
+            else:
+                self.start([(definition, claimed)], here=True)
+                return
+        except NotNowError as error:
+            outcomes = [released(claimed)] if self.leaving else put_off(definition, claimed, str(error))
+        except BaseException as error:  # noqa: BLE001  # a mistake of ours must not lose the task
+            outcomes = [_mistaken(claimed, error)]
+        self._tray.put(outcomes, more=False)
+
+    def _is_leaving(self) -> bool:
+        return self.leaving
+
+    def _begin(self) -> None:
+        """Begin coroutines while there are hands."""
+        waiting, running, slots = self._waiting, self._running, self._slots
+        while waiting and len(running) < self.concurrency:
+            try:
+                if slots is not None:
+                    slots.get_nowait()
+                pair = waiting.popleft()
+            except Empty:  # threads have them all; the next one that is free begins here again
+                return
+            except IndexError:  # taken back
+                if slots is not None:
+                    slots.put(None)
+                return
+            self._unbegun[id(pair[1])] = pair[1]
+            running.add(asyncio.Task(self._run(*pair), loop=self._loop))
+
+    async def _run(self, definition: Definition, claimed: Claimed) -> None:
+        """Run a task in an asyncio task of its own, and have the next one begin."""
+        del self._unbegun[id(claimed)]
+        try:
+            run = execute_told_async if has_subscribers() else execute_async
+            outcomes = await run(definition, claimed, self._is_leaving)
+        except Exception as error:  # noqa: BLE001  # a mistake of ours must not lose the task
+            outcomes = [_mistaken(claimed, error)]
+        self._running.discard(asyncio.current_task())
+        if self._slots is not None:
+            self._slots.put(None)
+        self._tray.put(outcomes, more=bool(self._waiting))
+        if self._waiting:
+            self._begin()
+
+
+def _mistaken(claimed: Claimed, error: BaseException) -> Settlement:
+    """Put a task off that we could not even settle: a bug of ours, or an interpreter out of memory."""
+    log.error("%s %d could not be settled\n%s", claimed.task_type, claimed.id, traceback_of(error))
+    return Settlement(claimed.id, claimed.epoch, Kind.DEFER, _MISTAKE_WAIT, suspect=claimed.suspect)

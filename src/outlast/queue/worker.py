@@ -1,0 +1,366 @@
+"""The worker: takes tasks from the store and runs them until it is told to stop."""
+
+import asyncio
+import os
+import re
+import socket
+import threading
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from outlast import clock
+from outlast.beacon import shining
+from outlast.classify import classify
+from outlast.decide.backoff import DoublingPause
+from outlast.errors import ConfigError, LeaseLostError, SchemaError
+from outlast.ports.rows import Kind
+from outlast.ports.rows import Worker as WorkerRow
+from outlast.ports.store import Store
+from outlast.queue.definition import TaskDefinition
+from outlast.queue.heart import Chore, Heart
+from outlast.queue.logs import log
+from outlast.queue.periodic import Schedule
+from outlast.queue.pump import Pump
+from outlast.queue.replaying import EVERY as REPLAY_EVERY
+from outlast.queue.replaying import Replayer
+from outlast.queue.runners import Runners
+from outlast.queue.settings import WorkerSettings
+from outlast.queue.spool import Spool
+from outlast.queue.tray import Tray
+from outlast.queue.watching import EVERY as WATCH_EVERY
+from outlast.queue.watching import Watch
+from outlast.run.reaching import persist
+from outlast.run.signals import stopped_by_signals
+
+if TYPE_CHECKING:
+    from outlast.decide.limits import Limit
+
+__all__ = ["Worker", "WorkerSettings"]
+
+_PRUNE_EVERY = 60.0  # seconds
+_ROLL_UP_EVERY = 5.0  # seconds
+_EVER = 1e9  # seconds; longer than anybody keeps anything
+_REGISTER_PAUSES = (0.1, 5.0)  # seconds after the first failure to register again, and at most
+
+
+class Delivery(Protocol):
+    """Brings alerts to people, in a thread of its own."""
+
+    def start(self) -> None:
+        """Begin."""
+
+    def stop(self) -> None:
+        """End."""
+
+
+class Worker:
+    """Runs tasks: coroutine functions on an event loop, all others in threads, so many at once.
+
+    Args:
+        store: Where tasks are.
+        definitions: The tasks that are known, by name.
+        queues: Where to look.
+        concurrency: How many tasks run at once.
+        settings: Leases and limits.
+        schedule: Tasks that recur.
+        name: For people; by default the host and the process.
+
+    Attributes:
+        outcomes: How many outcomes of each kind it has written.
+        last_beat: When its loop last came round, on the monotonic clock.
+        delivery: Brings alerts to people while it runs, where there is somebody to be told.
+        limits: What resources take from all workers together, by name.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        definitions: Mapping[str, TaskDefinition[Any, Any]],
+        queues: Sequence[str],
+        concurrency: int,
+        settings: WorkerSettings,
+        schedule: Schedule,
+        name: str | None = None,
+    ) -> None:
+        """Begin stopped."""
+        if concurrency < 1 or not queues:
+            message = f"a worker needs a queue and a concurrency of 1 or more; got {list(queues)} and {concurrency!r}"
+            raise ConfigError(message)
+        self.store, self.definitions, self.queues = store, definitions, tuple(queues)
+        self.concurrency, self.settings, self.schedule = concurrency, settings, schedule
+        self.name = name or f"{socket.gethostname()}:{os.getpid()}"
+        self.id = ""
+        self.outcomes: Counter[Kind] = Counter()
+        self.last_beat = clock.monotonic()
+        self.delivery: Delivery | None = None
+        self.limits: Mapping[str, Limit] = {}
+        self._stop = threading.Event()
+        self._pump: Pump | None = None
+
+    @property
+    def stopping(self) -> bool:
+        """Whether it was told to stop."""
+        return self._stop.is_set()
+
+    def run(self) -> None:
+        """Work until `stop`, SIGTERM or SIGINT; a second signal ends the process at once."""
+        asyncio.run(self.run_async())
+
+    def drain(self) -> int:
+        """Work until nothing is due any more, `stop` or a signal; return how many outcomes were written.
+
+        For tests and scripts. A task that a limit sent back comes due later, and is not waited for.
+        """
+        return asyncio.run(self.drain_async())
+
+    async def run_async(self) -> None:
+        """Work on the running event loop until `stop` or a signal."""
+        await self._work(drain=False)
+
+    async def drain_async(self) -> int:
+        """Work on the running event loop until nothing is due any more; return how many outcomes were written."""
+        return await self._work(drain=True)
+
+    def stop(self) -> None:
+        """Finish what runs, give back what has not begun, and end; may be called from any thread."""
+        self._stop.set()
+        if self._pump is not None:
+            self._pump.tray.wake.set()
+
+    def _signalled(self) -> None:
+        log.warning("stopping: tasks that run have %.0f s to end; a second signal ends at once", self.settings.grace)
+        self.stop()
+
+    async def _work(self, *, drain: bool) -> int:
+        loop = asyncio.get_running_loop()
+        with stopped_by_signals(
+            loop, self._signalled, lambda: log.warning("second signal: ending at once; what runs will be run again")
+        ):
+            return await self._thread(loop, drain=drain)
+
+    async def _thread(self, loop: asyncio.AbstractEventLoop, *, drain: bool) -> int:
+        """Have the work done in a thread, and wait for it."""
+        ended: asyncio.Future[int] = loop.create_future()
+
+        def body() -> None:
+            try:
+                written = self._live(loop, drain=drain)
+            except BaseException as error:  # noqa: BLE001  # raised where the worker was started
+                _tell(loop, ended, error)
+            else:
+                _tell(loop, ended, written)
+
+        threading.Thread(target=body, name="outlast-pump", daemon=True).start()
+        try:
+            return await asyncio.shield(ended)
+        except BaseException:
+            self.stop()
+            with suppress(BaseException):
+                await ended
+            raise
+
+    def _live(self, loop: asyncio.AbstractEventLoop, *, drain: bool) -> int:
+        """Register, pump until the end, leave. In a thread of its own."""
+        before = self.outcomes.total()
+        if not self._persist(self._enter, drain=drain):
+            return 0
+        tray = Tray()
+        kinds = {each.is_async for each in self.definitions.values()}
+        apart = None if self.store.in_process else self.settings  # a task there would find another store than ours
+        runners = Runners(self.concurrency, tray, loop, mixed=len(kinds) > 1, apart=apart)
+        spool = Spool(self.settings.spool)
+        pump = Pump(self.store, self.id, self.definitions, self.queues, runners, tray, self.limits)
+        heart = self._heart(pump)
+        self._pump, pump.may_claim, pump.outcomes = pump, lambda: heart.holds, self.outcomes
+        pump.told_to_stop = self._stop.is_set
+
+        def wake() -> None:
+            pump.signalled = True
+            tray.wake.set()
+
+        deafen = self.store.listen(wake)
+        thread = threading.Thread(target=heart.run, name="outlast-heart", daemon=True)
+        try:
+            if not self._persist(lambda: self._look_around(spool, heart, drain=drain), drain=drain):
+                return 0
+            thread.start()
+            if self.delivery is not None and not drain:
+                self.delivery.start()
+            with shining(self.store, lambda: pump.worker_id, leased=True):
+                self._pump_until_end(pump, heart, drain=drain)
+                self._wind_down(pump, heart, runners)
+        finally:
+            deafen()
+            heart.stop()
+            if self.delivery is not None and not drain:
+                self.delivery.stop()
+            runners.close()
+            if thread.ident is not None:
+                thread.join(self.settings.heartbeat)
+            if not spool.keep(*pump.unwritten()):  # what is kept needs its claim; the lease runs out by itself
+                with suppress(Exception):
+                    self.store.leave(pump.worker_id)
+            self._pump = None
+        return self.outcomes.total() - before
+
+    def _persist(self, work: Callable[[], object], *, drain: bool) -> bool:
+        """Do what a start takes; a worker that goes on waits for a store that cannot be reached, a script is told."""
+        if drain:
+            work()
+            return True
+
+        def tell(error: Exception, pause: float) -> None:
+            self.last_beat = clock.monotonic()
+            log.error("it cannot begin, the store is not there; again in %.1f s: %s", pause, classify(error).message)
+
+        return persist(work, self._stop, tell)
+
+    def _enter(self) -> None:
+        """See that all is there that it needs, and register."""
+        self.store.check_schema()
+        self.store.check_dead_letters()
+        self._register()
+
+    def _look_around(self, spool: Spool, heart: Heart, *, drain: bool) -> None:
+        """See to what others left behind, and to what it left itself, before the first claim."""
+        spool.replay(self.store, self.id)
+        self.store.unpark(list(self.definitions))
+        heart.rescue(self.settings.crash_limit)
+        self.schedule.begin(self.store)
+        if drain:
+            self.schedule.tick(self.store)
+
+    def _pump_until_end(self, pump: Pump, heart: Heart, *, drain: bool) -> None:
+        while not self._stop.is_set():
+            self._step(pump, heart)
+            if drain and pump.idle:
+                if self.store.next_due(self.queues) != 0:
+                    return
+                pump.suspects = self.store.suspects_due(self.queues)
+                pump.signalled = True
+
+    def _wind_down(self, pump: Pump, heart: Heart, runners: Runners) -> None:
+        """Give back what has not begun; give the rest its time, then what can be stopped is stopped."""
+        pump.stopping = True
+        pump.give_back()
+        end = time.monotonic() + self.settings.grace
+        while pump.held and time.monotonic() < end:
+            self._step(pump, heart)
+        if pump.held:
+            runners.abandon()
+            end = time.monotonic() + 1.0
+            while pump.held and time.monotonic() < end:
+                self._step(pump, heart)
+        if pump.held:
+            log.warning("%d tasks run in threads, which cannot be stopped; they will be run again", len(pump.held))
+
+    def _step(self, pump: Pump, heart: Heart) -> None:
+        self.last_beat = clock.monotonic()
+        try:
+            if pump.taken_for_dead:
+                raise LeaseLostError(pump.worker_id)
+            pump.step(min(self.store.poll, 0.5))
+        except LeaseLostError as error:
+            log.error("%s; it begins anew, and what it was doing is dropped", error)
+            pump.lost()
+            self._begin_anew(pump, heart)
+
+    def _begin_anew(self, pump: Pump, heart: Heart) -> None:
+        """Register under another name, however long it takes; not on tables of another version."""
+        pause = DoublingPause(*_REGISTER_PAUSES)
+        while True:
+            self.last_beat = clock.monotonic()
+            try:
+                self.store.leave(pump.worker_id)  # what is left of the old name: its row, its lock
+                name = self._register()
+            except SchemaError:  # a migration took the lease away; waiting changes nothing
+                raise
+            except Exception as error:  # noqa: BLE001  # whatever it is, it may pass
+                seconds = pause.grow()
+                log.error("it cannot register, again in %.1f s: %s", seconds, classify(error).message)
+                if self._stop.wait(seconds):
+                    return
+            else:
+                pump.worker_id, pump.taken_for_dead = name, False
+                heart.renewed()
+                return
+
+    def _heart(self, pump: Pump) -> Heart:
+        settings = self.settings
+
+        def lost(worker_id: str) -> None:
+            if worker_id == pump.worker_id:  # else the pump has heard of it already, and has another name by now
+                pump.taken_for_dead = True
+                pump.tray.wake.set()
+
+        def state() -> str:
+            return "stopping" if pump.stopping else pump.pause.reason or "running"
+
+        def suspects() -> None:
+            pump.suspects = self.store.suspects_due(self.queues)
+            pump.signalled = pump.signalled or pump.suspects
+
+        def prune() -> None:
+            count = self.store.prune(done_before=_EVER if settings.keep_done is None else settings.keep_done)
+            if count:
+                log.info("pruned %d finished tasks and expired results", count)
+            if settings.keep_dead is not None:
+                count = self.store.prune_dead_letters(older_than=settings.keep_dead)
+                if count:
+                    log.warning("discarded %d dead letters older than %.0f s", count, settings.keep_dead)
+
+        heart = Heart(
+            self.store,
+            lambda: pump.worker_id,
+            lease=settings.lease,
+            every=settings.heartbeat,
+            state=state,
+            on_lost=lost,
+        )
+        often = min(settings.heartbeat, self.store.rescue_every)
+        replayer, watch = Replayer(self.store, lambda: pump.worker_id), Watch(self.store, settings.alert_age)
+        heart.chores = [
+            Chore(often, partial(heart.rescue, settings.crash_limit)),
+            Chore(often, suspects),
+            Chore(_PRUNE_EVERY, prune),
+            Chore(settings.heartbeat, self._unpark),
+            Chore(_ROLL_UP_EVERY, self.store.roll_up),
+            Chore(REPLAY_EVERY, replayer.carry_on),
+            Chore(WATCH_EVERY, watch.look_at_groups),
+        ]
+        if self.schedule:
+            heart.chores.append(Chore(min(1.0, settings.heartbeat), partial(self.schedule.tick, self.store)))
+        return heart
+
+    def _unpark(self) -> None:
+        self.store.unpark(list(self.definitions))
+
+    def _register(self) -> str:
+        """Make this run known under an id of its own: a restart is another worker."""
+        self.id = f"{re.sub(r'[^A-Za-z0-9._-]', '-', self.name)[:80]}-{uuid.uuid4().hex[:12]}"  # also a file's name
+        now = datetime.now(UTC)
+        row = WorkerRow(
+            self.id, self.name, socket.gethostname(), os.getpid(), self.queues, self.concurrency, "running", 0,
+            alive=True, started_at=now, heartbeat_at=now,
+        )  # fmt: skip
+        self.store.register(row, self.settings.lease)
+        return self.id
+
+
+def _tell(loop: asyncio.AbstractEventLoop, ended: "asyncio.Future[int]", value: int | BaseException) -> None:
+    def tell() -> None:
+        if ended.done():
+            return
+        if isinstance(value, BaseException):
+            ended.set_exception(value)
+        else:
+            ended.set_result(value)
+
+    with suppress(RuntimeError):  # the event loop is closed
+        loop.call_soon_threadsafe(tell)

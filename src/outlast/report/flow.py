@@ -1,0 +1,111 @@
+"""The flow of tasks over time: from the points of a pulse to series that can be drawn."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+from outlast.ports.read_rows import FlowEvent, FlowPoint, Pulse
+from outlast.report.words import CATEGORIES
+
+__all__ = ["Flow", "by_category", "failing", "flow_of", "happened", "is_failure", "is_young", "series_of", "steps_of"]
+
+YOUNG = 1_800.0
+"""Seconds for which books are young."""
+_FAILING = (FlowEvent.RETRIED, FlowEvent.LOST, FlowEvent.FAILED)
+
+
+class Flow(NamedTuple):
+    """What happened in a window of time, step by step.
+
+    Attributes:
+        step: Seconds that one of them covers.
+        steps: When each of them begins, the oldest first.
+        done: Tasks done in each.
+        enqueued: Tasks enqueued in each.
+        failures: Failed attempts in each, by category; only categories that occurred, in the order of the list.
+    """
+
+    step: float
+    steps: tuple[datetime, ...]
+    done: tuple[int, ...]
+    enqueued: tuple[int, ...]
+    failures: dict[str, tuple[int, ...]]
+
+
+def is_failure(event: FlowEvent, category: str) -> bool:
+    """Tell whether an event is a failed attempt: a task that was put off is one if something failed.
+
+    A task that fails for good is written as failed alone, so nothing is counted twice.
+    """
+    return event in _FAILING or (event is FlowEvent.DEFERRED and bool(category))
+
+
+def steps_of(now: datetime, window: float, step: float) -> tuple[datetime, ...]:
+    """Return when the steps of a window begin; the last one is that of now, so it is still filling."""
+    last = now.timestamp() // step * step
+    return tuple(
+        datetime.fromtimestamp(last, UTC) - timedelta(seconds=step * back)
+        for back in range(max(round(window / step), 1) - 1, -1, -1)
+    )
+
+
+def series_of(points: Sequence[FlowPoint], steps: Sequence[datetime], step: float) -> tuple[int, ...]:
+    """Return how often anything happened in each step; what lies outside is left out."""
+    first = steps[0].timestamp()
+    counts = [0] * len(steps)
+    for point in points:
+        place = int((point.at.timestamp() - first) // step)
+        if 0 <= place < len(counts):
+            counts[place] += point.count
+    return tuple(counts)
+
+
+def flow_of(points: Sequence[FlowPoint], now: datetime, window: float, step: float) -> Flow:
+    """Return the flow of a window, every step named whether something happened in it or not."""
+    steps = steps_of(now, window, step)
+    failed = [point for point in points if is_failure(point.event, point.category)]
+    found = {point.category for point in failed}
+    order = [*(name for name in CATEGORIES if name in found), *sorted(found.difference(CATEGORIES))]
+    failures = {name: series_of([p for p in failed if p.category == name], steps, step) for name in order}
+    return Flow(
+        step,
+        steps,
+        series_of([point for point in points if point.event is FlowEvent.DONE], steps, step),
+        series_of([point for point in points if point.event is FlowEvent.ENQUEUED], steps, step),
+        {name: counts for name, counts in failures.items() if any(counts)},
+    )
+
+
+def happened(counts: Mapping[tuple[FlowEvent, str], int], *events: FlowEvent) -> int:
+    """Return how often some events happened, whatever their category."""
+    return sum(number for (event, _), number in counts.items() if event in events)
+
+
+def failing(counts: Mapping[tuple[FlowEvent, str], int]) -> int:
+    """Return how many attempts failed."""
+    return sum(number for (event, category), number in counts.items() if is_failure(event, category))
+
+
+def by_category(counts: Mapping[tuple[FlowEvent, str], int]) -> dict[str, int]:
+    """Return how many attempts failed of each category, the most frequent first."""
+    found: dict[str, int] = {}
+    for (event, category), number in counts.items():
+        if number and is_failure(event, category):
+            found[category] = found.get(category, 0) + number
+    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+
+
+def is_young(pulse: Pulse) -> bool:
+    """Tell whether the first thing in the books happened not long ago.
+
+    What began anew after a silence is not young: most tasks that ever were are not among those of late.
+
+    Args:
+        pulse: Of the last hour.
+    """
+    if not pulse.newest_task:
+        return True
+    if not pulse.flow or (pulse.at - min(point.at for point in pulse.flow)).total_seconds() > YOUNG:
+        return False
+    lately = sum(point.count for point in pulse.flow if point.event is FlowEvent.ENQUEUED)
+    return lately * 2 >= pulse.newest_task

@@ -1,0 +1,51 @@
+"""Named points of a program, at which a test can make it fail or end.
+
+``outlast.point("after-upload")`` says that something can go wrong here. Outside of tests it does nothing. With
+`outlast.testing` a test makes the call fail there, or ends the whole process there as a power cut would.
+"""
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Listener = Callable[[str], object]
+
+__all__ = ["listen", "point"]
+
+_listeners: "tuple[Listener, ...]" = ()
+
+
+def point(name: str) -> None:
+    """Name this place, so that a test can make the program fail or end here; otherwise it does nothing.
+
+    Args:
+        name: Without a dot, such as ``after-upload``: a name with dots is a function's.
+    """
+    for listener in _listeners:
+        listener(name)
+
+
+def listen(listener: "Listener") -> "Callable[[], None]":
+    """Have a function called with the name of every point that is passed; what it raises, the point raises.
+
+    Returns:
+        A function that ends it.
+    """
+    global _listeners  # noqa: PLW0603  # replaced as a whole, so that a point never sees half a change
+    _listeners = (*_listeners, listener)
+
+    def end() -> None:
+        global _listeners  # noqa: PLW0603  # the same
+        _listeners = tuple(each for each in _listeners if each is not listener)
+
+    return end
+
+
+if "OUTLAST_CRASH" in os.environ:  # this process was started by a test that ends it at a point
+    from outlast.run.crashes import crash_of
+
+    _crash = crash_of(os.environ["OUTLAST_CRASH"])
+    if _crash is not None:
+        listen(_crash)

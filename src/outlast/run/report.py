@@ -1,0 +1,205 @@
+"""What an error carries when a retry gave up on it: every attempt, and why there is no other."""
+
+import time
+from collections import deque
+from itertools import count
+
+from outlast.classify import default_classifier
+from outlast.run.stack import frames_of_call, number_of
+from outlast.values import Frozen
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+
+__all__ = ["MARKS", "Attempt", "Report", "attach", "attempt_of", "report_of", "retried_beneath", "shared_by_calls"]
+
+_NOTE = "outlast: "
+_MOST_CAUSES = 16  # a chain of causes may be a ring
+_MOST_FRAMES = 1000
+_MOST_MARKS = 64  # of reports, the times are kept of so many; since a call began there are mostly one or none
+_TRIED_BENEATH = frozenset({"budget", "nested"})  # even after one attempt
+
+
+class Attempt(Frozen):
+    """One failed attempt.
+
+    Attributes:
+        number: From 1.
+        exception_name: Class of what was raised.
+        message: Its text, redacted and capped.
+        waited: Seconds that were waited before the next attempt; None after the last.
+    """
+
+    number: int
+    exception_name: str
+    message: str
+    waited: float | None
+
+    def __init__(self, number: int, exception_name: str, message: str, waited: float | None) -> None:
+        """Keep the fields."""
+        self.__dict__.update(number=number, exception_name=exception_name, message=message, waited=waited)
+
+
+class Report(Frozen):
+    """How a call ended; on the error it raised as ``error.__outlast__``.
+
+    Attributes:
+        attempts: The failed attempts.
+        elapsed: Seconds to the last failure: from the beginning where the policy has a time limit, else from the first
+            failure.
+        reason: Why no other attempt: ``exhausted``, ``permanent``, ``deadline``, ``deferred`` (the other side asks for
+            a longer wait than can be slept through), ``nested`` (an inner retry gave up already), ``off``,
+            ``budget``, ``breaker`` (it is open, and the next attempt would not be made), ``broken`` (a function of the
+            policy, its predicate or its backoff, raised an error of its own).
+        retry_at: With ``deferred``: when to come back, in seconds since the epoch.
+        serial: Which of this process's reports it is.
+    """
+
+    attempts: tuple[Attempt, ...]
+    elapsed: float
+    reason: str
+    retry_at: float | None
+    serial: int
+    _within: frozenset[int] | None  # of an error that several calls raise: those in which this one gave up
+
+    def __init__(  # the fields above
+        self,
+        attempts: tuple[Attempt, ...],
+        elapsed: float,
+        reason: str,
+        retry_at: float | None,
+        serial: int,
+        _within: frozenset[int] | None = None,
+    ) -> None:
+        """Keep the fields."""
+        self.__dict__.update(attempts=attempts, elapsed=elapsed, reason=reason, retry_at=retry_at, serial=serial)
+        if _within is not None:
+            self.__dict__["_within"] = _within
+
+
+class _Marks:
+    """Numbers the reports, so that an outer loop can tell an inner one's from one that is left from before."""
+
+    __slots__ = ("_count", "_made", "last")
+
+    def __init__(self) -> None:
+        self._count = count(1)
+        self._made: deque[float] = deque(maxlen=_MOST_MARKS)
+        self.last = 0
+
+    def next(self) -> int:
+        self.last = number = next(self._count)
+        self._made.append(time.monotonic())
+        return number
+
+    def before(self, moment: float) -> int:
+        """Return what `last` was at a moment on the system's clock, for who did not look at it then."""
+        last = self.last
+        return last - sum(made >= moment for made in self._made.copy())
+
+
+MARKS = _Marks()
+
+
+def report_of(error: BaseException) -> Report | None:
+    """Return the report that a retry left on an error, or None."""
+    try:
+        report = getattr(error, "__outlast__", None)
+    except Exception:  # noqa: BLE001  # an error of the user's may raise whatever it is asked
+        return None
+    return report if isinstance(report, Report) else None
+
+
+def retried_beneath(error: BaseException, serial: int) -> bool:
+    """Tell whether an inner retry, begun after the report of that number, has tried an error or a cause of it again.
+
+    An inner retry that made a single attempt has multiplied nothing, and the outer one is free to go on.
+    """
+    waiting: list[BaseException | None] = [error]
+    for _ in range(_MOST_CAUSES):
+        if not waiting:
+            return False
+        link = waiting.pop(0)
+        if link is None:
+            continue
+        report = report_of(link)
+        if report is not None and report.serial > serial and not _is_of_another_call(report):
+            return len(report.attempts) > 1 or report.reason in _TRIED_BENEATH
+        waiting += [link.__cause__, link.__context__]
+        if isinstance(link, BaseExceptionGroup):
+            waiting += link.exceptions[:_MOST_CAUSES]
+    return False
+
+
+def _is_of_another_call(report: Report) -> bool:
+    """Tell whether a report on an error that several calls raise was left by one that did not run within ours.
+
+    Calls are told by their numbers: ours has been there since before the report was made, so no other had its number.
+    """
+    within: frozenset[int] | None = report.__dict__.get("_within")
+    return within is not None and number_of(frames_of_call()[-1]) not in within
+
+
+def shared_by_calls(error: BaseException, serial: int) -> frozenset[int] | None:
+    """Return the numbers of the calls that the one giving up runs in, where its error is one that is raised over again.
+
+    Such an error, made once and kept, is raised by calls that have nothing to do with each other, and what one leaves
+    on it says nothing to the next. Every other error belongs to the one call that it came out of.
+
+    Args:
+        error: The error of the last attempt.
+        serial: Number of the newest report when the call began.
+    """
+    frames = frames_of_call()
+    report = report_of(error)
+    if not (report is not None and report.serial <= serial) and not _was_raised_before(error, frames):
+        return None
+    found: set[int] = set()
+    frame = frames[-1].f_back
+    while frame is not None and len(found) < _MOST_FRAMES:
+        found.add(number_of(frame))
+        frame = frame.f_back
+    return frozenset(found)
+
+
+def _was_raised_before(error: BaseException, frames: "list[FrameType]") -> bool:
+    """Tell whether the traceback leads through a call twice: it grows when the same object is raised again."""
+    link = error.__traceback__
+    if link is None:
+        return False
+    if link.tb_frame not in frames:  # another thread has raised it in the meantime
+        return True
+    for _ in range(_MOST_FRAMES):
+        link = link.tb_next
+        if link is None:
+            return False
+        if link.tb_frame in frames:
+            return True
+    return True
+
+
+def attach(error: BaseException, report: Report) -> None:
+    """Put a report and its notes on an error; an error that takes none is left as it is."""
+    try:
+        notes = [note for note in getattr(error, "__notes__", ()) if not str(note).startswith(_NOTE)]
+        error.__outlast__ = report  # type: ignore[attr-defined]  # an attribute of ours on a foreign object
+        error.__notes__ = [*notes, *_notes(report)]
+    except Exception:  # noqa: BLE001, S110  # slots, or a class that guards its attributes; the error itself matters more
+        pass
+
+
+def _notes(report: Report) -> list[str]:
+    lines = []
+    for attempt in report.attempts[:-1]:
+        waited = "" if attempt.waited is None else f", then waited {attempt.waited:.3g} s"
+        lines.append(f"{_NOTE}attempt {attempt.number}: {attempt.exception_name}: {attempt.message}{waited}")
+    number = len(report.attempts)
+    tries = "1 attempt" if number == 1 else f"{number} attempts"
+    lines.append(f"{_NOTE}gave up after {tries} in {report.elapsed:.3g} s: {report.reason}")
+    return lines
+
+
+def attempt_of(number: int, name: str, text: str, waited: float | None) -> Attempt:
+    """Return an attempt with its text made safe to keep."""
+    return Attempt(number, name, default_classifier().redact(text), waited)

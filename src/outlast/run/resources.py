@@ -1,0 +1,333 @@
+"""Named resources in use: breaker, retry budget and concurrency limit for everything that calls one of them.
+
+A resource never makes callers queue: closed, its breaker is read without a lock, and what is not allowed is refused at
+once.
+"""
+
+from _thread import allocate_lock  # what threading hands out, without its import
+from contextvars import ContextVar
+
+from outlast import clock
+from outlast.decide.breaker import ELSEWHERE, PROBE_FAILED, Breaker, BreakerSettings
+from outlast.decide.budget import Budget
+from outlast.errors import BreakerOpenError, ConcurrencyLimitError, ConfigError
+from outlast.forks import after_fork
+from outlast.record.bus import has_subscribers, publish
+from outlast.run import logs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Self, TypeVar
+
+    T = TypeVar("T")
+    _Entry = tuple["Resource", int, float]
+    """A resource entered by hand: the permit, and when."""
+
+__all__ = ["Resource", "resource", "resources_with_breakers", "unwatch_breakers", "watch_breakers"]
+
+
+class Resource:
+    """What calls of one resource share.
+
+    Use it through a policy (``RetryPolicy(resource="api.example.com")``), or alone as a context manager around a call:
+    ``with outlast.resource("api.example.com"): …``.
+
+    Args:
+        name: Its name; by custom the host.
+        breaker: When to leave it alone.
+        budget: How many retries it may cost.
+        max_concurrency: Calls that may run at once; one more is refused with `ConcurrencyLimitError`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        breaker: BreakerSettings | None = None,
+        budget: Budget | None = None,
+        max_concurrency: int | None = None,
+    ) -> None:
+        """Begin with a closed breaker and a full budget."""
+        values: tuple[object, ...] = (breaker, budget)
+        for what, value, kind in zip(("breaker", "budget"), values, (BreakerSettings, Budget), strict=True):
+            if value is not None and not isinstance(value, kind):
+                message = f"{what} is {value!r}; give a {kind.__name__}(…)"
+                raise ConfigError(message)
+        if max_concurrency is not None and (type(max_concurrency) is not int or max_concurrency < 1):
+            message = f"max_concurrency is {max_concurrency!r}; give a whole number, 1 or more"
+            raise ConfigError(message)
+        self.name = name
+        self.breaker = Breaker(breaker) if breaker is not None else None
+        self.budget = budget
+        self.max_concurrency = max_concurrency
+        self.running = 0
+        self._entries: dict[int, _Entry] = {}
+        self._lock = allocate_lock()
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether nothing has been set for it, so that it limits nothing yet."""
+        return self.breaker is None and self.budget is None and self.max_concurrency is None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the breaker refuses calls at this moment."""
+        breaker = self.breaker
+        return breaker is not None and breaker.state == "open" and clock.monotonic() < breaker.until
+
+    def enter(self) -> int:
+        """Ask for a call.
+
+        Returns:
+            A permit, to be handed back with the outcome.
+
+        Raises:
+            BreakerOpenError: If the resource is left alone at the moment.
+            ConcurrencyLimitError: If too many calls are running.
+        """
+        breaker = self.breaker
+        permit = 0
+        if breaker is not None:
+            permit = breaker.passing or self._enter_guarded(breaker)
+        if self.max_concurrency is not None:
+            with self._lock:
+                full = self.running >= self.max_concurrency
+                self.running += not full
+            if full:
+                self.withdrawn(permit, entered=False)
+                message = f"{self.name}: no more than {self.max_concurrency} at once, and so many are running"
+                raise ConcurrencyLimitError(message)
+        return permit
+
+    def succeeded(self, permit: int, seconds: float = 0.0) -> None:
+        """Tell that a call succeeded."""
+        if self.max_concurrency is not None:
+            self._leave()
+        breaker = self.breaker
+        if breaker is None:
+            return
+        settings = breaker.settings
+        if permit and breaker.passing == permit and settings.slow_call is None:
+            if breaker.failures:
+                breaker.failures = 0
+            if settings.failure_rate is not None:
+                breaker.outcomes.append(True)  # a single append needs no lock
+        else:
+            self._changing(lambda: breaker.succeeded(clock.monotonic(), permit, seconds))
+
+    def failed(self, error: BaseException, permit: int) -> None:
+        """Tell that a call raised an error; whether it is a failure of the resource, the breaker's settings say."""
+        if self.max_concurrency is not None:
+            self._leave()
+        breaker = self.breaker
+        if breaker is None:
+            return
+        try:
+            counts = breaker.settings.is_failure(error)
+        except Exception as mistake:  # noqa: BLE001  # a predicate of the user's; the error at hand matters more
+            counts = False
+            logs.broken("the breaker's predicate", self.name, mistake)
+        self._changing(
+            (lambda: breaker.failed(clock.monotonic(), permit)) if counts else lambda: breaker.withdrawn(permit)
+        )
+
+    def withdrawn(self, permit: int, *, entered: bool = True) -> None:
+        """Tell that a call was cancelled: neither success nor failure, and its permit is given back."""
+        if self.max_concurrency is not None and entered:
+            self._leave()
+        if self.breaker is not None:
+            with self._lock:
+                self.breaker.withdrawn(permit)
+
+    def pay_for_retry(self) -> bool:
+        """Take one retry from the budget; False if none is left."""
+        if self.budget is None:
+            return True
+        with self._lock:
+            paid = self.budget.take(clock.monotonic())
+        if not paid and has_subscribers():
+            from outlast.record.events import BudgetExhausted  # noqa: PLC0415  # only subscribers need it
+
+            publish(BudgetExhausted(self.name))
+        return paid
+
+    def open(self, seconds: float | None = None) -> None:
+        """Leave the resource alone by hand, for so many seconds or until `close`."""
+        breaker = self._needed()
+        self._changing(lambda: breaker.open(clock.monotonic(), seconds=float("inf") if seconds is None else seconds))
+
+    def close(self) -> None:
+        """Let calls pass again by hand."""
+        self._changing(self._needed().close)
+
+    def take_over(self, seconds: float, reason: str) -> bool:
+        """Leave the resource alone because another process does, for as long; tell whether that was done.
+
+        It is not where the breaker is open or tried already. And one that has ever changed takes no failed probe of
+        another's over: it was stopped once, and since then it has its own probes to go by.
+
+        Args:
+            seconds: For how long the other leaves it alone from now on.
+            reason: Why the other does.
+        """
+        breaker = self._needed()
+
+        def change() -> bool:
+            now = clock.monotonic()
+            if breaker.state == "half_open" or (breaker.state == "open" and now < breaker.until):
+                return False
+            if breaker.generation > 1 and reason.startswith(PROBE_FAILED):
+                return False
+            breaker.open(now, ELSEWHERE + reason, seconds)
+            return True
+
+        return self._changing(change)
+
+    def _needed(self) -> Breaker:
+        if self.breaker is None:
+            message = f"{self.name} has no breaker"
+            raise ConfigError(message)
+        return self.breaker
+
+    def _leave(self) -> None:
+        with self._lock:
+            self.running = max(0, self.running - 1)  # a call may have begun before the limit was set
+
+    def _enter_guarded(self, breaker: Breaker) -> int:
+        now = clock.monotonic()
+        permit = self._changing(lambda: breaker.permit(now))
+        if not permit:
+            wait = max(0.0, breaker.until - now)
+            message = f"{self.name}: not called, the breaker is {breaker.state.replace('_', '-')}"
+            known = breaker.state == "open" and wait < float("inf")
+            raise BreakerOpenError(message, retry_after=wait if known else None)
+        return permit
+
+    def _changing(self, change: "Callable[[], T]") -> "T":
+        """Change the breaker under the lock, and tell of a transition."""
+        breaker = self._needed()
+        with self._lock:
+            before = breaker.state
+            result = change()
+            after, reason, until = breaker.state, breaker.reason, breaker.until
+        if before != after:
+            if after == "open":
+                _tell_watchers()
+            if has_subscribers():
+                _publish_transition(self.name, after, reason, until - clock.monotonic())
+        return result
+
+    def __enter__(self) -> "Self":
+        """Ask for a call."""
+        entry = (self, self.enter(), clock.monotonic())
+        self._entries[id(entry)] = entry
+        still_in = (each for each in _entered.get() if id(each) in each[0]._entries)  # noqa: SLF001  # of this class
+        _entered.set((*still_in, entry))
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
+        """Tell how it went; what is no Exception is neither success nor failure."""
+        entry = self._left()
+        if entry is None:  # it was left before
+            return
+        _, permit, started = entry
+        if error is None:
+            self.succeeded(permit, clock.monotonic() - started)
+        elif isinstance(error, Exception):
+            self.failed(error, permit)
+        else:
+            self.withdrawn(permit)
+
+    def _left(self) -> "_Entry | None":
+        """Take out the innermost entry of this context, else the last of another, which has left it to this one."""
+        entries = _entered.get()
+        for entry in reversed(entries):
+            if entry[0] is self and self._entries.pop(id(entry), None) is not None:
+                _entered.set(tuple(each for each in entries if each is not entry))
+                return entry
+        try:
+            return self._entries.popitem()[1]
+        except KeyError:
+            return None
+
+
+_entered: "ContextVar[tuple[_Entry, ...]]" = ContextVar("outlast_entered", default=())
+"""The resources entered by hand, innermost last: one resource serves many threads and tasks at once."""
+
+
+def _publish_transition(name: str, state: str, reason: str, seconds: float) -> None:
+    from outlast.record import events  # noqa: PLC0415  # only subscribers need them
+
+    if state == "open":
+        publish(events.BreakerOpened(name, reason, seconds))
+    elif state == "half_open":
+        publish(events.BreakerHalfOpened(name))
+    else:
+        publish(events.BreakerClosed(name))
+
+
+_resources: dict[str, Resource] = {}
+_watching: "list[Callable[[], object]]" = []
+_registering = allocate_lock()
+
+
+def resource(
+    name: str,
+    *,
+    breaker: BreakerSettings | None = None,
+    budget: Budget | None = None,
+    max_concurrency: int | None = None,
+) -> Resource:
+    """Return the resource of that name; its settings are given once, before or after a policy names it.
+
+    Raises:
+        ConfigError: If it has settings already and others are given.
+    """
+    with _registering:
+        known = _resources.get(name)
+        given = breaker is not None or budget is not None or max_concurrency is not None
+        if known is None:
+            known = _resources[name] = Resource(name, breaker=breaker, budget=budget, max_concurrency=max_concurrency)
+        elif given and known.is_bare:  # named by a policy before its settings were given
+            known.__init__(name, breaker=breaker, budget=budget, max_concurrency=max_concurrency)  # type: ignore[misc]  # anew
+        elif given:
+            message = f"resource {name!r} exists already with settings of its own; give them once"
+            raise ConfigError(message)
+    if breaker is not None:
+        _tell_watchers()
+    return known
+
+
+def _tell_watchers() -> None:
+    for tell in tuple(_watching):
+        tell()
+
+
+def resources_with_breakers() -> "list[tuple[Resource, Breaker]]":
+    """Return the resources of this process that have a breaker, each with it."""
+    with _registering:
+        known = list(_resources.values())
+    return [(each, each.breaker) for each in known if each.breaker is not None]
+
+
+def watch_breakers(tell: "Callable[[], object]") -> None:
+    """Have a function called, from any thread, whenever a resource of this process gets a breaker or one opens."""
+    _watching.append(tell)
+
+
+def unwatch_breakers(tell: "Callable[[], object]") -> None:
+    """Have it called no more."""
+    if tell in _watching:
+        _watching.remove(tell)
+
+
+def _after_fork_in_child() -> None:
+    """Have locks of its own: those that another thread held at that moment would be held for good."""
+    global _registering  # noqa: PLW0603  # the old one may be held
+    _registering = allocate_lock()
+    for each in _resources.values():
+        each._lock = allocate_lock()  # noqa: SLF001  # of this module
+
+
+after_fork(_after_fork_in_child)

@@ -1,0 +1,274 @@
+"""The forms of retry: a decorator, a call, a block, and what switches them off."""
+
+from contextvars import ContextVar
+from functools import partial
+
+from outlast.decide.policy import DEFAULT_POLICY, RetryPolicy
+from outlast.errors import ConfigError
+from outlast.run.attempting import RETRIES_OFF, Attempting, left_for_attempt
+from outlast.run.loops import name_of, wrapped_async, wrapped_sync
+from outlast.run.stack import attempting_locals
+from outlast.values import Frozen
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, ParamSpec, TypeVar, Unpack, overload
+
+    from outlast.decide.settings import PolicySettings
+
+    P = ParamSpec("P")
+    R = TypeVar("R")
+
+__all__ = [
+    "CurrentAttempt",
+    "call",
+    "checked",
+    "current_attempt",
+    "is_coroutine_function",
+    "no_retries",
+    "retry",
+    "with_policy",
+    "wrap",
+]
+
+_SETTINGS = {*RetryPolicy._fields, "max_retries"}  # the names of its fields are its settings
+# Flags of code objects, as `inspect` names them; importing it would double the cost of importing Outlast.
+_GENERATOR, _COROUTINE, _ITERABLE_COROUTINE, _ASYNC_GENERATOR = 0x20, 0x80, 0x100, 0x200
+
+
+if TYPE_CHECKING:  # typing's overload is not loaded at run time
+    Fallback = Callable[[Exception], Any]
+
+    @overload
+    def retry(
+        function: Callable[P, R], /, *, policy: RetryPolicy | None, fallback: Fallback | None = None, mode: str = "act"
+    ) -> Callable[P, R]: ...
+    @overload
+    def retry(
+        function: Callable[P, R],
+        /,
+        *,
+        fallback: Fallback | None = None,
+        mode: str = "act",
+        **settings: Unpack[PolicySettings],
+    ) -> Callable[P, R]: ...
+    @overload
+    def retry(
+        *, policy: RetryPolicy | None, fallback: Fallback | None = None, mode: str = "act"
+    ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+    @overload
+    def retry(
+        *, fallback: Fallback | None = None, mode: str = "act", **settings: Unpack[PolicySettings]
+    ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+    def retry(function: Any = None, /, **settings: Any) -> Any:
+        """Call a function again while the policy says so."""
+
+else:
+
+    def retry(function=None, /, *, policy=None, fallback=None, mode="act", **settings):  # noqa: ANN001, ANN003, ANN201
+        """Call a function again while the policy says so; raise its last error when it no longer does.
+
+        Bare, it retries what the classifier calls retryable: 5 attempts, waits doubling from 0.5 s to at most 30 s with
+        full jitter, 60 s in all. A rate limit that names no time is waited out from 60 s on, which those 60 s leave
+        no room for: the error is raised with the time to come back.
+
+        Args:
+            function: The function or coroutine function, when used without brackets.
+            policy: A whole policy; its settings are then not given one by one.
+            fallback: Called with the error that would be raised; what it returns is returned instead.
+            mode: ``act``, or ``observe`` to call once, tell what would have been done, and change nothing.
+            settings: Settings of a `RetryPolicy` that differ from those of a bare ``@outlast.retry``.
+        """
+        chosen = _chosen(policy, settings)
+        if mode != "act":
+            return _observing(function, chosen, mode)
+        if function is None:
+            return partial(wrap, policy=chosen, fallback=fallback)
+        return wrap(function, chosen, fallback)
+
+
+def _observing(function: "Any", policy: RetryPolicy, mode: object) -> "Any":
+    if mode != "observe":
+        message = f"mode is {mode!r}; choose act or observe"
+        raise ConfigError(message)
+    from outlast.run.observing import observe  # noqa: PLC0415  # only those who observe need it, and it needs this module
+
+    return observe(function, policy=policy)
+
+
+def call(function: "Callable[..., R]", /, *args: "Any", policy: RetryPolicy | None = None, **kwargs: "Any") -> "R":
+    """Call a function once with a policy: ``outlast.call(fetch, url, policy=…)``.
+
+    Args:
+        function: A function, or a coroutine function, whose result is then to be awaited.
+        args: Its arguments.
+        policy: What decides; by default ``RetryPolicy()``, which retries every Exception but a `PermanentError`.
+        kwargs: Its keyword arguments.
+    """
+    result: R = wrap(function, RetryPolicy() if policy is None else checked(policy), None)(*args, **kwargs)
+    return result
+
+
+def with_policy(
+    function: "Callable[P, R]", policy: RetryPolicy | None = None, /, **changes: "Unpack[PolicySettings]"
+) -> "Callable[P, R]":
+    """Return a decorated function with another policy: ``outlast.with_policy(fetch, max_attempts=2)(url)``.
+
+    Args:
+        function: A function that `retry` or `node` has decorated.
+        policy: The other policy.
+        changes: Settings that differ from the policy it has.
+
+    Raises:
+        ConfigError: If the function is not decorated, or the policy is none.
+    """
+    inner: Any = getattr(function, "__wrapped__", None)
+    own: RetryPolicy | None = getattr(function, "__outlast_policy__", None)
+    if inner is None or own is None:
+        message = f"{name_of(function)} is not decorated with a policy"
+        raise ConfigError(message)
+    bound = getattr(function, "__self__", None)
+    chosen = own if policy is None else checked(policy)
+    again = wrap(inner, chosen.replace(**changes), getattr(function, "__outlast_fallback__", None))
+    return again if bound is None else again.__get__(bound)
+
+
+_blocks: "ContextVar[int]" = ContextVar("outlast_no_retries", default=0)
+"""How many blocks of `no_retries` this thread or task is in; an instance keeps nothing, and so serves many at once."""
+
+
+class no_retries:  # noqa: N801  # a context manager is named like a function
+    """Within the block nothing is retried: ``with outlast.no_retries(): …`` makes every call once.
+
+    It counts for the thread or task that entered it, and for the tasks begun inside. One instance may be used again,
+    inside itself, and by several threads and tasks at once.
+    """
+
+    def __enter__(self) -> None:
+        """Switch retries off."""
+        _blocks.set(_blocks.get() + 1)
+        RETRIES_OFF.set(True)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
+        """Put things back as they were: off inside an outer block, else on."""
+        left = max(0, _blocks.get() - 1)  # a block that was entered in another context is not counted in this one
+        _blocks.set(left)
+        RETRIES_OFF.set(left > 0)
+
+
+class CurrentAttempt(Frozen):
+    """What the called function can know of the attempt it is part of.
+
+    Attributes:
+        number: From 1.
+        max_attempts: Calls that the policy allows in all.
+        time_left: Seconds left for this attempt, by its timeout or the deadline; None where there is neither.
+    """
+
+    number: int
+    max_attempts: int
+    time_left: float | None
+
+    def __init__(self, number: int, max_attempts: int, time_left: float | None) -> None:
+        """Keep the fields."""
+        self.__dict__.update(number=number, max_attempts=max_attempts, time_left=time_left)
+
+
+def current_attempt() -> CurrentAttempt | None:
+    """Return the attempt that the calling code runs in, or None where it is not retried."""
+    known = attempting_locals()
+    if known is None:
+        return None
+    state = known.get("state")
+    if isinstance(state, Attempting):
+        return CurrentAttempt(state.number, state.policy.max_attempts, state.attempt_left())
+    own: Any = known.get("own")  # of a call that is watched, as is its beginning
+    policy = known.get("policy") if own is None else own.policy
+    started = known["watch"].started if own is not None and "started" not in known else known.get("started")
+    if not isinstance(policy, RetryPolicy):
+        return None
+    return CurrentAttempt(1, policy.max_attempts, left_for_attempt(policy, started, started))
+
+
+def _chosen(policy: RetryPolicy | None, settings: "dict[str, Any]") -> RetryPolicy:
+    unknown = [name for name in settings if name not in _SETTINGS]
+    if unknown:
+        message = f"{unknown[0]!r} is no setting; choose from: {', '.join(sorted(_SETTINGS))}"
+        raise ConfigError(message)
+    if policy is None:
+        if "overrides" in settings:  # those of the default stay for categories that are not named
+            given = RetryPolicy(overrides=settings["overrides"])  # checks them
+            settings["overrides"] = {**_given_overrides(DEFAULT_POLICY), **_given_overrides(given)}
+        if settings.get("retry_on", ...) is None:
+            del settings["retry_on"]
+        if settings.get("max_attempts", ...) is None:
+            del settings["max_attempts"]
+        return DEFAULT_POLICY.replace(**settings) if settings else DEFAULT_POLICY
+    if settings:
+        message = "give a policy or its settings, not both"
+        raise ConfigError(message)
+    return checked(policy)
+
+
+def _given_overrides(policy: RetryPolicy) -> "dict[Any, Any]":
+    """Return the overrides as they were given: those that are settings follow a change of the policy."""
+    given: dict[Any, Any] = policy.__dict__["_overrides"]
+    return given
+
+
+def checked(policy: object) -> RetryPolicy:
+    """Return a policy.
+
+    Raises:
+        ConfigError: If it is none.
+    """
+    if isinstance(policy, RetryPolicy):
+        return policy
+    message = f"policy is {policy!r}; give a RetryPolicy, or a preset such as outlast.preset('etl')"
+    raise ConfigError(message)
+
+
+def wrap(
+    function: "Callable[..., Any]", policy: RetryPolicy, fallback: "Callable[..., Any] | None"
+) -> "Callable[..., Any]":
+    """Wrap a function of whatever kind it is."""
+    if isinstance(function, staticmethod | classmethod):
+        return type(function)(wrap(function.__func__, policy, fallback))
+    thing: object = function
+    other: object = fallback
+    if other is not None and not callable(other):
+        message = f"fallback is {other!r}; give a function of the error"
+        raise ConfigError(message)
+    if isinstance(thing, type) or not callable(thing):
+        message = f"{function!r} cannot be retried; decorate a function, a method or a coroutine function"
+        raise ConfigError(message)
+    flags = _flags(function)
+    if flags & (_GENERATOR | _ASYNC_GENERATOR) and not flags & _ITERABLE_COROUTINE:
+        message = f"{name_of(function)} is a generator; retrying it would repeat items already delivered"
+        raise ConfigError(message)
+    wrapper = (wrapped_async if flags & _COROUTINE else wrapped_sync)(function, policy, fallback)
+    wrapper.__wrapped__ = function  # type: ignore[attr-defined]  # functools sets it for functions alone
+    wrapper.__outlast_policy__ = policy  # type: ignore[attr-defined]  # with_policy reads it
+    wrapper.__outlast_fallback__ = fallback  # type: ignore[attr-defined]  # and this
+    return wrapper
+
+
+def is_coroutine_function(function: "Callable[..., Any]") -> bool:
+    """Tell whether calling something gives a coroutine, be it a function, a partial or an object with ``__call__``."""
+    return bool(_flags(function) & _COROUTINE)
+
+
+def _flags(function: "Any") -> int:
+    """Return the flags of the code behind a function, a partial, a bound method or an object with ``__call__``."""
+    for _ in range(16):
+        if isinstance(function, partial):
+            function = function.func
+        elif hasattr(function, "__func__"):
+            function = function.__func__
+        elif hasattr(function, "__code__"):
+            flags: int = function.__code__.co_flags
+            return flags
+        else:
+            function = type(function).__call__  # an object that can be called
+    return 0

@@ -1,0 +1,219 @@
+"""The fetcher for feeds: RSS, Atom and RDF by feedparser, and which of the entries are new."""
+
+import asyncio
+import calendar
+import hashlib
+import io
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+from xml.sax import SAXException
+
+from outlast.errors import ConfigError, ContentError
+from outlast.ports.source_rows import Source
+from outlast.sources.fetched import Entry, Fetched
+from outlast.sources.reading import Answer, charset, read
+
+__all__ = ["Feed", "fetch_feed"]
+
+_REMEMBERED = 1_000  # entries, those that left the feed included; a feed that is longer is remembered whole
+_MOST_ENTRIES = 10_000  # of one feed; what stands behind them is not looked at
+_DIGEST = 16  # hex digits by which an entry is remembered
+_DECLARED = re.compile(rb"^\s{0,100}<\?xml[^>]{0,200}?encoding\s{0,10}=\s{0,10}[\"']([^\"'>]{0,60})[\"'][^>]{0,100}\?>")
+_PAGE = re.compile(rb"^\s{0,1000}<(?:!doctype\s{1,10})?html", re.IGNORECASE)
+
+
+class Feed(NamedTuple):
+    """A feed as it is now: the content that `fetch_feed` gives.
+
+    Attributes:
+        title: Of the feed.
+        link: The page that it belongs to.
+        entries: All of them, in the feed's order.
+    """
+
+    title: str
+    link: str
+    entries: tuple[Entry, ...]
+
+
+async def fetch_feed(source: Source, client: Any) -> Fetched:
+    """Fetch and read a feed.
+
+    The content is a `Feed`. `entries` are those that were not seen before, all of them at the first poll. The hash is
+    made of the entries alone: neither their order nor a date of the feed as a whole is a change.
+
+    Args:
+        source: Its memory tells which entries were seen.
+        client: An httpx or httpx2 AsyncClient.
+
+    Raises:
+        ConfigError: If feedparser is not installed.
+        ContentError: If the answer is no feed.
+        Exception: As for `read`.
+    """
+    parser = _feedparser()
+    answer = await read(client, source)
+    if answer.not_modified:
+        return Fetched(not_modified=True, http_status=answer.status)
+    feed, digest = await asyncio.to_thread(_parse, parser, answer)
+    seen = _seen(source.memory)
+    named = [(_short(entry.id), entry) for entry in feed.entries]
+    return Fetched(
+        content=feed,
+        hash=digest,
+        etag=answer.etag,
+        last_modified=answer.last_modified,
+        entries=tuple(entry for name, entry in named if name not in seen),
+        memory=_memory([name for name, _ in named], seen),
+        http_status=answer.status,
+    )
+
+
+def _feedparser() -> Any:
+    try:
+        import feedparser  # type: ignore[import-untyped,unused-ignore]  # noqa: PLC0415  # an extra
+    except ImportError as error:
+        message = 'feeds need one more package: pip install ".[feeds]" in a clone of Outlast'
+        raise ConfigError(message) from error
+    return feedparser
+
+
+def _parse(parser: Any, answer: Answer) -> tuple[Feed, str]:
+    """Read a feed; return it and the hash of its entries."""
+    if not answer.body.strip():
+        message = "the answer is no feed: it is empty"
+        raise ContentError(message)
+    told = {"content-location": answer.url, "content-type": _content_type(answer)}
+    try:
+        # A stream, for text is taken for an address or a file's name and opened.
+        parsed = parser.parse(
+            io.BytesIO(_without_strange_charset(answer.body)),
+            response_headers=told,
+            sanitize_html=True,
+            resolve_relative_uris=True,
+        )
+    except Exception as error:  # whatever the parser stumbles over
+        message = f"the answer is no feed that can be read: {type(error).__name__}"
+        raise ContentError(message) from error
+    _check(parsed, answer)
+    raw = parsed.entries[:_MOST_ENTRIES]
+    entries = _distinct([_entry(each) for each in raw])
+    prints = sorted(_print(entry, each) for entry, each in zip(entries, raw, strict=True))
+    whole = hashlib.sha256("".join(dict.fromkeys(prints)).encode()).hexdigest()
+    unique = tuple({entry.id: entry for entry in reversed(entries)}.values())[::-1]
+    return Feed(_text(parsed.feed, "title"), _text(parsed.feed, "link"), unique), whole
+
+
+def _content_type(answer: Answer) -> str:
+    """Return what the headers say, but for a charset that the body proves wrong, as default settings of servers do."""
+    kind = answer.headers.get("content-type", "").partition(";")[0].strip() or "application/xml"
+    match = _DECLARED.match(answer.body)
+    known = "utf-8" if match is None else charset(match[1].decode("latin-1"))
+    name = "utf-8" if known == "utf-8" and _is_utf_8(answer.body) else answer.encoding
+    return f"{kind}; charset={name}" if name else kind
+
+
+def _is_utf_8(body: bytes) -> bool:
+    try:
+        body.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _without_strange_charset(body: bytes) -> bytes:
+    """Drop a declaration with a charset that nobody writes feeds in; Python has some that take hours."""
+    match = _DECLARED.match(body)
+    if match is None or charset(match[1].decode("latin-1")) is not None:
+        return body
+    return body[match.end() :]
+
+
+def _check(parsed: Any, answer: Answer) -> None:
+    """Raise if it is no feed. One that is broken and has entries all the same will do."""
+    version, trouble = parsed.get("version", ""), parsed.get("bozo_exception")
+    if not version and (not parsed.entries or _PAGE.match(answer.body)):
+        kind = answer.headers.get("content-type", "").partition(";")[0][:60] or "no content type"
+        page = "a web page" if _PAGE.match(answer.body) else "neither RSS nor Atom"
+        message = f"the answer is no feed: it is {page} ({kind})"
+        raise ContentError(message)
+    if not parsed.entries and isinstance(trouble, SAXException):
+        message = f"the feed is broken and has no entry that can be read: {trouble.getMessage()}"
+        raise ContentError(message)
+
+
+def _entry(raw: Any) -> Entry:
+    title, link, summary = _text(raw, "title"), _text(raw, "link"), _summary(raw)
+    name = _text(raw, "id") or link or title
+    return Entry(
+        id=name or _short(_dates(raw) + summary),
+        title=title,
+        link=link,
+        published=_published(raw),
+        summary=summary,
+    )
+
+
+def _distinct(entries: list[Entry]) -> list[Entry]:
+    """Give a longer name to entries that share one: some feeds call all of theirs the same."""
+    times = Counter(entry.id for entry in entries)
+    return [
+        entry
+        if times[entry.id] == 1
+        else entry._replace(id=" ".join(dict.fromkeys(filter(None, (entry.id, entry.link, entry.title)))))
+        for entry in entries
+    ]
+
+
+def _text(raw: Any, name: str) -> str:
+    value = dict.get(raw, name)  # the parser's own look-up guesses at other names
+    return value.strip() if isinstance(value, str) else ""
+
+
+def _summary(raw: Any) -> str:
+    if summary := _text(raw, "summary"):
+        return summary
+    return next((text for each in raw.get("content", ()) if (text := _text(each, "value"))), "")
+
+
+def _dates(raw: Any) -> str:
+    return f"{_text(raw, 'published')} {_text(raw, 'updated')}"
+
+
+def _published(raw: Any) -> str | None:
+    for name in ("published", "updated"):
+        if text := _text(raw, name):
+            parsed: Any = dict.get(raw, f"{name}_parsed")
+            try:
+                return datetime.fromtimestamp(calendar.timegm(parsed), UTC).isoformat()
+            except (TypeError, ValueError, OverflowError, OSError):  # no date that can be read
+                return text
+    return None
+
+
+def _print(entry: Entry, raw: Any) -> str:
+    told = json.dumps([entry.id, entry.title, entry.link, _dates(raw), entry.summary])
+    return hashlib.sha256(told.encode()).hexdigest()
+
+
+def _short(name: str) -> str:
+    return hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:_DIGEST]
+
+
+def _seen(memory: str | None) -> dict[str, None]:
+    """Return the digests that are remembered, in order; none if the memory is somebody else's."""
+    try:
+        kept = json.loads(memory or "[]")
+    except ValueError:
+        return {}
+    return dict.fromkeys(each for each in kept if isinstance(each, str)) if isinstance(kept, list) else {}
+
+
+def _memory(names: list[str], seen: Iterable[str]) -> str:
+    """Remember what is in the feed, and of what has left it as much as there is room for, the latest first."""
+    kept = list(dict.fromkeys([*names, *seen]))
+    return json.dumps(kept[: max(_REMEMBERED, len(names))], separators=(",", ":"))

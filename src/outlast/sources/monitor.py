@@ -1,0 +1,399 @@
+"""The monitor: polls the sources that are due, cycle by cycle, beside as many others as there are.
+
+A cycle belongs to all monitors of a profile. Each takes sources in its hands for a while, polls them, and writes down
+what came of it; whoever finds that nothing is left ends the cycle.
+"""
+
+import asyncio
+import contextlib
+import os
+import socket
+import threading
+import uuid
+from collections.abc import AsyncIterator, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, ParamSpec, Protocol, TypeVar
+
+from outlast import clock
+from outlast.beacon import keeper_of, process_name, shining_async
+from outlast.classify import classify
+from outlast.decide.profiles import Profile
+from outlast.errors import OutlastError
+from outlast.ports.source_rows import Closed, Cycle, Source, SourceFilter
+from outlast.ports.sources import Sources
+from outlast.run.cooling import Cooling
+from outlast.run.reaching import persist_async
+from outlast.run.signals import stopped_by_signals
+from outlast.sources import checking, outcomes
+from outlast.sources.client import open_client
+from outlast.sources.hands import Hands
+from outlast.sources.observing import ObservingPoller, WatchedClose
+from outlast.sources.polling import Poller, Settings
+from outlast.sources.summary import CycleSummary
+from outlast.sources.telling import log, shown, tell_of_cycle
+from outlast.sources.writing import write
+
+__all__ = ["CycleSummary", "Delivery", "Monitor"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_LOOK = 0.5  # seconds between two looks, for sources that are due or that others have left
+_BATCH = 200  # sources that are taken in one go
+_AHEAD = 2  # for each request that may run, so many sources are in our hands
+_MOST = 10  # the same with those that only wait for their host or their next attempt: others shall have some too
+_LONG = 10  # leases after which it is told what we still have in our hands
+_MOST_NAMED = 5
+_PAUSE = 1.0  # seconds before a store that is down is tried again
+_QUIET = 60.0  # seconds between two lines about it
+_STORE_THREADS = 3  # that ask the store, and do nothing else: names that resolve slowly must not cost us our leases
+_MOST_DELIVERIES = 20  # one brings hundreds of alerts
+
+
+class Delivery(Protocol):
+    """What brings alerts to people, beside the monitor."""
+
+    def start(self) -> None:
+        """Begin."""
+
+    def stop(self) -> None:
+        """End."""
+
+    def wake(self) -> None:
+        """Look at once."""
+
+    def deliver(self) -> int:
+        """Deliver what waits, here and now; return how many."""
+
+
+class Monitor:
+    """Polls the sources of one profile; `run` does so until told to stop, `cycle` once.
+
+    Args:
+        store: Where the sources are kept.
+        cooling: What is left alone at the moment.
+        settings: How sources are polled.
+        delivery: Brings alerts to people while the monitor runs.
+        client: Returns an async context manager that gives the fetchers' HTTP client; by default one of ours.
+        lease: Seconds after which others take over what a dead monitor had in its hands.
+        grace: Seconds that running fetches have to end when the monitor stops.
+        user_agent: How it introduces itself.
+        name: For people.
+
+    Attributes:
+        store: Where the sources are kept.
+        delivery: Brings alerts to people, where something does.
+        running: Whether `run` is at work.
+        last_beat: When its loop last came round, on the monotonic clock.
+    """
+
+    def __init__(  # noqa: PLR0913  # its parts
+        self,
+        store: Sources,
+        cooling: Cooling,
+        settings: Settings,
+        *,
+        delivery: Delivery | None = None,
+        client: Callable[[], Any] | None = None,
+        lease: float = 60.0,
+        grace: float = 10.0,
+        user_agent: str | None = None,
+        name: str | None = None,
+    ) -> None:
+        """Open nothing yet."""
+        self.settings = settings
+        self.name = name or f"{socket.gethostname()}-{os.getpid()}"
+        self._id = f"{self.name}-{uuid.uuid4().hex[:8]}"
+        self.store = store
+        self.delivery = delivery
+        self._cooling = cooling
+        self._client = client
+        self._lease = lease
+        self._grace = grace
+        self._user_agent = user_agent
+        self._stopping = threading.Event()
+        self._complained: float | None = None
+        self._threads = ThreadPoolExecutor(_STORE_THREADS, "outlast-monitor")
+        self.running = False
+        self.last_beat = clock.monotonic()
+
+    @property
+    def profile(self) -> Profile:
+        """Whose sources it polls."""
+        return self.settings.profile
+
+    @property
+    def observes(self) -> bool:
+        """Whether it leaves the state of every source as it is."""
+        return self.settings.mode == "observe"
+
+    @property
+    def stopping(self) -> bool:
+        """Whether it was told to stop."""
+        return self._stopping.is_set()
+
+    def stop(self) -> None:
+        """Have `run` end: running fetches may finish, all else is given back. From any thread."""
+        self._stopping.set()
+
+    def run(self) -> None:
+        """Poll until `stop` is called, or SIGTERM or Ctrl-C comes."""
+        asyncio.run(self._with_threads(self.run_async()))
+
+    def cycle(self, *, everything: bool = True) -> CycleSummary | None:
+        """Take part in one cycle, to its end; for cron.
+
+        Args:
+            everything: Whether all active sources are polled; otherwise those that are due by their schedule. A cycle
+                that had begun before has not all of them: it is ended first, and another one follows.
+
+        Returns:
+            How the last one ended; None if no source was due.
+        """
+        return asyncio.run(self._with_threads(self.cycle_async(everything=everything)))
+
+    async def _with_threads(self, work: "Coroutine[Any, Any, T]") -> T:
+        """Do something on a loop of ours, with a thread for each fetch: names are looked up in threads, feeds read."""
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(self.settings.concurrency + _STORE_THREADS))
+        return await work
+
+    async def run_async(self) -> None:
+        """Poll until `stop` is called, or a signal comes."""
+        if self.delivery is not None:
+            self.delivery.start()
+        try:
+            with self._signals():
+                if not await persist_async(partial(self._in_thread, self.check), self._stopping, self._complain):
+                    return
+                self.running = True
+                async with shining_async(keeper_of(self.store), process_name), self._opened() as client:
+                    while not self._stopping.is_set():
+                        self._beat()
+                        cycle = await self._asked(self.store.open_cycle, self.profile.name)
+                        if cycle is None:
+                            await asyncio.sleep(_LOOK)
+                        else:
+                            await self._take_part(cycle, client)
+        except Exception as error:
+            if not self.stopping or isinstance(error, OutlastError):
+                raise
+            log.warning("stopped while the store could not be asked: %s", classify(error))
+        finally:
+            self.running = False
+            if self.delivery is not None:
+                await asyncio.to_thread(self.delivery.stop)
+
+    async def cycle_async(self, *, everything: bool = True) -> CycleSummary | None:
+        """Take part in one cycle, to its end."""
+        await self._in_thread(self.check)
+        newest = await self._in_thread(self.store.cycles, self.profile.name, 1) if everything else []
+        cycle = await self._in_thread(self.store.open_cycle, self.profile.name, everything=everything)
+        summary = None
+        if cycle is not None:
+            with self._signals():
+                async with shining_async(keeper_of(self.store), process_name), self._opened() as client:
+                    summary = await self._take_part(cycle, client)
+                    if cycle.id in {each.id for each in newest} and not self.stopping:  # it had begun before this call
+                        cycle = await self._in_thread(self.store.open_cycle, self.profile.name, everything=True)
+                        summary = summary if cycle is None else await self._take_part(cycle, client)
+        if not self.stopping:
+            await self._deliver()
+        return summary
+
+    async def _deliver(self) -> None:
+        """Deliver alerts where no thread does; a failure of it changes nothing."""
+        if self.delivery is None:
+            return
+        try:
+            for _ in range(_MOST_DELIVERIES):
+                if not await asyncio.to_thread(self.delivery.deliver):
+                    return
+        except Exception as error:  # noqa: BLE001  # they wait in the outbox
+            log.error("alerts could not be delivered: %s", classify(error))
+
+    def check(self) -> None:
+        """See that every source can be polled.
+
+        Raises:
+            ConfigError: If some cannot; the message lists all of them. No request was made.
+        """
+        which = SourceFilter(profile=self.profile.name)
+        checking.check(source for source in self.store.sources(which) if source.is_active)
+
+    def _signals(self) -> contextlib.AbstractContextManager[None]:
+        def first() -> None:
+            log.warning("stopping: polls that run have %.0f s to end; a second signal ends at once", self._grace)
+            self.stop()
+
+        return stopped_by_signals(
+            asyncio.get_running_loop(), first, lambda: log.warning("second signal: ending at once")
+        )
+
+    @contextlib.asynccontextmanager
+    async def _opened(self) -> AsyncIterator[Any]:
+        settings = self.settings
+        if self._client is None and not getattr(settings.fetch, "needs_client", True):
+            yield None
+            return
+        opened = (
+            open_client(
+                self._cooling, concurrency=settings.concurrency, timeout=settings.timeout, user_agent=self._user_agent
+            )
+            if self._client is None
+            else self._client()
+        )
+        async with opened as client:
+            yield client
+
+    async def _take_part(self, cycle: Cycle, client: Any) -> CycleSummary | None:
+        """Poll sources of a cycle until none is left; None if the monitor is told to stop before that."""
+        began = clock.monotonic()
+        polls = ObservingPoller if self.observes else Poller
+        hands = Hands(polls(self.settings, self._cooling, client, self._stopping.is_set))
+        renewing = asyncio.create_task(self._renew())
+        waits = told = False
+        try:
+            while not self._stopping.is_set():
+                self._beat()
+                taken = await self._taken(cycle, hands)
+                if not hands.are_empty:
+                    await hands.wait(_LOOK)
+                    await self._write(hands)
+                    told = told or self._told_of_long(cycle, hands)
+                elif not taken:
+                    closed = await self._closed(cycle)
+                    if closed is not None:
+                        return self._summary(closed, hands, clock.monotonic() - began)
+                    if not waits:
+                        waits = True
+                        log.info(
+                            "cycle %d: waiting for sources that another monitor has in its hands; if it has died, they "
+                            "are free within %.0f s",
+                            cycle.id,
+                            self._lease,
+                        )
+                    await asyncio.sleep(_LOOK)
+            return None
+        finally:
+            try:
+                await self._put_down(hands)
+            finally:
+                renewing.cancel()
+            if hasattr(client, "cookies"):
+                client.cookies.clear()  # what a site wants remembered is none of the next cycle's business
+
+    async def _taken(self, cycle: Cycle, hands: Hands) -> list[Source]:
+        """Take as many sources as there is room for."""
+        at_once = self.settings.concurrency
+        room = min(at_once * _AHEAD - hands.busy, at_once * _MOST - hands.held, _BATCH)
+        if room <= 0:
+            return []
+        taken = await self._asked(self.store.claim_sources, cycle.id, self._id, room, self._lease)
+        hands.take(taken)
+        return taken
+
+    def _told_of_long(self, cycle: Cycle, hands: Hands) -> bool:
+        """Warn if the cycle goes on and on for what we ourselves have in our hands; tell whether it was said."""
+        long = hands.held_for(self._lease * _LONG)
+        if not long:
+            return False
+        log.warning(
+            "cycle %d: %d sources have been in our hands for more than %.0f s, and it cannot end without them: %s%s",
+            cycle.id,
+            len(long),
+            self._lease * _LONG,
+            ", ".join(f"{each.id} ({shown(each)})" for each in long[:_MOST_NAMED]),
+            ", …" if len(long) > _MOST_NAMED else "",
+            extra={"cycle": cycle.id, "profile": self.profile.name},
+        )
+        return True
+
+    async def _write(self, hands: Hands) -> None:
+        """Write down what is done; what the store does not take stays in our hands."""
+        results = hands.results()
+        try:
+            changed = await write(self._asked, self.store, self.profile.rules, results)
+        except BaseException as error:
+            hands.keep(results)
+            if not isinstance(error, Exception):
+                raise
+            await self._pause(error)
+            return
+        if changed and self.delivery is not None:
+            self.delivery.wake()
+
+    async def _closed(self, cycle: Cycle) -> Closed | None:
+        """End the cycle, or see that another monitor has; None while others have sources of it in their hands."""
+        profile = self.profile
+        watched = WatchedClose(profile.name, profile.rules) if self.observes else None
+        close = watched or outcomes.closing(profile.name, profile.rules)
+        closed = await self._asked(self.store.close_cycle, cycle.id, close)
+        if closed is not None:
+            if watched is not None:
+                watched.tell()
+            tell_of_cycle(closed)
+            if self.delivery is not None:
+                self.delivery.wake()
+            return closed
+        newest = {each.id: each for each in await self._asked(self.store.cycles, self.profile.name, 10)}
+        known = newest.get(cycle.id)
+        if known is None:  # others have had so many since that it is no news any more
+            return Closed(cycle, [])
+        return None if known.ended_at is None else Closed(known, [])
+
+    def _summary(self, closed: Closed, hands: Hands, seconds: float) -> CycleSummary:
+        summary = CycleSummary(closed.cycle, len(closed.transitions), hands.poller.broken_callbacks, seconds)
+        log.info("%s", summary, extra={"cycle": closed.cycle.id, "profile": self.profile.name})
+        return summary
+
+    async def _put_down(self, hands: Hands) -> None:
+        """Let go of everything: what is done is written, what is not is given back."""
+        await hands.end(self._grace)
+        try:
+            await write(self._in_thread, self.store, self.profile.rules, hands.results())
+        except Exception as error:  # noqa: BLE001  # others poll it again
+            log.warning("what was polled last could not be written, and is polled again: %s", classify(error))
+        try:
+            await self._in_thread(self.store.release_sources, self._id)
+        except Exception as error:  # noqa: BLE001  # others take over when the lease is over
+            log.warning("sources could not be given back before their lease is over: %s", classify(error))
+
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(self._lease / 3)
+            try:
+                await self._in_thread(self.store.renew_sources, self._id, self._lease)
+            except Exception as error:  # noqa: BLE001  # whatever the database says: the next time may do
+                self._complain(error)
+
+    async def _asked(self, ask: "Callable[P, T]", *args: P.args, **kwargs: P.kwargs) -> T:
+        """Ask the store in a thread; when it is down, again and again while the monitor runs.
+
+        Raises:
+            Exception: What no repetition helps against; outside of `run`, anything.
+        """
+        while True:
+            try:
+                return await self._in_thread(ask, *args, **kwargs)
+            except Exception as error:  # noqa: BLE001  # raised again where it does not help to wait
+                await self._pause(error)
+
+    async def _pause(self, error: Exception) -> None:
+        """Wait a moment for a store that is down; raise the error where that does not help."""
+        if not self.running or self._stopping.is_set() or isinstance(error, OutlastError):
+            raise error
+        self._complain(error)
+        await asyncio.sleep(_PAUSE)
+
+    async def _in_thread(self, ask: "Callable[P, T]", *args: P.args, **kwargs: P.kwargs) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, partial(ask, *args, **kwargs))
+
+    def _complain(self, error: Exception, _pause: float = _PAUSE) -> None:
+        self._beat()
+        now = clock.monotonic()
+        if self._complained is None or now - self._complained >= _QUIET:
+            self._complained = now
+            log.error("the store cannot be asked; trying again every %.0f s: %s", _PAUSE, classify(error))
+
+    def _beat(self) -> None:
+        self.last_beat = clock.monotonic()

@@ -1,0 +1,204 @@
+"""The books of a queue, as far as no database is needed: what is counted, and what is made of it. Pure.
+
+A delta is written in the transaction of what it tells of. Each failed attempt is in one of `FAILURES` and in no second
+one: a task that a lost worker made a dead letter is ``failed`` and not ``lost`` too.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, TypeVar
+
+from outlast.decide.health import SourceState
+from outlast.ports.read_rows import Change, FlowEvent, FlowPoint, Pulse
+from outlast.ports.rows import Note, Status
+
+__all__ = [
+    "CHANGES",
+    "DEAD",
+    "FAILURES",
+    "NO_NOTE",
+    "OBSERVED",
+    "FlowKey",
+    "Tally",
+    "begin_of",
+    "counts_by_books",
+    "counts_of",
+    "parse_place",
+    "place",
+    "pulse_of",
+    "take",
+    "totals_of",
+    "unbounded_counts",
+]
+
+T = TypeVar("T")
+
+OBSERVED = tuple(event for event in FlowEvent if event.startswith("would_"))
+"""What would have happened in programs that only observe; no task is concerned."""
+FAILURES = (FlowEvent.RETRIED, FlowEvent.DEFERRED, FlowEvent.LOST, FlowEvent.FAILED, *OBSERVED)
+"""What makes up the failures of a group."""
+DEAD = {FlowEvent.FAILED: 1, FlowEvent.REPLAYED: -1, FlowEvent.DISCARDED: -1}
+"""What each does to the number of dead letters."""
+NO_NOTE = Note("", "", "unknown", "", "{}")
+"""Stands for a failure that nobody described."""
+_MOST = 2**63 - 1  # what both databases hold
+CHANGES = 50
+"""Changes that a pulse tells of at most."""
+
+
+class FlowKey(NamedTuple):
+    """What is counted together. Successes and what is enqueued have no more than the event."""
+
+    event: FlowEvent
+    task_type: str = ""
+    category: str = ""
+    fingerprint: str = ""
+
+
+class Tally:
+    """What one transaction adds to the books.
+
+    Attributes:
+        counts: How often each happened.
+        groups: The first failure of each cause, as its task and its note; its group is made if it is not known.
+    """
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        self.counts: Counter[FlowKey] = Counter()
+        self.groups: dict[str, tuple[str, Note]] = {}
+
+    def add(self, event: FlowEvent, count: int = 1) -> None:
+        """Count what needs no more than its name."""
+        if count:
+            self.counts[FlowKey(event)] += count
+
+    def failure(self, event: FlowEvent, task_type: str, note: Note | None) -> None:
+        """Count a failed attempt. One that was put off without a failure is a mere event."""
+        if note is None and event is FlowEvent.DEFERRED:
+            self.add(event)
+            return
+        told = note or NO_NOTE
+        self.counts[FlowKey(event, task_type, told.error_category, told.fingerprint)] += 1
+        if told.fingerprint:
+            self.groups.setdefault(told.fingerprint, (task_type, told))
+
+    def letter(self, event: FlowEvent, task_type: str, category: str, fingerprint: str, count: int = 1) -> None:
+        """Count dead letters that were replayed or discarded."""
+        self.counts[FlowKey(event, task_type, category, fingerprint)] += count
+
+
+def totals_of(rows: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """Return how often each event happened, all of them named."""
+    totals = {str(event): 0 for event in FlowEvent}
+    for event, count in rows:
+        totals[event] += count
+    return totals
+
+
+def counts_of(totals: Mapping[str, int], running: int, parked: int) -> dict[str, int]:
+    """Return how many tasks there are of each status, and ``dead_letters``; of nothing less than none."""
+    return {name: max(0, number) for name, number in unbounded_counts(totals, running, parked).items()}
+
+
+def unbounded_counts(totals: Mapping[str, int], running: int, parked: int) -> dict[str, int]:
+    """Return the same as the books have it: one that is less than none is wrong."""
+    live = totals["enqueued"] + totals["replayed"] - totals["done"] - totals["failed"] - totals["cancelled"]
+    dead = sum(totals[event] * sign for event, sign in DEAD.items())
+    counts = {
+        Status.QUEUED: live - running - parked,
+        Status.RUNNING: running,
+        Status.PARKED: parked,
+        Status.DONE: totals["done"] - totals["pruned_done"],
+        Status.FAILED: dead,
+        Status.CANCELLED: totals["cancelled"] - totals["pruned_cancelled"],
+        Status.DISCARDED: totals["discarded"] - totals["pruned_discarded"],
+    }
+    return {str(status): number for status, number in counts.items()} | {"dead_letters": dead}
+
+
+def begin_of(now: float, window: float, step: float) -> float:
+    """Return when the first step of a window begins: steps begin at whole multiples, and none is cut."""
+    return (now - window) // step * step
+
+
+def place(value: int, fingerprint: str) -> str:
+    """Return where a page of groups ends: the value it is ordered by, and the group."""
+    return f"{value}.{fingerprint}"
+
+
+def parse_place(text: str | None) -> tuple[int, str] | None:
+    """Read what `place` made; None for the beginning, also where somebody made something else of it."""
+    value, dot, fingerprint = (text or "").partition(".")
+    try:
+        number = int(value) if dot else None
+    except ValueError:
+        return None
+    return None if number is None or abs(number) > _MOST else (number, fingerprint)
+
+
+def take(walk: Iterable[tuple[T, bool]], limit: int, look: int) -> tuple[list[T], T | None, int]:
+    """Take what fits from a walk along an order, which looks at no more rows than told.
+
+    Args:
+        walk: Rows, each with whether it fits. No more of it is read than needed, and one to see whether there is more.
+        limit: How many are wanted.
+        look: How many are looked at.
+
+    Returns:
+        What fits; the last row that was looked at, None where there are no more; and how many were looked at.
+    """
+    taken: list[T] = []
+    last: T | None = None
+    looked = 0
+    for row, fits in walk:
+        if len(taken) >= limit or looked >= look:
+            return taken, last, looked
+        last, looked = row, looked + 1
+        if fits:
+            taken.append(row)
+    return taken, None, looked
+
+
+def pulse_of(text: str) -> Pulse:
+    """Return a pulse from the one JSON value that the statement of a store gives; times in it are seconds.
+
+    Its members are the fields of `Pulse`, with these differences: ``totals`` (event and how often, ever), ``running``
+    and ``parked`` stand for the counts; ``flow`` has rows of time, event, category and count; ``hours`` has rows of
+    event, category, count of the last hour and count of the one before; ``sources`` has rows of state and count; and
+    ``changes`` has rows in the order of `Change`, in any order.
+    """
+    told: dict[str, Any] = json.loads(text)
+    hours = [(FlowEvent(event), category, last, before) for event, category, last, before in told.pop("hours")]
+    changes = sorted((Change(_moment(at), *map(str, rest)) for at, *rest in told.pop("changes")), reverse=True)
+    flow = sorted(FlowPoint(_moment(at), FlowEvent(event), *rest) for at, event, *rest in told.pop("flow"))
+    return Pulse(
+        at=_moment(told.pop("at")),
+        counts=counts_of(totals_of(told.pop("totals")), told.pop("running"), told.pop("parked")),
+        flow=tuple(flow),
+        last_hour={(event, category): last for event, category, last, _ in hours if last},
+        hour_before={(event, category): before for event, category, _, before in hours if before},
+        sources={str(state): 0 for state in SourceState} | dict(told.pop("sources")),
+        changes=tuple(changes[:CHANGES]),
+        **told,
+    )
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def counts_by_books(rows: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """Return how many tasks there are of each status by the books, from the rows of the query ``counts``.
+
+    One that is less than none is told as it is: who asks wants to see what is wrong.
+    """
+    totals, live = [], {"running": 0, "parked": 0}
+    for name, count in rows:
+        if name in live:
+            live[name] = count
+        else:
+            totals.append((name, count))
+    return unbounded_counts(totals_of(totals), live["running"], live["parked"])

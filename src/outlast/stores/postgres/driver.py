@@ -1,0 +1,12 @@
+"""The one place where psycopg is imported, so that its absence is said in words that help."""
+
+from outlast.errors import ConfigError
+
+try:
+    import psycopg
+    import psycopg_pool
+except ImportError as error:
+    _message = "PostgreSQL needs psycopg; run: pip install '.[postgres]' in a clone of Outlast"
+    raise ConfigError(_message) from error
+
+__all__ = ["psycopg", "psycopg_pool"]

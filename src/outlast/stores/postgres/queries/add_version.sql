@@ -1,0 +1,1 @@
+INSERT INTO outlast.schema_version (version) VALUES (%(version)s)

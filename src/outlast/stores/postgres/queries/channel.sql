@@ -1,0 +1,1 @@
+SELECT 'outlast_' || 'outlast.task_queue'::regclass::oid

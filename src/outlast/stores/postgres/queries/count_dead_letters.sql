@@ -1,0 +1,2 @@
+SELECT count(*) FROM outlast.dead_letter_queue
+--which--

@@ -1,0 +1,4 @@
+SELECT --group--
+FROM outlast.failure_groups AS known
+--recent--
+WHERE known.fingerprint = %(fingerprint)s

@@ -1,0 +1,1 @@
+DELETE FROM outlast.breakers WHERE process = %(process)s

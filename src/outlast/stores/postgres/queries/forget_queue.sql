@@ -1,0 +1,1 @@
+DELETE FROM outlast.queues WHERE name = %(name)s

@@ -1,0 +1,2 @@
+SELECT --replay--
+FROM outlast.replays WHERE id = %(id)s

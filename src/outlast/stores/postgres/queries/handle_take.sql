@@ -1,0 +1,12 @@
+-- Taken up for the one step that settles it in the same transaction. Nobody saw the start of one that was not claimed: the
+-- report stands for it.
+UPDATE outlast.task_queue
+SET status = 'RUNNING',
+    attempt = attempt + (status = 'QUEUED' OR started_at IS NULL)::integer,
+    started_at = CASE WHEN status = 'RUNNING' THEN coalesce(started_at, now()) ELSE now() END,
+    worker_id = CASE WHEN status = 'RUNNING' THEN worker_id ELSE %(reporter)s END,
+    lease_epoch = lease_epoch + (status = 'QUEUED')::integer
+WHERE id = %(id)s AND status IN ('QUEUED', 'RUNNING') AND retry_count = %(attempt)s - 1
+    AND (%(epoch)s::integer IS NULL OR lease_epoch = %(epoch)s::integer)
+    AND (NOT %(unbegun)s::boolean OR status = 'QUEUED' OR started_at IS NULL)
+RETURNING lease_epoch

@@ -1,0 +1,1 @@
+SELECT to_regclass('outlast.schema_version') IS NOT NULL

@@ -1,0 +1,1 @@
+DELETE FROM outlast.source_polls WHERE source_id = ANY (%(ids)s::bigint[])

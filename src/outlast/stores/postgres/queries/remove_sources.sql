@@ -1,0 +1,1 @@
+DELETE FROM outlast.sources WHERE id = ANY (%(ids)s::bigint[]) RETURNING id

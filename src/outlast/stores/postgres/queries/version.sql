@@ -1,0 +1,1 @@
+SELECT max(version) FROM outlast.schema_version

@@ -1,0 +1,56 @@
+"""The tables in PostgreSQL, and their versions."""
+
+from typing import Any
+
+from outlast.errors import SchemaError
+from outlast.stores.postgres.connection import Connection, Database
+from outlast.stores.postgres.driver import psycopg
+from outlast.stores.postgres.sql import scripts
+
+__all__ = ["LATEST", "PostgresSchema"]
+
+_LOCK = 0x6F75746C617374  # "outlast": one migration at a time in a database
+LATEST = max(scripts(None))
+
+
+class PostgresSchema:
+    """The duty `Schema`. Nothing is created unless it is asked for: `outlast db init`."""
+
+    db: Database
+
+    def create_schema(self) -> int:
+        """Bring the tables up to date; an advisory lock keeps two migrations apart."""
+        with self.db.connection() as connection, connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+            if self.db.schema is not None and not _one(connection, "SELECT to_regnamespace(%s)", self.db.schema):
+                connection.execute(psycopg.sql.SQL("CREATE SCHEMA {}").format(psycopg.sql.Identifier(self.db.schema)))
+            version = self._version(connection)
+            if version == 0:
+                connection.execute(self.db.sql["create_version"])
+            elif version < LATEST:
+                connection.execute(self.db.sql["forget_workers"])
+            for number, script in scripts(self.db.schema).items():
+                if number > version:
+                    connection.execute(script)
+                    connection.execute(self.db.sql["add_version"], {"version": number})
+            return max(version, LATEST)
+
+    def check_schema(self) -> None:
+        """See that the tables fit."""
+        with self.db.connection() as connection:
+            version = self._version(connection)
+        if version != LATEST:
+            raise SchemaError(version, LATEST)
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self.db.close()
+
+    def _version(self, connection: Connection) -> int:
+        if not connection.execute(self.db.sql["has_version"]).fetchall()[0][0]:
+            return 0
+        return connection.execute(self.db.sql["version"]).fetchall()[0][0] or 0
+
+
+def _one(connection: Connection, query: str, value: str) -> Any:
+    return connection.execute(query.encode(), (value,)).fetchall()[0][0]

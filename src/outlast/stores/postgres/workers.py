@@ -1,0 +1,61 @@
+"""Workers in PostgreSQL, and what becomes of what a dead one held. A lease that ran out is what tells the dead."""
+
+from outlast.errors import LeaseLostError, SchemaError
+from outlast.ports.rows import Rescued, Worker
+from outlast.stores.postgres.connection import Database
+from outlast.stores.postgres.schema import LATEST
+from outlast.stores.postgres.times import in_utc
+from outlast.stores.worker_lost import worker_lost
+
+__all__ = ["PostgresWorkers"]
+
+_BATCH = 500
+
+
+class PostgresWorkers:
+    """The duty `Workers`."""
+
+    db: Database
+
+    def register(self, worker: Worker, lease: float) -> None:
+        """Add a worker."""
+        values = worker._asdict() | {"queues": list(worker.queues), "lease": float(lease), "schema_version": LATEST}
+        if self.db.change("add_worker", values) != 1:
+            raise SchemaError(self.db.fetch("version")[0][0] or 0, LATEST)
+
+    def heartbeat(self, worker_id: str, lease: float, state: str) -> None:
+        """Renew a worker's lease."""
+        if self.db.change("heartbeat", {"id": worker_id, "lease": float(lease), "state": state}) != 1:
+            raise LeaseLostError(worker_id)
+
+    def leave(self, worker_id: str) -> int:
+        """Remove a worker and give back what it holds.
+
+        Its row goes first, as a turn takes it first: two that lock in one order never wait for each other in a circle.
+        """
+        values = {"worker_id": worker_id, "held": []}
+        with self.db.connection() as connection, connection.transaction():
+            connection.execute(self.db.sql["remove_worker"], values)
+            count = connection.execute(self.db.sql["reconcile"], values).rowcount
+            if count:
+                connection.execute(self.db.sql["notify"])
+        return count
+
+    def rescue(self, crash_limit: int) -> list[Rescued]:
+        """Take tasks from the dead: first they are struck off, then what nobody holds any more is given back."""
+        self.db.change("strike_off")
+        values = worker_lost()._asdict() | {"crash_limit": crash_limit, "batch": _BATCH}
+        rescued: list[Rescued] = []
+        while True:
+            batch = self.db.fetch("rescue", values, prepare=False)
+            rescued += [Rescued(*row) for row in batch]
+            if len(batch) < _BATCH:
+                break
+        if rescued:
+            self.db.fetch("notify")
+        return rescued
+
+    def workers(self) -> list[Worker]:
+        """Return the known workers."""
+        found = [Worker._make(in_utc(row)) for row in self.db.fetch("workers")]
+        return [each._replace(queues=tuple(each.queues)) for each in found]

@@ -1,0 +1,110 @@
+"""Alerts in SQLite."""
+
+import json
+import sqlite3
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from outlast.decide.alerting import AlertKind, next_kind
+from outlast.ports.source_rows import Alert, AlertResult, NewAlert
+from outlast.stores.queries import queries
+from outlast.stores.sqlite.connection import Database
+from outlast.stores.sqlite.times import milliseconds, moment, now_ms
+
+__all__ = ["SqliteAlerts", "raise_alerts"]
+
+SQL = queries(__package__)
+_COLUMNS = ", ".join(Alert._fields)
+_dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+
+
+class SqliteAlerts:
+    """The duty `Alerts`."""
+
+    db: Database
+
+    def raise_alerts(self, alerts: Sequence[NewAlert]) -> list[Alert]:
+        """Add those that are news."""
+        return self.db.write(lambda connection: raise_alerts(connection, alerts, now_ms()))
+
+    def remind_alerts(self, after: float) -> list[Alert]:
+        """Add a reminder for each matter that is not well."""
+
+        def work(connection: sqlite3.Connection) -> list[Alert]:
+            now = now_ms()
+            values = {"before": now - milliseconds(after), "now": now}
+            open_ones = connection.execute(SQL["alerts_to_remind"], values).fetchall()
+            return [_add(connection, NewAlert._make(row), AlertKind.REMINDER, now) for row in open_ones]
+
+        return self.db.write(work)
+
+    def claim_alerts(self, limit: int, lease: float) -> list[Alert]:
+        """Take alerts that are due, oldest first; where none is, nobody has to wait for the file."""
+        if not self.db.read(lambda connection: _to_claim(connection, 1, now_ms())):
+            return []
+
+        def work(connection: sqlite3.Connection) -> list[Alert]:
+            now = now_ms()
+            values = {"ids": _dumps(_to_claim(connection, limit, now)), "until": now + milliseconds(lease)}
+            rows = connection.execute(f"{SQL['claim_alerts']} RETURNING {_COLUMNS}", values).fetchall()
+            return sorted(map(_alert, rows))
+
+        return self.db.write(work)
+
+    def settle_alerts(self, results: Sequence[AlertResult]) -> int:
+        """Write what became of deliveries."""
+
+        def work(connection: sqlite3.Connection) -> int:
+            now = now_ms()
+            return sum(connection.execute(SQL["settle_alert"], _settled(each, now)).rowcount for each in results)
+
+        return self.db.write(work)
+
+    def alerts(self, *, waiting: bool | None = None, limit: int = 50) -> list[Alert]:
+        """Return alerts, newest first."""
+        which = "" if waiting is None else f"WHERE delivered_at IS {'' if waiting else 'NOT '}NULL"
+        sql = f"SELECT {_COLUMNS} FROM alerts {which} ORDER BY id DESC LIMIT ?"  # noqa: S608  # texts of our own
+        return [_alert(row) for row in self.db.read(lambda connection: connection.execute(sql, (limit,)).fetchall())]
+
+    def last_alerts(self, keys: Sequence[str]) -> dict[str, Alert]:
+        """Return the last alert of each key."""
+        values = {"keys": _dumps(list(keys))}
+        rows = self.db.read(lambda connection: connection.execute(SQL["last_alerts"], values).fetchall())
+        return {alert.key: alert for alert in map(_alert, rows)}
+
+    def prune_alerts(self, older_than: float) -> int:
+        """Delete alerts done with long ago."""
+        values = {"before": now_ms() - milliseconds(older_than)}
+        return self.db.write(lambda connection: connection.execute(SQL["prune_alerts"], values).rowcount)
+
+
+def raise_alerts(connection: sqlite3.Connection, alerts: Iterable[NewAlert], now: int) -> list[Alert]:
+    """Add those that are news, within a transaction."""
+    raised = []
+    for alert in alerts:
+        last = connection.execute(SQL["last_alert"], {"key": alert.key}).fetchone()
+        kind = next_kind(None if last is None else last[0], alert.state)
+        if kind is not None:
+            raised.append(_add(connection, alert, kind, now))
+    return raised
+
+
+def _add(connection: sqlite3.Connection, alert: NewAlert, kind: AlertKind, now: int) -> Alert:
+    values = {**alert._asdict(), "kind": kind, "now": now}
+    return _alert(connection.execute(f"{SQL['add_alert']} RETURNING {_COLUMNS}", values).fetchone())
+
+
+def _to_claim(connection: sqlite3.Connection, limit: int, now: int) -> list[int]:
+    return [row[0] for row in connection.execute(SQL["alerts_to_claim"], {"limit": limit, "now": now})]
+
+
+def _settled(result: AlertResult, now: int) -> dict[str, Any]:
+    due = None if result.again is None else now + milliseconds(result.again)
+    return {**result._asdict(), "delivered_to": _dumps(result.delivered_to), "due": due, "now": now}
+
+
+def _alert(row: Sequence[Any]) -> Alert:
+    values = dict(zip(Alert._fields, row, strict=True))
+    values.update(kind=AlertKind(values["kind"]), delivered_to=tuple(json.loads(values["delivered_to"])))
+    values.update(delivered_at=moment(values["delivered_at"]), created_at=moment(values["created_at"]))
+    return Alert(**values)

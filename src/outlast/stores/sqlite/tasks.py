@@ -1,0 +1,249 @@
+"""Tasks in SQLite."""
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from outlast.errors import ConfigError
+from outlast.ports.batch import Batch
+from outlast.ports.read_rows import FlowEvent
+from outlast.ports.rows import Attempt, Enqueued, NewTask, Status, Task, TaskFilter, Turn, Turned
+from outlast.stores.books import counts_of, totals_of
+from outlast.stores.queries import queries
+from outlast.stores.sqlite.booking import book_one, count_tasks
+from outlast.stores.sqlite.callers import in_transaction_of
+from outlast.stores.sqlite.connection import Database
+from outlast.stores.sqlite.schema import migrate, version_of
+from outlast.stores.sqlite.times import milliseconds, moment, now_ms
+from outlast.stores.sqlite.turning import turn
+from outlast.stores.triaging import GROUPS_KEPT
+
+__all__ = ["SqliteTasks", "add", "attempt_of"]
+
+SQL = queries(__package__)
+_dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+_ADD_PLAIN = SQL["add_plain_task"]
+_BATCH = 1000
+_TIMES = ("next_run_after", "expires_at", "started_at", "failed_at", "finished_at", "created_at", "updated_at")
+_PRUNED = {
+    "DONE": FlowEvent.PRUNED_DONE,
+    "CANCELLED": FlowEvent.PRUNED_CANCELLED,
+    "DISCARDED": FlowEvent.PRUNED_DISCARDED,
+}
+_TASK = f"SELECT {', '.join(Task._fields)} FROM task_queue"  # noqa: S608  # the names of our own fields
+
+
+class SqliteTasks:
+    """The duty `Tasks`."""
+
+    db: Database
+
+    def enqueue(self, tasks: Sequence[NewTask], connection: Any = None) -> list[Enqueued]:
+        """Add tasks, in the caller's transaction if a connection is given."""
+        now = now_ms()
+        if connection is None and len(tasks) == 1:
+            (only,) = tasks
+            if only.unique_key is None and only.resource is None:
+                return [Enqueued(self.db.insert(_ADD_PLAIN, _plain(only, now)), created=True)]
+        if connection is not None:
+            if not isinstance(connection, sqlite3.Connection):
+                message = f"connection is {type(connection).__name__}; this store takes a sqlite3.Connection"
+                raise ConfigError(message)
+            with in_transaction_of(connection) as cursor:
+                if version_of(cursor) == 0:  # a new file, and our own connection could not write to it now
+                    migrate(cursor)
+                return add(cursor, tasks, now)
+        return self.db.write(lambda own: add(own, tasks, now))
+
+    def turn(self, turn_: Turn) -> Turned:
+        """Settle, start and claim for a worker."""
+        return self.db.write(lambda connection: turn(connection, turn_, now_ms()))
+
+    def reconcile(self, worker_id: str, held: Sequence[int]) -> int:
+        """Give back what a worker holds by the books but not in its hands."""
+        values = {"worker_id": worker_id, "held": _dumps(list(held)), "now": now_ms()}
+        return self.db.write(lambda connection: connection.execute(SQL["reconcile"], values).rowcount)
+
+    def next_due(self, queues: Sequence[str]) -> float | None:
+        """Return the seconds until a task can be claimed."""
+        due = self._first_due(queues)
+        return None if due is None else max(0.0, due)
+
+    def oldest_ready(self, queues: Sequence[str]) -> float | None:
+        """Return the seconds for which the oldest ready task waits."""
+        due = self._first_due(queues)
+        return None if due is None or due > 0 else -due
+
+    def _first_due(self, queues: Sequence[str]) -> float | None:
+        values = {"queues": _dumps(list(queues))}
+        due = self.db.read(lambda connection: connection.execute(SQL["next_due"], values).fetchone()[0])
+        return None if due is None else (due - now_ms()) / 1000
+
+    def suspects_due(self, queues: Sequence[str]) -> bool:
+        """Tell whether a task waits that was running when a worker died, and a worker may run it alone now."""
+        values = {"queues": _dumps(list(queues)), "now": now_ms()}
+        return bool(self.db.read(lambda connection: connection.execute(SQL["suspects_due"], values).fetchone()[0]))
+
+    def get(self, task_id: int) -> Task | None:
+        """Return a task."""
+        row = self.db.read(lambda connection: connection.execute(f"{_TASK} WHERE id = ?", (task_id,)).fetchone())
+        return None if row is None else _task(row)
+
+    def find(self, which: TaskFilter) -> list[Task]:
+        """Return tasks, newest first."""
+        values = which._asdict() | {"status": None if which.status is None else str(which.status)}
+        rows = self.db.read(lambda connection: connection.execute(_TASK + SQL["find_tasks"], values).fetchall())
+        return [_task(row) for row in rows]
+
+    def attempts(self, task_id: int) -> list[Attempt]:
+        """Return the failed attempts of a task."""
+        rows = self.db.read(lambda connection: connection.execute(SQL["attempts"], (task_id,)).fetchall())
+        return [attempt_of(row) for row in rows]
+
+    def result(self, task_id: int) -> str | None:
+        """Return a result that was kept."""
+        sql, values = "SELECT result FROM task_results WHERE task_id = ? AND expires_at > ?", (task_id, now_ms())
+        row = self.db.read(lambda connection: connection.execute(sql, values).fetchone())
+        return None if row is None else str(row[0])
+
+    def cancel(self, task_ids: Sequence[int]) -> list[int]:
+        """Cancel tasks that wait or are parked."""
+        now = now_ms()
+        values = {"ids": _dumps(list(task_ids)), "now": now}
+
+        def work(connection: sqlite3.Connection) -> list[int]:
+            rows = connection.execute(SQL["cancel"], values).fetchall()
+            book_one(connection, FlowEvent.CANCELLED, len(rows), now)
+            return [row[0] for row in rows]
+
+        return self.db.write(work)
+
+    def hurry(self, task_ids: Sequence[int]) -> list[int]:
+        """Make waiting tasks due now."""
+        values = {"ids": _dumps(list(task_ids)), "now": now_ms()}
+        rows = self.db.write(lambda connection: connection.execute(SQL["hurry"], values).fetchall())
+        return [row[0] for row in rows]
+
+    def unpark(self, task_types: Sequence[str]) -> int:
+        """Queue parked tasks of these names."""
+        values = {"task_types": _dumps(list(task_types)), "now": now_ms(), "batch": _BATCH}
+        return self._repeat("unpark", values)
+
+    def counts(self) -> dict[str, int]:
+        """Return how many tasks there are of each status, by the books."""
+        rows = self.db.read(lambda connection: connection.execute(SQL["counts"]).fetchall())
+        (_, running), (_, parked), *totals = rows
+        return counts_of(totals_of(totals), running, parked)
+
+    def prune(self, *, done_before: float) -> int:
+        """Delete old successes and expired results."""
+        now = now_ms()
+        values = {"before": now - milliseconds(done_before), "now": now, "batch": _BATCH, "after": 0}
+        pruned = 0
+        while rows := self.db.read(lambda connection: connection.execute(SQL["old_tasks"], values).fetchall()):
+            ids = _dumps([row[0] for row in rows])
+            pruned += self.db.write(lambda connection: _prune(connection, ids, now))  # noqa: B023  # called at once
+            values["after"] = rows[-1][0]
+        self._prune_groups(now - milliseconds(GROUPS_KEPT))
+        return pruned + self._repeat("prune_results", values)
+
+    def _prune_groups(self, before: int) -> None:
+        """Delete groups of long ago that nothing is left of."""
+        values = {"before": before, "seen": 0, "after": "", "batch": _BATCH}
+        while rows := self.db.read(lambda connection: connection.execute(SQL["old_groups"], values).fetchall()):
+            names = _dumps([row[0] for row in rows])
+            self.db.write(lambda connection: _forget_groups(connection, names, before))  # noqa: B023  # called at once
+            values["after"], values["seen"] = rows[-1]
+
+    def _repeat(self, query: str, values: dict[str, Any]) -> int:
+        """Run a statement that changes at most a batch, until there is nothing left for it."""
+        changed = 0
+        while True:
+            count = self.db.write(lambda connection: connection.execute(SQL[query], values).rowcount)
+            changed += count
+            if count < _BATCH:
+                return changed
+
+
+def add(connection: sqlite3.Connection | sqlite3.Cursor, tasks: Sequence[NewTask], now: int) -> list[Enqueued]:
+    """Add tasks within a transaction."""
+    if len(tasks) == 1:
+        return [_add_one(connection, tasks[0], now)]
+    samples = [tasks.alike] if isinstance(tasks, Batch) else tasks
+    if any(task.unique_key is not None or task.resource is not None for task in samples):
+        return [_add_one(connection, task, now) for task in tasks]
+    for begin in range(0, len(tasks), _BATCH):
+        if isinstance(tasks, Batch):
+            _add_alike(connection, tasks.alike, tasks.texts(begin, begin + _BATCH), now)
+        else:
+            rows = [_plain(each, now) for each in tasks[begin : begin + _BATCH]]
+            connection.executemany(SQL["add_plain_task"], rows)
+    last = connection.execute("SELECT last_insert_rowid()").fetchone()[0]
+    return [Enqueued(number, created=True) for number in range(last - len(tasks) + 1, last + 1)]
+
+
+def _add_alike(connection: sqlite3.Connection | sqlite3.Cursor, alike: NewTask, texts: list[str], now: int) -> None:
+    """Add plain tasks that differ in nothing but their arguments, in one step."""
+    values = alike._asdict() | {"due": _due(alike, now), "expires_at": _expiry(alike, now), "now": now}
+    connection.execute(SQL["add_many"], values | {"parameters": _dumps(texts)})
+
+
+def _add_one(connection: sqlite3.Connection | sqlite3.Cursor, task: NewTask, now: int) -> Enqueued:
+    if task.unique_key is None and task.resource is None:
+        return Enqueued(connection.execute(SQL["add_plain_task"], _plain(task, now)).lastrowid or 0, created=True)
+    values = task._asdict() | {"due": _due(task, now), "expires_at": _expiry(task, now), "now": now}
+    row = connection.execute(SQL["add_task"], values).fetchone()
+    if row is not None:
+        return Enqueued(row[0], created=True)
+    return Enqueued(connection.execute(SQL["live_by_key"], values).fetchone()[0], created=False)
+
+
+def _prune(connection: sqlite3.Connection, ids: str, now: int) -> int:
+    """Delete a batch of tasks that have ended, with their histories; what has ended never runs again."""
+    count_tasks(connection, json.loads(ids)[-1])
+    for table in ("task_attempts", "payload_edits"):
+        sql = f"DELETE FROM {table} WHERE task_id IN (SELECT value FROM json_each(?))"  # noqa: S608  # names of our own
+        connection.execute(sql, (ids,))
+    sql = "DELETE FROM task_queue WHERE id IN (SELECT value FROM json_each(?)) RETURNING status"
+    pruned = Counter(row[0] for row in connection.execute(sql, (ids,)).fetchall())
+    for status, count in pruned.items():
+        book_one(connection, _PRUNED[status], count, now)
+    return pruned.total()
+
+
+def _forget_groups(connection: sqlite3.Connection, names: str, before: int) -> None:
+    rows = connection.execute(SQL["prune_groups"], {"fingerprints": names, "before": before}).fetchall()
+    if rows:
+        connection.execute(SQL["forget_group_alerts"], {"gone": _dumps([row[0] for row in rows])})
+
+
+def _plain(task: NewTask, now: int) -> tuple[Any, ...]:
+    """Return the columns of a task without a key or a resource."""
+    name, parameters, queue, priority, delay, run_at, _, _, expires = task
+    due = now if not delay and run_at is None else _due(task, now)
+    return name, queue, priority, parameters, due, None if expires is None else _expiry(task, now), now, now
+
+
+def _due(task: NewTask, now: int) -> int:
+    return now + milliseconds(task.delay) if task.run_at is None else milliseconds(task.run_at)
+
+
+def _expiry(task: NewTask, now: int) -> int | None:
+    return None if task.expires is None else now + milliseconds(task.expires)
+
+
+def attempt_of(row: Sequence[Any]) -> Attempt:
+    """Return a row of the history as people see it."""
+    values = dict(zip(Attempt._fields, row, strict=True))
+    values.update(started_at=moment(values["started_at"]), finished_at=moment(values["finished_at"]))
+    values.update(failure=json.loads(values["failure"]))
+    return Attempt(**values)
+
+
+def _task(row: Sequence[Any]) -> Task:
+    values = dict(zip(Task._fields, row, strict=True))
+    values.update({name: moment(values[name]) for name in _TIMES})
+    values.update(status=Status(values["status"]), suspect=bool(values["suspect"]))
+    return Task(**values)

@@ -1,0 +1,142 @@
+"""Workers in SQLite, and what becomes of what a dead one held."""
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from outlast.errors import LeaseLostError, SchemaError
+from outlast.ports.read_rows import FlowEvent
+from outlast.ports.rows import Reason, Rescued, Worker
+from outlast.stores.books import Tally
+from outlast.stores.queries import queries
+from outlast.stores.sqlite.booking import book
+from outlast.stores.sqlite.connection import Database
+from outlast.stores.sqlite.locks import hold, is_free
+from outlast.stores.sqlite.schema import LATEST, version_of
+from outlast.stores.sqlite.times import milliseconds, moment, now_ms
+from outlast.stores.worker_lost import worker_lost
+
+__all__ = ["SqliteWorkers"]
+
+SQL = queries(__package__)
+_BATCH = 500
+
+
+class SqliteWorkers:
+    """The duty `Workers`. On one machine a dead worker is seen at once, by the lock on its file."""
+
+    db: Database
+    held_locks: dict[str, IO[bytes]]
+
+    def register(self, worker: Worker, lease: float) -> None:
+        """Add a worker; its lock is held before anybody can look for it.
+
+        None on tables of another version: whoever lost its lease by a migration gets no other.
+        """
+        self.held_locks[worker.id] = hold(self._lock_file(worker.id))
+        now = now_ms()
+        values = worker._asdict() | {"queues": json.dumps(worker.queues), "now": now, "schema_version": LATEST}
+        values |= {"started_at": now, "heartbeat_at": now, "expires_at": now + milliseconds(lease)}
+
+        def work(connection: sqlite3.Connection) -> None:
+            if (found := version_of(connection)) != LATEST:
+                raise SchemaError(found, LATEST)
+            connection.execute(SQL["add_worker"], values)
+
+        try:
+            self.db.write(work)
+        except BaseException:
+            self._unlock(worker.id)
+            raise
+
+    def heartbeat(self, worker_id: str, lease: float, state: str) -> None:
+        """Renew a worker's lease."""
+        now = now_ms()
+        values = {"id": worker_id, "now": now, "expires_at": now + milliseconds(lease), "state": state}
+        if self.db.write(lambda connection: connection.execute(SQL["heartbeat"], values).rowcount) != 1:
+            raise LeaseLostError(worker_id)
+
+    def leave(self, worker_id: str) -> int:
+        """Remove a worker and give back what it holds."""
+        values = {"worker_id": worker_id, "held": "[]", "now": now_ms()}
+
+        def work(connection: sqlite3.Connection) -> int:
+            count = connection.execute(SQL["reconcile"], values).rowcount
+            connection.execute("DELETE FROM workers WHERE id = ?", (worker_id,))
+            return count
+
+        count = self.db.write(work)
+        self._unlock(worker_id)
+        return count
+
+    def _unlock(self, worker_id: str) -> None:
+        lock = self.held_locks.pop(worker_id, None)
+        if lock is not None:
+            lock.close()
+            self._lock_file(worker_id).unlink(missing_ok=True)
+
+    def rescue(self, crash_limit: int) -> list[Rescued]:
+        """Take tasks from the dead: first they are struck off, then what nobody holds any more is given back."""
+        now = now_ms()
+        known = self.db.read(lambda connection: connection.execute("SELECT id, expires_at FROM workers").fetchall())
+        dead = [name for name, _ in known if self.is_dead(name)]
+        if dead or any(expiry <= now for _, expiry in known):
+            values = {"dead": json.dumps(dead), "now": now}
+            struck = self.db.write(lambda connection: connection.execute(SQL["strike_off"], values).fetchall())
+            for row in struck:
+                self._lock_file(row[0]).unlink(missing_ok=True)
+        if not self.db.read(lambda connection: connection.execute(SQL["has_orphans"]).fetchone()[0]):
+            return []
+        rescued: list[Rescued] = []
+        while True:
+            batch = self.db.write(lambda connection: _rescue(connection, now_ms(), crash_limit))
+            rescued += batch
+            if len(batch) < _BATCH:
+                return rescued
+
+    def is_dead(self, worker_id: str) -> bool:
+        """Tell whether a worker of this machine is known to have died, whatever its lease says."""
+        return is_free(self._lock_file(worker_id))
+
+    def workers(self) -> list[Worker]:
+        """Return the known workers."""
+        now = now_ms()
+        rows = self.db.read(lambda connection: connection.execute(SQL["workers"], {"now": now}).fetchall())
+        return [_worker(row) for row in rows]
+
+    def _lock_file(self, worker_id: str) -> Path:
+        return self.db.path.with_name(f"{self.db.path.name}-workers") / worker_id
+
+
+def _worker(row: Sequence[Any]) -> Worker:
+    values = dict(zip(Worker._fields, row, strict=True))
+    values.update(queues=tuple(json.loads(values["queues"])), alive=bool(values["alive"]))
+    values.update(started_at=moment(values["started_at"]), heartbeat_at=moment(values["heartbeat_at"]))
+    return Worker(**values)
+
+
+def _rescue(connection: sqlite3.Connection, now: int, crash_limit: int) -> list[Rescued]:
+    """Give back a batch of tasks whose worker is not known (any more)."""
+    rescued, tally = [], Tally()
+    for row in connection.execute(SQL["orphans"], {"batch": _BATCH}).fetchall():
+        task_id, epoch, worker_id, attempt, started_at, counted, before, canary, task_type = row
+        crashes = before + counted
+        values = {"id": task_id, "epoch": epoch, "now": now, "crash_count": crashes}
+        if started_at is None:
+            connection.execute(SQL["rescue_unspent"], values)
+            rescued.append(Rescued(task_id, worker_id or "", "unspent"))
+            continue
+        note = worker_lost()
+        history = {"task_id": task_id, "attempt": attempt, "worker_id": worker_id, "started_at": started_at, "now": now}
+        connection.execute(SQL["add_attempt"], history | {"outcome": "lost", "delay": None} | note._asdict())
+        dead = crashes >= crash_limit or (counted and canary)  # a canary gets one attempt
+        tally.failure(FlowEvent.FAILED if dead else FlowEvent.LOST, task_type, note)
+        connection.execute(SQL["rescue_dead" if dead else "rescue_suspect"], values | {"error": note.error_message})
+        if dead:
+            letter = {"id": task_id, "now": now, "reason": str(Reason.CANARY if canary else Reason.CRASH)}
+            connection.execute(SQL["add_dead_letter"], letter | note._asdict())
+        rescued.append(Rescued(task_id, worker_id or "", "dead" if dead else "suspect"))
+    book(connection, tally, now)
+    return rescued

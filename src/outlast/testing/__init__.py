@@ -1,0 +1,91 @@
+"""For your own tests: prove that your program survives failures. Works in any test framework; pytest has fixtures.
+
+>>> with fake_clock() as clock, inject_faults() as faults, record_decisions() as decisions:
+...     faults.fail("shop.client.fetch", "rate_limit", retry_after=3, times=2)
+...     collect()
+>>> decisions.retries("fetch"), len(clock.waits)
+(2, 2)
+
+Names are loaded when they are first used, since every run of pytest imports this package.
+"""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from outlast.testing.clocks import FakeClock as FakeClock
+    from outlast.testing.clocks import fake_clock as fake_clock
+    from outlast.testing.crashing import Crashed as Crashed
+    from outlast.testing.crashing import crash_at as crash_at
+    from outlast.testing.decisions import Decisions as Decisions
+    from outlast.testing.decisions import record_decisions as record_decisions
+    from outlast.testing.draining import Drained as Drained
+    from outlast.testing.draining import drain as drain
+    from outlast.testing.draining import drain_async as drain_async
+    from outlast.testing.faults import Fault as Fault
+    from outlast.testing.faults import Faults as Faults
+    from outlast.testing.faults import inject_faults as inject_faults
+    from outlast.testing.places import AppMaker as AppMaker
+    from outlast.testing.places import fresh_database as fresh_database
+    from outlast.testing.places import on_store as on_store
+    from outlast.testing.reached import NotReachedError as NotReachedError
+    from outlast.testing.samples import sample_error as sample_error
+    from outlast.testing.scripted import failing as failing
+
+_HOMES = {
+    "AppMaker": "outlast.testing.places",
+    "Crashed": "outlast.testing.crashing",
+    "Decisions": "outlast.testing.decisions",
+    "Drained": "outlast.testing.draining",
+    "FakeClock": "outlast.testing.clocks",
+    "Fault": "outlast.testing.faults",
+    "Faults": "outlast.testing.faults",
+    "NotReachedError": "outlast.testing.reached",
+    "crash_at": "outlast.testing.crashing",
+    "drain": "outlast.testing.draining",
+    "drain_async": "outlast.testing.draining",
+    "failing": "outlast.testing.scripted",
+    "fake_clock": "outlast.testing.clocks",
+    "fresh_database": "outlast.testing.places",
+    "inject_faults": "outlast.testing.faults",
+    "on_store": "outlast.testing.places",
+    "record_decisions": "outlast.testing.decisions",
+    "sample_error": "outlast.testing.samples",
+}
+
+__all__ = [
+    "AppMaker",
+    "Crashed",
+    "Decisions",
+    "Drained",
+    "FakeClock",
+    "Fault",
+    "Faults",
+    "NotReachedError",
+    "crash_at",
+    "drain",
+    "drain_async",
+    "failing",
+    "fake_clock",
+    "fresh_database",
+    "inject_faults",
+    "on_store",
+    "record_decisions",
+    "sample_error",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name when it is first asked for."""
+    home = _HOMES.get(name)
+    if home is None:
+        message = f"module 'outlast.testing' has no attribute {name!r}"
+        raise AttributeError(message)
+    import importlib  # noqa: PLC0415  # part of what is put off
+
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the public names, loaded or not."""
+    return sorted({*globals(), *__all__})

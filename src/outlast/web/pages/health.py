@@ -1,0 +1,132 @@
+"""Health: what the checks of the app find at this moment. A check may hang and is told as such; the page never does."""
+
+import platform
+import sqlite3
+from collections.abc import Callable, Mapping
+from functools import partial
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import outlast
+from outlast.health import Finding, HealthChecker
+from outlast.ports.rows import Worker
+from outlast.ports.store import Store
+from outlast.queue.masking import masked_text
+from outlast.report.places import store_told
+from outlast.report.words import counted, span
+from outlast.web.routing import Asked, Page
+
+__all__ = ["ACTIONS", "PAGES"]
+
+_KEPT = "health checker"
+_LATE = 300.0  # seconds after which an alert that waits is a trouble
+_MOST_ALERTS = 1000
+_LIBRARIES = ("starlette", "jinja2", "uvicorn", "psycopg", "httpx", "httpx2")
+_TITLES = {
+    "database": "Database",
+    "tables": "Tables",
+    "oldest_ready": "Oldest ready task",
+    "dead_letters": "Dead letters",
+    "workers": "Workers",
+    "alerts": "Alerts",
+    "disk": "Disk",
+}
+_MEANING = {
+    "database": "the store answers a question about tasks",
+    "tables": "they have the version that this Outlast works with",
+    "oldest_ready": "how long the oldest task that could run waits already",
+    "dead_letters": "how many tasks ended without success within the last hour",
+    "workers": "somebody takes tasks, and nobody has fallen silent",
+    "alerts": "what is to be told reaches its channels",
+    "disk": "there is room for what is written",
+}
+
+
+def _health(asked: Asked) -> Mapping[str, Any]:
+    report = _checker(asked).report()
+    checks = [
+        {
+            "name": name,
+            "title": _TITLES.get(name, name),
+            "meaning": _MEANING.get(name, ""),
+            "state": "unhealthy" if not found.ok else "degraded" if found.degraded else "ok",
+            "detail": masked_text(found.detail),
+        }
+        for name, found in report.checks.items()
+    ]
+    return {
+        "state": report.status,
+        "checks": checks,
+        "store": store_told(asked.app.store),
+        "channels": [channel.name for channel in asked.app.channels],
+        "versions": _versions(),
+    }
+
+
+def _checker(asked: Asked) -> HealthChecker:
+    """Return the checker of a site: one for all viewers, for a check that hangs shall hang once."""
+    known = asked.kept.get(_KEPT)
+    if isinstance(known, HealthChecker):
+        return known
+    app = asked.app
+    checks: dict[str, Callable[[Store], Finding]] = {"tables": _tables, "workers": _workers, "alerts": _alerts}
+    made = HealthChecker.for_app(app, checks={name: partial(check, app.store) for name, check in checks.items()})
+    kept = asked.kept.setdefault(_KEPT, made)  # somebody may have been quicker
+    return kept if isinstance(kept, HealthChecker) else made
+
+
+def _tables(store: Store) -> Finding:
+    store.check_schema()
+    number = _schema_version(store)
+    return Finding(ok=True, detail=f"version {number}" if number else "as they have to be")
+
+
+def _workers(store: Store) -> Finding:
+    known = store.workers()
+    alive = [each for each in known if each.alive]
+    if not alive:
+        waits = store.pulse(window=60.0, step=60.0).oldest_ready is not None
+        return Finding(ok=True, detail=f"no worker runs{', and tasks wait' if waits else ''}", degraded=waits)
+    silent = len(known) - len(alive)
+    detail = f"{counted(len(alive), 'worker')} alive{_held(alive)}"
+    return Finding(ok=True, detail=f"{detail}, {silent} silent" if silent else detail, degraded=silent > 0)
+
+
+def _alerts(store: Store) -> Finding:
+    waiting = store.alerts(waiting=True, limit=_MOST_ALERTS)
+    if not waiting:
+        return Finding(ok=True, detail="none waits")
+    oldest = (store.now() - waiting[-1].created_at).total_seconds()
+    more = " or more" if len(waiting) == _MOST_ALERTS else ""
+    detail = f"{counted(len(waiting), 'alert')}{more} not delivered yet, the oldest for {span(oldest)}"
+    return Finding(ok=True, detail=detail, degraded=oldest > _LATE)
+
+
+def _held(workers: list[Worker]) -> str:
+    held = sum(each.tasks for each in workers)
+    return f", {counted(held, 'task')} in hand" if held else ""
+
+
+def _schema_version(store: object) -> int | None:
+    """Return the version of the tables that a store works with; None for one without tables."""
+    package = type(store).__module__.rpartition(".")[0]
+    try:
+        latest: int = import_module(f"{package}.schema").LATEST
+    except (ImportError, AttributeError):
+        return None
+    return latest
+
+
+def _versions() -> dict[str, str]:
+    found = {"outlast": outlast.__version__, "python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
+    for name in _LIBRARIES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+PAGES = (Page("health", "/health-checks", "health.html", _health),)
+ACTIONS = ()

@@ -1,0 +1,258 @@
+"""Batch jobs: their runs, what the gate said of each, what failed and how to do the rest."""
+
+import sys
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from outlast.app import App
+from outlast.ports.job_rows import Run, RunState, TargetRow, TargetStatus
+from outlast.ports.read_rows import Page as Rows
+from outlast.ports.reads import MOST_LOOKED_AT
+from outlast.queue.masking import masked_text, masked_value
+from outlast.report import runs as told
+from outlast.web.digests import DIGEST, key_of
+from outlast.web.narrowing import choice_of, text_of
+from outlast.web.routing import Asked, NotThereError, Page
+from outlast.web.task_view import masked_line
+
+__all__ = ["ACTIONS", "PAGES"]
+
+_ROWS = 30
+_TARGETS = 30
+_GROUPS = 12
+_REASONS = 5
+_BATCH = 500
+_SEARCHED = 5_000  # targets that are read at once where one is looked for
+_LOOKED_BACK = 200  # runs of a job among which a later one is looked for
+_JOB = "MODULE:JOB"  # a store knows the name of a job, and not where its code is
+_LEFT = (TargetStatus.FAILED, TargetStatus.DEFERRED)
+_FIGURES = ("diff_new_hash", "s3_put_success", "s3_put_fail", "db_upsert_success", "db_upsert_fail")
+
+
+def _jobs(asked: Asked) -> Mapping[str, Any]:
+    store = asked.app.store
+    job, before = _job(asked), text_of(asked.query, "before")
+    found = store.runs(job, _ROWS + 1, before)
+    rows, now = found[:_ROWS], store.now()
+    holders: dict[str, str | None] = {}
+    lines = []
+    for run in rows:
+        holder = None
+        if run.state is RunState.RUNNING and run.job not in holders:
+            holder = holders[run.job] = _holder(asked.app, run)
+        counted = store.target_counts(run.id) if run.summary is None else {}
+        lines.append(_line(run, holder, counted, now))
+    names = {*asked.app.jobs_by_name, *(run.job for run in rows), *([job] if job else [])}
+    return {
+        "rows": lines,
+        "next": rows[-1].id if len(found) > _ROWS else None,
+        "job": None if job is None else key_of(job),
+        "before": before,
+        "names": sorted(map(masked_line, names)),
+        "_choices": sorted((key_of(name), masked_line(name)) for name in names),
+    }
+
+
+def _job(asked: Asked) -> str | None:
+    """Return the job that is asked for: by its name, or by the digest that stands for one."""
+    job = text_of(asked.query, "job")
+    if job is None or not job.startswith(DIGEST):
+        return job
+    known = {*asked.app.jobs_by_name, *(run.job for run in asked.app.store.runs(None, _LOOKED_BACK))}
+    return next((name for name in known if key_of(name) == job), job)
+
+
+def _run(asked: Asked) -> Mapping[str, Any]:
+    store, run_id = asked.app.store, asked.path["run"]
+    run = store.run(run_id)
+    if run is None:
+        message = f"there is no run {run_id:.100} (any more)"
+        raise NotThereError(message)
+    status = choice_of(asked.query, "status", [str(each) for each in _LEFT])
+    group, after = text_of(asked.query, "group"), asked.query.get("after")
+    holder, now = _holder(asked.app, run) if run.state is RunState.RUNNING else None, store.now()
+    counted = store.target_counts(run.id) if run.summary is None else {}
+    line = _line(run, holder, counted, now)
+    counts, state = line["counts"], line["state"]
+    left = counts["failed_targets"] + counts["deferred_targets"]
+    job = asked.app.jobs_by_name.get(run.job)
+    behind = _target_of(asked.app, run.id, after)
+    targets = _targets(asked.app, run.id, status, group, behind) if left else Rows([], None, 0)
+    return {
+        "run": line,
+        "holder": None if holder is None else masked_text(holder),
+        "verdict": told.gate_told(_masked_run(run), state, counts, job.gate if job is not None else None),
+        "summary": _summary(run),
+        "groups": [_group(*each) for each in store.failure_groups(run.id, _GROUPS)] if left else [],
+        "targets": [_target(row) for row in targets.rows],
+        "next": None if targets.next is None else key_of(targets.next),
+        "looked": targets.looked,
+        "status": status,
+        "group": group,
+        "after": None if after is None else key_of(behind or ""),
+        "rest": _rest(asked.app, run, state),
+        "compared": _compared(asked.app, run),
+    }
+
+
+def _line(run: Run, holder: str | None, counted: Mapping[TargetStatus, int], now: datetime) -> dict[str, Any]:
+    """Return a run as the list shows it."""
+    state = told.state_of(run, holder)
+    counts = told.counts_of(run, counted)
+    rate = (run.summary or {}).get("failure_rate")
+    return {
+        "id": run.id,
+        "job": masked_line(run.job),
+        "entity": None if run.entity is None else masked_text(run.entity),
+        "env": masked_text(run.env),
+        "parent": run.parent,
+        "state": state,
+        "verdict": told.verdict_of(run, state),
+        "exit_code": run.exit_code,
+        "total": run.total if run.ended_at is not None else sum(counts.values()),
+        "counts": counts,
+        "failure_rate": None if rate is None else float(rate),
+        "reasons": _reasons(run),
+        "seconds": told.seconds_of(run, state, now),
+        "started_at": run.started_at,
+        "ended_at": run.ended_at,
+    }
+
+
+def _holder(app: App, run: Run) -> str | None:
+    """Return who runs a run that is said to run; None if a later one has begun, or nobody has its lock."""
+    newest = next((each.id for each in app.store.runs(run.job, _LOOKED_BACK) if each.state is RunState.RUNNING), None)
+    return app.store.job_holder(run.job) if newest == run.id else None
+
+
+def _target_of(app: App, run_id: str, key: str | None) -> str | None:
+    """Return the id that a page begins behind: as it is, or found by the digest that stands for one.
+
+    Raises:
+        NotThereError: If no target of the run has that digest.
+    """
+    if key is None or not key.startswith(DIGEST):
+        return key
+    after = None
+    while batch := app.store.targets(run_id, statuses=_LEFT, after=after, limit=_SEARCHED):
+        for row in batch:
+            if key_of(row.source_id) == key:
+                return row.source_id
+        after = batch[-1].source_id
+    message = "there is no such place in the list (any more)"
+    raise NotThereError(message)
+
+
+def _targets(app: App, run_id: str, status: str | None, group: str | None, after: str | None) -> Rows[TargetRow]:
+    """Return a page of what failed or was put off; no more rows are looked at for it than for any other."""
+    statuses = _LEFT if status is None else (TargetStatus(status),)
+    found: list[TargetRow] = []
+    looked = 0
+    while looked < MOST_LOOKED_AT:
+        batch = app.store.targets(run_id, statuses=statuses, after=after, limit=_BATCH if group else _TARGETS + 1)
+        for row in batch:
+            if len(found) == _TARGETS:
+                return Rows(found, after, looked)
+            after, looked = row.source_id, looked + 1
+            if group is None or row.fingerprint == group:
+                found.append(row)
+        if len(batch) < (_BATCH if group else _TARGETS + 1):
+            return Rows(found, None, looked)
+    return Rows(found, after, looked)
+
+
+def _target(row: TargetRow) -> dict[str, Any]:
+    return {
+        "source_id": masked_line(row.source_id),
+        "status": row.status,
+        "attempts": row.attempts,
+        "category": row.category,
+        "origin": row.origin,
+        "http_status": row.http_status,
+        "fingerprint": row.fingerprint,
+        "error": _error(row),
+        "target": None if row.target is None else masked_value(row.target),
+        "retry_at": row.retry_at,
+        "finished_at": row.finished_at,
+    }
+
+
+def _group(fingerprint: str, size: int, row: TargetRow) -> dict[str, Any]:
+    return {
+        "fingerprint": fingerprint,
+        "size": size,
+        "category": row.category or "unknown",
+        "origin": row.origin,
+        "error": _error(row),
+        "source_id": masked_line(row.source_id),
+    }
+
+
+def _error(row: TargetRow) -> str:
+    return masked_line(": ".join(each for each in (row.error_type, row.error_message) if each))
+
+
+def _summary(run: Run) -> dict[str, Any] | None:
+    """Return the figures of a run that is over; another version may have kept other fields."""
+    if run.summary is None:
+        return None
+    figures = {name: run.summary.get(name) for name in _FIGURES if run.summary.get(name)}
+    own = run.summary.get("figures")
+    figures |= {masked_text(str(name)): count for name, count in own.items()} if isinstance(own, dict) else {}
+    return {
+        "attempts": run.summary.get("attempts"),
+        "total_is_known": run.summary.get("total_is_known", True),
+        "by_category": _counts(run.summary.get("by_category")),
+        "by_origin": _counts(run.summary.get("by_origin")),
+        "figures": _counts(figures),
+    }
+
+
+def _counts(value: object) -> dict[str, int]:
+    """Return names and numbers of what should be such a table."""
+    if not isinstance(value, Mapping):
+        return {}
+    return {str(name): count for name, count in value.items() if isinstance(count, int)}
+
+
+def _rest(app: App, run: Run, state: str) -> str | None:
+    if state == str(RunState.RUNNING):
+        return None
+    left = run.summary or {"total_is_known": False}
+    return told.rest_of({**left, "run_id": run.id}, [_reference(app, run.job)])
+
+
+def _reference(app: App, name: str) -> str:
+    """Return what names a job on the command line, where its code is at hand."""
+    job = app.jobs_by_name.get(name)
+    handler = getattr(job, "handler", None)
+    module, attribute = getattr(handler, "__module__", ""), getattr(handler, "__name__", "")
+    if job is not None and module != "__main__" and getattr(sys.modules.get(module), attribute, None) is job:
+        return f"{module}:{attribute}"
+    return _JOB
+
+
+def _compared(app: App, run: Run) -> dict[str, Any] | None:
+    """Return how a run differs from the one whose rest it did: as it was at its end, else as far as it is."""
+    if run.parent is None:
+        return None
+    compared = (run.summary or {}).get("compared") or app.store.compare_runs(run.parent, run.id)
+    figures = {name: int(compared.get(name) or 0) for name in ("fixed", "broken", "still")}
+    return {"parent": run.parent, **figures}
+
+
+def _reasons(run: Run) -> list[str]:
+    """Return why the gate did not let a run pass, as far as there is room for it."""
+    return [masked_line(str(each)) for each in ((run.summary or {}).get("reasons") or ())[:_REASONS]]
+
+
+def _masked_run(run: Run) -> Run:
+    return run if run.summary is None else run._replace(summary={**run.summary, "reasons": _reasons(run)})
+
+
+PAGES = (
+    Page("jobs", "/jobs", "jobs.html", _jobs),
+    Page("run", "/jobs/{run}", "run.html", _run),
+)
+ACTIONS = ()
