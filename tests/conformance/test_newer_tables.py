@@ -101,14 +101,14 @@ def test_a_base_worker_that_was_busy_meanwhile_ends_too(blank):
 def test_a_migration_takes_the_leases_of_all_workers_away(database, request):
     """One of the version before the books could register again, and change tasks without a word in them."""
     if database.kind == "sqlite":
-        from outlast.stores.queries import migrations
+        from outlast.sql_files import load_migrations
 
         place = database.blank()
         connection = place.connect()
         connection.execute(
             "CREATE TABLE schema_version (version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL) STRICT"
         )
-        scripts = {number: text for number, text in migrations("outlast.stores.sqlite").items() if number <= 3}
+        scripts = {number: text for number, text in load_migrations("outlast.stores.sqlite").items() if number <= 3}
         for number, script in scripts.items():
             connection.executescript(script)
             connection.execute("INSERT INTO schema_version VALUES (?, 1)", (number,))

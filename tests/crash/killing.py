@@ -27,9 +27,9 @@ import time
 from pathlib import Path
 
 _SQL = {
-    "done sql": {"sqlite": "settle_done", "postgres": "turn"},
+    "done sql": {"sqlite": "settle_done", "postgres": "settle_and_claim"},
     "dead sql": {"sqlite": "settle_fail", "postgres": "settle_fail"},
-    "replay sql": {"sqlite": "replay", "postgres": "replay"},
+    "replay sql": {"sqlite": "replay_dead_letter", "postgres": "replay_dead_letter"},
 }
 """Names of the statements after which it happens, where the transaction has not ended with them."""
 _armed = {"point": "", "left": 1}
@@ -143,9 +143,9 @@ def _watch_statements(store, name):
 
 
 def _watch_sqlite(statement, name):
-    from outlast.stores.queries import queries
+    from outlast.sql_files import load_statements
 
-    text = queries("outlast.stores.sqlite")[statement]
+    text = load_statements("outlast.stores.sqlite")[statement]
 
     class Watched(sqlite3.Connection):
         def execute(self, sql, *values):

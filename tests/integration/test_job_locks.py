@@ -263,7 +263,7 @@ class TestSessions:
         server.execute("DROP DATABASE IF EXISTS elsewhere", "CREATE DATABASE elsewhere TEMPLATE template0")
         there = PostgresStore(server.url.rpartition("/")[0] + "/elsewhere", schema="job_locks")
         there.create_schema()
-        key = stores[0].db.fetch("job_key", {"job": "items"})[0][0]
+        key = stores[0].db.fetch("job_lock_key", {"job": "items"})[0][0]
         with psycopg.connect(server.url.rpartition("/")[0] + "/elsewhere", autocommit=True) as connection:
             connection.execute("SELECT pg_advisory_lock(%s)", (key,))
             assert stores[0].job_holder("items") is None

@@ -21,10 +21,10 @@ from integration.moving_world import (  # noqa: F401  # fixtures
     used_file,
 )
 from outlast.errors import SchemaError
+from outlast.sql_files import load_migrations
 from outlast.stores.moving.errors import MoveError
 from outlast.stores.moving.move import look
 from outlast.stores.moving.sides import open_source, open_target
-from outlast.stores.queries import migrations
 from outlast.stores.sqlite.schema import LATEST
 from outlast.stores.sqlite.store import SqliteStore
 from outlast.stores.sqlite.times import now_ms
@@ -44,7 +44,7 @@ def old_file(path, version):
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("CREATE TABLE schema_version (version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL) STRICT")
     for number in range(1, version + 1):
-        connection.executescript(migrations("outlast.stores.sqlite")[number])
+        connection.executescript(load_migrations("outlast.stores.sqlite")[number])
         connection.execute("INSERT INTO schema_version VALUES (?, 1)", (number,))
     connection.execute("INSERT INTO task_queue (task_type) VALUES ('fine')")
     names = "id, name, host, pid, queues, concurrency, state, started_at, heartbeat_at, expires_at"

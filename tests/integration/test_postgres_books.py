@@ -162,7 +162,7 @@ class TestRollingUp:
         add(store)
         _age(server, 30)
         with server.connect() as other:
-            other.execute(store.db.sql["roll_up"], {"batch": 10, "since": None})
+            other.execute(store.db.sql["rollup_deltas"], {"batch": 10, "since": None})
             assert store.roll_up() == 0
             other.rollback()
         assert store.books()["enqueued"] == 1

@@ -27,9 +27,9 @@ GIVEN = json.dumps([{"source_id": f"item:{n}", "status": "failed", "attempts": 1
 IDS = [f"item:{n}" for n in range(1, 2001)]
 QUERIES = {
     "done_targets": {"run_id": "r1", "ids": IDS},
-    "left_targets": {"run_id": "r1", "statuses": ["failed"], "after": None, "limit": None},
-    "find_targets": {"run_id": "r1", "statuses": ["success", "failed"], "after": "item:5", "limit": 100},
-    "failure_groups": {"run_id": "r1", "limit": 5},
+    "list_unfinished_targets": {"run_id": "r1", "statuses": ["failed"], "after": None, "limit": None},
+    "list_targets": {"run_id": "r1", "statuses": ["success", "failed"], "after": "item:5", "limit": 100},
+    "group_failed_targets": {"run_id": "r1", "limit": 5},
     "compare_runs": {"before": "r1", "after": "r2"},
     "prune_targets": {"id": "old 1", "seconds": -10.0, "after": None, "batch": 2000},
 }
@@ -82,7 +82,7 @@ def test_targets_are_found_by_their_ids(full, postgres_server, mode):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_what_is_left_to_do_is_found_without_its_successes(full, postgres_server, mode):
-    nodes = explain(postgres_server, full, "left_targets", QUERIES["left_targets"], mode)
+    nodes = explain(postgres_server, full, "list_unfinished_targets", QUERIES["list_unfinished_targets"], mode)
     assert used(nodes) == {INDEX}
     assert read(nodes, INDEX) == LEFT
     assert passed_over(nodes) == 0
@@ -90,14 +90,14 @@ def test_what_is_left_to_do_is_found_without_its_successes(full, postgres_server
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_page_costs_a_page(full, postgres_server, mode):
-    nodes = explain(postgres_server, full, "find_targets", QUERIES["find_targets"], mode)
+    nodes = explain(postgres_server, full, "list_targets", QUERIES["list_targets"], mode)
     assert used(nodes) == {PKEY}
     assert read(nodes, PKEY) <= 101
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_groups_are_made_of_failures_alone(full, postgres_server, mode):
-    nodes = explain(postgres_server, full, "failure_groups", QUERIES["failure_groups"], mode)
+    nodes = explain(postgres_server, full, "group_failed_targets", QUERIES["group_failed_targets"], mode)
     assert used(nodes) == {INDEX, PKEY}
     assert read(nodes, INDEX) == LEFT
     assert read(nodes, PKEY) == 3
@@ -123,7 +123,7 @@ def test_a_batch_touches_its_own_targets(full, postgres_server, mode):
 def test_the_newest_runs_are_read_and_no_others(full, postgres_server):
     for job, index in (("job 7", "job_runs_job"), (None, "job_runs_started")):
         values = {"job": job, "limit": 20, "before": None}
-        nodes = explain(postgres_server, full, "find_runs", values, "force_custom_plan")
+        nodes = explain(postgres_server, full, "list_runs", values, "force_custom_plan")
         assert used(nodes) == {index}
         assert read(nodes, index) == 20
 

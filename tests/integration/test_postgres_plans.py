@@ -69,7 +69,7 @@ def full(store, empty_plan, postgres_server):
 def _explain(server, store, mode):
     with server.connect(autocommit=True) as connection, connection.transaction(force_rollback=True):
         connection.execute(f"SET LOCAL plan_cache_mode = {mode}")
-        sql = b"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + store.db.sql["turn"]
+        sql = b"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + store.db.sql["settle_and_claim"]
         found = psycopg.ClientCursor(connection) if mode == "force_custom_plan" else connection.cursor()
         (plan,) = found.execute(sql, ASKED).fetchone()
         return (json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"]
@@ -121,7 +121,7 @@ def test_looking_for_the_next_costs_an_entry_per_range(full, postgres_server):
 
 def test_a_message_of_celerys_is_known_by_its_key(full, postgres_server):
     with postgres_server.connect() as connection:
-        sql = b"EXPLAIN (FORMAT JSON) " + full.db.sql["handle_by_key"]
+        sql = b"EXPLAIN (FORMAT JSON) " + full.db.sql["latest_by_key"]
         (plan,) = connection.execute(sql, {"unique_key": "celery:1", "task_type": "t"}).fetchone()
     assert _on_tasks(plan[0]["Plan"]) == {"task_queue_celery"}
 
@@ -197,51 +197,57 @@ NO_GROUPS = dict.fromkeys(("category", "task_type", "text", "pattern", "standing
 NO_TASKS = dict.fromkeys(("status", "queue", "task_type")) | {"before": BEYOND, **bounded(LIMIT, LOOK)}
 ONE_PAGE = LIMIT + 4
 WALKS = {
-    "newest": ("dead_letter_lines", NO_LETTERS, ONE_PAGE),
-    "text": ("dead_letter_lines", NO_LETTERS | {"text": "MESSAGE"}, ONE_PAGE),
-    "text that is nowhere": ("dead_letter_lines", NO_LETTERS | {"text": "nowhere"}, LOOK + 1),
-    "numbers": ("dead_letter_lines_ids", NO_LETTERS | {"ids": list(range(1000, 1100))}, 100),
+    "newest": ("list_dead_letters", NO_LETTERS, ONE_PAGE),
+    "text": ("list_dead_letters", NO_LETTERS | {"text": "MESSAGE"}, ONE_PAGE),
+    "text that is nowhere": ("list_dead_letters", NO_LETTERS | {"text": "nowhere"}, LOOK + 1),
+    "numbers": ("list_dead_letters_by_ids", NO_LETTERS | {"ids": list(range(1000, 1100))}, 100),
     **{
-        name: (f"dead_letter_lines_{name}", NO_LETTERS | {name: "old"}, ONE_PAGE)
+        name: (f"list_dead_letters_by_{name}", NO_LETTERS | {name: "old"}, ONE_PAGE)
         for name in ("fingerprint", "task_type", "category")
     },
-    "queue, looked through": ("dead_letter_lines", NO_LETTERS | {"queue": "old"}, LOOK + 1),
+    "queue, looked through": ("list_dead_letters", NO_LETTERS | {"queue": "old"}, LOOK + 1),
     "two that never meet": (
-        "dead_letter_lines_task_type",
+        "list_dead_letters_by_task_type",
         NO_LETTERS | {"task_type": "old", "category": "new"},
         LOOK + 1,
     ),
-    "tasks": ("task_lines", NO_TASKS, ONE_PAGE),
-    "failed tasks": ("task_lines_failed", NO_TASKS | {"status": "FAILED"}, 2 * (LOOK + 1)),
-    "cancelled tasks": ("task_lines", NO_TASKS | {"status": "CANCELLED"}, LOOK + 1),
-    "queued tasks": ("task_lines_queued", NO_TASKS | {"status": "QUEUED"}, LOOK + 1),
-    "queued tasks of a queue": ("task_lines_queued", NO_TASKS | {"status": "QUEUED", "queue": "other"}, 0),
-    "running tasks": ("task_lines_running", NO_TASKS | {"status": "RUNNING"}, 0),
-    "parked tasks": ("task_lines_parked", NO_TASKS | {"status": "PARKED"}, 0),
+    "tasks": ("list_tasks", NO_TASKS, ONE_PAGE),
+    "failed tasks": ("list_failed_tasks", NO_TASKS | {"status": "FAILED"}, 2 * (LOOK + 1)),
+    "cancelled tasks": ("list_tasks", NO_TASKS | {"status": "CANCELLED"}, LOOK + 1),
+    "queued tasks": ("list_queued_tasks", NO_TASKS | {"status": "QUEUED"}, LOOK + 1),
+    "queued tasks of a queue": ("list_queued_tasks", NO_TASKS | {"status": "QUEUED", "queue": "other"}, 0),
+    "running tasks": ("list_running_tasks", NO_TASKS | {"status": "RUNNING"}, 0),
+    "parked tasks": ("list_parked_tasks", NO_TASKS | {"status": "PARKED"}, 0),
 }
 REPLAY = NO_LETTERS | {"cursor": 20_000, "newest": 90_000, "limit": 100, "look": LOOK}
 STEPS = {
-    "all": ("replay_next", REPLAY, 100),
-    "a queue": ("replay_next", REPLAY | {"queue": "old"}, 100),
-    "a queue that is far": ("replay_next", REPLAY | {"queue": "new"}, 2 * LOOK),
-    "numbers": ("replay_next_ids", REPLAY | {"ids": list(range(19_990, 20_010))}, 18),
-    **{name: (f"replay_next_{name}", REPLAY | {name: "new"}, 100) for name in ("fingerprint", "task_type", "category")},
-    "two that never meet": ("replay_next_task_type", REPLAY | {"task_type": "old", "category": "new"}, 2 * LOOK),
-    "counting": ("replay_meant", REPLAY, LOOK),
-    "counting numbers": ("replay_meant_ids", REPLAY | {"ids": list(range(100))}, 100),
+    "all": ("next_matching", REPLAY, 100),
+    "a queue": ("next_matching", REPLAY | {"queue": "old"}, 100),
+    "a queue that is far": ("next_matching", REPLAY | {"queue": "new"}, 2 * LOOK),
+    "numbers": ("next_matching_by_ids", REPLAY | {"ids": list(range(19_990, 20_010))}, 18),
     **{
-        f"counting by {name}": (f"replay_meant_{name}", REPLAY | {name: "old"}, LOOK)
+        name: (f"next_matching_by_{name}", REPLAY | {name: "new"}, 100)
+        for name in ("fingerprint", "task_type", "category")
+    },
+    "two that never meet": ("next_matching_by_task_type", REPLAY | {"task_type": "old", "category": "new"}, 2 * LOOK),
+    "counting": ("count_matching", REPLAY, LOOK),
+    "counting numbers": ("count_matching_by_ids", REPLAY | {"ids": list(range(100))}, 100),
+    **{
+        f"counting by {name}": (f"count_matching_by_{name}", REPLAY | {name: "old"}, LOOK)
         for name in ("fingerprint", "task_type", "category")
     },
 }
 """How a replay finds what is next and how many there are, and how many rows that reads at most."""
 WHOLES = {
-    "pulse": ({"window": 3600.0, "step": 60.0, "most": MOST_COUNTED, "changes": CHANGES, "silent": 60.0}, 200),
+    "status_snapshot": (
+        {"window": 3600.0, "step": 60.0, "most": MOST_COUNTED, "changes": CHANGES, "silent": 60.0},
+        200,
+    ),
     "counts": ({}, 0),
-    "books": ({}, 0),
-    "dead_letter_counts": ({}, 0),
-    "waiting_for": ({"resource": "cold", "most": MOST_COUNTED}, MOST_COUNTED),
-    "failure": ({"fingerprint": "f1"}, 0),
+    "event_totals": ({}, 0),
+    "count_dead_letters_by_type": ({}, 0),
+    "count_waiting_for_resource": ({"resource": "cold", "most": MOST_COUNTED}, MOST_COUNTED),
+    "failure_group": ({"fingerprint": "f1"}, 0),
     "failure_flow": ({"fingerprints": ["f1", "f2"], "window": 3600.0, "step": 60.0}, 0),
     "failure_samples": ({"fingerprint": "old", "limit": 5}, 5),
     "dead_letter": ({"id": 5}, 1),
@@ -250,15 +256,15 @@ WHOLES = {
     "workers": ({}, 0),
     "canaries": ({"id": 1}, 2 * 11 + 1),
     "canaries of none": ({"id": 2}, 0),
-    "replay_again": ({"id": -1, "cursor": 0, "newest": 90_000, "limit": 100}, 100),
+    "failed_in_replay": ({"id": -1, "cursor": 0, "newest": 90_000, "limit": 100}, 100),
     "resume_replay": ({"id": 1}, 1000 + 11),
-    "replay": ({"id": 5}, 3),
-    "replay_letters": ({"ids": list(range(1, 501)), "replay_id": 1, "canary": True}, 3 * 500),
-    "discard": ({"ids": [5]}, 2),
+    "replay_dead_letter": ({"id": 5}, 3),
+    "replay_dead_letters": ({"ids": list(range(1, 501)), "replay_id": 1, "canary": True}, 3 * 500),
+    "discard_dead_letters": ({"ids": [5]}, 2),
     "edit_payload": ({"id": 5, **dict.fromkeys(("before", "after", "patch", "who", "reason"), "{}")}, 4),
     "oldest_dead_letter": ({"look": 100}, 100),
     "oldest_dead_letter of each group": ({"look": 0}, 2),
-    "untold_groups": ({"limit": 100, "quiet": 259200.0}, 0),
+    "unannounced_groups": ({"limit": 100, "quiet": 259200.0}, 0),
     "prune_groups": ({"seconds": 1.0, "batch": 1000}, 0),
 }
 """What each reads of the large tables at most."""
@@ -307,7 +313,7 @@ def test_a_list_of_one_time_begins_there(failed, postgres_server):
             "SELECT moved_to_dlq_at FROM plans.dead_letter_queue ORDER BY id OFFSET 9010 LIMIT 1"
         ).fetchone()
     values = NO_LETTERS | {"since": middle, "until": end}
-    nodes = explain(postgres_server, failed, "dead_letter_lines", values, "force_custom_plan")
+    nodes = explain(postgres_server, failed, "list_dead_letters", values, "force_custom_plan")
     assert not _has_scan(nodes, *BIG)
     assert _read_of(nodes, *BIG) <= 500
 
@@ -342,12 +348,12 @@ def test_queues_are_counted_without_what_is_over(failed, postgres_server):
 @pytest.mark.parametrize(
     ("name", "narrow"),
     [
-        ("failures_seen", {}),
-        ("failures_size", {}),
-        ("failures_category", {"category": "old"}),
-        ("failures_task", {"task_type": "old"}),
-        ("failures_seen", {"standing": "open", "since": datetime(2020, 1, 1, tzinfo=UTC)}),
-        ("failures_size", {"standing": "open", "until": datetime(2100, 1, 1, tzinfo=UTC)}),
+        ("list_failure_groups_by_last_seen", {}),
+        ("list_failure_groups_by_size", {}),
+        ("list_failure_groups_by_category", {"category": "old"}),
+        ("list_failure_groups_by_task_type", {"task_type": "old"}),
+        ("list_failure_groups_by_last_seen", {"standing": "open", "since": datetime(2020, 1, 1, tzinfo=UTC)}),
+        ("list_failure_groups_by_size", {"standing": "open", "until": datetime(2100, 1, 1, tzinfo=UTC)}),
     ],
 )
 def test_groups_are_read_along_their_order(failed, postgres_server, name, narrow):

@@ -36,11 +36,11 @@ ONE = {
 LINE = {"source_id": 7, "cycle": 1, "at": "2026-01-01T00:00:00+00:00", "outcome": "changed", "attempts": 1}
 DUE_INDEXES = {"sources_due", "sources_probes"}
 ON_EMPTY_TABLES = {
-    "any_due": ({"profile": "feed", "everything": False}, DUE_INDEXES),
+    "any_source_due": ({"profile": "feed", "everything": False}, DUE_INDEXES),
     "claim_sources": ({"cycle": 4, "owner": "m2", "limit": 100, "lease": 60.0}, {"sources_waiting", "sources_pkey"}),
-    "renew_sources": ({"owner": "m1", "lease": 60.0}, {"sources_held", "sources_pkey"}),
-    "write_sources": ({"sources": json.dumps([ONE])}, {"sources_pkey"}),
-    "close_sources": ({"sources": json.dumps([ONE])}, {"sources_pkey"}),
+    "renew_source_leases": ({"owner": "m1", "lease": 60.0}, {"sources_held", "sources_pkey"}),
+    "update_sources": ({"sources": json.dumps([ONE])}, {"sources_pkey"}),
+    "update_sources_at_cycle_end": ({"sources": json.dumps([ONE])}, {"sources_pkey"}),
     "add_polls": ({"polls": json.dumps([LINE]), "kept": 200}, {"source_polls_pkey"}),
 }
 
@@ -107,7 +107,7 @@ def test_a_plan_made_on_empty_tables_uses_the_indexes_already(empty_plans, name)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("profile", ["feed", "blog", "nobody"])
 def test_the_look_for_what_is_due_reads_an_entry_at_most(full, postgres_server, mode, profile):
-    nodes = explain(postgres_server, full, "any_due", {"profile": profile, "everything": False}, mode)
+    nodes = explain(postgres_server, full, "any_source_due", {"profile": profile, "everything": False}, mode)
     assert used(nodes) == DUE_INDEXES
     assert sum(read(nodes, index) for index in DUE_INDEXES) <= 1
     assert passed_over(nodes) == 0
@@ -116,7 +116,7 @@ def test_the_look_for_what_is_due_reads_an_entry_at_most(full, postgres_server, 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_cycle_begins_with_what_is_due_and_reads_nothing_else(full, postgres_server, mode):
     values = {"profile": "feed", "everything": False, "cycle": 5}
-    nodes = explain(postgres_server, full, "join_cycle", values, mode)
+    nodes = explain(postgres_server, full, "add_due_sources", values, mode)
     assert used(nodes) == DUE_INDEXES | {"sources_pkey"}
     for index in DUE_INDEXES:
         assert DUE <= read(nodes, index) < 5 * DUE, "what was rolled back leaves entries behind"
@@ -134,7 +134,7 @@ def test_a_claim_meets_nothing_that_was_polled(full, postgres_server, mode):
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("name", ["renew_sources", "release_sources"])
+@pytest.mark.parametrize("name", ["renew_source_leases", "release_source_leases"])
 def test_a_monitor_finds_what_it_holds(full, postgres_server, name, mode):
     nodes = explain(postgres_server, full, name, {"owner": "m1", "lease": 60.0}, mode)
     assert used(nodes) == {"sources_held", "sources_pkey"}
@@ -150,7 +150,7 @@ def test_who_comes_too_early_to_end_a_cycle_reads_an_entry(full, postgres_server
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_change_of_one_source_touches_its_rows(full, postgres_server, mode):
-    for name in ("write_sources", "close_sources"):
+    for name in ("update_sources", "update_sources_at_cycle_end"):
         written = explain(postgres_server, full, name, *ON_EMPTY_TABLES[name][:1], mode)
         assert used(written) == {"sources_pkey"}
     added = explain(postgres_server, full, "add_polls", *ON_EMPTY_TABLES["add_polls"][:1], mode)

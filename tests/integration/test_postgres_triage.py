@@ -135,7 +135,7 @@ class TestTwoThatMeet:
         one, two = store.add_replay(ALL), store.add_replay(ALL)
         epoch = store.claim_replay("w1", -1.0).epoch
         with server.connect() as other:
-            assert other.execute(store.db.sql["hold_replay"], {"id": one.id, "epoch": epoch}).fetchall()
+            assert other.execute(store.db.sql["lock_replay"], {"id": one.id, "epoch": epoch}).fetchall()
             assert store.claim_replay("w2", 60.0).id == two.id
             assert store.claim_replay("w3", 60.0) is None
         assert store.claim_replay("w3", 60.0).id == one.id
@@ -145,7 +145,7 @@ class TestTwoThatMeet:
         replay = store.add_replay(ALL)
         epoch = store.claim_replay("w1", 60.0).epoch
         with server.connect() as other:
-            other.execute(store.db.sql["hold_replay"], {"id": replay.id, "epoch": epoch})
+            other.execute(store.db.sql["lock_replay"], {"id": replay.id, "epoch": epoch})
             thread = threading.Thread(target=store.end_replay, args=(replay.id, ReplayState.CANCELLED))
             thread.start()
             _until(server, WAITS, 1)

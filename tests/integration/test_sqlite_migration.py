@@ -11,7 +11,7 @@ from outlast.ports.job_rows import TargetDone, TargetStatus
 from outlast.ports.rows import DeadLetterFilter
 from outlast.ports.source_rows import SourceFilter
 from outlast.ports.triage_rows import NewReplay
-from outlast.stores.queries import migrations
+from outlast.sql_files import load_migrations
 from outlast.stores.sqlite.schema import LATEST
 from outlast.stores.sqlite.store import SqliteStore
 
@@ -23,7 +23,7 @@ def old_file(tmp_path):
     """A file as version 1 left it: a task, and a cooldown that runs."""
     path = tmp_path / "old.db"
     connection = sqlite3.connect(path)
-    connection.executescript(migrations("outlast.stores.sqlite")[1])
+    connection.executescript(load_migrations("outlast.stores.sqlite")[1])
     connection.execute("CREATE TABLE schema_version (version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL) STRICT")
     connection.execute("INSERT INTO schema_version VALUES (1, 1)")
     connection.execute("INSERT INTO task_queue (task_type) VALUES ('scrape')")
@@ -50,7 +50,7 @@ def test_version_1_becomes_the_latest_by_itself(old_file):
 
 def test_version_2_gets_the_tables_of_jobs_and_keeps_its_sources(old_file):
     with sqlite3.connect(old_file) as connection:
-        connection.executescript(migrations("outlast.stores.sqlite")[2])
+        connection.executescript(load_migrations("outlast.stores.sqlite")[2])
         connection.execute("INSERT INTO schema_version VALUES (2, 1)")
         connection.execute(
             "INSERT INTO sources (url, profile, next_poll_at, created_at) VALUES ('https://a.test/', 'feed', 1, 1)"
@@ -68,7 +68,7 @@ def test_version_2_gets_the_tables_of_jobs_and_keeps_its_sources(old_file):
 def test_version_3_gets_its_books_from_what_is_there(old_file):
     with sqlite3.connect(old_file) as connection:
         for number in (2, 3):
-            connection.executescript(migrations("outlast.stores.sqlite")[number])
+            connection.executescript(load_migrations("outlast.stores.sqlite")[number])
             connection.execute("INSERT INTO schema_version VALUES (?, 1)", (number,))
         for status in ("RUNNING", "PARKED", "DONE", "DONE", "FAILED", "FAILED", "CANCELLED", "DISCARDED"):
             connection.execute("INSERT INTO task_queue (task_type, status) VALUES ('scrape', ?)", (status,))
@@ -132,7 +132,7 @@ def test_a_step_that_fails_leaves_the_file_as_it_was(old_file):
 def test_version_4_can_be_cleared_up(old_file):
     with sqlite3.connect(old_file) as connection:
         for number in (2, 3, 4):
-            connection.executescript(migrations("outlast.stores.sqlite")[number])
+            connection.executescript(load_migrations("outlast.stores.sqlite")[number])
             connection.execute("INSERT INTO schema_version VALUES (?, 1)", (number,))
         connection.execute("UPDATE task_queue SET status = 'FAILED'")
         connection.execute(

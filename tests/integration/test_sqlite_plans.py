@@ -11,10 +11,10 @@ from outlast.decide.health import SourceRules
 from outlast.ports.job_rows import RunState, TargetDone, TargetStatus
 from outlast.ports.rows import Claim
 from outlast.ports.source_rows import AlertResult, Closing, NewAlert
-from outlast.stores.queries import queries
+from outlast.sql_files import load_statements
 from outlast.stores.sqlite.store import SqliteStore
 
-SQL = queries("outlast.stores.sqlite")
+SQL = load_statements("outlast.stores.sqlite")
 ROWS = 200_000
 
 FILL = """
@@ -27,7 +27,6 @@ SELECT 't', 'default', n % 2 * 5,
 FROM numbers
 """
 LATER = 4_000_000_000_000
-_CYCLES = "SELECT * FROM cycles "
 
 # Of each five sources one is scheduled, one cools down, one waits for its probe and two were disabled by hand.
 FILL_SOURCES = """
@@ -190,10 +189,10 @@ def plan(store, name, **values):
 @pytest.mark.parametrize(
     ("query", "index", "condition"),
     [
-        ("claimable", "task_queue_ready", r"\(queue=\? AND priority=\? AND next_run_after<\?\)"),
-        ("claimable_suspect", "task_queue_suspects", r"\(queue=\? AND next_run_after<\?\)"),
+        ("claimable_tasks", "task_queue_ready", r"\(queue=\? AND priority=\? AND next_run_after<\?\)"),
+        ("claimable_suspects", "task_queue_suspects", r"\(queue=\? AND next_run_after<\?\)"),
         ("next_due", "task_queue_ready", r"\(queue=\? AND priority=\?\)"),
-        ("handle_by_key", "task_queue_celery", r"\(unique_key=\?\)"),
+        ("latest_by_key", "task_queue_celery", r"\(unique_key=\?\)"),
     ],
 )
 def test_the_plan(stores, query, index, condition):
@@ -212,7 +211,7 @@ def test_the_plan(stores, query, index, condition):
     [
         ("due_sources", [r"sources USING INDEX sources_due \(profile=\? AND <expr><\?\)"]),
         ("due_sources", [r"sources USING INDEX sources_probed \(profile=\? AND <expr><\?\)"]),
-        ("all_sources", [r"sources USING INDEX sources_due \(profile=\?\)"]),
+        ("pollable_sources", [r"sources USING INDEX sources_due \(profile=\?\)"]),
         ("claim_sources", [r"sources USING INDEX sources_cycle \(cycle=\? AND outcome=\?\)", "sources USING INTEGER"]),
         (
             "cycle_to_end",
@@ -221,11 +220,11 @@ def test_the_plan(stores, query, index, condition):
         ("last_cycle", [r"cycles USING INDEX cycles_profile \(profile=\?\)"]),
         ("sources_of_cycle", [r"sources USING INDEX sources_cycle \(cycle=\?\)"]),
         ("prune_cycles", [r"cycles USING INDEX cycles_profile \(profile=\? AND id<\?\)"]),
-        ("withdraw", [r"sources USING INDEX sources_cycle \(cycle=\?\)"]),
-        ("renew_sources", [r"sources USING INDEX sources_leased \(lease_owner=\?\)"]),
-        ("release_sources", [r"sources USING INDEX sources_leased \(lease_owner=\?\)"]),
+        ("withdraw_failures", [r"sources USING INDEX sources_cycle \(cycle=\?\)"]),
+        ("renew_source_leases", [r"sources USING INDEX sources_leased \(lease_owner=\?\)"]),
+        ("release_source_leases", [r"sources USING INDEX sources_leased \(lease_owner=\?\)"]),
         ("prune_polls", [r"source_polls USING INDEX source_polls_source \(source_id=\?\)"]),
-        ("polls", [r"source_polls USING INDEX source_polls_source \(source_id=\?\)"]),
+        ("list_polls", [r"source_polls USING INDEX source_polls_source \(source_id=\?\)"]),
         (
             "recent_polls",
             [
@@ -233,10 +232,10 @@ def test_the_plan(stores, query, index, condition):
                 r"polls USING INTEGER PRIMARY KEY \(rowid=\?\)",
             ],
         ),
-        ("alerts_to_claim", [r"older USING INDEX alerts_waiting_by_key \(key=\? AND id<\?\)"]),
+        ("claimable_alerts", [r"older USING INDEX alerts_waiting_by_key \(key=\? AND id<\?\)"]),
         ("claim_alerts", ["alerts USING INTEGER PRIMARY KEY"]),
-        ("last_alert", [r"alerts USING INDEX alerts_key \(key=\?\)"]),
-        ("alerts_to_remind", [r"newer USING INDEX alerts_key \(key=\? AND id>\?\)"]),
+        ("last_alert_state", [r"alerts USING INDEX alerts_key \(key=\?\)"]),
+        ("overdue_alerts", [r"newer USING INDEX alerts_key \(key=\? AND id>\?\)"]),
         (
             "prune_alerts",
             [
@@ -244,22 +243,19 @@ def test_the_plan(stores, query, index, condition):
                 r"older USING INDEX alerts_key \(key=\? AND id<\?\)",
             ],
         ),
-        ("close_source", ["sources USING INTEGER PRIMARY KEY"]),
+        ("update_source_at_cycle_end", ["sources USING INTEGER PRIMARY KEY"]),
     ],
 )
 def test_the_plan_for_sources(stores, query, steps_of_plan):
     """By an index, and what waits to be told by an index that has nothing else in it."""
-    begins = {"cycle_to_end": _CYCLES, "last_cycle": _CYCLES, "sources_of_cycle": "SELECT * FROM sources "}
     rows = stores[1].db.read(
-        lambda own: own.execute(
-            f"EXPLAIN QUERY PLAN {begins.get(query, '')}{SQL[query]}", dict.fromkeys(_names(SQL[query]), 1)
-        ).fetchall()
+        lambda own: own.execute(f"EXPLAIN QUERY PLAN {SQL[query]}", dict.fromkeys(_names(SQL[query]), 1)).fetchall()
     )
     text = "\n".join(row[3] for row in rows)
     for step in steps_of_plan:
         assert re.search(rf"SEARCH {step}", text.replace(" COVERING", "")), text
     scans = re.findall(r"SCAN (?:sources|source_polls|cycles|alerts)\b.*", text)
-    assert scans == (["SCAN alerts USING INDEX alerts_waiting"] if query == "alerts_to_claim" else []), text
+    assert scans == (["SCAN alerts USING INDEX alerts_waiting"] if query == "claimable_alerts" else []), text
 
 
 LEFT = r"USING INDEX job_targets_left \(run_id=\?"
@@ -270,13 +266,13 @@ BY_ID = r"USING PRIMARY KEY \(run_id=\? AND source_id=\?\)"
     ("query", "steps_of_plan"),
     [
         ("done_targets", [rf"target {BY_ID}"]),
-        ("all_targets", [r"job_targets USING PRIMARY KEY \(run_id=\? AND source_id>\?\)"]),
-        ("some_targets", [r"job_targets USING PRIMARY KEY \(run_id=\? AND source_id>\?\)"]),
-        ("left_targets", [rf"job_targets {LEFT} AND source_id>\?\)"]),
-        ("target_counts", [r"job_targets USING PRIMARY KEY \(run_id=\?\)"]),
-        ("failure_groups", [rf"job_targets {LEFT}\)", rf"job_targets {BY_ID}"]),
+        ("list_targets", [r"job_targets USING PRIMARY KEY \(run_id=\? AND source_id>\?\)"]),
+        ("list_targets_by_status", [r"job_targets USING PRIMARY KEY \(run_id=\? AND source_id>\?\)"]),
+        ("list_unfinished_targets", [rf"job_targets {LEFT} AND source_id>\?\)"]),
+        ("count_targets", [r"job_targets USING PRIMARY KEY \(run_id=\?\)"]),
+        ("group_failed_targets", [rf"job_targets {LEFT}\)", rf"job_targets {BY_ID}"]),
         ("compare_runs", [rf"first {LEFT}\)", rf"later {BY_ID}", rf"later {LEFT}\)", rf"first {BY_ID}"]),
-        ("old_runs", [r"job_runs USING INDEX job_runs_ended \(ended_at<\?\)"]),
+        ("expired_runs", [r"job_runs USING INDEX job_runs_ended \(ended_at<\?\)"]),
         ("prune_targets", [rf"job_targets {BY_ID}", r"job_targets USING PRIMARY KEY \(run_id=\?\)"]),
         ("prune_run", [r"job_runs USING PRIMARY KEY \(id=\?\)", r"job_targets USING PRIMARY KEY \(run_id=\?\)"]),
         ("reopen_run", [r"job_runs USING PRIMARY KEY \(id=\?\)"]),
@@ -290,7 +286,7 @@ def test_the_plan_for_jobs(stores, query, steps_of_plan):
         for step in steps_of_plan:
             assert re.search(rf"SEARCH {step}", text.replace(" COVERING", "")), text
         assert not re.search(r"SCAN (job_targets|job_runs|first|later|target)\b", text), text
-        if query.endswith("_targets"):
+        if query.startswith("list_") or query in {"done_targets", "prune_targets"}:
             assert "TEMP B-TREE" not in text, "the index has the order already"
 
 
@@ -313,7 +309,7 @@ def _names(sql):
 
 
 def test_settling_goes_by_number(stores):
-    for name in ("settle_done", "mark_started", "settle_retry", "settle_fail", "refused"):
+    for name in ("settle_done", "mark_started", "settle_retry", "settle_fail", "lost_claims"):
         values = {"done": "[[1,1]]", "ids": "[1]", "now": 1, "id": 1, "epoch": 1, "delay": 0, "error": "", "spent": 1}
         values["suspect"] = 0
         names = set(re.findall(r":(\w+)", SQL[name]))

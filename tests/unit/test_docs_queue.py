@@ -18,7 +18,7 @@ from outlast.queue.defining import _SETTINGS
 from outlast.queue.definition import OPTIONS
 from outlast.queue.overview import TaskBook
 from outlast.queue.triage import Triage
-from outlast.stores.queries import migrations
+from outlast.sql_files import load_migrations
 
 PAGE = read("reference/queue.md")
 SOURCES = read("reference/sources.md")
@@ -173,7 +173,7 @@ class TestTables:
 
     def test_of_postgresql(self):
         """By its migrations; the order of columns is another one there."""
-        script = re.sub(r"--.*", "", "".join(migrations("outlast.stores.postgres").values()))
+        script = re.sub(r"--.*", "", "".join(load_migrations("outlast.stores.postgres", schema="outlast.").values()))
         tables = re.findall(r"^CREATE TABLE outlast\.(\w+) \((.*?)^\)", script, re.MULTILINE | re.DOTALL)
         found = {name: set(re.findall(r"^    ([a-z_]+) ", body, re.MULTILINE)) for name, body in tables}
         for name, body in re.findall(r"^ALTER TABLE outlast\.(\w+)(.*?);", script, re.MULTILINE | re.DOTALL):

@@ -5,8 +5,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
-from functools import cache
-from importlib.resources import files
 from typing import Any, NamedTuple, Protocol
 
 from outlast import clock
@@ -14,13 +12,13 @@ from outlast.decide.policy import RetryPolicy
 from outlast.decide.presets import preset
 from outlast.errors import ConfigError
 from outlast.run.retry import wrap
+from outlast.sql_files import load_statements
 
 __all__ = ["PAGE", "StagingRepo", "StagingRow", "StagingTable", "StagingTransaction", "key_of", "now", "statements"]
 
 PAGE = 1000
 """Ids that are read at once."""
 _TABLE = re.compile(r"[a-z_][a-z0-9_]{0,62}(?:\.[a-z_][a-z0-9_]{0,62})?")
-_COMMENT = re.compile(r"^--.*\n", re.MULTILINE)
 
 
 class StagingRow(NamedTuple):
@@ -188,22 +186,16 @@ def key_of(source: str, entity: str, source_id: str) -> dict[str, Any]:
     return {"source": source, "entity": entity, "source_id": source_id}
 
 
-@cache
 def statements(database: str, table: str) -> dict[str, str]:
-    """Return the SQL for a database by the names of its files, for a table of that name.
+    """Return the statements for a database by name, for a table of that name.
 
     Raises:
-        ConfigError: If it is no name of a table.
+        ConfigError: If it is not a valid name of a table.
     """
     if not _TABLE.fullmatch(table):
         message = (
             f"table is {table!r}; choose lower-case letters, digits and underscores, if need be with a schema before"
         )
         raise ConfigError(message)
-    found = files(__package__).joinpath("sql", database)
     quoted = ".".join(f'"{part}"' for part in table.split("."))
-    return {
-        entry.name.removesuffix(".sql"): _COMMENT.sub("", entry.read_text("utf-8")).replace("{table}", quoted)
-        for entry in found.iterdir()
-        if entry.name.endswith(".sql")
-    }
+    return load_statements(__package__, f"sql/{database}", table=quoted)

@@ -46,7 +46,7 @@ class PostgresAlerts:
 
     def alerts(self, *, waiting: bool | None = None, limit: int = 50) -> list[Alert]:
         """Return alerts, newest first; planned each time, for what is not given makes another query of it."""
-        rows = self.db.fetch("find_alerts", {"waiting": waiting, "limit": limit}, prepare=False)
+        rows = self.db.fetch("list_alerts", {"waiting": waiting, "limit": limit}, prepare=False)
         return [_alert(row) for row in rows]
 
     def last_alerts(self, keys: Sequence[str]) -> dict[str, Alert]:

@@ -27,11 +27,11 @@ class PostgresBreakers:
         if rows:
             told = {row[0]: dict(zip(_TOLD, row, strict=True)) for row in rows}
             values = {"process": process, "rows": _dumps([*told.values()]), "leased": leased}
-            self.db.change("tell_breakers", values)
+            self.db.change("report_breakers", values)
 
     def forget_breakers(self, process: str) -> None:
         """Forget a process that ends."""
-        self.db.change("forget_breakers", {"process": process})
+        self.db.change("delete_breakers", {"process": process})
 
     def breakers(self) -> list[BreakerRow]:
         """Return them by resource and process."""

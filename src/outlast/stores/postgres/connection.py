@@ -224,7 +224,7 @@ class Database:
             return 0
         if not connection.execute(self.sql["has_version"]).fetchall()[0][0]:
             return 0
-        return connection.execute(self.sql["version"]).fetchall()[0][0] or 0
+        return connection.execute(self.sql["schema_version"]).fetchall()[0][0] or 0
 
     def fetch(self, name: str, values: Mapping[str, Any] | None = None, *, prepare: bool | None = None) -> Rows:
         """Run a query by its name, committed at once; return its rows."""

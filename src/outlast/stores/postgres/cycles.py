@@ -31,7 +31,7 @@ class PostgresCycles:
             rows = self.db.fetch("running_cycle", values)
             if rows:
                 return _cycle(rows[0])
-            if not self.db.fetch("any_due", values)[0][0]:
+            if not self.db.fetch("any_source_due", values)[0][0]:
                 return None
             cycle = self._begin(values)
             if cycle is not None:
@@ -41,12 +41,12 @@ class PostgresCycles:
         """Begin a cycle; None when somebody else was quicker, or has polled what was due."""
         with self.db.connection() as connection, connection.transaction():
             cursor = connection.cursor(binary=True)
-            for (number,) in cursor.execute(self.db.sql["begin_cycle"], values).fetchall():
-                joined = cursor.execute(self.db.sql["join_cycle"], values | {"cycle": number}, prepare=False)
+            for (number,) in cursor.execute(self.db.sql["start_cycle"], values).fetchall():
+                joined = cursor.execute(self.db.sql["add_due_sources"], values | {"cycle": number}, prepare=False)
                 if not joined.rowcount:
                     raise psycopg.Rollback
                 size = {"cycle": number, "sources": joined.rowcount}
-                return _cycle(cursor.execute(self.db.sql["size_cycle"], size).fetchall()[0])
+                return _cycle(cursor.execute(self.db.sql["set_cycle_size"], size).fetchall()[0])
         return None
 
     def claim_sources(self, cycle_id: int, owner: str, limit: int, lease: float) -> list[Source]:
@@ -56,11 +56,11 @@ class PostgresCycles:
 
     def renew_sources(self, owner: str, lease: float) -> int:
         """Renew the leases of what a monitor holds without an outcome."""
-        return self.db.change("renew_sources", {"owner": owner, "lease": float(lease)})
+        return self.db.change("renew_source_leases", {"owner": owner, "lease": float(lease)})
 
     def release_sources(self, owner: str) -> int:
         """Give back what a monitor holds without an outcome."""
-        return self.db.change("release_sources", {"owner": owner})
+        return self.db.change("release_source_leases", {"owner": owner})
 
     def close_cycle(self, cycle_id: int, close: Close) -> Closed | None:
         """End a cycle; None while a source of it has no outcome, or when somebody else has ended it."""
@@ -81,19 +81,19 @@ class PostgresCycles:
             cursor.execute(sql["prune_cycles"], {"profile": cycle.profile, "kept": CYCLES})
             if closing.withdraw:
                 _withdraw(cursor, sql, cycle, sources, now)
-            transitions = write_changes(cursor, sql, closing.changes, "close_sources")
+            transitions = write_changes(cursor, sql, closing.changes, "update_sources_at_cycle_end")
             raise_in(cursor, sql, _alerts_of(closing))
         return Closed(closing.cycle, transitions)
 
     def cycles(self, profile: str | None, limit: int) -> list[Cycle]:
         """Return cycles, newest first."""
-        rows = self.db.fetch("find_cycles", {"profile": profile, "limit": limit}, prepare=False)
+        rows = self.db.fetch("list_cycles", {"profile": profile, "limit": limit}, prepare=False)
         return [_cycle(row) for row in rows]
 
 
 def _withdraw(cursor: Any, sql: dict[str, bytes], cycle: Cycle, sources: Sequence[Source], now: datetime) -> None:
     """Forget the pending failures of a cycle; the history keeps that there were some."""
-    cursor.execute(sql["withdraw"], {"cycle": cycle.id})
+    cursor.execute(sql["withdraw_failures"], {"cycle": cycle.id})
     failed = [(each.id, each.pending) for each in sources if each.pending is not None]
     add_polls(cursor, sql, [_withdrawn(number, failure, cycle, now) for number, failure in failed])
 

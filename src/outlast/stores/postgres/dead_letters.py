@@ -23,7 +23,7 @@ class PostgresDeadLetters:
     def check_dead_letters(self) -> None:
         """Write a dead letter and take it back."""
         with self.db.connection() as connection, connection.transaction(force_rollback=True):
-            connection.execute(self.db.sql["try_dead_letter"])
+            connection.execute(self.db.sql["check_dead_letter_insert"])
 
     def dead_letters(self, which: DeadLetterFilter) -> list[DeadLetter]:
         """Return dead letters, newest first."""
@@ -40,26 +40,26 @@ class PostgresDeadLetters:
 
     def groups(self, which: DeadLetterFilter) -> list[Group]:
         """Return them grouped by cause; the sample is the newest one."""
-        return [Group._make(in_utc(row)) for row in self._read("groups", which)]
+        return [Group._make(in_utc(row)) for row in self._read("group_dead_letters", which)]
 
     def replay(self, number: int) -> str:
         """Queue the task of a dead letter again."""
         try:
-            return "replayed" if self.db.fetch("replay", {"id": number}) else "gone"
+            return "replayed" if self.db.fetch("replay_dead_letter", {"id": number}) else "gone"
         except psycopg.errors.UniqueViolation:
             return "conflict"
 
     def discard(self, number: int) -> str:
         """Remove a dead letter for good."""
-        return "discarded" if self.db.fetch("discard", {"ids": [number]})[0][0] else "gone"
+        return "discarded" if self.db.fetch("discard_dead_letters", {"ids": [number]})[0][0] else "gone"
 
     def prune_dead_letters(self, *, older_than: float) -> int:
         """Discard old ones."""
         values, pruned = {"seconds": float(older_than), "batch": _BATCH}, 0
         while True:
             with self.db.connection() as connection, connection.transaction():
-                rows = connection.execute(self.db.sql["old_dead_letters"], values).fetchall()
-                connection.execute(self.db.sql["discard"], {"ids": [row[0] for row in rows]})
+                rows = connection.execute(self.db.sql["expired_dead_letters"], values).fetchall()
+                connection.execute(self.db.sql["discard_dead_letters"], {"ids": [row[0] for row in rows]})
             pruned += len(rows)
             if len(rows) < _BATCH:
                 return pruned

@@ -53,7 +53,7 @@ def add(
     if len(tasks) == 1 and tasks[0].unique_key is None and tasks[0].resource is None:
         each = tasks[0]
         plain = (each.task_type, each.queue, each.priority, each.parameters, each.run_at, each.delay, each.expires)
-        statement = sql["add_quiet_task" if quiet else "add_plain_task"]
+        statement = sql["add_task_without_notify" if quiet else "add_plain_task"]
         return [Enqueued(cursor.execute(statement, plain, prepare=True).fetchall()[0][0], created=True)]
     with connection.transaction() if connection.autocommit and len(tasks) > 1 else nullcontext():
         samples = [tasks.alike] if isinstance(tasks, Batch) else tasks
@@ -73,16 +73,16 @@ def _copy(cursor: Any, sql: dict[str, bytes], tasks: Sequence[NewTask]) -> list[
         for begin in range(0, len(tasks), _CHUNK):  # the server reads one while we write the next
             copy.write(_lines(numbers[begin : begin + _CHUNK], *_columns(tasks, begin)))
         added = [*map(Enqueued, numbers, repeat(True))]  # noqa: FBT003  # a field of a row; and while the server works
-    cursor.execute(sql["end_copy"], {"count": len(tasks)})
+    cursor.execute(sql["finish_copy"], {"count": len(tasks)})
     return added
 
 
 def _drawn(cursor: Any, sql: dict[str, bytes], count: int) -> Sequence[int]:
     """Draw numbers: mostly they follow each other, and then need not be told one by one."""
-    first, last = cursor.execute(sql["draw_range"], {"count": count}).fetchall()[0]
+    first, last = cursor.execute(sql["reserve_id_range"], {"count": count}).fetchall()[0]
     if last - first + 1 == count:
         return range(first, last + 1)
-    return [row[0] for row in cursor.execute(sql["draw_ids"], {"count": count})]
+    return [row[0] for row in cursor.execute(sql["reserve_ids"], {"count": count})]
 
 
 def _columns(tasks: Sequence[NewTask], begin: int) -> tuple[Iterable[str], list[str]]:

@@ -46,7 +46,7 @@ class CallersDatabase:
         with connection.transaction():
             cursor = _plain_cursor(connection)
             known = cursor.execute(self.sql["has_version"]).fetchall()[0][0]
-            version = cursor.execute(self.sql["version"]).fetchall()[0][0] if known else 0
+            version = cursor.execute(self.sql["schema_version"]).fetchall()[0][0] if known else 0
         if version != LATEST:
             raise SchemaError(version or 0, LATEST)
 
@@ -71,7 +71,7 @@ class PostgresHandling:
     def standing(self, task_id: int) -> Standing | None:
         """Return how a task stands."""
         with self._db.connection() as connection, connection.transaction():
-            rows = _plain_cursor(connection).execute(self._db.sql["handle_standing"], {"id": task_id}).fetchall()
+            rows = _plain_cursor(connection).execute(self._db.sql["attempt_state"], {"id": task_id}).fetchall()
         return Standing(rows[0][0], Status(rows[0][1]), *rows[0][2:]) if rows else None
 
     def settle_attempt(
@@ -94,7 +94,7 @@ class PostgresHandling:
         }
         with self._db.connection() as connection, connection.transaction():
             cursor = _plain_cursor(connection)
-            rows = cursor.execute(sql["handle_take"], values).fetchall()
+            rows = cursor.execute(sql["take_attempt"], values).fetchall()
             return bool(rows) and not settle(cursor, sql, [settlement._replace(epoch=rows[0][0])])
 
     def begin(self, task_id: int, attempt: int, worker_id: str) -> int | None:
@@ -104,7 +104,7 @@ class PostgresHandling:
             cursor = _plain_cursor(connection)
             if not cursor.execute(sql["hold_lease"], {"worker_id": worker_id}).fetchall():
                 raise LeaseLostError(worker_id)
-            rows = cursor.execute(sql["handle_begin"], values).fetchall()
+            rows = cursor.execute(sql["start_attempt"], values).fetchall()
         return int(rows[0][0]) if rows else None
 
     def lend(self, tasks: Sequence[tuple[int, int]], seconds: float) -> int:
@@ -112,20 +112,20 @@ class PostgresHandling:
         ids, epochs = [pair[0] for pair in tasks], [pair[1] for pair in tasks]
         values = {"ids": ids, "epochs": epochs, "seconds": seconds}
         with self._db.connection() as connection, connection.transaction():
-            return int(_plain_cursor(connection).execute(self._db.sql["handle_lend"], values).rowcount)
+            return int(_plain_cursor(connection).execute(self._db.sql["lend_tasks"], values).rowcount)
 
     def running(self, worker_id: str) -> list[tuple[int, int]]:
         """Return what a worker has in its hands."""
         values = {"worker_id": worker_id}
         with self._db.connection() as connection, connection.transaction():
-            rows = _plain_cursor(connection).execute(self._db.sql["handle_running"], values).fetchall()
+            rows = _plain_cursor(connection).execute(self._db.sql["tasks_of_worker"], values).fetchall()
         return [(int(number), int(epoch)) for number, epoch in rows]
 
     def by_key(self, task_type: str, unique_key: str) -> int | None:
         """Return the latest task that has or had a key."""
         values = {"task_type": task_type, "unique_key": unique_key}
         with self._db.connection() as connection, connection.transaction():
-            rows = _plain_cursor(connection).execute(self._db.sql["handle_by_key"], values).fetchall()
+            rows = _plain_cursor(connection).execute(self._db.sql["latest_by_key"], values).fetchall()
         return int(rows[0][0]) if rows else None
 
 

@@ -80,7 +80,7 @@ def lock_session(db: Database, key: int, holder: str) -> SessionLock | None:
     name = holder.encode("ascii", "replace").decode()[:_NAME]
     try:
         if _is_locked_in_transaction(connection, key, name) if db.is_pooled else _is_locked(connection, key, name):
-            return SessionLock(connection, key, db.sql["holds_job"])
+            return SessionLock(connection, key, db.sql["holds_job_lock"])
     except BaseException:
         connection.close()
         raise

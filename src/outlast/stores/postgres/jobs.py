@@ -34,7 +34,7 @@ class PostgresJobs:
 
     def job_holder(self, job: str) -> str | None:
         """Return who holds a job's lock."""
-        rows = self.db.fetch("job_holder", {"key": self._key(job)})
+        rows = self.db.fetch("job_lock_holder", {"key": self._key(job)})
         return str(rows[0][0] or "") if rows else None
 
     def add_run(self, run_id: str, job: str, entity: str | None, env: str, parent: str | None) -> Run:
@@ -63,7 +63,7 @@ class PostgresJobs:
     def runs(self, job: str | None = None, limit: int = 20, before: str | None = None) -> list[Run]:
         """Return runs, newest first; planned each time, for what is not given makes another query of it."""
         values = {"job": job, "limit": limit, "before": before}
-        return [_run(row) for row in self.db.fetch("find_runs", values, prepare=False)]
+        return [_run(row) for row in self.db.fetch("list_runs", values, prepare=False)]
 
     def add_targets(self, run_id: str, targets: Sequence[TargetDone]) -> int:
         """Write what became of targets, by one statement."""
@@ -85,18 +85,18 @@ class PostgresJobs:
     ) -> list[TargetRow]:
         """Return targets of a run by their ids."""
         wanted = statuses or tuple(TargetStatus)
-        which = "left_targets" if _LEFT.issuperset(wanted) else "find_targets"
+        which = "list_unfinished_targets" if _LEFT.issuperset(wanted) else "list_targets"
         values = {"run_id": run_id, "statuses": [str(each) for each in wanted], "after": after, "limit": limit}
         return [_target(row) for row in self.db.fetch(which, values, prepare=False)]
 
     def target_counts(self, run_id: str) -> dict[TargetStatus, int]:
         """Return how many there are of each status."""
-        rows = self.db.fetch("target_counts", {"run_id": run_id})
+        rows = self.db.fetch("count_targets", {"run_id": run_id})
         return dict.fromkeys(TargetStatus, 0) | {TargetStatus(status): count for status, count in rows}
 
     def failure_groups(self, run_id: str, limit: int = 5) -> list[tuple[str, int, TargetRow]]:
         """Return the largest groups of failures."""
-        rows = self.db.fetch("failure_groups", {"run_id": run_id, "limit": limit}, prepare=False)
+        rows = self.db.fetch("group_failed_targets", {"run_id": run_id, "limit": limit}, prepare=False)
         return [(cause, size, _target(row)) for cause, size, *row in rows]
 
     def compare_runs(self, before: str, after: str) -> dict[str, int]:
@@ -108,7 +108,7 @@ class PostgresJobs:
         """Delete runs that ended long ago, in batches of their targets; a run goes when none of them is left."""
         values: dict[str, Any] = {"seconds": float(older_than), "batch": _BATCH}
         pruned = 0
-        for (run_id,) in self.db.fetch("old_runs", values, prepare=False):
+        for (run_id,) in self.db.fetch("expired_runs", values, prepare=False):
             count, last = _BATCH, None
             while count == _BATCH:
                 count, last = self.db.fetch("prune_targets", values | {"id": run_id, "after": last})[0]
@@ -116,7 +116,7 @@ class PostgresJobs:
         return pruned
 
     def _key(self, job: str) -> int:
-        key: int = self.db.fetch("job_key", {"job": job})[0][0]
+        key: int = self.db.fetch("job_lock_key", {"job": job})[0][0]
         return key
 
 

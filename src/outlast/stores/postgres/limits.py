@@ -101,7 +101,7 @@ class PostgresLimits:
 
     def _keep(self, cursor: Any, limits: Sequence[Limit], known: Standings, slots: Sequence[dict[str, Any]]) -> None:
         rows = [each._asdict() | known[each.resource]._asdict() for each in limits]
-        cursor.execute(self.db.sql["keep_limits"], {"limits": _dumps(rows), "slots": _dumps(list(slots))})
+        cursor.execute(self.db.sql["save_limits"], {"limits": _dumps(rows), "slots": _dumps(list(slots))})
 
 
 def _slot(candidate: Candidate, resource: str) -> dict[str, Any]:

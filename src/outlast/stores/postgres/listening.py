@@ -66,7 +66,7 @@ class Listener:
                 self._ended.wait(seconds)
 
     def _subscribe(self, connection: Connection) -> None:
-        channel = connection.execute(self._db.sql["channel"]).fetchall()[0][0]
+        channel = connection.execute(self._db.sql["notify_channel"]).fetchall()[0][0]
         connection.execute(psycopg.sql.SQL("LISTEN {}").format(psycopg.sql.Identifier(channel)))
 
     def _follow(self, connection: Connection) -> None:

@@ -8,13 +8,13 @@ from outlast.ports.reads import MOST_LOOKED_AT
 from outlast.ports.rows import DeadLetterFilter, Reason, Status, TaskFilter
 from outlast.stores.postgres.connection import Database
 from outlast.stores.postgres.times import in_utc
-from outlast.stores.postgres.walking import along_letters, bounded, has_nul, meant, page_of
+from outlast.stores.postgres.walking import bounded, by_filter, has_nul, meant, page_of
 
 __all__ = ["PostgresLists"]
 
 _BEYOND = 2**63 - 1
 _LIMIT = 50
-_LIVE = {Status.QUEUED: "task_lines_queued", Status.RUNNING: "task_lines_running", Status.PARKED: "task_lines_parked"}
+_LIVE = {Status.QUEUED: "list_queued_tasks", Status.RUNNING: "list_running_tasks", Status.PARKED: "list_parked_tasks"}
 
 
 class PostgresLists:
@@ -28,13 +28,15 @@ class PostgresLists:
         values = meant(which) | {"before": _before(which.before)}
         if has_nul(values):
             return Page([], None, 0)
-        name = f"dead_letter_lines{along_letters(which)}"
+        name = f"list_dead_letters{by_filter(which)}"
         rows = self.db.fetch(name, values | bounded(limit, look), prepare=False)
         return page_of(rows, limit, look, _number, _letter)
 
     def dead_letter_counts(self) -> dict[tuple[str, str], int]:
         """Return how many there are of each task and category, by the books."""
-        return {(task_type, category): count for task_type, category, count in self.db.fetch("dead_letter_counts")}
+        return {
+            (task_type, category): count for task_type, category, count in self.db.fetch("count_dead_letters_by_type")
+        }
 
     def task_lines(self, which: TaskFilter, *, look: int = MOST_LOOKED_AT) -> Page[TaskLine]:
         """Return tasks."""
@@ -49,7 +51,7 @@ class PostgresLists:
             rows = self.db.fetch(_LIVE[which.status], values, prepare=False)
             if rows[0][0] <= look:
                 return _few(rows, which.limit)
-        name = "task_lines_failed" if which.status is Status.FAILED else "task_lines"
+        name = "list_failed_tasks" if which.status is Status.FAILED else "list_tasks"
         return page_of(self.db.fetch(name, values, prepare=False), which.limit, look, _number, _task)
 
 

@@ -23,7 +23,7 @@ class PostgresQueues:
 
     def resume(self, queue: str) -> None:
         """Have it claimed from again."""
-        self.db.change("forget_queue", {"name": queue})
+        self.db.change("delete_queue", {"name": queue})
         self.db.fetch("notify")
 
     def queues(self) -> list[QueueRow]:
@@ -39,18 +39,18 @@ class PostgresCooldowns:
     def cool(self, resource: str, seconds: float, reason: str, *, capped: bool = False) -> int:
         """Leave a resource alone from now on; tell how many capped answers came in a row."""
         values = {"resource": resource, "seconds": float(seconds), "reason": reason, "capped": int(capped)}
-        times: int = self.db.fetch("cool", values)[0][0]
-        while self.db.change("move_cooling") > 0:
+        times: int = self.db.fetch("start_cooldown", values)[0][0]
+        while self.db.change("defer_cooling_tasks") > 0:
             pass
         return times
 
     def probe(self, resource: str, hold: float) -> bool:
         """Ask to be the one who tries a resource after the end of a capped cooldown."""
-        return bool(self.db.fetch("probe", {"resource": resource, "hold": float(hold)})[0][0])
+        return bool(self.db.fetch("start_probe", {"resource": resource, "hold": float(hold)})[0][0])
 
     def warm(self, resource: str) -> None:
         """End a cooldown by hand."""
-        self.db.change("warm", {"resource": resource, "late": LATE})
+        self.db.change("end_cooldown", {"resource": resource, "late": LATE})
         self.db.fetch("notify")
 
     def cooldowns(self) -> list[Cooldown]:
@@ -65,7 +65,7 @@ class PostgresPeriodic:
 
     def now(self) -> datetime:
         """Return the server's time."""
-        now: datetime = in_utc(self.db.fetch("now")[0])[0]
+        now: datetime = in_utc(self.db.fetch("server_time")[0])[0]
         return now
 
     def set_periodic(self, first_runs: Mapping[str, float]) -> None:

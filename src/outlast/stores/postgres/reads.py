@@ -27,21 +27,21 @@ class PostgresReads:
     def pulse(self, *, window: float = 3600.0, step: float = 60.0) -> Pulse:
         """Return all that changes from moment to moment."""
         values = {"window": float(window), "step": float(step), "most": MOST_COUNTED, "changes": CHANGES}
-        return pulse_of(self.db.fetch("pulse", values | {"silent": SILENT_AFTER})[0][0])
+        return pulse_of(self.db.fetch("status_snapshot", values | {"silent": SILENT_AFTER})[0][0])
 
     def books(self) -> dict[str, int]:
         """Return how often each event happened."""
-        return totals_of((event, count) for event, count in self.db.fetch("books"))
+        return totals_of((event, count) for event, count in self.db.fetch("event_totals"))
 
     def failures(self, which: FailureFilter, *, look: int = MOST_LOOKED_AT) -> Page[FailureGroup]:
         """Return groups of failures."""
-        name, value = "failures_seen", _LATEST
+        name, value = "list_failure_groups_by_last_seen", _LATEST
         if which.largest:
-            name, value = "failures_size", _MOST
+            name, value = "list_failure_groups_by_size", _MOST
         elif which.category is not None:
-            name = "failures_category"
+            name = "list_failure_groups_by_category"
         elif which.task_type is not None:
-            name = "failures_task"
+            name = "list_failure_groups_by_task_type"
         after, fingerprint = parse_place(which.after) or (value, "")
         values = searched(which._asdict()) | {"value": max(min(after, value), 0), "fingerprint": fingerprint}
         if has_nul(values):
@@ -52,7 +52,7 @@ class PostgresReads:
 
     def failure(self, fingerprint: str) -> FailureGroup | None:
         """Return one."""
-        rows = self.db.fetch("failure", {"fingerprint": fingerprint})
+        rows = self.db.fetch("failure_group", {"fingerprint": fingerprint})
         return group_of(rows[0]) if rows else None
 
     def failure_flow(self, fingerprints: Sequence[str], *, window: float, step: float) -> dict[str, list[FlowPoint]]:
@@ -70,7 +70,7 @@ class PostgresReads:
 
     def waiting_for(self, resource: str) -> int:
         """Return how many queued tasks depend on a resource."""
-        count: int = self.db.fetch("waiting_for", {"resource": resource, "most": MOST_COUNTED})[0][0]
+        count: int = self.db.fetch("count_waiting_for_resource", {"resource": resource, "most": MOST_COUNTED})[0][0]
         return count
 
 

@@ -17,12 +17,12 @@ class PostgresRecounting:
         """Put the books right. Nobody waits for it but the roll-up: what is looked at is of one moment."""
         sql = self.db.sql
         with self.db.connection() as connection, connection.transaction():
-            connection.execute(sql["recount_lock"])
-            rebuilt = connection.execute(sql["recount_orphans"]).rowcount
-            found = found_of(connection.execute(sql["recount"]).fetchall())
+            connection.execute(sql["lock_rollup"])
+            rebuilt = connection.execute(sql["repair_dead_letters"]).rowcount
+            found = found_of(connection.execute(sql["repair_compare"]).fetchall())
             more = missing(found)
             rows = [key._asdict() | {"n": count} for key, count in more.items()]
-            connection.execute(sql["recount_add"], {"rows": json.dumps(rows)})
-            connection.execute(sql["recount_new_groups"])
-            connection.execute(sql["recount_groups"])
+            connection.execute(sql["repair_totals"], {"rows": json.dumps(rows)})
+            connection.execute(sql["repair_missing_groups"])
+            connection.execute(sql["repair_groups"])
         return shown_wrong(found, more, rebuilt)

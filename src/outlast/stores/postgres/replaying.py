@@ -9,7 +9,7 @@ from outlast.ports.triage_rows import Canaries, NewReplay, Replay, ReplayState, 
 from outlast.stores.postgres.connection import Connection, Database
 from outlast.stores.postgres.driver import psycopg
 from outlast.stores.postgres.times import in_utc
-from outlast.stores.postgres.walking import along_letters, has_nul, meant
+from outlast.stores.postgres.walking import by_filter, has_nul, meant
 from outlast.stores.triaging import MOST_CONFLICTS, read_filter, write_filter
 
 __all__ = ["PostgresReplays"]
@@ -38,7 +38,7 @@ class PostgresReplays:
         values = meant(which)
         if has_nul(values):
             return total, oldest, newest
-        sql = self.db.sql[f"replay_meant{along_letters(which)}"]
+        sql = self.db.sql[f"count_matching{by_filter(which)}"]
         before = _BEYOND if which.before is None else which.before
         left = _BEYOND if which.limit is None else which.limit
         while left > 0:
@@ -58,7 +58,7 @@ class PostgresReplays:
 
     def replay_runs(self, *, running: bool = False, limit: int = 20) -> list[Replay]:
         """Return replays, newest first; planned each time, for what is not asked makes another query of it."""
-        rows = self.db.fetch("find_replays", {"running": running, "limit": limit}, prepare=False)
+        rows = self.db.fetch("list_replays", {"running": running, "limit": limit}, prepare=False)
         return [_replay(row) for row in rows]
 
     def claim_replay(self, owner: str, lease: float) -> Replay | None:
@@ -70,7 +70,7 @@ class PostgresReplays:
         """Queue the next ones again; the replay is locked first, then its dead letters, then their tasks."""
         sql = self.db.sql
         with self.db.connection() as connection, connection.transaction():
-            rows = connection.execute(sql["hold_replay"], {"id": number, "epoch": epoch}).fetchall()
+            rows = connection.execute(sql["lock_replay"], {"id": number, "epoch": epoch}).fetchall()
             if not rows:
                 return None
             replay, bound = _replay(rows[0][:-1]), rows[0][-1]
@@ -81,7 +81,7 @@ class PostgresReplays:
             replayed, conflicts = self._queue(connection, ids, {"replay_id": number, "canary": canary})
             values = {"id": number, "cursor": cursor, "stage": stage, "replayed": replayed}
             connection.execute(
-                sql["write_replay"],
+                sql["save_replay_progress"],
                 values | {"conflicts": len(conflicts), "conflict_ids": conflicts, "most": MOST_CONFLICTS},
             )
         return ReplayStep(replayed, len(conflicts), more=cursor < replay.newest)
@@ -91,7 +91,7 @@ class PostgresReplays:
         if replay.cursor >= bound or limit <= 0:
             return [], replay.cursor
         bounds = {"cursor": replay.cursor, "newest": bound, "limit": limit, "look": max(MOST_LOOKED_AT, limit)}
-        sql = self.db.sql[f"replay_next{along_letters(replay.which)}"]
+        sql = self.db.sql[f"next_matching{by_filter(replay.which)}"]
         ids: list[int]
         ids, beyond = connection.execute(sql, meant(replay.which) | bounds, prepare=False).fetchall()[0]
         if len(ids) >= limit:
@@ -103,7 +103,7 @@ class PostgresReplays:
         if cursor >= replay.newest or limit <= 0:
             return [], cursor
         values = {"id": replay.id, "cursor": cursor, "newest": replay.newest, "limit": limit}
-        ids = [row[0] for row in connection.execute(self.db.sql["replay_again"], values).fetchall()]
+        ids = [row[0] for row in connection.execute(self.db.sql["failed_in_replay"], values).fetchall()]
         return ids, replay.newest if len(ids) < limit else max(ids)
 
     def _queue(self, connection: Connection, ids: list[int], values: dict[str, Any]) -> tuple[int, list[int]]:
@@ -124,7 +124,7 @@ class PostgresReplays:
         return sum(part[0] for part in parts), [number for part in parts for number in part[1]]
 
     def _queue_all(self, connection: Connection, ids: list[int], values: dict[str, Any]) -> tuple[int, list[int]]:
-        row = connection.execute(self.db.sql["replay_letters"], values | {"ids": ids}, prepare=False).fetchall()[0]
+        row = connection.execute(self.db.sql["replay_dead_letters"], values | {"ids": ids}, prepare=False).fetchall()[0]
         return row[0], row[1]
 
     def canaries(self, number: int) -> Canaries:

@@ -23,12 +23,12 @@ class _Step(NamedTuple):
 
 
 _STEPS = (
-    _Step("roll_up", 0, 10, 10, keep=True),
-    _Step("roll_flow", 10, 2 * _HOUR, 600, keep=True),
-    _Step("roll_flow", 600, 8 * _DAY, _DAY, keep=True),
-    _Step("roll_flow", _DAY, 90 * _DAY, _DAY, keep=False),  # what was ever has it from the beginning
-    _Step("roll_failures", 10, 2 * _HOUR, 600, keep=True),
-    _Step("roll_failures", 600, 8 * _DAY, 600, keep=False),
+    _Step("rollup_deltas", 0, 10, 10, keep=True),
+    _Step("rollup_flow", 10, 2 * _HOUR, 600, keep=True),
+    _Step("rollup_flow", 600, 8 * _DAY, _DAY, keep=True),
+    _Step("rollup_flow", _DAY, 90 * _DAY, _DAY, keep=False),  # what was ever has it from the beginning
+    _Step("rollup_failure_flow", 10, 2 * _HOUR, 600, keep=True),
+    _Step("rollup_failure_flow", 600, 8 * _DAY, 600, keep=False),
 )
 
 

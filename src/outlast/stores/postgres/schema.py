@@ -28,7 +28,7 @@ class PostgresSchema:
             if version == 0:
                 connection.execute(self.db.sql["create_version"])
             elif version < LATEST:
-                connection.execute(self.db.sql["forget_workers"])
+                connection.execute(self.db.sql["delete_all_workers"])
             for number, script in scripts(self.db.schema).items():
                 if number > version:
                     connection.execute(script)
@@ -49,7 +49,7 @@ class PostgresSchema:
     def _version(self, connection: Connection) -> int:
         if not connection.execute(self.db.sql["has_version"]).fetchall()[0][0]:
             return 0
-        return connection.execute(self.db.sql["version"]).fetchall()[0][0] or 0
+        return connection.execute(self.db.sql["schema_version"]).fetchall()[0][0] or 0
 
 
 def _one(connection: Connection, query: str, value: str) -> Any:

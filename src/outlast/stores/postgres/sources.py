@@ -40,7 +40,7 @@ class PostgresSources:
         while True:
             with self.db.connection() as connection, connection.transaction():
                 new = {row[0] for row in connection.execute(self.db.sql["add_sources"], values)}
-                ids = [row[0] for row in connection.execute(self.db.sql["given_sources"], values)]
+                ids = [row[0] for row in connection.execute(self.db.sql["source_ids"], values)]
                 if None not in ids:
                     return [SourceAdded(number, _take(new, number)) for number in ids]
                 raise psycopg.Rollback  # somebody has removed a known one meanwhile: once more
@@ -51,8 +51,8 @@ class PostgresSources:
         with self.db.connection() as connection, connection.transaction():
             cursor = connection.cursor(binary=True)
             cursor.execute(self.db.sql["lock_sources"], values)
-            cursor.execute(self.db.sql["remove_polls"], values)
-            gone = sorted(row[0] for row in cursor.execute(self.db.sql["remove_sources"], values).fetchall())
+            cursor.execute(self.db.sql["delete_polls"], values)
+            gone = sorted(row[0] for row in cursor.execute(self.db.sql["delete_sources"], values).fetchall())
             raise_in(cursor, self.db.sql, [told[number] for number in gone if number in told])
         return len(gone)
 
@@ -64,7 +64,7 @@ class PostgresSources:
     def sources(self, which: SourceFilter) -> list[Source]:
         """Return sources by number; planned each time, for what is not given makes another query of it."""
         values = which._asdict() | {"state": None if which.state is None else str(which.state)}
-        return [read_source(row) for row in self.db.fetch("find_sources", values, prepare=False)]
+        return [read_source(row) for row in self.db.fetch("list_sources", values, prepare=False)]
 
     def source_counts(self, profile: str | None = None) -> dict[SourceState, int]:
         """Return how many there are of each state."""
@@ -73,7 +73,7 @@ class PostgresSources:
 
     def polls(self, source_id: int, limit: int) -> list[Poll]:
         """Return a source's history, newest first."""
-        return [_poll(row) for row in self.db.fetch("polls", {"id": source_id, "limit": limit})]
+        return [_poll(row) for row in self.db.fetch("list_polls", {"id": source_id, "limit": limit})]
 
     def recent_polls(self, source_ids: Sequence[int], limit: int) -> dict[int, list[Poll]]:
         """Return the last lines of the history of some sources, newest first."""
@@ -84,7 +84,7 @@ class PostgresSources:
 
     def waiting_sources(self, limit: int) -> list[tuple[int, str]]:
         """Return sources that were put off."""
-        return [(number, url) for number, url in self.db.fetch("waiting_sources", {"limit": limit})]
+        return [(number, url) for number, url in self.db.fetch("deferred_sources", {"limit": limit})]
 
     def change_sources(self, changes: Mapping[int, tuple[int | None, Change]]) -> list[Transition]:
         """Change sources by number, each locked first."""
@@ -115,7 +115,7 @@ def read_source(row: Sequence[Any]) -> Source:
 
 
 def write_changes(
-    cursor: Any, sql: dict[str, bytes], changes: Sequence[SourceChange], query: str = "write_sources"
+    cursor: Any, sql: dict[str, bytes], changes: Sequence[SourceChange], query: str = "update_sources"
 ) -> list[Transition]:
     """Write sources that the caller has locked, with their history, by a statement each; alerts are the caller's.
 

@@ -48,7 +48,7 @@ class PostgresTasks:
 
     def move_cooling(self) -> None:
         """Move tasks of cooling resources out of the claims' way."""
-        while self.db.change("move_cooling") > 0:
+        while self.db.change("defer_cooling_tasks") > 0:
             pass
 
     def reconcile(self, worker_id: str, held: Sequence[int]) -> int:
@@ -98,7 +98,7 @@ class PostgresTasks:
 
     def hurry(self, task_ids: Sequence[int]) -> list[int]:
         """Make waiting tasks due now."""
-        hurried = [row[0] for row in self.db.fetch("hurry", {"ids": list(task_ids)})]
+        hurried = [row[0] for row in self.db.fetch("run_now", {"ids": list(task_ids)})]
         self.db.fetch("notify")
         return hurried
 

@@ -35,7 +35,7 @@ class PostgresTriage(PostgresReplays):
 
     def edits(self, task_id: int) -> list[PayloadEdit]:
         """Return the edits of a task."""
-        return [PayloadEdit._make(in_utc(row)) for row in self.db.fetch("edits", {"task_id": task_id})]
+        return [PayloadEdit._make(in_utc(row)) for row in self.db.fetch("payload_edits", {"task_id": task_id})]
 
     def mark_group(
         self,
@@ -50,19 +50,19 @@ class PostgresTriage(PostgresReplays):
         values = {"fingerprint": fingerprint, "note": note, "acknowledged": acknowledged, "snooze": snooze, "who": who}
         with self.db.connection() as connection, connection.transaction():
             connection.execute(self.db.sql["mark_group"], values)
-            rows = connection.execute(self.db.sql["failure"], {"fingerprint": fingerprint}).fetchall()
+            rows = connection.execute(self.db.sql["failure_group"], {"fingerprint": fingerprint}).fetchall()
         return group_of(rows[0]) if rows else None
 
     def untold_groups(self, limit: int = 100, *, quiet: float | None = None) -> list[FailureGroup]:
         """Return groups of which no alert was ever written; planned each time, for there may be few or many."""
         values = {"limit": limit, "quiet": None if quiet is None else float(quiet)}
-        return [group_of(row) for row in self.db.fetch("untold_groups", values, prepare=False)]
+        return [group_of(row) for row in self.db.fetch("unannounced_groups", values, prepare=False)]
 
     def audit(self, who: str, action: str, subject: str, detail: dict[str, Any] | None = None, reason: str = "") -> int:
         """Write down that somebody asked for something."""
         values = {"who": who, "action": action, "subject": subject, "reason": reason}
         values["detail"] = json.dumps(detail or {})
-        number: int = self.db.fetch("audit", values)[0][0]
+        number: int = self.db.fetch("add_audit_entry", values)[0][0]
         return number
 
     def audits(
@@ -70,7 +70,7 @@ class PostgresTriage(PostgresReplays):
     ) -> list[AuditEntry]:
         """Return what was asked for by hand; planned each time, for what is not given makes another query of it."""
         values = {"subject": subject, "action": action, "before": before, "limit": limit}
-        return [_entry(row) for row in self.db.fetch("audits", values, prepare=False)]
+        return [_entry(row) for row in self.db.fetch("list_audit_entries", values, prepare=False)]
 
     def count_rows(self) -> dict[str, int]:
         """Count the rows; this reads all of them, and nothing else does."""
@@ -78,7 +78,7 @@ class PostgresTriage(PostgresReplays):
 
     def ledger(self) -> tuple[dict[str, int], dict[str, int]]:
         """Return the counts by the books and the real ones, by one statement."""
-        ((books, there),) = self.db.fetch("ledger", prepare=False)
+        ((books, there),) = self.db.fetch("counts_and_rows", prepare=False)
         return counts_by_books(books), _NO_ROWS | dict(there)
 
     def oldest_dead_letter(self) -> float | None:

@@ -13,7 +13,7 @@ from outlast.stores.postgres.connection import Connection
 __all__ = ["note_failures", "settle", "turn"]
 
 _LARGEST = 1000
-"""Tasks that one statement claims at most; the same number stands in turn.sql."""
+"""Tasks that one statement claims at most; the same number is in settle_and_claim (claim.sql)."""
 _NOTHING = Claim((), 0, 0)
 _EVENTS = {
     Kind.RETRY: FlowEvent.RETRIED,
@@ -64,7 +64,7 @@ def _in_one(cursor: Any, sql: dict[str, bytes], asked: Turn, claim: Claim) -> tu
         "most": str(min(claim.limit, _LARGEST)),
         "start": str(claim.start),
     }
-    rows = cursor.execute(sql["turn"], values, prepare=True).fetchall()
+    rows = cursor.execute(sql["settle_and_claim"], values, prepare=True).fetchall()
     known, changed, cooling = rows[0][:3]
     if not known:
         raise LeaseLostError(asked.worker_id)
@@ -101,7 +101,7 @@ def note_failures(cursor: Any, sql: dict[str, bytes], tally: Tally) -> None:
     """Tell the books of what failed; successes are told of by the statements that settle them."""
     counts = [key._asdict() | {"n": count} for key, count in tally.counts.items()]
     groups = [{"task_type": name} | _sample(note) for name, note in tally.groups.values()]
-    cursor.execute(sql["note_failures"], {"counts": _dumps(counts), "groups": _dumps(groups)})
+    cursor.execute(sql["record_failures"], {"counts": _dumps(counts), "groups": _dumps(groups)})
 
 
 def _sample(note: Note) -> dict[str, str]:
@@ -124,7 +124,7 @@ def _record(settlement: Settlement) -> dict[str, Any]:
 
 def _others(cursor: Any, sql: dict[str, bytes], tasks: Sequence[tuple[int, int]]) -> list[int]:
     values = {"ids": _array([pair[0] for pair in tasks]), "epochs": _array([pair[1] for pair in tasks])}
-    return [row[0] for row in cursor.execute(sql["refused"], values)]
+    return [row[0] for row in cursor.execute(sql["lost_claims"], values)]
 
 
 def _array(numbers: Iterable[int]) -> str:

@@ -10,16 +10,17 @@ from typing import Any, TypeVar
 from outlast.ports.read_rows import Page
 from outlast.ports.rows import DeadLetterFilter
 from outlast.stores.postgres.connection import Rows
-from outlast.stores.postgres.walks import LETTERS
 
-__all__ = ["along_letters", "bounded", "has_nul", "meant", "page_of", "searched"]
+__all__ = ["bounded", "by_filter", "has_nul", "meant", "page_of", "searched"]
 
 T = TypeVar("T")
+_INDEXED = ("ids", "fingerprint", "task_type", "category")
+"""Filters of dead letters that have an index, the most selective first."""
 
 
-def along_letters(which: DeadLetterFilter) -> str:
-    """Return by what ending the statements go that walk along the index which narrows a filter most."""
-    return next((f"_{name}" for name in LETTERS if getattr(which, name) is not None), "")
+def by_filter(which: DeadLetterFilter) -> str:
+    """Return the ending of the statement that reads along the most selective index of a filter."""
+    return next((f"_by_{name}" for name in _INDEXED if getattr(which, name) is not None), "")
 
 
 def meant(which: DeadLetterFilter) -> dict[str, Any]:

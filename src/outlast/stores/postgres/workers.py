@@ -21,7 +21,7 @@ class PostgresWorkers:
         """Add a worker."""
         values = worker._asdict() | {"queues": list(worker.queues), "lease": float(lease), "schema_version": LATEST}
         if self.db.change("add_worker", values) != 1:
-            raise SchemaError(self.db.fetch("version")[0][0] or 0, LATEST)
+            raise SchemaError(self.db.fetch("schema_version")[0][0] or 0, LATEST)
 
     def heartbeat(self, worker_id: str, lease: float, state: str) -> None:
         """Renew a worker's lease."""
@@ -35,7 +35,7 @@ class PostgresWorkers:
         """
         values = {"worker_id": worker_id, "held": []}
         with self.db.connection() as connection, connection.transaction():
-            connection.execute(self.db.sql["remove_worker"], values)
+            connection.execute(self.db.sql["delete_worker"], values)
             count = connection.execute(self.db.sql["reconcile"], values).rowcount
             if count:
                 connection.execute(self.db.sql["notify"])
@@ -43,7 +43,7 @@ class PostgresWorkers:
 
     def rescue(self, crash_limit: int) -> list[Rescued]:
         """Take tasks from the dead: first they are struck off, then what nobody holds any more is given back."""
-        self.db.change("strike_off")
+        self.db.change("delete_dead_workers")
         values = worker_lost()._asdict() | {"crash_limit": crash_limit, "batch": _BATCH}
         rescued: list[Rescued] = []
         while True:

@@ -7,14 +7,14 @@ from typing import Any
 
 from outlast.decide.alerting import AlertKind, next_kind
 from outlast.ports.source_rows import Alert, AlertResult, NewAlert
-from outlast.stores.queries import queries
+from outlast.sql_files import load_statements
 from outlast.stores.sqlite.connection import Database
 from outlast.stores.sqlite.times import milliseconds, moment, now_ms
 
 __all__ = ["SqliteAlerts", "raise_alerts"]
 
-SQL = queries(__package__)
-_COLUMNS = ", ".join(Alert._fields)
+SQL = load_statements(__package__)
+_LISTS = {None: "list_alerts", True: "list_waiting_alerts", False: "list_delivered_alerts"}
 _dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
@@ -33,7 +33,7 @@ class SqliteAlerts:
         def work(connection: sqlite3.Connection) -> list[Alert]:
             now = now_ms()
             values = {"before": now - milliseconds(after), "now": now}
-            open_ones = connection.execute(SQL["alerts_to_remind"], values).fetchall()
+            open_ones = connection.execute(SQL["overdue_alerts"], values).fetchall()
             return [_add(connection, NewAlert._make(row), AlertKind.REMINDER, now) for row in open_ones]
 
         return self.db.write(work)
@@ -46,7 +46,7 @@ class SqliteAlerts:
         def work(connection: sqlite3.Connection) -> list[Alert]:
             now = now_ms()
             values = {"ids": _dumps(_to_claim(connection, limit, now)), "until": now + milliseconds(lease)}
-            rows = connection.execute(f"{SQL['claim_alerts']} RETURNING {_COLUMNS}", values).fetchall()
+            rows = connection.execute(SQL["claim_alerts"], values).fetchall()
             return sorted(map(_alert, rows))
 
         return self.db.write(work)
@@ -62,8 +62,7 @@ class SqliteAlerts:
 
     def alerts(self, *, waiting: bool | None = None, limit: int = 50) -> list[Alert]:
         """Return alerts, newest first."""
-        which = "" if waiting is None else f"WHERE delivered_at IS {'' if waiting else 'NOT '}NULL"
-        sql = f"SELECT {_COLUMNS} FROM alerts {which} ORDER BY id DESC LIMIT ?"  # noqa: S608  # texts of our own
+        sql = SQL[_LISTS[waiting]]
         return [_alert(row) for row in self.db.read(lambda connection: connection.execute(sql, (limit,)).fetchall())]
 
     def last_alerts(self, keys: Sequence[str]) -> dict[str, Alert]:
@@ -82,7 +81,7 @@ def raise_alerts(connection: sqlite3.Connection, alerts: Iterable[NewAlert], now
     """Add those that are news, within a transaction."""
     raised = []
     for alert in alerts:
-        last = connection.execute(SQL["last_alert"], {"key": alert.key}).fetchone()
+        last = connection.execute(SQL["last_alert_state"], {"key": alert.key}).fetchone()
         kind = next_kind(None if last is None else last[0], alert.state)
         if kind is not None:
             raised.append(_add(connection, alert, kind, now))
@@ -91,11 +90,11 @@ def raise_alerts(connection: sqlite3.Connection, alerts: Iterable[NewAlert], now
 
 def _add(connection: sqlite3.Connection, alert: NewAlert, kind: AlertKind, now: int) -> Alert:
     values = {**alert._asdict(), "kind": kind, "now": now}
-    return _alert(connection.execute(f"{SQL['add_alert']} RETURNING {_COLUMNS}", values).fetchone())
+    return _alert(connection.execute(SQL["add_alert"], values).fetchone())
 
 
 def _to_claim(connection: sqlite3.Connection, limit: int, now: int) -> list[int]:
-    return [row[0] for row in connection.execute(SQL["alerts_to_claim"], {"limit": limit, "now": now})]
+    return [row[0] for row in connection.execute(SQL["claimable_alerts"], {"limit": limit, "now": now})]
 
 
 def _settled(result: AlertResult, now: int) -> dict[str, Any]:

@@ -8,13 +8,13 @@ from typing import cast
 from outlast.decide.breaker import BY_HAND, ELSEWHERE
 from outlast.ports.read_rows import BreakerOpening, BreakerOrder, BreakerRow
 from outlast.ports.reads import SILENT_AFTER
-from outlast.stores.queries import queries
+from outlast.sql_files import load_statements
 from outlast.stores.sqlite.connection import Database
 from outlast.stores.sqlite.times import milliseconds, moment, now_ms
 
 __all__ = ["SqliteBreakers"]
 
-SQL = queries(__package__)
+SQL = load_statements(__package__)
 
 
 class SqliteBreakers:
@@ -41,11 +41,11 @@ class SqliteBreakers:
             }
             for resource, state, seconds, reason in rows
         ]
-        self.db.write(lambda connection: connection.executemany(SQL["tell_breaker"], values))
+        self.db.write(lambda connection: connection.executemany(SQL["report_breaker"], values))
 
     def forget_breakers(self, process: str) -> None:
         """Forget a process that ends."""
-        self.db.write(lambda connection: connection.execute("DELETE FROM breakers WHERE process = ?", (process,)))
+        self.db.write(lambda connection: connection.execute(SQL["delete_breakers"], (process,)))
 
     def breakers(self) -> list[BreakerRow]:
         """Return them by resource and process."""
@@ -67,12 +67,8 @@ class SqliteBreakers:
 
     def breaker_orders(self, after: int) -> list[BreakerOrder]:
         """Return the orders whose number is larger."""
-        now = now_ms()
-        sql = (
-            "SELECT number, resource, state, (until - :now) / 1000.0 FROM breaker_orders "
-            "WHERE number > :after AND (until IS NULL OR until > :now) ORDER BY number"
-        )
-        rows = self.db.read(lambda connection: connection.execute(sql, {"after": after, "now": now}).fetchall())
+        values = {"after": after, "now": now_ms()}
+        rows = self.db.read(lambda connection: connection.execute(SQL["breaker_orders"], values).fetchall())
         return [BreakerOrder._make(row) for row in rows]
 
     def opened_breakers(self, process: str, resources: Sequence[str]) -> list[BreakerOpening]:

@@ -7,17 +7,16 @@ from typing import Any
 
 from outlast.ports.read_rows import FlowEvent
 from outlast.ports.rows import DeadLetter, DeadLetterFilter, Group, Reason
+from outlast.sql_files import load_statements
 from outlast.stores.books import Tally
-from outlast.stores.queries import queries
 from outlast.stores.sqlite.booking import book
 from outlast.stores.sqlite.connection import Database
 from outlast.stores.sqlite.times import milliseconds, moment, now_ms
 
 __all__ = ["SqliteDeadLetters", "queue_again", "remove_letters"]
 
-SQL = queries(__package__)
+SQL = load_statements(__package__)
 _BATCH = 500
-_LETTER = f"SELECT {', '.join(DeadLetter._fields)} FROM dead_letter_queue"  # noqa: S608  # the names of our own fields
 
 
 class _TakenBackError(Exception):
@@ -33,7 +32,7 @@ class SqliteDeadLetters:
         """Write a dead letter and take it back."""
 
         def work(connection: sqlite3.Connection) -> None:
-            connection.execute(SQL["try_dead_letter"], {"now": now_ms()})
+            connection.execute(SQL["check_dead_letter_insert"], {"now": now_ms()})
             raise _TakenBackError
 
         try:
@@ -43,24 +42,21 @@ class SqliteDeadLetters:
 
     def dead_letters(self, which: DeadLetterFilter) -> list[DeadLetter]:
         """Return dead letters, newest first."""
-        sql = f"{_LETTER} {SQL['which_dead_letters']} ORDER BY id DESC LIMIT coalesce(:limit, -1)"
-        return [_letter(row) for row in self._read(sql, which)]
+        return [_letter(row) for row in self._read("dead_letters", which)]
 
     def count_dead_letters(self, which: DeadLetterFilter) -> int:
         """Return how many there are."""
-        sql = f"SELECT count(*) FROM dead_letter_queue {SQL['which_dead_letters']}"  # noqa: S608  # from our own file
-        count: int = self._read(sql, which)[0][0]
+        count: int = self._read("count_dead_letters", which)[0][0]
         return count
 
     def dead_letter(self, number: int) -> DeadLetter | None:
         """Return one."""
-        row = self.db.read(lambda connection: connection.execute(f"{_LETTER} WHERE id = ?", (number,)).fetchone())
+        row = self.db.read(lambda connection: connection.execute(SQL["dead_letter"], (number,)).fetchone())
         return None if row is None else _letter(row)
 
     def groups(self, which: DeadLetterFilter) -> list[Group]:
         """Return them grouped by cause; the sample is the newest one."""
-        sql = SQL["groups"].replace("--which--", SQL["which_dead_letters"])
-        return [_group(row) for row in self._read(sql, which)]
+        return [_group(row) for row in self._read("group_dead_letters", which)]
 
     def replay(self, number: int) -> str:
         """Queue the task of a dead letter again."""
@@ -82,8 +78,8 @@ class SqliteDeadLetters:
         before, pruned = now_ms() - milliseconds(older_than), 0
 
         def work(connection: sqlite3.Connection) -> int:
-            sql = "SELECT id FROM dead_letter_queue WHERE moved_to_dlq_at < ? LIMIT ?"
-            return _discard(connection, [row[0] for row in connection.execute(sql, (before, _BATCH))])
+            rows = connection.execute(SQL["expired_dead_letters"], (before, _BATCH))
+            return _discard(connection, [row[0] for row in rows])
 
         while True:
             count = self.db.write(work)
@@ -91,12 +87,12 @@ class SqliteDeadLetters:
             if count < _BATCH:
                 return pruned
 
-    def _read(self, sql: str, which: DeadLetterFilter) -> list[Any]:
+    def _read(self, query: str, which: DeadLetterFilter) -> list[Any]:
         values = which._asdict()
         values["ids"] = None if which.ids is None else json.dumps(which.ids)
         for name in ("since", "until"):
             values[name] = None if values[name] is None else milliseconds(values[name].timestamp())
-        return self.db.read(lambda connection: connection.execute(sql, values).fetchall())
+        return self.db.read(lambda connection: connection.execute(SQL[query], values).fetchall())
 
 
 def _discard(connection: sqlite3.Connection, numbers: list[int]) -> int:
@@ -111,14 +107,14 @@ def queue_again(
     """Queue the task of a dead letter, which is left to the caller; return what became of it."""
     values = {"id": number, "now": now, "replay_id": replay_id, "canary": int(canary)}
     try:
-        return "replayed" if connection.execute(SQL["replay"], values).rowcount == 1 else "gone"
+        return "replayed" if connection.execute(SQL["replay_dead_letter"], values).rowcount == 1 else "gone"
     except sqlite3.IntegrityError:
         return "conflict"
 
 
 def remove_letters(connection: sqlite3.Connection, numbers: list[int], event: FlowEvent) -> int:
     """Delete dead letters and write down why; return how many there were."""
-    rows = connection.execute(SQL["remove_dead_letters"], {"ids": json.dumps(numbers)}).fetchall()
+    rows = connection.execute(SQL["delete_dead_letters"], {"ids": json.dumps(numbers)}).fetchall()
     tally = Tally()
     for row in rows:
         tally.letter(event, *row)

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 from outlast.errors import LeaseLostError, SchemaError
 from outlast.ports.handling import Standing
 from outlast.ports.rows import Settlement, Status
+from outlast.sql_files import load_statements
 from outlast.stores.books import Tally
-from outlast.stores.queries import queries
 from outlast.stores.reporter import REPORTER
 from outlast.stores.sqlite.booking import book
 from outlast.stores.sqlite.callers import in_transaction_of
@@ -22,7 +22,7 @@ from outlast.stores.sqlite.turning import settle
 
 __all__ = ["CallersDatabase", "SqliteHandling", "file_of"]
 
-SQL = queries(__package__)
+SQL = load_statements(__package__)
 T = TypeVar("T")
 
 
@@ -74,7 +74,7 @@ class SqliteHandling:
     def standing(self, task_id: int) -> Standing | None:
         """Return how a task stands."""
         values = {"id": task_id, "now": now_ms()}
-        row = self._db.read(lambda connection: connection.execute(SQL["handle_standing"], values).fetchone())
+        row = self._db.read(lambda connection: connection.execute(SQL["attempt_state"], values).fetchone())
         return None if row is None else Standing(*row)._replace(status=Status(row[1]), canary=bool(row[6]))
 
     def settle_attempt(
@@ -97,7 +97,7 @@ class SqliteHandling:
 
         def work(connection: Any) -> bool:
             now = now_ms()
-            row = connection.execute(SQL["handle_take"], values | {"now": now}).fetchone()
+            row = connection.execute(SQL["take_attempt"], values | {"now": now}).fetchone()
             tally = Tally()
             if row is None or not settle(connection, settlement._replace(epoch=row[0]), now, tally):
                 return False
@@ -112,9 +112,9 @@ class SqliteHandling:
 
         def work(connection: Any) -> int | None:
             now = now_ms()
-            if connection.execute(SQL["control"], {"worker_id": worker_id, "now": now}).fetchone()[0] is None:
+            if connection.execute(SQL["worker_and_pauses"], {"worker_id": worker_id, "now": now}).fetchone()[0] is None:
                 raise LeaseLostError(worker_id)
-            row = connection.execute(SQL["handle_begin"], values | {"now": now}).fetchone()
+            row = connection.execute(SQL["start_attempt"], values | {"now": now}).fetchone()
             return None if row is None else int(row[0])
 
         return self._db.write(work)
@@ -124,20 +124,20 @@ class SqliteHandling:
         values = {"tasks": json.dumps(tasks), "delay": milliseconds(seconds)}
 
         def work(connection: Any) -> int:
-            return int(connection.execute(SQL["handle_lend"], values | {"now": now_ms()}).rowcount)
+            return int(connection.execute(SQL["lend_tasks"], values | {"now": now_ms()}).rowcount)
 
         return self._db.write(work)
 
     def running(self, worker_id: str) -> list[tuple[int, int]]:
         """Return what a worker has in its hands."""
         values = {"worker_id": worker_id}
-        rows = self._db.read(lambda connection: connection.execute(SQL["handle_running"], values).fetchall())
+        rows = self._db.read(lambda connection: connection.execute(SQL["tasks_of_worker"], values).fetchall())
         return [(int(number), int(epoch)) for number, epoch in rows]
 
     def by_key(self, task_type: str, unique_key: str) -> int | None:
         """Return the latest task that has or had a key."""
         values = {"task_type": task_type, "unique_key": unique_key}
-        row = self._db.read(lambda connection: connection.execute(SQL["handle_by_key"], values).fetchone())
+        row = self._db.read(lambda connection: connection.execute(SQL["latest_by_key"], values).fetchone())
         return None if row is None else int(row[0])
 
 

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 from outlast.ports.job_rows import Run, RunState, TargetDone, TargetRow, TargetStatus
 from outlast.ports.jobs import JobLock
+from outlast.sql_files import load_statements
 from outlast.stores.last_words import last_words
-from outlast.stores.queries import queries
 from outlast.stores.run_taken import run_taken
 from outlast.stores.sqlite.connection import Database
 from outlast.stores.sqlite.job_locks import FileLock, holder_of, lock_file
@@ -17,9 +17,7 @@ from outlast.stores.sqlite.times import milliseconds, moment, now_ms
 
 __all__ = ["SqliteJobs"]
 
-SQL = queries(__package__)
-_RUN = f"SELECT {', '.join(Run._fields)} FROM job_runs"  # noqa: S608  # names of our own
-_BEFORE = "(started_at, id) < (SELECT started_at, id FROM job_runs WHERE id = :before)"
+SQL = load_statements(__package__)
 _LEFT = frozenset({TargetStatus.FAILED, TargetStatus.DEFERRED})
 _BATCH = 2000
 _dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
@@ -76,8 +74,8 @@ class SqliteJobs:
 
     def runs(self, job: str | None = None, limit: int = 20, before: str | None = None) -> list[Run]:
         """Return runs, newest first."""
-        which = [*(["job = :job"] if job is not None else []), *([_BEFORE] if before is not None else [])]
-        sql = f"{_RUN} {'WHERE' if which else ''} {' AND '.join(which)} ORDER BY started_at DESC, id DESC LIMIT :limit"
+        name = "list_runs" if job is None else "list_job_runs"
+        sql = SQL[name if before is None else f"{name}_before"]
         return [_run(row) for row in _rows(self.db, sql, {"job": job, "limit": limit, "before": before})]
 
     def add_targets(self, run_id: str, targets: Sequence[TargetDone]) -> int:
@@ -87,9 +85,9 @@ class SqliteJobs:
         def work(connection: sqlite3.Connection) -> int:
             now = now_ms()
             rows = [_stored(run_id, each, now) for each in words]
-            added = connection.executemany(SQL["new_target"], rows).rowcount if rows else 0
+            added = connection.executemany(SQL["add_target"], rows).rowcount if rows else 0
             if added < len(rows):
-                connection.executemany(SQL["write_target"], rows)
+                connection.executemany(SQL["upsert_target"], rows)
             return added
 
         return self.db.write(work)
@@ -109,19 +107,19 @@ class SqliteJobs:
         limit: int | None = None,
     ) -> list[TargetRow]:
         """Return targets of a run by their ids."""
-        which = "left_targets" if _LEFT.issuperset(statuses) else "some_targets"
+        which = "list_unfinished_targets" if _LEFT.issuperset(statuses) else "list_targets_by_status"
         most = -1 if limit is None else limit
         values = {"run_id": run_id, "statuses": _dumps(list(statuses)), "after": after, "limit": most}
-        return [_target(row) for row in _rows(self.db, SQL[which if statuses else "all_targets"], values)]
+        return [_target(row) for row in _rows(self.db, SQL[which if statuses else "list_targets"], values)]
 
     def target_counts(self, run_id: str) -> dict[TargetStatus, int]:
         """Return how many there are of each status."""
-        rows = _rows(self.db, SQL["target_counts"], {"run_id": run_id})
+        rows = _rows(self.db, SQL["count_targets"], {"run_id": run_id})
         return dict.fromkeys(TargetStatus, 0) | {TargetStatus(status): count for status, count in rows}
 
     def failure_groups(self, run_id: str, limit: int = 5) -> list[tuple[str, int, TargetRow]]:
         """Return the largest groups of failures."""
-        rows = _rows(self.db, SQL["failure_groups"], {"run_id": run_id, "limit": limit})
+        rows = _rows(self.db, SQL["group_failed_targets"], {"run_id": run_id, "limit": limit})
         return [(cause, size, _target(row)) for cause, size, *row in rows]
 
     def compare_runs(self, before: str, after: str) -> dict[str, int]:
@@ -132,7 +130,7 @@ class SqliteJobs:
     def prune_runs(self, older_than: float) -> int:
         """Delete runs that ended long ago, in batches of their targets; a run goes when none of them is left."""
         before, pruned = now_ms() - milliseconds(older_than), 0
-        for (run_id,) in _rows(self.db, SQL["old_runs"], {"before": before}):
+        for (run_id,) in _rows(self.db, SQL["expired_runs"], {"before": before}):
             values = {"id": run_id, "before": before, "batch": _BATCH}
             while _change(self.db, "prune_targets", values) == _BATCH:
                 pass
@@ -158,7 +156,7 @@ def _stored(run_id: str, target: TargetDone, now: int) -> tuple[Any, ...]:
 
 
 def _read(connection: sqlite3.Connection, run_id: str) -> Run | None:
-    row = connection.execute(f"{_RUN} WHERE id = ?", (run_id,)).fetchone()
+    row = connection.execute(SQL["get_run"], (run_id,)).fetchone()
     return None if row is None else _run(row)
 
 

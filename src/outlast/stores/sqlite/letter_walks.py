@@ -6,19 +6,16 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from outlast.ports.rows import DeadLetterFilter
-from outlast.stores.queries import queries
+from outlast.sql_files import load_statements
 from outlast.stores.sqlite.times import milliseconds
 
-__all__ = ["BEYOND", "Walk", "letter_walk"]
+__all__ = ["BEYOND", "Walk", "by_filter", "letter_walk", "walk_values"]
 
-SQL = queries(__package__)
+SQL = load_statements(__package__)
 BEYOND = 1 << 62
 """Larger than every number."""
-_ALONG = (  # the narrowest first
-    ("fingerprint", "fingerprint", "dead_letter_queue_fingerprint"),
-    ("task_type", "task_type", "dead_letter_queue_task"),
-    ("category", "error_category", "dead_letter_queue_category"),
-)
+_INDEXED = ("ids", "fingerprint", "task_type", "category")
+"""Filters of dead letters that have an index, the most selective first."""
 
 
 class Walk(NamedTuple):
@@ -33,33 +30,34 @@ class Walk(NamedTuple):
             yield number, bool(fits)
 
 
+def by_filter(which: DeadLetterFilter) -> str:
+    """Return the ending of the statement that reads along the most selective index of a filter."""
+    return next((f"_by_{name}" for name in _INDEXED if getattr(which, name) is not None), "")
+
+
 def letter_walk(connection: sqlite3.Connection, which: DeadLetterFilter, *, after: int | None = None) -> Walk:
     """Return the walk for a filter.
 
     Args:
-        connection: For the numbers between which its times lie.
-        which: What is looked for; its limit is not looked at.
+        connection: For the ids between which its times lie.
+        which: What is looked for; its limit is ignored.
         after: Where a walk from the oldest on begins; not given, it goes from the newest back.
     """
+    name = "newest_matching" if after is None else "next_matching"
+    return Walk(SQL[f"{name}{by_filter(which)}"], walk_values(connection, which, after))
+
+
+def walk_values(connection: sqlite3.Connection, which: DeadLetterFilter, after: int | None = None) -> dict[str, Any]:
+    """Return the values of a filter as the statements read them, and the ids between which they look."""
     values = which._asdict()
     for name in ("since", "until"):
         values[name] = None if values[name] is None else milliseconds(values[name].timestamp())
     least, most = 0, BEYOND
     if which.since is not None or which.until is not None:
-        first, last = connection.execute(SQL["dead_letter_bounds"], values).fetchone()
+        first, last = connection.execute(SQL["dead_letter_id_range"], values).fetchone()
         least = BEYOND if first is None and which.since is not None else first or 0
         most = (last or 0) + 1 if which.until is not None else most
     values["before"] = min(BEYOND if which.before is None else which.before, most)
     values["least"] = max(least, 0 if after is None else after + 1)
-    if which.ids is not None:
-        along, by = "NOT INDEXED", "AND id IN (SELECT value FROM json_each(:ids))"
-        values["ids"] = json.dumps(which.ids)
-    else:
-        given = [
-            (f"INDEXED BY {index}", f"AND {column} = :{name}")
-            for name, column, index in _ALONG
-            if values[name] is not None
-        ]
-        along, by = given[0] if given else ("NOT INDEXED", "")
-    sql = SQL["dead_letter_walk"].replace("--along--", along).replace("--by--", by)
-    return Walk(sql.replace("--order--", "DESC" if after is None else ""), values)
+    values["ids"] = None if which.ids is None else json.dumps(which.ids)
+    return values

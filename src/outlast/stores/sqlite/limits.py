@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 from outlast import clock
 from outlast.decide.limits import Limit, Standing, reserve, weigh
 from outlast.ports.limits import Ask, LimitRow
+from outlast.sql_files import load_statements
 from outlast.stores.limiting import SHOWN_FOR, busy_beside, limit_row
-from outlast.stores.queries import queries
 from outlast.stores.sqlite.connection import Database
 
 __all__ = ["SqliteLimits"]
 
-SQL = queries(__package__)
+SQL = load_statements(__package__)
 
 
 class SqliteLimits:
@@ -56,10 +56,8 @@ class SqliteLimits:
 
 def _admit(connection: sqlite3.Connection, ask: Ask) -> dict[int, float]:
     limit = ask.limit
-    connection.execute(SQL["forget_slots"], {"resource": limit.resource})
-    taken = connection.execute(
-        "SELECT task_id, epoch FROM resource_slots WHERE resource = ?", (limit.resource,)
-    ).fetchall()
+    connection.execute(SQL["delete_stale_slots"], {"resource": limit.resource})
+    taken = connection.execute(SQL["taken_slots"], (limit.resource,)).fetchall()
     weighed = weigh(
         limit,
         _known(connection, limit.resource),
@@ -72,17 +70,17 @@ def _admit(connection: sqlite3.Connection, ask: Ask) -> dict[int, float]:
     _keep(connection, limit, weighed.standing)
     if limit.concurrency is not None:
         rows = [(each.task_id, each.epoch, limit.resource) for each in weighed.admitted]
-        connection.executemany("INSERT OR REPLACE INTO resource_slots VALUES (?, ?, ?)", rows)
+        connection.executemany(SQL["save_slot"], rows)
     return weighed.waits
 
 
 def _known(connection: sqlite3.Connection, resource: str) -> Standing | None:
-    row = connection.execute(SQL["known_limit"], (resource,)).fetchone()
+    row = connection.execute(SQL["get_limit"], (resource,)).fetchone()
     return None if row is None else Standing._make(row)
 
 
 def _keep(connection: sqlite3.Connection, limit: Limit, standing: Standing) -> None:
-    connection.execute(SQL["keep_limit"], limit._asdict() | standing._asdict())
+    connection.execute(SQL["save_limit"], limit._asdict() | standing._asdict())
 
 
 def _moment(seconds: float) -> datetime:

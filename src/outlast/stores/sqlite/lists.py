@@ -8,17 +8,17 @@ from typing import Any
 from outlast.ports.read_rows import DeadLetterLine, Page, TaskLine
 from outlast.ports.reads import MOST_LOOKED_AT
 from outlast.ports.rows import DeadLetterFilter, Reason, Status, TaskFilter
+from outlast.sql_files import load_statements
 from outlast.stores.books import take
-from outlast.stores.queries import queries
 from outlast.stores.sqlite.connection import Database
 from outlast.stores.sqlite.letter_walks import BEYOND, letter_walk
 from outlast.stores.sqlite.times import moment
 
 __all__ = ["SqliteLists"]
 
-SQL = queries(__package__)
+SQL = load_statements(__package__)
 _DEFAULT_LIMIT = 50
-_LIVE = {Status.QUEUED: "live_queued", Status.RUNNING: "live_running", Status.PARKED: "live_parked"}
+_LIVE = {Status.QUEUED: "queued_ids", Status.RUNNING: "running_ids", Status.PARKED: "parked_ids"}
 
 
 class SqliteLists:
@@ -32,14 +32,14 @@ class SqliteLists:
 
         def work(connection: sqlite3.Connection) -> Page[DeadLetterLine]:
             numbers, last, looked = take(letter_walk(connection, which).rows(connection), limit, look)
-            rows = connection.execute(SQL["dead_letter_lines"], {"ids": json.dumps(numbers)})
+            rows = connection.execute(SQL["list_dead_letters_by_id"], {"ids": json.dumps(numbers)})
             return Page([_letter(row) for row in rows], None if last is None else str(last), looked)
 
         return self.db.read(work)
 
     def dead_letter_counts(self) -> dict[tuple[str, str], int]:
         """Return how many there are of each task and category."""
-        rows = self.db.read(lambda connection: connection.execute(SQL["dead_letter_counts"]).fetchall())
+        rows = self.db.read(lambda connection: connection.execute(SQL["count_dead_letters_by_type"]).fetchall())
         return {(task_type, category): size for task_type, category, size in rows}
 
     def task_lines(self, which: TaskFilter, *, look: int = MOST_LOOKED_AT) -> Page[TaskLine]:
@@ -47,7 +47,7 @@ class SqliteLists:
 
         def work(connection: sqlite3.Connection) -> Page[TaskLine]:
             numbers, last, looked = take(_walk_tasks(connection, which, look), which.limit, look)
-            rows = connection.execute(SQL["task_lines"], {"ids": json.dumps(numbers)})
+            rows = connection.execute(SQL["list_tasks_by_id"], {"ids": json.dumps(numbers)})
             return Page([_task(row) for row in rows], None if last is None else str(last), looked)
 
         return self.db.read(work)
@@ -61,8 +61,8 @@ def _walk_tasks(connection: sqlite3.Connection, which: TaskFilter, look: int) ->
         rows = connection.execute(SQL[_LIVE[which.status]], {"most": look + 1}).fetchall()
         if len(rows) <= look:
             ids = json.dumps([row[0] for row in rows])
-            return connection.execute(SQL["task_walk_live"], values | {"ids": ids})
-    name = "task_walk_failed" if which.status is Status.FAILED else "task_walk"
+            return connection.execute(SQL["scan_tasks_by_id"], values | {"ids": ids})
+    name = "scan_failed_tasks" if which.status is Status.FAILED else "scan_tasks"
     return connection.execute(SQL[name], values)
 
 

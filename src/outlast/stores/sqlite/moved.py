@@ -10,14 +10,14 @@ from datetime import datetime
 from typing import NamedTuple
 
 from outlast.errors import ConfigError
-from outlast.stores.queries import migrations
+from outlast.sql_files import load_migrations
 from outlast.stores.sqlite.times import moment, now_ms
 
 __all__ = ["TABLES", "Mark", "freeze", "mark_of", "point_to", "refuse_moved", "thaw", "write_end"]
 
 TABLES = tuple(
     name
-    for script in migrations(__package__).values()
+    for script in load_migrations(__package__).values()
     for name in re.findall(r"^CREATE TABLE (\w+)", script, re.MULTILINE)
 )
 """All tables of Outlast in a file, but that of its versions."""

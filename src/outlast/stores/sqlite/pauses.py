@@ -6,15 +6,15 @@ from datetime import datetime
 from typing import cast
 
 from outlast.ports.rows import Cooldown, NewTask, QueueRow
+from outlast.sql_files import load_statements
 from outlast.stores.cooled import LATE, Cooled, cooled
-from outlast.stores.queries import queries
 from outlast.stores.sqlite.connection import Database
 from outlast.stores.sqlite.tasks import add
 from outlast.stores.sqlite.times import milliseconds, moment, now_ms
 
 __all__ = ["SqliteCooldowns", "SqlitePeriodic", "SqliteQueues"]
 
-SQL = queries(__package__)
+SQL = load_statements(__package__)
 
 
 class SqliteQueues:
@@ -24,12 +24,11 @@ class SqliteQueues:
 
     def pause(self, queue: str) -> None:
         """Have nothing claimed from a queue."""
-        sql = "INSERT INTO queues (name, paused) VALUES (?, 1) ON CONFLICT (name) DO UPDATE SET paused = 1"
-        self.db.write(lambda connection: connection.execute(sql, (queue,)))
+        self.db.write(lambda connection: connection.execute(SQL["pause_queue"], (queue,)))
 
     def resume(self, queue: str) -> None:
         """Have it claimed from again."""
-        self.db.write(lambda connection: connection.execute("DELETE FROM queues WHERE name = ?", (queue,)))
+        self.db.write(lambda connection: connection.execute(SQL["delete_queue"], (queue,)))
 
     def queues(self) -> list[QueueRow]:
         """Return the queues that exist or are paused."""
@@ -49,11 +48,13 @@ class SqliteCooldowns:
 
         def work(connection: sqlite3.Connection) -> int:
             after = cooled(_known(connection, resource), answer, now)
-            connection.execute(SQL["cool"], {"resource": resource, **after._asdict()})
+            connection.execute(SQL["save_cooldown"], {"resource": resource, **after._asdict()})
             return after.capped
 
         count = self.db.write(work)
-        while self.db.write(lambda connection: connection.execute(SQL["move_cooling"], {"now": now}).rowcount) > 0:
+        while (
+            self.db.write(lambda connection: connection.execute(SQL["defer_cooling_tasks"], {"now": now}).rowcount) > 0
+        ):
             pass
         return count
 
@@ -66,7 +67,7 @@ class SqliteCooldowns:
                 return known is None
             if known.capped:
                 held = known._replace(until=now + milliseconds(hold), probing=True)
-                connection.execute(SQL["cool"], {"resource": resource, **held._asdict()})
+                connection.execute(SQL["save_cooldown"], {"resource": resource, **held._asdict()})
             return True
 
         return self.db.write(work)
@@ -76,22 +77,20 @@ class SqliteCooldowns:
         values = {"resource": resource, "now": now_ms(), "late": milliseconds(LATE)}
 
         def work(connection: sqlite3.Connection) -> None:
-            connection.execute(SQL["warm_tasks"], values)
-            connection.execute("DELETE FROM cooldowns WHERE resource = :resource", values)
+            connection.execute(SQL["run_cooldown_tasks_now"], values)
+            connection.execute(SQL["delete_cooldown"], values)
 
         self.db.write(work)
 
     def cooldowns(self) -> list[Cooldown]:
         """Return those that run."""
-        sql = "SELECT resource, until, reason, capped FROM cooldowns WHERE until > ? ORDER BY resource"
-        rows = self.db.read(lambda connection: connection.execute(sql, (now_ms(),)).fetchall())
+        rows = self.db.read(lambda connection: connection.execute(SQL["cooldowns"], (now_ms(),)).fetchall())
         return [Cooldown(row[0], cast(datetime, moment(row[1])), *row[2:]) for row in rows]
 
 
 def _known(connection: sqlite3.Connection, resource: str) -> Cooled | None:
     """Return what is known of a resource's cooldown, which may be over."""
-    sql = "SELECT until, reason, capped, probing FROM cooldowns WHERE resource = ?"
-    row = connection.execute(sql, (resource,)).fetchone()
+    row = connection.execute(SQL["get_cooldown"], (resource,)).fetchone()
     return None if row is None else Cooled._make(row)
 
 
@@ -108,13 +107,11 @@ class SqlitePeriodic:
         """Make known what there is."""
         now = now_ms()
         rows = [(name, now + milliseconds(seconds)) for name, seconds in first_runs.items()]
-        sql = "INSERT INTO periodic (name, next_run_at) VALUES (?, ?) ON CONFLICT DO NOTHING"
-        self.db.write(lambda connection: connection.executemany(sql, rows))
+        self.db.write(lambda connection: connection.executemany(SQL["set_periodic"], rows))
 
     def due_periodic(self, names: Sequence[str]) -> list[tuple[str, datetime]]:
         """Return those whose time has come."""
-        sql = "SELECT name, next_run_at FROM periodic WHERE next_run_at <= ?"
-        rows = self.db.read(lambda connection: connection.execute(sql, (now_ms(),)).fetchall())
+        rows = self.db.read(lambda connection: connection.execute(SQL["due_periodic"], (now_ms(),)).fetchall())
         return [(name, cast(datetime, moment(due))) for name, due in rows if name in names]
 
     def run_periodic(self, name: str, due: datetime, seconds: float, task: NewTask) -> bool:

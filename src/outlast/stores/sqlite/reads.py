@@ -9,8 +9,8 @@ from typing import Any, cast
 from outlast.ports.read_rows import MOST_COUNTED, FailureFilter, FailureGroup, FlowEvent, FlowPoint, Page, Pulse
 from outlast.ports.reads import MOST_LOOKED_AT, SILENT_AFTER
 from outlast.ports.rows import Attempt
+from outlast.sql_files import load_statements
 from outlast.stores.books import CHANGES, begin_of, parse_place, place, pulse_of, take, totals_of
-from outlast.stores.queries import queries
 from outlast.stores.sqlite.connection import Database
 from outlast.stores.sqlite.tasks import attempt_of
 from outlast.stores.sqlite.times import milliseconds, moment, now_ms
@@ -18,7 +18,7 @@ from outlast.stores.triaging import group_fits
 
 __all__ = ["SqliteReads", "failure_group"]
 
-SQL = queries(__package__)
+SQL = load_statements(__package__)
 _BEYOND = (1 << 62, "")  # of every order
 _TIMES = ("first_seen", "last_seen", "acknowledged_at", "snoozed_until")
 
@@ -32,24 +32,18 @@ class SqliteReads:
         """Return all that changes from moment to moment."""
         values = {"most": MOST_COUNTED, "changes": CHANGES, **_steps(window, step)}
         values["heard"] = values["now"] - milliseconds(SILENT_AFTER)
-        return pulse_of(self.db.read(lambda connection: connection.execute(SQL["pulse"], values).fetchone()[0]))
+        return pulse_of(
+            self.db.read(lambda connection: connection.execute(SQL["status_snapshot"], values).fetchone()[0])
+        )
 
     def books(self) -> dict[str, int]:
         """Return how often each event happened."""
-        return totals_of(self.db.read(lambda connection: connection.execute(SQL["books"]).fetchall()))
+        return totals_of(self.db.read(lambda connection: connection.execute(SQL["event_totals"]).fetchall()))
 
     def failures(self, which: FailureFilter, *, look: int = MOST_LOOKED_AT) -> Page[FailureGroup]:
         """Return groups of failures."""
-        order = "failures" if which.largest else "last_seen"
-        names = {"failures": "largest", "last_seen": "latest"}
-        along, by = "", ""
-        if which.category is not None:
-            along, by = "category_", "AND error_category = :category"
-        elif which.task_type is not None:
-            along, by = "task_", "AND task_type = :task_type"
-        sql = SQL["failure_walk"].replace("--fresh--", SQL["failure_fresh"]).replace("--by--", by)
-        sql = sql.replace("--order--", f"failure_groups.{order}")
-        sql = sql.replace("--index--", f"failure_groups_{along}{names[order]}")
+        of = next((f"of_{name}_" for name in ("category", "task_type") if getattr(which, name) is not None), "")
+        sql = SQL[f"list_failure_groups_{of}by_{'size' if which.largest else 'last_seen'}"]
         value, fingerprint = parse_place(which.after) or _BEYOND
         values = {"category": which.category, "task_type": which.task_type, "value": value, "fingerprint": fingerprint}
         now = cast(datetime, moment(now_ms()))
@@ -65,7 +59,7 @@ class SqliteReads:
     def failure(self, fingerprint: str) -> FailureGroup | None:
         """Return one."""
         values = {"fingerprint": fingerprint}
-        row = self.db.read(lambda connection: connection.execute(SQL["failure"], values).fetchone())
+        row = self.db.read(lambda connection: connection.execute(SQL["failure_group"], values).fetchone())
         return None if row is None else failure_group(row)
 
     def failure_flow(self, fingerprints: Sequence[str], *, window: float, step: float) -> dict[str, list[FlowPoint]]:
@@ -86,7 +80,9 @@ class SqliteReads:
     def waiting_for(self, resource: str) -> int:
         """Return how many queued tasks depend on a resource."""
         values = {"resource": resource, "most": MOST_COUNTED}
-        count: int = self.db.read(lambda connection: connection.execute(SQL["waiting_for"], values).fetchone()[0])
+        count: int = self.db.read(
+            lambda connection: connection.execute(SQL["count_waiting_for_resource"], values).fetchone()[0]
+        )
         return count
 
 

@@ -2,7 +2,7 @@
 
 import sqlite3
 
-from outlast.stores.queries import queries
+from outlast.sql_files import load_statements
 from outlast.stores.recounting import found_of, missing, shown_wrong
 from outlast.stores.sqlite.booking import count_tasks
 from outlast.stores.sqlite.connection import Database
@@ -10,7 +10,7 @@ from outlast.stores.sqlite.times import now_ms
 
 __all__ = ["SqliteRecounting"]
 
-SQL = queries(__package__)
+SQL = load_statements(__package__)
 
 
 class SqliteRecounting:
@@ -25,12 +25,12 @@ class SqliteRecounting:
 
 
 def _recount(connection: sqlite3.Connection, now: int) -> dict[str, int]:
-    count_tasks(connection, connection.execute("SELECT coalesce(max(id), 0) FROM task_queue").fetchone()[0])
-    rebuilt = connection.execute(SQL["recount_orphans"], {"now": now}).rowcount
-    found = found_of(connection.execute(SQL["recount"]))
+    count_tasks(connection, connection.execute(SQL["newest_task_id"]).fetchone()[0])
+    rebuilt = connection.execute(SQL["repair_dead_letters"], {"now": now}).rowcount
+    found = found_of(connection.execute(SQL["repair_compare"]))
     more = missing(found)
     rows = [key._asdict() | {"n": count, "now": now} for key, count in more.items()]
-    connection.executemany(SQL["recount_add"], rows)
-    connection.execute(SQL["recount_new_groups"])
-    connection.execute(SQL["recount_groups"])
+    connection.executemany(SQL["repair_totals"], rows)
+    connection.execute(SQL["repair_missing_groups"])
+    connection.execute(SQL["repair_groups"])
     return shown_wrong(found, more, rebuilt)

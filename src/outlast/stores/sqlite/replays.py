@@ -9,19 +9,17 @@ from typing import Any
 from outlast.ports.read_rows import FlowEvent
 from outlast.ports.rows import DeadLetterFilter
 from outlast.ports.triage_rows import Canaries, NewReplay, Replay, ReplayState, ReplayStep
+from outlast.sql_files import load_statements
 from outlast.stores.books import counts_of, take, totals_of
-from outlast.stores.queries import queries
 from outlast.stores.sqlite.connection import Database
 from outlast.stores.sqlite.dead_letters import queue_again, remove_letters
-from outlast.stores.sqlite.letter_walks import BEYOND, Walk, letter_walk
+from outlast.stores.sqlite.letter_walks import BEYOND, Walk, by_filter, letter_walk, walk_values
 from outlast.stores.sqlite.times import milliseconds, moment, now_ms
 from outlast.stores.triaging import MOST_CONFLICTS, read_filter, write_filter
 
 __all__ = ["SqliteReplays"]
 
-SQL = queries(__package__)
-_COLUMNS = ", ".join(Replay._fields)
-_ONE = f"SELECT {_COLUMNS} FROM replays WHERE id = :id"  # noqa: S608  # the names of our own fields
+SQL = load_statements(__package__)
 _BATCH = 5000  # dead letters that are counted before others may read
 _LOOK = 5000  # dead letters that one step looks at
 
@@ -36,8 +34,7 @@ class SqliteReplays:
         total, newest, cursor = self._extent(new.which)
         values = new._asdict() | {"which": write_filter(new.which), "canary": int(new.canary), "now": now_ms()}
         values |= {"total": total, "newest": newest, "cursor": cursor}
-        sql = f"{SQL['add_replay']} RETURNING {_COLUMNS}"
-        return _replay(self.db.write(lambda connection: connection.execute(sql, values).fetchone()))
+        return _replay(self.db.write(lambda connection: connection.execute(SQL["add_replay"], values).fetchone()))
 
     def _extent(self, which: DeadLetterFilter) -> tuple[int, int, int]:
         """Return how many are meant, the largest number of them, and a number below the smallest."""
@@ -57,13 +54,12 @@ class SqliteReplays:
 
     def replay_run(self, number: int) -> Replay | None:
         """Return one."""
-        row = self.db.read(lambda connection: connection.execute(_ONE, {"id": number}).fetchone())
+        row = self.db.read(lambda connection: connection.execute(SQL["get_replay"], {"id": number}).fetchone())
         return None if row is None else _replay(row)
 
     def replay_runs(self, *, running: bool = False, limit: int = 20) -> list[Replay]:
         """Return replays, newest first."""
-        which = "WHERE state = 'running'" if running else ""
-        sql = f"SELECT {_COLUMNS} FROM replays {which} ORDER BY id DESC LIMIT ?"  # noqa: S608  # texts of our own
+        sql = SQL["list_running_replays" if running else "list_replays"]
         return [_replay(row) for row in self.db.read(lambda connection: connection.execute(sql, (limit,)).fetchall())]
 
     def claim_replay(self, owner: str, lease: float) -> Replay | None:
@@ -76,7 +72,7 @@ class SqliteReplays:
             if number is None:
                 return None
             values = {"id": number, "owner": owner, "until": now_ms() + milliseconds(lease)}
-            return _replay(connection.execute(f"{SQL['claim_replay']} RETURNING {_COLUMNS}", values).fetchone())
+            return _replay(connection.execute(SQL["claim_replay"], values).fetchone())
 
         return self.db.write(work)
 
@@ -84,7 +80,7 @@ class SqliteReplays:
         """Queue the next dead letters of a replay again."""
 
         def work(connection: sqlite3.Connection) -> ReplayStep | None:
-            row = connection.execute(_ONE, {"id": number}).fetchone()
+            row = connection.execute(SQL["get_replay"], {"id": number}).fetchone()
             replay = None if row is None else _replay(row)
             if replay is None or replay.epoch != epoch or replay.state is not ReplayState.RUNNING:
                 return None
@@ -112,10 +108,10 @@ class SqliteReplays:
         values = {"id": number, "now": now_ms()}
 
         def work(connection: sqlite3.Connection) -> Replay | None:
-            row = connection.execute(f"{SQL['resume_replay']} RETURNING {_COLUMNS}", values).fetchone()
+            row = connection.execute(SQL["resume_replay"], values).fetchone()
             if row is None:
                 return None
-            connection.execute(SQL["forget_canaries"], values)
+            connection.execute(SQL["clear_finished_canaries"], values)
             return _replay(row)
 
         return self.db.write(work)
@@ -128,7 +124,7 @@ def _claimable(connection: sqlite3.Connection, owner: str) -> int | None:
 
 def _all_letters(connection: sqlite3.Connection) -> tuple[int, int, int]:
     """Count all of them by the books."""
-    newest = connection.execute("SELECT max(id) FROM dead_letter_queue").fetchone()[0]
+    newest = connection.execute(SQL["newest_dead_letter_id"]).fetchone()[0]
     (_, running), (_, parked), *totals = connection.execute(SQL["counts"]).fetchall()
     return counts_of(totals_of(totals), running, parked)["dead_letters"], newest or 0, 0
 
@@ -140,9 +136,8 @@ def _newest_letters(connection: sqlite3.Connection, which: DeadLetterFilter) -> 
 
 
 def _count(connection: sqlite3.Connection, which: DeadLetterFilter, after: int) -> tuple[int, int, int, int, int]:
-    walk = letter_walk(connection, which, after=after)
-    sql = SQL["count_letters"].replace("--walk--", walk.sql)
-    found: tuple[int, int, int, int, int] = connection.execute(sql, walk.values | {"batch": _BATCH}).fetchone()
+    sql, values = SQL[f"count_matching{by_filter(which)}"], walk_values(connection, which, after)
+    found: tuple[int, int, int, int, int] = connection.execute(sql, values | {"batch": _BATCH}).fetchone()
     return found
 
 
@@ -157,7 +152,7 @@ def _step(
     remove_letters(connection, replayed, FlowEvent.REPLAYED)
     values = reached | {"id": replay.id, "now": now, "replayed": len(replayed), "conflicts": len(stayed)}
     kept = json.dumps([*replay.conflict_ids, *stayed][:MOST_CONFLICTS])
-    connection.execute(SQL["write_replay"], values | {"conflict_ids": kept})
+    connection.execute(SQL["save_replay_progress"], values | {"conflict_ids": kept})
     return ReplayStep(len(replayed), len(stayed), more=reached["cursor"] < replay.newest)
 
 
@@ -165,12 +160,12 @@ def _next(connection: sqlite3.Connection, replay: Replay, limit: int) -> tuple[l
     """Return the next ones that are meant, and how far the look went."""
     if limit < 1:
         return [], replay.cursor
-    (bound,) = connection.execute("SELECT bound FROM replays WHERE id = ?", (replay.id,)).fetchone()
+    (bound,) = connection.execute(SQL["replay_bound"], (replay.id,)).fetchone()
     which = replay.which._replace(before=bound + 1)
     own = {"replay_id": replay.id, "after": max(replay.cursor, bound), "newest": replay.newest}
     walk = chain(
         letter_walk(connection, which, after=replay.cursor).rows(connection),
-        Walk(SQL["own_letters"], own).rows(connection),
+        Walk(SQL["failed_in_replay"], own).rows(connection),
     )
     numbers, last, _ = take(walk, limit, _LOOK)
     return numbers, replay.newest if last is None else last

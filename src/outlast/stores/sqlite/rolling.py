@@ -3,14 +3,14 @@
 import sqlite3
 from typing import NamedTuple
 
-from outlast.stores.queries import queries
+from outlast.sql_files import load_statements
 from outlast.stores.sqlite.booking import count_tasks
 from outlast.stores.sqlite.connection import Database
 from outlast.stores.sqlite.times import now_ms
 
 __all__ = ["SqliteRolling"]
 
-SQL = queries(__package__)
+SQL = load_statements(__package__)
 _BATCH = 1000
 _TASKS = 10_000  # that are counted in one transaction
 _SECOND, _HOUR, _DAY = 1000, 3_600_000, 86_400_000
@@ -48,7 +48,7 @@ class SqliteRolling:
             self.db.write(_count_tasks)
         moved = sum(self._roll(step, now) for step in _STEPS)
         values = {"before": now - _BREAKERS}
-        if self.db.read(lambda connection: connection.execute(SQL["gone_breakers"], values).fetchone()[0]):
+        if self.db.read(lambda connection: connection.execute(SQL["has_stale_breakers"], values).fetchone()[0]):
             self.db.write(lambda connection: connection.execute(SQL["prune_breakers"], values))
         return moved
 
@@ -62,7 +62,7 @@ class SqliteRolling:
 
 
 def _new_tasks(connection: sqlite3.Connection) -> int | None:
-    last: int | None = connection.execute(SQL["new_tasks"], {"batch": _TASKS}).fetchone()[0]
+    last: int | None = connection.execute(SQL["uncounted_tasks"], {"batch": _TASKS}).fetchone()[0]
     return last
 
 
@@ -73,7 +73,7 @@ def _count_tasks(connection: sqlite3.Connection) -> None:
 
 
 def _bound(connection: sqlite3.Connection, step: _Step, before: int) -> int | None:
-    sql = SQL["roll_bound" if step.table == "task_flow" else "roll_failure_bound"]
+    sql = SQL["rollup_bound" if step.table == "task_flow" else "rollup_failure_bound"]
     bound: int | None = connection.execute(sql, {"span": step.span, "before": before, "batch": _BATCH}).fetchone()[0]
     return bound
 
@@ -84,9 +84,9 @@ def _move(connection: sqlite3.Connection, step: _Step, before: int) -> int:
     if values["bound"] is None:
         return 0
     if step.span == 0:
-        for name in ("roll_ever", "roll_groups", "roll_failures"):
+        for name in ("rollup_totals", "rollup_groups", "rollup_failures"):
             connection.execute(SQL[name], {"bound": values["bound"]})
     if step.into is not None:
-        connection.execute(SQL["roll_flow" if step.table == "task_flow" else "roll_failure_flow"], values)
-    sql = f"DELETE FROM {step.table} WHERE span = :span AND at <= :bound"  # noqa: S608  # the names of our own tables
+        connection.execute(SQL["rollup_flow" if step.table == "task_flow" else "rollup_failure_flow"], values)
+    sql = SQL["delete_flow" if step.table == "task_flow" else "delete_failure_flow"]
     return connection.execute(sql, values).rowcount

@@ -4,14 +4,14 @@ import re
 import sqlite3
 
 from outlast.errors import ConfigError, SchemaError
-from outlast.stores.queries import migrations
+from outlast.sql_files import load_migrations
 from outlast.stores.sqlite.connection import Database
 from outlast.stores.sqlite.moved import refuse_moved
 from outlast.stores.sqlite.times import now_ms
 
 __all__ = ["LATEST", "SqliteSchema", "migrate", "prepare", "version_of"]
 
-LATEST = max(migrations(__package__))
+LATEST = max(load_migrations(__package__))
 _CREATED = re.compile(r"^CREATE TABLE (\w+)", re.MULTILINE)
 
 
@@ -74,7 +74,7 @@ def version_of(connection: sqlite3.Connection | sqlite3.Cursor) -> int:
 def migrate(connection: sqlite3.Connection | sqlite3.Cursor) -> None:
     """Apply what is missing; within one transaction, so half a migration is never seen."""
     version = version_of(connection)
-    missing = {number: script for number, script in migrations(__package__).items() if number > version}
+    missing = {number: script for number, script in load_migrations(__package__).items() if number > version}
     _refuse_strangers(connection, "\n".join(missing.values()))
     if version == 0:
         connection.execute(

@@ -9,16 +9,10 @@ from outlast.decide.health import Health, SourceState
 from outlast.ports.source_rows import Source
 from outlast.stores.sqlite.times import moment
 
-__all__ = ["COLUMNS", "SOURCES", "SOURCES_TO_CLOSE", "source_of", "stored", "values_of"]
+__all__ = ["source_of", "stored", "values_of"]
 
 _NAMES = tuple(name for field in Source._fields for name in (Health._fields if field == "health" else (field,)))
-COLUMNS = ", ".join(_NAMES)
-"""The columns of a source, in the order in which `source_of` reads them."""
-SOURCES = f"SELECT {COLUMNS} FROM sources"  # noqa: S608  # the names of our own fields
-"""How sources are read; which ones is to follow."""
-_UNSEEN = {"etag", "last_modified", "content_hash", "memory"}
-SOURCES_TO_CLOSE = f"SELECT {', '.join('NULL' if name in _UNSEEN else name for name in _NAMES)} FROM sources"  # noqa: S608
-"""How they are read for the end of their cycle: without what they have seen, of which there may be much."""
+"""The columns of a source, in the order of the statements that read it."""
 _TIMES = tuple(
     name for name in _NAMES if name.endswith("_at") or name in {"failing_since", "not_before", "leased_until"}
 )

@@ -18,16 +18,16 @@ from outlast.ports.source_rows import (
     Transition,
 )
 from outlast.ports.sources import Change
+from outlast.sql_files import load_statements
 from outlast.stores.kept import POLLS
-from outlast.stores.queries import queries
 from outlast.stores.sqlite.alerts import raise_alerts
 from outlast.stores.sqlite.connection import Database
-from outlast.stores.sqlite.source_columns import SOURCES, source_of, stored, values_of
+from outlast.stores.sqlite.source_columns import source_of, stored, values_of
 from outlast.stores.sqlite.times import moment, now_ms
 
 __all__ = ["SqliteSources", "write_changes"]
 
-SQL = queries(__package__)
+SQL = load_statements(__package__)
 
 
 class SqliteSources:
@@ -49,9 +49,8 @@ class SqliteSources:
         ids, told = (json.dumps(list(source_ids)),), alerts or {}
 
         def work(connection: sqlite3.Connection) -> int:
-            connection.execute("DELETE FROM source_polls WHERE source_id IN (SELECT value FROM json_each(?))", ids)
-            sql = "DELETE FROM sources WHERE id IN (SELECT value FROM json_each(?)) RETURNING id"
-            gone = sorted(row[0] for row in connection.execute(sql, ids))
+            connection.execute(SQL["delete_polls"], ids)
+            gone = sorted(row[0] for row in connection.execute(SQL["delete_sources"], ids))
             raise_alerts(connection, [told[number] for number in gone if number in told], now_ms())
             return len(gone)
 
@@ -63,19 +62,20 @@ class SqliteSources:
 
     def sources(self, which: SourceFilter) -> list[Source]:
         """Return sources by number."""
-        sql, values = f"{SOURCES} {SQL['which_sources']}", which._asdict()
-        return [source_of(row) for row in self.db.read(lambda connection: connection.execute(sql, values).fetchall())]
+        values = which._asdict()
+        rows = self.db.read(lambda connection: connection.execute(SQL["list_sources"], values).fetchall())
+        return [source_of(row) for row in rows]
 
     def source_counts(self, profile: str | None = None) -> dict[SourceState, int]:
         """Return how many there are of each state."""
         values = {"profile": profile}
-        rows = self.db.read(lambda connection: connection.execute(SQL["source_counts"], values).fetchall())
+        rows = self.db.read(lambda connection: connection.execute(SQL["count_sources"], values).fetchall())
         return dict.fromkeys(SourceState, 0) | {SourceState(state): count for state, count in rows}
 
     def polls(self, source_id: int, limit: int) -> list[Poll]:
         """Return a source's history, newest first."""
         values = {"source_id": source_id, "limit": limit}
-        return [_poll(row) for row in self.db.read(lambda own: own.execute(SQL["polls"], values).fetchall())]
+        return [_poll(row) for row in self.db.read(lambda own: own.execute(SQL["list_polls"], values).fetchall())]
 
     def recent_polls(self, source_ids: Sequence[int], limit: int) -> dict[int, list[Poll]]:
         """Return the last lines of the history of some sources, newest first."""
@@ -87,11 +87,7 @@ class SqliteSources:
 
     def waiting_sources(self, limit: int) -> list[tuple[int, str]]:
         """Return sources that were put off."""
-        sql = (
-            "SELECT id, url FROM sources WHERE outcome = 'deferred' AND not_before > ? AND state <> 'disabled'"
-            " ORDER BY id LIMIT ?"
-        )
-        return self.db.read(lambda own: own.execute(sql, (now_ms(), limit)).fetchall())
+        return self.db.read(lambda own: own.execute(SQL["deferred_sources"], (now_ms(), limit)).fetchall())
 
     def change_sources(self, changes: Mapping[int, tuple[int | None, Change]]) -> list[Transition]:
         """Change sources by number; nobody else writes to the file meanwhile."""
@@ -108,7 +104,7 @@ class SqliteSources:
 
 
 def write_changes(
-    connection: sqlite3.Connection, changes: Sequence[SourceChange], now: int, query: str = "write_source"
+    connection: sqlite3.Connection, changes: Sequence[SourceChange], now: int, query: str = "update_source"
 ) -> list[Transition]:
     """Write what became of sources, within a transaction, by a query that knows the columns; return the transitions."""
     for change in changes:
@@ -125,12 +121,12 @@ def _add(connection: sqlite3.Connection, source: NewSource, now: int) -> SourceA
     row = connection.execute(SQL["add_source"], values).fetchone()
     if row is not None:
         return SourceAdded(row[0], created=True)
-    known = connection.execute("SELECT id FROM sources WHERE profile = :profile AND url = :url", values).fetchone()
+    known = connection.execute(SQL["source_id"], values).fetchone()
     return SourceAdded(known[0], created=False)
 
 
 def _read(connection: sqlite3.Connection, source_id: int) -> Source | None:
-    row = connection.execute(f"{SOURCES} WHERE id = ?", (source_id,)).fetchone()
+    row = connection.execute(SQL["get_source"], (source_id,)).fetchone()
     return None if row is None else source_of(row)
 
 

@@ -10,8 +10,8 @@ from outlast.errors import ConfigError
 from outlast.ports.batch import Batch
 from outlast.ports.read_rows import FlowEvent
 from outlast.ports.rows import Attempt, Enqueued, NewTask, Status, Task, TaskFilter, Turn, Turned
+from outlast.sql_files import load_statements
 from outlast.stores.books import counts_of, totals_of
-from outlast.stores.queries import queries
 from outlast.stores.sqlite.booking import book_one, count_tasks
 from outlast.stores.sqlite.callers import in_transaction_of
 from outlast.stores.sqlite.connection import Database
@@ -22,7 +22,7 @@ from outlast.stores.triaging import GROUPS_KEPT
 
 __all__ = ["SqliteTasks", "add", "attempt_of"]
 
-SQL = queries(__package__)
+SQL = load_statements(__package__)
 _dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 _ADD_PLAIN = SQL["add_plain_task"]
 _BATCH = 1000
@@ -32,7 +32,6 @@ _PRUNED = {
     "CANCELLED": FlowEvent.PRUNED_CANCELLED,
     "DISCARDED": FlowEvent.PRUNED_DISCARDED,
 }
-_TASK = f"SELECT {', '.join(Task._fields)} FROM task_queue"  # noqa: S608  # the names of our own fields
 
 
 class SqliteTasks:
@@ -88,13 +87,13 @@ class SqliteTasks:
 
     def get(self, task_id: int) -> Task | None:
         """Return a task."""
-        row = self.db.read(lambda connection: connection.execute(f"{_TASK} WHERE id = ?", (task_id,)).fetchone())
+        row = self.db.read(lambda connection: connection.execute(SQL["get_task"], (task_id,)).fetchone())
         return None if row is None else _task(row)
 
     def find(self, which: TaskFilter) -> list[Task]:
         """Return tasks, newest first."""
         values = which._asdict() | {"status": None if which.status is None else str(which.status)}
-        rows = self.db.read(lambda connection: connection.execute(_TASK + SQL["find_tasks"], values).fetchall())
+        rows = self.db.read(lambda connection: connection.execute(SQL["find_tasks"], values).fetchall())
         return [_task(row) for row in rows]
 
     def attempts(self, task_id: int) -> list[Attempt]:
@@ -104,8 +103,8 @@ class SqliteTasks:
 
     def result(self, task_id: int) -> str | None:
         """Return a result that was kept."""
-        sql, values = "SELECT result FROM task_results WHERE task_id = ? AND expires_at > ?", (task_id, now_ms())
-        row = self.db.read(lambda connection: connection.execute(sql, values).fetchone())
+        values = (task_id, now_ms())
+        row = self.db.read(lambda connection: connection.execute(SQL["result"], values).fetchone())
         return None if row is None else str(row[0])
 
     def cancel(self, task_ids: Sequence[int]) -> list[int]:
@@ -123,7 +122,7 @@ class SqliteTasks:
     def hurry(self, task_ids: Sequence[int]) -> list[int]:
         """Make waiting tasks due now."""
         values = {"ids": _dumps(list(task_ids)), "now": now_ms()}
-        rows = self.db.write(lambda connection: connection.execute(SQL["hurry"], values).fetchall())
+        rows = self.db.write(lambda connection: connection.execute(SQL["run_now"], values).fetchall())
         return [row[0] for row in rows]
 
     def unpark(self, task_types: Sequence[str]) -> int:
@@ -142,7 +141,7 @@ class SqliteTasks:
         now = now_ms()
         values = {"before": now - milliseconds(done_before), "now": now, "batch": _BATCH, "after": 0}
         pruned = 0
-        while rows := self.db.read(lambda connection: connection.execute(SQL["old_tasks"], values).fetchall()):
+        while rows := self.db.read(lambda connection: connection.execute(SQL["expired_tasks"], values).fetchall()):
             ids = _dumps([row[0] for row in rows])
             pruned += self.db.write(lambda connection: _prune(connection, ids, now))  # noqa: B023  # called at once
             values["after"] = rows[-1][0]
@@ -152,7 +151,7 @@ class SqliteTasks:
     def _prune_groups(self, before: int) -> None:
         """Delete groups of long ago that nothing is left of."""
         values = {"before": before, "seen": 0, "after": "", "batch": _BATCH}
-        while rows := self.db.read(lambda connection: connection.execute(SQL["old_groups"], values).fetchall()):
+        while rows := self.db.read(lambda connection: connection.execute(SQL["expired_groups"], values).fetchall()):
             names = _dumps([row[0] for row in rows])
             self.db.write(lambda connection: _forget_groups(connection, names, before))  # noqa: B023  # called at once
             values["after"], values["seen"] = rows[-1]
@@ -187,7 +186,7 @@ def add(connection: sqlite3.Connection | sqlite3.Cursor, tasks: Sequence[NewTask
 def _add_alike(connection: sqlite3.Connection | sqlite3.Cursor, alike: NewTask, texts: list[str], now: int) -> None:
     """Add plain tasks that differ in nothing but their arguments, in one step."""
     values = alike._asdict() | {"due": _due(alike, now), "expires_at": _expiry(alike, now), "now": now}
-    connection.execute(SQL["add_many"], values | {"parameters": _dumps(texts)})
+    connection.execute(SQL["add_similar_tasks"], values | {"parameters": _dumps(texts)})
 
 
 def _add_one(connection: sqlite3.Connection | sqlite3.Cursor, task: NewTask, now: int) -> Enqueued:
@@ -203,11 +202,9 @@ def _add_one(connection: sqlite3.Connection | sqlite3.Cursor, task: NewTask, now
 def _prune(connection: sqlite3.Connection, ids: str, now: int) -> int:
     """Delete a batch of tasks that have ended, with their histories; what has ended never runs again."""
     count_tasks(connection, json.loads(ids)[-1])
-    for table in ("task_attempts", "payload_edits"):
-        sql = f"DELETE FROM {table} WHERE task_id IN (SELECT value FROM json_each(?))"  # noqa: S608  # names of our own
-        connection.execute(sql, (ids,))
-    sql = "DELETE FROM task_queue WHERE id IN (SELECT value FROM json_each(?)) RETURNING status"
-    pruned = Counter(row[0] for row in connection.execute(sql, (ids,)).fetchall())
+    for name in ("delete_attempts", "delete_payload_edits"):
+        connection.execute(SQL[name], (ids,))
+    pruned = Counter(row[0] for row in connection.execute(SQL["delete_tasks"], (ids,)).fetchall())
     for status, count in pruned.items():
         book_one(connection, _PRUNED[status], count, now)
     return pruned.total()
@@ -216,7 +213,7 @@ def _prune(connection: sqlite3.Connection, ids: str, now: int) -> int:
 def _forget_groups(connection: sqlite3.Connection, names: str, before: int) -> None:
     rows = connection.execute(SQL["prune_groups"], {"fingerprints": names, "before": before}).fetchall()
     if rows:
-        connection.execute(SQL["forget_group_alerts"], {"gone": _dumps([row[0] for row in rows])})
+        connection.execute(SQL["delete_group_alerts"], {"gone": _dumps([row[0] for row in rows])})
 
 
 def _plain(task: NewTask, now: int) -> tuple[Any, ...]:

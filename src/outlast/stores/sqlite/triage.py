@@ -8,8 +8,8 @@ from typing import Any
 from outlast.ports.read_rows import FailureGroup
 from outlast.ports.rows import Status
 from outlast.ports.triage_rows import AuditEntry, PayloadEdit
+from outlast.sql_files import load_statements
 from outlast.stores.books import counts_by_books
-from outlast.stores.queries import queries
 from outlast.stores.sqlite.booking import book
 from outlast.stores.sqlite.connection import Database
 from outlast.stores.sqlite.letter_walks import BEYOND
@@ -19,7 +19,7 @@ from outlast.stores.triaging import observations
 
 __all__ = ["SqliteTriage"]
 
-SQL = queries(__package__)
+SQL = load_statements(__package__)
 
 
 class SqliteTriage:
@@ -32,21 +32,19 @@ class SqliteTriage:
         values = {"id": number, "before": before, "after": after, "patch": patch, "who": who, "reason": reason}
 
         def work(connection: sqlite3.Connection) -> str:
-            row = connection.execute(SQL["edit_letter"], values).fetchone()
+            row = connection.execute(SQL["edit_dead_letter"], values).fetchone()
             if row is None:
-                return "changed" if connection.execute(SQL["has_letter"], values).fetchone()[0] else "gone"
+                return "changed" if connection.execute(SQL["has_dead_letter"], values).fetchone()[0] else "gone"
             now = now_ms()
-            sql = "UPDATE task_queue SET parameters = ?, updated_at = ? WHERE id = ?"
-            connection.execute(sql, (after, now, row[0]))
-            connection.execute(SQL["add_edit"], values | {"task_id": row[0], "now": now})
+            connection.execute(SQL["edit_task"], (after, now, row[0]))
+            connection.execute(SQL["add_payload_edit"], values | {"task_id": row[0], "now": now})
             return "edited"
 
         return self.db.write(work)
 
     def edits(self, task_id: int) -> list[PayloadEdit]:
         """Return the edits of a task."""
-        sql = f"SELECT {', '.join(PayloadEdit._fields)} FROM payload_edits WHERE task_id = ? ORDER BY id"  # noqa: S608  # the names of our own fields
-        rows = self.db.read(lambda connection: connection.execute(sql, (task_id,)).fetchall())
+        rows = self.db.read(lambda connection: connection.execute(SQL["payload_edits"], (task_id,)).fetchall())
         return [PayloadEdit._make([*row[:-1], moment(row[-1])]) for row in rows]
 
     def mark_group(
@@ -70,39 +68,37 @@ class SqliteTriage:
 
         def work(connection: sqlite3.Connection) -> FailureGroup | None:
             connection.execute(SQL["mark_group"], values)
-            row = connection.execute(SQL["failure"], values).fetchone()
+            row = connection.execute(SQL["failure_group"], values).fetchone()
             return None if row is None else failure_group(row)
 
         return self.db.write(work)
 
     def untold_groups(self, limit: int = 100, *, quiet: float | None = None) -> list[FailureGroup]:
         """Return groups that nobody was told of. Those that were are marked, so that they are not looked at again."""
-        if self.db.read(lambda connection: connection.execute(SQL["told_groups"]).fetchone()[0]):
-            self.db.write(lambda connection: connection.execute(SQL["mark_told"]))
-        sql = SQL["untold_groups"].replace("--fresh--", SQL["failure_fresh"])
+        if self.db.read(lambda connection: connection.execute(SQL["has_announced_groups"]).fetchone()[0]):
+            self.db.write(lambda connection: connection.execute(SQL["mark_announced_groups"]))
         now = now_ms()
         values = {"now": now, "limit": limit, "since": None if quiet is None else now - milliseconds(quiet)}
-        rows = self.db.read(lambda connection: connection.execute(sql, values).fetchall())
+        rows = self.db.read(lambda connection: connection.execute(SQL["unannounced_groups"], values).fetchall())
         return [failure_group(row) for row in rows]
 
     def audit(self, who: str, action: str, subject: str, detail: dict[str, Any] | None = None, reason: str = "") -> int:
         """Write down that somebody asked for something."""
         values = {"who": who, "action": action, "subject": subject, "reason": reason, "now": now_ms()}
         values["detail"] = json.dumps(detail or {}, ensure_ascii=False)
-        return self.db.write(lambda connection: connection.execute(SQL["add_audit"], values).lastrowid or 0)
+        return self.db.write(lambda connection: connection.execute(SQL["add_audit_entry"], values).lastrowid or 0)
 
     def audits(
         self, *, subject: str | None = None, action: str | None = None, before: int | None = None, limit: int = 50
     ) -> list[AuditEntry]:
         """Return what was asked for by hand, newest first."""
-        along, by = "NOT INDEXED", ""
+        name = "list_audit_entries"
         if subject is not None:
-            along, by = "INDEXED BY audit_log_subject", "AND subject = :subject"
+            name = "list_audit_entries_by_subject"
         elif action is not None:
-            along, by = "INDEXED BY audit_log_action", "AND action = :action"
-        sql = SQL["audits"].replace("--along--", along).replace("--by--", by)
+            name = "list_audit_entries_by_action"
         values = {"subject": subject, "action": action, "before": BEYOND if before is None else before, "limit": limit}
-        rows = self.db.read(lambda connection: connection.execute(sql, values).fetchall())
+        rows = self.db.read(lambda connection: connection.execute(SQL[name], values).fetchall())
         return [_entry(row) for row in rows]
 
     def count_rows(self) -> dict[str, int]:
@@ -111,14 +107,14 @@ class SqliteTriage:
 
     def ledger(self) -> tuple[dict[str, int], dict[str, int]]:
         """Return the counts by the books and the real ones, by one statement."""
-        sql = SQL["ledger"].replace("--counts--", SQL["counts"]).replace("--count_rows--", SQL["count_rows"])
-        books, *there = self.db.read(lambda connection: connection.execute(sql).fetchone())
+        books, *there = self.db.read(lambda connection: connection.execute(SQL["counts_and_rows"]).fetchone())
         return counts_by_books(json.loads(books)), _named(there)
 
     def oldest_dead_letter(self) -> float | None:
         """Return for how many seconds the oldest dead letter of an open group waits."""
-        sql, now = SQL["oldest_dead_letter"].replace("--fresh--", SQL["failure_fresh"]), now_ms()
-        moved = self.db.read(lambda connection: connection.execute(sql, {"now": now}).fetchone()[0])
+        now = now_ms()
+        values = {"now": now}
+        moved = self.db.read(lambda connection: connection.execute(SQL["oldest_dead_letter"], values).fetchone()[0])
         return None if moved is None else max(0.0, (now - moved) / 1000)
 
     def observed(self, rows: Sequence[tuple[str, str, str, str, str, str]]) -> None:

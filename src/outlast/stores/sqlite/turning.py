@@ -7,14 +7,14 @@ from typing import Any
 from outlast.errors import LeaseLostError
 from outlast.ports.read_rows import FlowEvent
 from outlast.ports.rows import Claim, Claimed, Kind, Settlement, Turn, Turned
+from outlast.sql_files import load_statements
 from outlast.stores.books import NO_NOTE, Tally
-from outlast.stores.queries import queries
 from outlast.stores.sqlite.booking import book, book_one
 from outlast.stores.sqlite.times import milliseconds
 
 __all__ = ["settle", "turn"]
 
-SQL = queries(__package__)
+SQL = load_statements(__package__)
 _dumps = json.JSONEncoder(separators=(",", ":")).encode
 
 
@@ -24,7 +24,9 @@ def turn(connection: sqlite3.Connection, asked: Turn, now: int) -> Turned:
     Raises:
         LeaseLostError: If the worker is not known any more.
     """
-    known, paused, cooling = connection.execute(SQL["control"], {"worker_id": asked.worker_id, "now": now}).fetchone()
+    known, paused, cooling = connection.execute(
+        SQL["worker_and_pauses"], {"worker_id": asked.worker_id, "now": now}
+    ).fetchone()
     if known is None:
         raise LeaseLostError(asked.worker_id)
     refused: list[int] = []
@@ -61,7 +63,7 @@ def _fenced(connection: sqlite3.Connection, sql: str, tasks: list[tuple[int, int
 
 def _others(connection: sqlite3.Connection, tasks: list[tuple[int, int]]) -> list[int]:
     """Return those that somebody else has by now."""
-    return [row[0] for row in connection.execute(SQL["refused"], {"done": _dumps(tasks)})]
+    return [row[0] for row in connection.execute(SQL["lost_claims"], {"done": _dumps(tasks)})]
 
 
 def settle(  # noqa: C901  # a case for each kind
@@ -93,7 +95,7 @@ def settle(  # noqa: C901  # a case for each kind
             tally.add(FlowEvent.DONE, int(changed))
             if changed and settlement.result is not None:
                 kept = {"result": settlement.result, "keep": round(settlement.keep * 1000)}
-                connection.execute(SQL["settle_result"], {"id": settlement.task_id, "now": now, **kept})
+                connection.execute(SQL["save_result"], {"id": settlement.task_id, "now": now, **kept})
             return changed
         case Kind.DEFER:
             row = connection.execute(SQL["settle_defer"], values).fetchone()
@@ -172,14 +174,14 @@ def _claim(
         closed = set(json.loads(paused))
         queues = tuple(queue for queue in queues if queue not in closed)
     if cooling:  # rarely more than a few: `cool` has moved what there was. The claim passes over what is left.
-        connection.execute(SQL["move_cooling"], {"now": now})
+        connection.execute(SQL["defer_cooling_tasks"], {"now": now})
     values = {"queues": _dumps(queues), "now": now, "limit": claim.limit}
-    sql = SQL["claimable_suspect" if claim.suspect else "claimable"]
+    sql = SQL["claimable_suspects" if claim.suspect else "claimable_tasks"]
     rows: list[Any] = json.loads(connection.execute(sql, values).fetchone()[0])
     if not rows:
         return []
     begun = claim.start
-    for query, part in (("claim_start", rows[:begun]), ("claim_hold", rows[begun:])):
+    for query, part in (("claim_and_start", rows[:begun]), ("claim_without_start", rows[begun:])):
         if part:
             ids = _dumps([row[0] for row in part])
             values = {"ids": ids, "worker_id": worker_id, "now": now, "alone": int(claim.suspect)}

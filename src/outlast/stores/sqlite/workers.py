@@ -9,8 +9,8 @@ from typing import IO, Any
 from outlast.errors import LeaseLostError, SchemaError
 from outlast.ports.read_rows import FlowEvent
 from outlast.ports.rows import Reason, Rescued, Worker
+from outlast.sql_files import load_statements
 from outlast.stores.books import Tally
-from outlast.stores.queries import queries
 from outlast.stores.sqlite.booking import book
 from outlast.stores.sqlite.connection import Database
 from outlast.stores.sqlite.locks import hold, is_free
@@ -20,7 +20,7 @@ from outlast.stores.worker_lost import worker_lost
 
 __all__ = ["SqliteWorkers"]
 
-SQL = queries(__package__)
+SQL = load_statements(__package__)
 _BATCH = 500
 
 
@@ -64,7 +64,7 @@ class SqliteWorkers:
 
         def work(connection: sqlite3.Connection) -> int:
             count = connection.execute(SQL["reconcile"], values).rowcount
-            connection.execute("DELETE FROM workers WHERE id = ?", (worker_id,))
+            connection.execute(SQL["delete_worker"], (worker_id,))
             return count
 
         count = self.db.write(work)
@@ -80,11 +80,11 @@ class SqliteWorkers:
     def rescue(self, crash_limit: int) -> list[Rescued]:
         """Take tasks from the dead: first they are struck off, then what nobody holds any more is given back."""
         now = now_ms()
-        known = self.db.read(lambda connection: connection.execute("SELECT id, expires_at FROM workers").fetchall())
+        known = self.db.read(lambda connection: connection.execute(SQL["worker_leases"]).fetchall())
         dead = [name for name, _ in known if self.is_dead(name)]
         if dead or any(expiry <= now for _, expiry in known):
             values = {"dead": json.dumps(dead), "now": now}
-            struck = self.db.write(lambda connection: connection.execute(SQL["strike_off"], values).fetchall())
+            struck = self.db.write(lambda connection: connection.execute(SQL["delete_dead_workers"], values).fetchall())
             for row in struck:
                 self._lock_file(row[0]).unlink(missing_ok=True)
         if not self.db.read(lambda connection: connection.execute(SQL["has_orphans"]).fetchone()[0]):
@@ -125,7 +125,7 @@ def _rescue(connection: sqlite3.Connection, now: int, crash_limit: int) -> list[
         crashes = before + counted
         values = {"id": task_id, "epoch": epoch, "now": now, "crash_count": crashes}
         if started_at is None:
-            connection.execute(SQL["rescue_unspent"], values)
+            connection.execute(SQL["rescue_not_started"], values)
             rescued.append(Rescued(task_id, worker_id or "", "unspent"))
             continue
         note = worker_lost()
@@ -133,7 +133,7 @@ def _rescue(connection: sqlite3.Connection, now: int, crash_limit: int) -> list[
         connection.execute(SQL["add_attempt"], history | {"outcome": "lost", "delay": None} | note._asdict())
         dead = crashes >= crash_limit or (counted and canary)  # a canary gets one attempt
         tally.failure(FlowEvent.FAILED if dead else FlowEvent.LOST, task_type, note)
-        connection.execute(SQL["rescue_dead" if dead else "rescue_suspect"], values | {"error": note.error_message})
+        connection.execute(SQL["rescue_failed" if dead else "rescue_suspect"], values | {"error": note.error_message})
         if dead:
             letter = {"id": task_id, "now": now, "reason": str(Reason.CANARY if canary else Reason.CRASH)}
             connection.execute(SQL["add_dead_letter"], letter | note._asdict())

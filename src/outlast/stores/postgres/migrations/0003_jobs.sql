@@ -1,5 +1,5 @@
--- Runs of batch jobs, and what became of their targets. ``outlast.`` stands for the schema; JSON as in the second.
-CREATE TABLE outlast.job_runs (
+-- Runs of batch jobs, and what became of their targets. JSON as in the second.
+CREATE TABLE {schema}job_runs (
     started_at timestamptz NOT NULL DEFAULT now(),
     ended_at   timestamptz, -- not set while it runs
     total      bigint      NOT NULL DEFAULT 0,
@@ -14,11 +14,11 @@ CREATE TABLE outlast.job_runs (
     CONSTRAINT job_runs_pkey PRIMARY KEY (id),
     CONSTRAINT job_runs_state CHECK (state IN ('running', 'done', 'aborted', 'stopped'))
 );
-CREATE INDEX job_runs_job ON outlast.job_runs (job, started_at, id);
-CREATE INDEX job_runs_started ON outlast.job_runs (started_at, id);
-CREATE INDEX job_runs_ended ON outlast.job_runs (ended_at) WHERE ended_at IS NOT NULL;
+CREATE INDEX job_runs_job ON {schema}job_runs (job, started_at, id);
+CREATE INDEX job_runs_started ON {schema}job_runs (started_at, id);
+CREATE INDEX job_runs_ended ON {schema}job_runs (ended_at) WHERE ended_at IS NOT NULL;
 
-CREATE TABLE outlast.job_targets (
+CREATE TABLE {schema}job_targets (
     retry_at      timestamptz,
     finished_at   timestamptz NOT NULL DEFAULT now(),
     attempts      integer     NOT NULL,
@@ -36,5 +36,5 @@ CREATE TABLE outlast.job_targets (
     CONSTRAINT job_targets_status CHECK (status IN ('success', 'failed', 'deferred', 'skipped'))
 );
 -- What is left to do, in the order in which it is read; successes cost nothing here and are never met.
-CREATE INDEX job_targets_left ON outlast.job_targets (run_id, source_id) INCLUDE (status, fingerprint)
+CREATE INDEX job_targets_left ON {schema}job_targets (run_id, source_id) INCLUDE (status, fingerprint)
     WHERE status IN ('failed', 'deferred');

@@ -1,8 +1,8 @@
--- What is known of limited resources. ``outlast.`` stands for the schema. Times are seconds since the epoch: the same
+-- What is known of limited resources. Times are seconds since the epoch: the same
 -- arithmetic serves every store.
 --
 -- A row is written at every ask: the free room keeps its versions on one page.
-CREATE TABLE outlast.resource_limits (
+CREATE TABLE {schema}resource_limits (
     resource     text             COLLATE "C" NOT NULL,
     rate         double precision,           -- settings of who asked last: starts per second
     retries      double precision,           -- per second
@@ -23,13 +23,13 @@ CREATE TABLE outlast.resource_limits (
 ) WITH (fillfactor = 50);
 
 -- Taken while its task is running by this epoch. What is not is deleted by the next who asks.
-CREATE TABLE outlast.resource_slots (
+CREATE TABLE {schema}resource_slots (
     task_id  bigint  NOT NULL,
     epoch    integer NOT NULL,
     resource text    COLLATE "C" NOT NULL,
     CONSTRAINT resource_slots_pkey PRIMARY KEY (task_id)
 );
-CREATE INDEX resource_slots_resource ON outlast.resource_slots (resource);
+CREATE INDEX resource_slots_resource ON {schema}resource_slots (resource);
 
 -- Tasks of Celery's, also those that are over: a message that comes twice is known by its key.
-CREATE INDEX task_queue_celery ON outlast.task_queue (unique_key) WHERE unique_key LIKE 'celery:%';
+CREATE INDEX task_queue_celery ON {schema}task_queue (unique_key) WHERE unique_key LIKE 'celery:%';

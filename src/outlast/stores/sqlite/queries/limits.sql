@@ -1,4 +1,5 @@
--- Slots are counted by what really runs: nobody may have asked since it ended.
+-- name: limits
+-- Slots are counted by tasks that really run: nobody may have asked since a task ended.
 SELECT resource, rate, burst, concurrency, retries, retry_burst,
     CASE WHEN concurrency IS NOT NULL THEN (
         SELECT count(*) FROM resource_slots
@@ -10,3 +11,31 @@ SELECT resource, rate, burst, concurrency, retries, retry_burst,
 FROM resource_limits
 WHERE asked_at > :since
 ORDER BY resource
+
+-- name: get_limit
+SELECT tat, spread, spread_rate, slot_spread, retry_tat, retry_spread, retry_again, retry_rate, mean, asked_at
+FROM resource_limits
+WHERE resource = ?
+
+-- name: save_limit
+INSERT OR REPLACE INTO resource_limits
+    (resource, rate, burst, concurrency, retries, retry_burst, tat, spread, spread_rate, slot_spread, retry_tat,
+     retry_spread, retry_again, retry_rate, mean, asked_at)
+VALUES
+    (:resource, :rate, :burst, :concurrency, :retries, :retry_burst, :tat, :spread, :spread_rate, :slot_spread,
+     :retry_tat, :retry_spread, :retry_again, :retry_rate, :mean, :asked_at)
+
+-- name: delete_stale_slots
+-- Slots whose claim no longer runs.
+DELETE FROM resource_slots
+WHERE resource = :resource AND NOT EXISTS (
+    SELECT 1 FROM task_queue
+    WHERE task_queue.id = resource_slots.task_id AND task_queue.lease_epoch = resource_slots.epoch
+        AND task_queue.status = 'RUNNING'
+)
+
+-- name: taken_slots
+SELECT task_id, epoch FROM resource_slots WHERE resource = ?
+
+-- name: save_slot
+INSERT OR REPLACE INTO resource_slots VALUES (?, ?, ?)

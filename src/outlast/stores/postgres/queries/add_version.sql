@@ -1,1 +1,0 @@
-INSERT INTO outlast.schema_version (version) VALUES (%(version)s)

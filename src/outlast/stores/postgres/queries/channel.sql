@@ -1,1 +1,0 @@
-SELECT 'outlast_' || 'outlast.task_queue'::regclass::oid

@@ -1,2 +1,0 @@
-SELECT count(*) FROM outlast.dead_letter_queue
---which--

@@ -1,0 +1,123 @@
+-- name: add_plain_task
+-- The common case, without key or resource: nothing to look up, and NOTIFY in the same statement.
+WITH told AS (
+    INSERT INTO {schema}task_flow (event, n) VALUES ('enqueued', 1)
+)
+INSERT INTO {schema}task_queue (task_type, queue, priority, parameters, next_run_after, expires_at, booked)
+VALUES (
+    %s, %s, %s::smallint, %s,
+    coalesce(to_timestamp(%s::float8), now() + make_interval(secs => %s::float8)),
+    now() + make_interval(secs => %s::float8), true
+)
+RETURNING id, pg_notify('outlast_' || '{schema}task_queue'::regclass::oid, '')
+
+-- name: add_task_without_notify
+-- The same for bursts: one NOTIFY follows for all of them.
+WITH told AS (
+    INSERT INTO {schema}task_flow (event, n) VALUES ('enqueued', 1)
+)
+INSERT INTO {schema}task_queue (task_type, queue, priority, parameters, next_run_after, expires_at, booked)
+VALUES (
+    %s, %s, %s::smallint, %s,
+    coalesce(to_timestamp(%s::float8), now() + make_interval(secs => %s::float8)),
+    now() + make_interval(secs => %s::float8), true
+)
+RETURNING id
+
+-- name: add_due_task
+-- The same for a task that is due now and never expires; the column defaults set the times.
+WITH told AS (
+    INSERT INTO {schema}task_flow (event, n) VALUES ('enqueued', 1)
+)
+INSERT INTO {schema}task_queue (task_type, queue, priority, parameters, booked)
+VALUES ($1, $2, $3, $4, true)
+RETURNING id
+
+-- name: add_tasks
+-- Tasks of every kind, as JSON. Ids follow the given order; rows are inserted in order of their keys, which prevents
+-- deadlocks. A task that would be due now waits for the end of its resource's cooldown. A taken key adds nothing and
+-- notifies nobody.
+WITH given AS MATERIALIZED (
+    SELECT nextval('{schema}task_queue_id_seq') AS id, given.*
+    FROM ROWS FROM (json_to_recordset(%(tasks)s::json) AS (
+        task_type text, queue text, priority smallint, parameters text, delay float8, run_at float8, unique_key text,
+        resource text, expires float8
+    )) WITH ORDINALITY AS given (
+        task_type, queue, priority, parameters, delay, run_at, unique_key, resource, expires, place
+    )
+),
+added AS (
+    INSERT INTO {schema}task_queue
+        (id, task_type, queue, priority, parameters, resource, unique_key, next_run_after, expires_at, booked)
+    SELECT id, task_type, queue, priority, parameters, given.resource, unique_key,
+        CASE
+            WHEN coalesce(to_timestamp(run_at), now() + make_interval(secs => delay)) > now()
+            THEN coalesce(to_timestamp(run_at), now() + make_interval(secs => delay))
+            ELSE greatest(coalesce(to_timestamp(run_at), now() + make_interval(secs => delay)), cooldowns.until)
+        END,
+        now() + make_interval(secs => expires), true
+    FROM given LEFT JOIN {schema}cooldowns ON cooldowns.resource = given.resource
+    ORDER BY task_type, unique_key, place
+    ON CONFLICT (task_type, unique_key) WHERE unique_key IS NOT NULL AND status IN ('QUEUED', 'RUNNING', 'PARKED')
+    DO NOTHING
+    RETURNING id
+),
+told AS (
+    INSERT INTO {schema}task_flow (event, n) SELECT 'enqueued', count(*) FROM added HAVING count(*) > 0
+)
+SELECT added.id, (SELECT pg_notify('outlast_' || '{schema}task_queue'::regclass::oid, '') FROM added LIMIT 1)
+FROM given LEFT JOIN added USING (id)
+ORDER BY place
+
+-- name: live_by_key
+SELECT (
+    SELECT id FROM {schema}task_queue AS task
+    WHERE task.task_type = given.task_type AND task.unique_key = given.unique_key
+        AND task.status IN ('QUEUED', 'RUNNING', 'PARKED')
+)
+FROM ROWS FROM (json_to_recordset(%(tasks)s::json) AS (task_type text, unique_key text)) WITH ORDINALITY
+    AS given (task_type, unique_key, place)
+ORDER BY place
+
+-- name: copy_tasks
+COPY {schema}task_queue (id, task_type, queue, priority, booked, parameters) FROM STDIN
+
+-- name: finish_copy
+-- What COPY cannot do: count the tasks and notify workers.
+WITH told AS (
+    INSERT INTO {schema}task_flow (event, n) VALUES ('enqueued', %(count)s)
+)
+SELECT pg_notify('outlast_' || '{schema}task_queue'::regclass::oid, '')
+
+-- name: reserve_ids
+SELECT nextval('{schema}task_queue_id_seq') FROM generate_series(1, %(count)s)
+
+-- name: reserve_id_range
+-- Returns only the ends of the range: ids are consecutive unless somebody else reserves at the same time.
+SELECT min(drawn), max(drawn)
+FROM (SELECT nextval('{schema}task_queue_id_seq') AS drawn FROM generate_series(1, %(count)s)) AS numbers
+
+-- name: notify
+-- Delivered once, at commit. The oid of the table names the channel: it is the same whatever the search path.
+SELECT pg_notify('outlast_' || '{schema}task_queue'::regclass::oid, '')
+
+-- name: notify_channel
+SELECT 'outlast_' || '{schema}task_queue'::regclass::oid
+
+-- name: set_periodic
+INSERT INTO {schema}periodic (name, next_run_at)
+SELECT name, now() + make_interval(secs => seconds)
+FROM unnest(%(names)s::text[], %(seconds)s::float8[]) AS given (name, seconds)
+ORDER BY name
+ON CONFLICT DO NOTHING
+
+-- name: due_periodic
+SELECT name, next_run_at FROM {schema}periodic WHERE next_run_at <= now() AND name = ANY (%(names)s::text[]) ORDER BY name
+
+-- name: run_periodic
+-- The due time is the fence: a second caller changes nothing.
+UPDATE {schema}periodic SET next_run_at = now() + make_interval(secs => %(seconds)s), last_run_at = now()
+WHERE name = %(name)s AND next_run_at = %(due)s
+
+-- name: server_time
+SELECT now()

@@ -1,1 +1,0 @@
-DELETE FROM outlast.breakers WHERE process = %(process)s

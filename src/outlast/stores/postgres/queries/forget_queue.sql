@@ -1,1 +1,0 @@
-DELETE FROM outlast.queues WHERE name = %(name)s

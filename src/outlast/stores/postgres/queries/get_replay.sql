@@ -1,2 +1,0 @@
-SELECT --replay--
-FROM outlast.replays WHERE id = %(id)s

@@ -1,1 +1,0 @@
-SELECT to_regclass('outlast.schema_version') IS NOT NULL

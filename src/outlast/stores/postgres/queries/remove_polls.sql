@@ -1,1 +1,0 @@
-DELETE FROM outlast.source_polls WHERE source_id = ANY (%(ids)s::bigint[])

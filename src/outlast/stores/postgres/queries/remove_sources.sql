@@ -1,1 +1,0 @@
-DELETE FROM outlast.sources WHERE id = ANY (%(ids)s::bigint[]) RETURNING id

@@ -1,2 +1,0 @@
-WHERE --meant--
-    AND (%(before)s::bigint IS NULL OR id < %(before)s::bigint)

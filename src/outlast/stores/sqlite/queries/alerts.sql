@@ -1,0 +1,66 @@
+-- part: alert_columns
+id, key, kind, state, title, text, epoch, deliveries, delivered_to, delivered_at, last_error, created_at
+
+-- name: add_alert
+INSERT INTO alerts (key, kind, state, title, text, due_at, created_at)
+VALUES (:key, :kind, :state, :title, :text, :now, :now)
+RETURNING {alert_columns}
+
+-- name: claimable_alerts
+-- Oldest first, unless an older alert of the key has reached no channel yet. One that some channel has holds nothing
+-- back: another channel may be down for a day. Delivered alerts are never read.
+SELECT id FROM alerts INDEXED BY alerts_waiting
+WHERE delivered_at IS NULL AND due_at <= :now AND (leased_until IS NULL OR leased_until <= :now)
+    AND NOT EXISTS (
+        SELECT 1 FROM alerts AS older INDEXED BY alerts_waiting_by_key
+        WHERE older.delivered_at IS NULL AND older.key = alerts.key AND older.id < alerts.id
+            AND older.delivered_to = '[]'
+    )
+ORDER BY id LIMIT :limit
+
+-- name: claim_alerts
+UPDATE alerts SET epoch = epoch + 1, deliveries = deliveries + 1, leased_until = :until
+WHERE id IN (SELECT value FROM json_each(:ids))
+RETURNING {alert_columns}
+
+-- name: settle_alert
+UPDATE alerts
+SET delivered_to = :delivered_to, last_error = :error, leased_until = NULL,
+    due_at = coalesce(:due, due_at), delivered_at = CASE WHEN :due IS NULL THEN :now END
+WHERE id = :id AND epoch = :epoch AND delivered_at IS NULL
+
+-- name: list_alerts
+SELECT {alert_columns} FROM alerts ORDER BY id DESC LIMIT ?
+
+-- name: list_waiting_alerts
+SELECT {alert_columns} FROM alerts WHERE delivered_at IS NULL ORDER BY id DESC LIMIT ?
+
+-- name: list_delivered_alerts
+SELECT {alert_columns} FROM alerts WHERE delivered_at IS NOT NULL ORDER BY id DESC LIMIT ?
+
+-- name: last_alert_state
+SELECT state FROM alerts INDEXED BY alerts_key WHERE key = :key ORDER BY id DESC LIMIT 1
+
+-- name: last_alerts
+-- Reads only the end of each key's index.
+SELECT id, key, kind, state, title, text, epoch, deliveries, delivered_to, delivered_at, last_error, created_at
+FROM alerts WHERE id IN (
+    SELECT (SELECT id FROM alerts INDEXED BY alerts_key WHERE key = wanted.value ORDER BY id DESC LIMIT 1)
+    FROM json_each(:keys) AS wanted
+)
+
+-- name: overdue_alerts
+-- Only the newest alert of each key counts, and no failure group that is snoozed or acknowledged now.
+SELECT key, state, title, text FROM alerts INDEXED BY alerts_done
+WHERE delivered_at <= :before AND kind <> 'recovered'
+    AND NOT EXISTS (SELECT 1 FROM alerts AS newer WHERE newer.key = alerts.key AND newer.id > alerts.id)
+    AND NOT EXISTS (
+        SELECT 1 FROM failure_groups
+        WHERE fingerprint = CASE WHEN key GLOB 'group:*' THEN substr(key, 7) WHEN key GLOB 'growth:*' THEN substr(key, 8) END
+            AND (snoozed_until > :now OR acknowledged_at >= max(last_seen, coalesce((
+                SELECT max(seen) FROM task_flow
+                WHERE span = 0 AND task_flow.fingerprint = failure_groups.fingerprint
+                    AND event NOT IN ('replayed', 'discarded')
+            ), 0)))
+    )
+ORDER BY id

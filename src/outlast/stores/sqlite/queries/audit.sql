@@ -1,0 +1,26 @@
+-- name: add_audit_entry
+INSERT INTO audit_log (at, who, action, subject, detail, reason) VALUES (:now, :who, :action, :subject, :detail, :reason)
+
+-- part: audit_columns
+id, at, who, action, subject, detail, reason
+
+-- part: audit_filter
+WHERE id < :before AND (:subject IS NULL OR subject = :subject) AND (:action IS NULL OR action = :action)
+
+-- name: list_audit_entries
+SELECT {audit_columns}
+FROM audit_log NOT INDEXED
+{audit_filter}
+ORDER BY id DESC LIMIT :limit
+
+-- name: list_audit_entries_by_subject
+SELECT {audit_columns}
+FROM audit_log INDEXED BY audit_log_subject
+{audit_filter} AND subject = :subject
+ORDER BY id DESC LIMIT :limit
+
+-- name: list_audit_entries_by_action
+SELECT {audit_columns}
+FROM audit_log INDEXED BY audit_log_action
+{audit_filter} AND action = :action
+ORDER BY id DESC LIMIT :limit

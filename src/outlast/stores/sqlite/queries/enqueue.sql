@@ -1,0 +1,38 @@
+-- name: add_plain_task
+-- The common case, without key or resource: nothing to look up.
+INSERT INTO task_queue (task_type, queue, priority, parameters, next_run_after, expires_at, created_at, updated_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: add_similar_tasks
+-- Tasks that differ only in their arguments, in one step: a step per row would bind every column and release the GIL
+-- each time.
+INSERT INTO task_queue (task_type, queue, priority, parameters, next_run_after, expires_at, created_at, updated_at)
+SELECT :task_type, :queue, :priority, value, :due, :expires_at, :now, :now FROM json_each(:parameters)
+
+-- name: add_task
+-- A task that would be due now waits for the end of its resource's cooldown. A taken unique key adds nothing and
+-- returns no row.
+INSERT INTO task_queue
+    (task_type, queue, priority, parameters, resource, unique_key, next_run_after, expires_at, created_at, updated_at)
+VALUES (
+    :task_type, :queue, :priority, :parameters, :resource, :unique_key,
+    CASE WHEN :due > :now THEN :due ELSE max(:due, coalesce((SELECT until FROM cooldowns WHERE resource = :resource), 0)) END,
+    :expires_at, :now, :now
+)
+ON CONFLICT (task_type, unique_key) WHERE unique_key IS NOT NULL AND status IN ('QUEUED', 'RUNNING', 'PARKED')
+DO NOTHING
+RETURNING id
+
+-- name: live_by_key
+SELECT id FROM task_queue
+WHERE task_type = :task_type AND unique_key = :unique_key AND status IN ('QUEUED', 'RUNNING', 'PARKED')
+
+-- name: set_periodic
+INSERT INTO periodic (name, next_run_at) VALUES (?, ?) ON CONFLICT DO NOTHING
+
+-- name: due_periodic
+SELECT name, next_run_at FROM periodic WHERE next_run_at <= ?
+
+-- name: run_periodic
+-- The due time is the fence: a second caller changes nothing.
+UPDATE periodic SET next_run_at = :next, last_run_at = :now WHERE name = :name AND next_run_at = :due

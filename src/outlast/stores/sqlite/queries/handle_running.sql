@@ -1,1 +1,0 @@
-SELECT id, lease_epoch FROM task_queue WHERE status = 'RUNNING' AND worker_id = :worker_id

@@ -1,1 +1,0 @@
-UPDATE workers SET heartbeat_at = :now, expires_at = :expires_at, state = :state WHERE id = :id

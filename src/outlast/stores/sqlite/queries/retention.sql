@@ -1,0 +1,97 @@
+-- name: expired_tasks
+-- By id, oldest first: an index on the end time would make every success more expensive. The scan blocks no writer.
+SELECT id FROM task_queue
+WHERE id > :after AND status IN ('DONE', 'CANCELLED', 'DISCARDED') AND finished_at < :before
+ORDER BY id LIMIT :batch
+
+-- name: delete_tasks
+DELETE FROM task_queue WHERE id IN (SELECT value FROM json_each(?)) RETURNING status
+
+-- name: delete_attempts
+DELETE FROM task_attempts WHERE task_id IN (SELECT value FROM json_each(?))
+
+-- name: delete_payload_edits
+DELETE FROM payload_edits WHERE task_id IN (SELECT value FROM json_each(?))
+
+-- name: prune_results
+DELETE FROM task_results WHERE task_id IN (SELECT task_id FROM task_results WHERE expires_at <= :now LIMIT :batch)
+
+-- name: expired_dead_letters
+SELECT id FROM dead_letter_queue WHERE moved_to_dlq_at < ? LIMIT ?
+
+-- name: expired_groups
+SELECT fingerprint, last_seen FROM failure_groups INDEXED BY failure_groups_latest
+WHERE (last_seen, fingerprint) > (:seen, :after) AND last_seen < :before
+ORDER BY last_seen, fingerprint LIMIT :batch
+
+-- name: prune_groups
+-- Checks again: a group may have failed since, which only the deltas know so soon.
+DELETE FROM failure_groups
+WHERE fingerprint IN (SELECT value FROM json_each(:fingerprints)) AND last_seen < :before AND note = ''
+    AND fingerprint NOT IN (SELECT fingerprint FROM task_flow WHERE span = 0)
+    AND NOT EXISTS (
+        SELECT 1 FROM dead_letter_queue INDEXED BY dead_letter_queue_fingerprint
+        WHERE dead_letter_queue.fingerprint = failure_groups.fingerprint
+    )
+RETURNING fingerprint
+
+-- name: delete_group_alerts
+-- So that a group that returns is announced again.
+DELETE FROM alerts
+WHERE delivered_at IS NOT NULL AND key IN (
+    SELECT 'group:' || value FROM json_each(:gone) UNION ALL SELECT 'growth:' || value FROM json_each(:gone)
+)
+
+-- name: prune_alerts
+-- The last alert of a key stays until it has recovered: it says what was announced. Then it goes with or after all
+-- earlier ones, otherwise one of those would become the last.
+DELETE FROM alerts
+WHERE delivered_at < :before
+    AND (
+        EXISTS (SELECT 1 FROM alerts AS newer WHERE newer.key = alerts.key AND newer.id > alerts.id)
+        OR kind = 'recovered' AND NOT EXISTS (
+            SELECT 1 FROM alerts AS older INDEXED BY alerts_key
+            WHERE older.key = alerts.key AND older.id < alerts.id AND (older.delivered_at < :before) IS NOT TRUE
+        )
+    )
+
+-- name: has_stale_breakers
+SELECT EXISTS (
+    SELECT 1 FROM breakers
+    WHERE CASE WHEN is_worker THEN process NOT IN (SELECT id FROM workers) ELSE updated_at < :before END
+)
+
+-- name: prune_breakers
+-- Those of unknown workers, and of other processes that have not reported for a long time.
+DELETE FROM breakers
+WHERE CASE WHEN is_worker THEN process NOT IN (SELECT id FROM workers) ELSE updated_at < :before END
+
+-- name: prune_polls
+-- Reads back only to the last poll that is kept, however long the history is.
+DELETE FROM source_polls INDEXED BY source_polls_source
+WHERE source_id = :source_id
+    AND id <= (
+        SELECT id FROM source_polls INDEXED BY source_polls_source
+        WHERE source_id = :source_id ORDER BY id DESC LIMIT 1 OFFSET :keep
+    )
+
+-- name: prune_cycles
+DELETE FROM cycles INDEXED BY cycles_profile
+WHERE profile = :profile
+    AND id <= (
+        SELECT id FROM cycles INDEXED BY cycles_profile
+        WHERE profile = :profile ORDER BY id DESC LIMIT 1 OFFSET :keep
+    )
+
+-- name: expired_runs
+SELECT id FROM job_runs WHERE ended_at < :before ORDER BY ended_at
+
+-- name: prune_targets
+-- A run that was reopened meanwhile keeps its targets.
+DELETE FROM job_targets
+WHERE run_id = (SELECT id FROM job_runs WHERE id = :id AND ended_at < :before)
+    AND source_id IN (SELECT source_id FROM job_targets WHERE run_id = :id ORDER BY source_id LIMIT :batch)
+
+-- name: prune_run
+DELETE FROM job_runs
+WHERE id = :id AND ended_at < :before AND NOT EXISTS (SELECT 1 FROM job_targets WHERE run_id = :id)

@@ -1,1 +1,0 @@
-SELECT state, count(*) FROM sources WHERE :profile IS NULL OR profile = :profile GROUP BY state

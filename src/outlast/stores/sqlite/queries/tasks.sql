@@ -1,0 +1,115 @@
+-- part: task_columns
+id, task_type, queue, priority, parameters, status, resource, unique_key, attempt, retry_count, crash_count, suspect,
+    lease_epoch, worker_id, deferrals, replays, last_error, next_run_after, expires_at, started_at, failed_at,
+    finished_at, created_at, updated_at
+
+-- name: get_task
+SELECT {task_columns} FROM task_queue WHERE id = ?
+
+-- name: find_tasks
+SELECT {task_columns} FROM task_queue
+WHERE (:status IS NULL OR status = :status)
+    AND (:queue IS NULL OR queue = :queue)
+    AND (:task_type IS NULL OR task_type = :task_type)
+    AND (:before IS NULL OR id < :before)
+ORDER BY id DESC LIMIT :limit
+
+-- name: scan_tasks
+-- Newest first; the reader stops when it has enough.
+SELECT id,
+    (:status IS NULL OR status = :status)
+    AND (:queue IS NULL OR queue = :queue)
+    AND (:task_type IS NULL OR task_type = :task_type)
+FROM task_queue WHERE id < :before ORDER BY id DESC
+
+-- name: scan_failed_tasks
+-- A failed task has a dead letter, whose index is in the order of task ids.
+SELECT task_queue.id,
+    task_queue.status = 'FAILED'
+    AND (:queue IS NULL OR task_queue.queue = :queue)
+    AND (:task_type IS NULL OR task_queue.task_type = :task_type)
+FROM dead_letter_queue AS letter CROSS JOIN task_queue ON task_queue.id = letter.original_task_id
+WHERE letter.original_task_id < :before
+ORDER BY letter.original_task_id DESC
+
+-- name: scan_tasks_by_id
+-- Tasks of one live status, newest first: for when there are few.
+SELECT id,
+    (:queue IS NULL OR queue = :queue)
+    AND (:task_type IS NULL OR task_type = :task_type)
+FROM task_queue WHERE id IN (SELECT value FROM json_each(:ids)) AND id < :before ORDER BY id DESC
+
+-- name: queued_ids
+-- From the two partial indexes that hold queued tasks.
+SELECT id FROM (
+    SELECT id FROM task_queue INDEXED BY task_queue_ready WHERE status = 'QUEUED' AND suspect = 0
+    UNION ALL
+    SELECT id FROM task_queue INDEXED BY task_queue_suspects WHERE status = 'QUEUED' AND suspect = 1
+)
+LIMIT :most
+
+-- name: running_ids
+SELECT id FROM task_queue INDEXED BY task_queue_held WHERE status = 'RUNNING' LIMIT :most
+
+-- name: parked_ids
+SELECT id FROM task_queue INDEXED BY task_queue_parked WHERE status = 'PARKED' LIMIT :most
+
+-- name: list_tasks_by_id
+SELECT id, task_type, queue, priority, status, resource, retry_count, worker_id, last_error, next_run_after, finished_at,
+    created_at
+FROM task_queue WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY id DESC
+
+-- name: attempts
+SELECT task_id, attempt, outcome, worker_id, started_at, finished_at,
+    error_type, error_message, error_category, fingerprint, delay, traceback, failure
+FROM task_attempts WHERE task_id = ? ORDER BY id
+
+-- name: result
+SELECT result FROM task_results WHERE task_id = ? AND expires_at > ?
+
+-- name: cancel
+-- Running tasks are left alone: a thread cannot be stopped.
+UPDATE task_queue SET status = 'CANCELLED', finished_at = :now, updated_at = :now
+WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN ('QUEUED', 'PARKED')
+RETURNING id
+
+-- name: run_now
+UPDATE task_queue SET next_run_after = min(next_run_after, :now), updated_at = :now
+WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'QUEUED'
+RETURNING id
+
+-- name: unpark
+UPDATE task_queue SET status = 'QUEUED', updated_at = :now
+WHERE id IN (
+    SELECT id FROM task_queue INDEXED BY task_queue_parked
+    WHERE status = 'PARKED' AND task_type IN (SELECT value FROM json_each(:task_types))
+    LIMIT :batch
+)
+
+-- name: count_waiting_for_resource
+SELECT count(*) FROM (
+    SELECT 1 FROM task_queue INDEXED BY task_queue_resource WHERE status = 'QUEUED' AND resource = :resource LIMIT :most
+)
+
+-- name: pause_queue
+INSERT INTO queues (name, paused) VALUES (?, 1) ON CONFLICT (name) DO UPDATE SET paused = 1
+
+-- name: delete_queue
+DELETE FROM queues WHERE name = ?
+
+-- name: queues
+-- From the partial indexes of queued, running and parked tasks: finished tasks are never read.
+SELECT name, max(paused), sum(ready), sum(scheduled), sum(running), sum(parked) FROM (
+    SELECT name, paused, 0 AS ready, 0 AS scheduled, 0 AS running, 0 AS parked FROM queues
+    UNION ALL
+    SELECT queue, 0, sum(next_run_after <= :now), sum(next_run_after > :now), 0, 0
+    FROM task_queue INDEXED BY task_queue_ready WHERE status = 'QUEUED' AND suspect = 0 GROUP BY queue
+    UNION ALL
+    SELECT queue, 0, sum(next_run_after <= :now), sum(next_run_after > :now), 0, 0
+    FROM task_queue INDEXED BY task_queue_suspects WHERE status = 'QUEUED' AND suspect = 1 GROUP BY queue
+    UNION ALL
+    SELECT queue, 0, 0, 0, count(*), 0 FROM task_queue INDEXED BY task_queue_held WHERE status = 'RUNNING' GROUP BY queue
+    UNION ALL
+    SELECT queue, 0, 0, 0, 0, count(*) FROM task_queue INDEXED BY task_queue_parked WHERE status = 'PARKED' GROUP BY queue
+)
+GROUP BY name ORDER BY name
