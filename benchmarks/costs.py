@@ -121,10 +121,10 @@ def _children(pid: int | None) -> float:
 
 def _turns(postgres: OutlastPostgres, watch: psycopg.Connection[Any]) -> list[Result]:
     """What a turn that settles a batch and claims the next takes: time, and processor time of the database."""
-    from outlast.ports.rows import Claim, Turn, Worker
+    from outlast.ports.rows import Claim, SettleAndClaim, WorkerRow
 
     store, results, now = postgres.app.store, [], datetime.now(UTC)
-    row = Worker("costs", "costs", "localhost", 1, ("default",), 500, "running", 0, True, now, now)  # noqa: FBT003  # a row
+    row = WorkerRow("costs", "costs", "localhost", 1, ("default",), 500, "running", 0, True, now, now)  # noqa: FBT003  # a row
     postgres.clear()
     store.register(row, lease=3600.0)
     postgres.fill(sum(BATCHES) * (TURNS + 3))
@@ -135,7 +135,7 @@ def _turns(postgres: OutlastPostgres, watch: psycopg.Connection[Any]) -> list[Re
             if number == 2:  # by then the statements are prepared, and as many are settled as claimed
                 computed = _computed(watch)
             start = time.perf_counter()
-            claimed = store.turn(Turn("costs", held, [], [], Claim(("default",), batch, batch))).claimed
+            claimed = store.turn(SettleAndClaim("costs", held, [], [], Claim(("default",), batch, batch))).claimed
             times.append(time.perf_counter() - start)
             held = [(task.id, task.epoch) for task in claimed]
         computed = (_computed(watch) - computed) / TURNS

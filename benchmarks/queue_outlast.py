@@ -107,16 +107,16 @@ class Outlast(Contender):
 
     def claim(self, limit: int) -> float:
         """Claim in one turn of a worker, complete in another; the store's port, as no public call only claims."""
-        from outlast.ports.rows import Claim, Turn
+        from outlast.ports.rows import Claim, SettleAndClaim
 
         store = self.app.store
         if not self.registered:
             store.register(_worker(), lease=3600.0)
             self.registered = True
         start = time.perf_counter()
-        claimed = store.turn(Turn(WORKER, [], [], [], Claim(("default",), limit, limit))).claimed
+        claimed = store.turn(SettleAndClaim(WORKER, [], [], [], Claim(("default",), limit, limit))).claimed
         seconds = time.perf_counter() - start
-        store.turn(Turn(WORKER, [(task.id, task.epoch) for task in claimed], [], []))
+        store.turn(SettleAndClaim(WORKER, [(task.id, task.epoch) for task in claimed], [], []))
         return seconds
 
     def execute(self, *statements: str) -> Any:
@@ -231,7 +231,7 @@ def _enqueue_inside(task: Any, duty: Duty) -> None:
 
 
 def _worker() -> Any:
-    from outlast.ports.rows import Worker
+    from outlast.ports.rows import WorkerRow
 
     now = datetime.now(UTC)
-    return Worker(WORKER, WORKER, "localhost", os.getpid(), ("default",), 100, "running", 0, True, now, now)  # noqa: FBT003
+    return WorkerRow(WORKER, WORKER, "localhost", os.getpid(), ("default",), 100, "running", 0, True, now, now)  # noqa: FBT003

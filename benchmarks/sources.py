@@ -22,7 +22,7 @@ import outlast
 from benchmarks.http_server import Server
 from benchmarks.measure import Result, interleaved, rate
 from outlast.ports.source_rows import NewSource
-from outlast.sources.fetched import Fetched
+from outlast.sources.fetchers import Fetched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

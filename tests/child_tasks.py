@@ -15,7 +15,7 @@ from types import SimpleNamespace
 
 from outlast import RETRYABLE, RetryPolicy
 from outlast.errors import PermanentError
-from outlast.queue.current import current_task
+from outlast.queue.definition import current_task
 from outlast.queue.payload import Codec
 
 LEFT = contextvars.ContextVar("left", default="nothing")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _PREPARED = (
     "asyncio", "concurrent.futures.thread", "logging.handlers", "http.client", "sqlite3", "psycopg", "psycopg_pool",
     "outlast", "outlast.errors", "outlast.stores.sqlite.store", "outlast.stores.postgres.store",
-    "outlast.queue.worker", "outlast.sources.monitor", "outlast.jobs.job", "outlast.observe.courier",
+    "outlast.queue.worker", "outlast.sources.monitor", "outlast.jobs.job", "outlast.observe.alert_delivery",
 )  # fmt: skip
 """What the programs import; what is missing here is only slower."""
 _LARGEST = 1 << 20  # bytes of a request, most of which is its environment

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import outlast
+from outlast.decide.source_health import SourceState
 from outlast.ports.read_rows import FailureFilter
-from outlast.ports.rows import Worker
-from outlast.ports.source_rows import SourceState
-from outlast.ports.triage_rows import ReplayState
+from outlast.ports.rows import WorkerRow
+from outlast.ports.triage import ReplayState
 
 __all__ = ["EVIL", "MARK", "SECRET", "Hostile", "make_hostile"]
 
@@ -54,7 +54,7 @@ def make_hostile(url: Any) -> Hostile:
     app.worker([EVIL], name=EVIL).drain()
     waiting = later.enqueue(text=EVIL, delay=3600).id
     now = app.store.now()
-    app.store.register(Worker("w1", EVIL, EVIL, 1, (EVIL,), 1, f"paused: {EVIL}", 0, True, now, now), 3600)
+    app.store.register(WorkerRow("w1", EVIL, EVIL, 1, (EVIL,), 1, f"paused: {EVIL}", 0, True, now, now), 3600)
     app.tasks.pause(f"paused {EVIL}")
     app.store.cool(f"cold {EVIL}", 3600, EVIL)
     app.store.tell_breakers(EVIL, [(f"broken {EVIL}", "open", 60.0, EVIL)])

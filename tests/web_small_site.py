@@ -7,10 +7,9 @@ import pytest
 import outlast
 from outlast.errors import SchemaError
 from outlast.web.access.hook import HookAccess
-from outlast.web.access.own_access import OwnAccess
-from outlast.web.access.tokens import Tokens
-from outlast.web.routing import Action, Done, NotThereError, Page, RefusedError
-from outlast.web.site import build
+from outlast.web.access.token_access import TokenAccess, Tokens
+from outlast.web.routing import ActionResult, ActionRoute, InvalidInputError, NotFoundError, PageRoute
+from outlast.web.site import build_site
 from web_asking import Client
 
 OPERATOR, READER = "the operators secret", "the readers secret"
@@ -34,18 +33,18 @@ def act(asked):
     done.append((asked.path["name"], dict(asked.form), asked.who))
     if asked.path["name"] in RAISED:
         raise RAISED[asked.path["name"]]
-    return Done(f"did {asked.path['name']}", asked.form.get("to", ["/"])[0], {"name": asked.path["name"]})
+    return ActionResult(f"did {asked.path['name']}", asked.form.get("to", ["/"])[0], {"name": asked.path["name"]})
 
 
 RAISED = {
-    "gone": NotThereError("there is no <b>such</b> thing"),
-    "bad": RefusedError("give a number"),
+    "gone": NotFoundError("there is no <b>such</b> thing"),
+    "bad": InvalidInputError("give a number"),
     "locked": sqlite3.OperationalError("unable to open postgresql://user:hunter2@db/x"),
     "schema": SchemaError(0, 4),
     "broken": ZeroDivisionError("password=hunter2"),
 }
-PAGES = (Page("first", "/", "error.html", show), Page("thing", "/things/{name}", "error.html", show))
-ACTIONS = (Action("change", "/things/{name}/change", act),)
+PAGES = (PageRoute("first", "/", "error.html", show), PageRoute("thing", "/things/{name}", "error.html", show))
+ACTIONS = (ActionRoute("change", "/things/{name}/change", act),)
 
 
 @pytest.fixture(name="app", scope="module")
@@ -62,12 +61,12 @@ def clean():
 
 def own(app, **settings):
     tokens = settings.pop("tokens", Tokens(OPERATOR, READER))
-    access = OwnAccess(tokens, **settings)
-    return access, build(app, access, pages=PAGES, actions=ACTIONS)
+    access = TokenAccess(tokens, **settings)
+    return access, build_site(app, access, pages=PAGES, actions=ACTIONS)
 
 
 def hooked(app, hook, **settings):
-    return build(app, HookAccess(hook), pages=PAGES, actions=ACTIONS, **settings)
+    return build_site(app, HookAccess(hook), pages=PAGES, actions=ACTIONS, **settings)
 
 
 def signed_in(site, token=OPERATOR, **settings):

@@ -8,11 +8,9 @@ import pytest
 from starlette.routing import Route
 
 import outlast
-from outlast.web.access.own_access import OwnAccess
-from outlast.web.access.tokens import Tokens
-from outlast.web.assets import Assets
-from outlast.web.routes import PAGES
-from outlast.web.site import build
+from outlast.web.access.token_access import TokenAccess, Tokens
+from outlast.web.rendering import Assets
+from outlast.web.site import PAGES, build_site
 from web_asking import Client
 from web_hostile import make_hostile
 
@@ -31,7 +29,7 @@ class Asking(NamedTuple):
 
 def _routes():
     """Return all routes: of the pages and actions, their twins, and the site's own."""
-    site = build(outlast.App("memory://"), OwnAccess(Tokens(OPERATOR)))
+    site = build_site(outlast.App("memory://"), TokenAccess(Tokens(OPERATOR)))
     assert all(isinstance(route, Route) for route in site.routes)  # nothing is mounted that is not listed
     return [(route.name, route.path, route.methods) for route in site.routes]
 
@@ -77,7 +75,7 @@ NAMES = ("before", "after", "since", "until", "text", "status", "category", "ran
 
 class World(NamedTuple):
     hostile: object
-    access: OwnAccess
+    access: TokenAccess
     site: object
 
     def client(self, role=None, **settings):
@@ -106,11 +104,11 @@ class World(NamedTuple):
 @pytest.fixture(name="world", scope="module")
 def make_world(tmp_path_factory):
     hostile = make_hostile(f"sqlite:///{tmp_path_factory.mktemp('hostile') / 'x.db'}")
-    access = OwnAccess(Tokens(OPERATOR, READER))
-    yield World(hostile, access, build(hostile.app, access))
+    access = TokenAccess(Tokens(OPERATOR, READER))
+    yield World(hostile, access, build_site(hostile.app, access))
     hostile.app.close()
 
 
 @pytest.fixture(autouse=True)
 def forgiven(world):
-    world.access.slowdown._places.clear()
+    world.access.throttle._places.clear()

@@ -31,11 +31,11 @@ from cli_world import World  # noqa: E402  # the tests are no package that is in
 from conformance.acting import claim, die, register  # noqa: E402
 from integration import old_databases as old  # noqa: E402
 from integration.schema_listing import postgres_schema, sqlite_schema  # noqa: E402
-from outlast.decide.limits import Candidate, Limit  # noqa: E402
-from outlast.ports.limits import Ask  # noqa: E402
+from outlast.decide.limits import Candidate, ResourceLimit  # noqa: E402
 from outlast.ports.rows import NewTask  # noqa: E402
 from outlast.ports.source_rows import AlertResult, NewAlert, NewSource  # noqa: E402
-from outlast.queue.replaying import Replayer  # noqa: E402
+from outlast.ports.store import LimitRequest  # noqa: E402
+from outlast.queue.replay import Replayer  # noqa: E402
 from servers.postgres import PostgresServer  # noqa: E402
 
 if TYPE_CHECKING:
@@ -154,12 +154,12 @@ def _triage(app: App) -> None:
     app.tasks_by_name["charge_card"].enqueue(9, unique_key="order-8", run_at=old.FAR)
     taken = [letter.id for letter in box.list(task_type="charge_card") if letter.unique_key == "order-8"]
     box.replay_later(ids=[*taken, refused[2].id], canary=False, who=PERSON, why="try again")
-    replayer.carry_on()
+    replayer.advance_replays()
     _work(app)
     box.replay_later(ids=[letter.id for letter in refused[3:6]], who=PERSON, why="once more")
-    replayer.carry_on()
+    replayer.advance_replays()
     _work(app)
-    replayer.carry_on()  # its canary has failed, which stops it
+    replayer.advance_replays()  # its canary has failed, which stops it
 
 
 def _watch_sources(app: App) -> None:
@@ -189,8 +189,8 @@ def _operate(app: App) -> None:
     )
     app.store.order_breaker("billing.test", "open")
     app.store.order_breaker("other.test", "closed")
-    limit = Limit("limited.test", rate=0.3, burst=2, concurrency=3, retries=0.7)
-    app.store.admit([Ask(limit, tuple(Candidate(n, 1) for n in range(1000, 1004)), mean=0.1)])
+    limit = ResourceLimit("limited.test", rate=0.3, burst=2, concurrency=3, retries=0.7)
+    app.store.admit([LimitRequest(limit, tuple(Candidate(n, 1) for n in range(1000, 1004)), mean=0.1)])
     app.store.reserve_retries(limit, 3)
     app.store.audit(PERSON, "pause_queue", "queue:mail", {"tasks": 2}, "the mail server moves")
 
@@ -220,7 +220,7 @@ def _leave_waiting(app: App) -> None:
     tasks["fetch_page"].enqueue(32, run_at=old.FAR)
     invoices = [letter.id for letter in app.dead_letters.list(task_type="send_invoice")]
     app.dead_letters.replay_later(ids=invoices, who=PERSON, why="the template is there")
-    Replayer(app.store, lambda: "old-worker-replays").carry_on()
+    Replayer(app.store, lambda: "old-worker-replays").advance_replays()
 
 
 def _lose_workers(app: App) -> None:

@@ -17,7 +17,9 @@ from reference_docstrings import first, item
 from reference_settings import events, settings
 
 from outlast import Category, Evidence, rate_limit_hint
-from outlast.classify import chain, codes, errnos, sqlstates, statuses, texts
+from outlast.classify import classifier, codes, statuses, texts
+from outlast.classify import codes as errnos
+from outlast.classify import codes as sqlstates
 from outlast.classify.libraries import FILES, entry_of, load
 from outlast.classify.retry_after import MAX_RETRY_AFTER_SECONDS
 
@@ -157,7 +159,7 @@ def classification() -> str:
             [(f"`{c}`", MEANINGS[c][0], "yes" if c.retryable else "no", *MEANINGS[c][1:]) for c in Category],
         ),
         "## Order of evidence",
-        ORDER.format(worst=item(", ".join(chain._WORST_FIRST))),  # noqa: SLF001
+        ORDER.format(worst=item(", ".join(classifier._SEVERITY_ORDER))),  # noqa: SLF001
         "## HTTP statuses",
         table("status|category|note", http_rows()),
         "Some statuses mean more than one thing. What else the response shows settles it:",
@@ -179,7 +181,7 @@ def classification() -> str:
         "## Error codes of APIs",
         by_category(codes.CODES),
         "A code that is not listed is judged by how it ends:",
-        "\n".join(item(f"**{category}**: `{pattern}`") for pattern, category in codes._ENDINGS),  # noqa: SLF001
+        "\n".join(item(f"**{category}**: `{pattern}`") for pattern, category in codes._CODE_ENDINGS),  # noqa: SLF001
         "## Libraries",
         LIBRARIES,
         *(library(file) for file in ("standard", *sorted(set(FILES.values())))),
@@ -189,7 +191,7 @@ def classification() -> str:
             f"### Words: {category}\n\n```text\n" + "\n".join(lines) + "\n```"
             for category, lines in texts.PHRASES.items()
         ),
-        "### A status in a text\n\n```text\n" + "\n".join(texts._STATUS) + "\n```",  # noqa: SLF001
+        "### A status in a text\n\n```text\n" + "\n".join(texts._STATUS_PATTERNS) + "\n```",  # noqa: SLF001
     ]
     return "\n\n".join(parts) + "\n"
 

@@ -20,8 +20,7 @@ from examples.tour.flaky import flaky_server
 from examples.tour.guide import Guide
 from examples.tour.monitor import FEEDS
 from examples.tour.processes import Processes, streaming
-from outlast.web.access.opening import Opening
-from outlast.web.server import Server, serve
+from outlast.web.server import Opening, Server, serve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from outlast.config import configure as configure
     from outlast.config import load_config as load_config
     from outlast.decide.breaker import BreakerSettings as BreakerSettings
-    from outlast.decide.budget import Budget as Budget
-    from outlast.decide.explain import Explanation as Explanation
-    from outlast.decide.explain import explain as explain
+    from outlast.decide.breaker import Budget as Budget
+    from outlast.decide.explanation import Explanation as Explanation
+    from outlast.decide.explanation import explain as explain
     from outlast.decide.gate import Gate as Gate
-    from outlast.decide.health import SourceRules as SourceRules
-    from outlast.decide.health import SourceState as SourceState
     from outlast.decide.policy import RetryPolicy as RetryPolicy
     from outlast.decide.presets import preset as preset
-    from outlast.decide.preview import Schedule as Schedule
-    from outlast.decide.profiles import Profile as Profile
-    from outlast.decide.profiles import profile as profile
+    from outlast.decide.schedule import Schedule as Schedule
+    from outlast.decide.source_health import Profile as Profile
+    from outlast.decide.source_health import SourceRules as SourceRules
+    from outlast.decide.source_health import SourceState as SourceState
+    from outlast.decide.source_health import profile as profile
     from outlast.failure import RETRYABLE as RETRYABLE
     from outlast.failure import Category as Category
     from outlast.failure import Evidence as Evidence
@@ -47,16 +47,16 @@ if TYPE_CHECKING:
     from outlast.ports.source_rows import NewSource as NewSource
     from outlast.ports.source_rows import Source as Source
     from outlast.ports.source_rows import Transition as Transition
-    from outlast.queue.current import current_task as current_task
     from outlast.queue.definition import TaskDefinition as TaskDefinition
+    from outlast.queue.definition import current_task as current_task
     from outlast.queue.worker import Worker as Worker
     from outlast.record import events as events
     from outlast.record.bus import subscribe as subscribe
     from outlast.redact import Redactor as Redactor
     from outlast.run.block import Attempts as Attempts
     from outlast.run.block import attempts as attempts
-    from outlast.run.nodes import node as node
     from outlast.run.pipelines import Trace as Trace
+    from outlast.run.pipelines import node as node
     from outlast.run.pipelines import typed_async_pipeline as typed_async_pipeline
     from outlast.run.pipelines import typed_pipeline as typed_pipeline
     from outlast.run.points import point as point
@@ -70,9 +70,9 @@ if TYPE_CHECKING:
     from outlast.run.retry import no_retries as no_retries
     from outlast.run.retry import retry as retry
     from outlast.run.retry import with_policy as with_policy
-    from outlast.sources.fetched import Changed as Changed
-    from outlast.sources.fetched import Entry as Entry
-    from outlast.sources.fetched import Fetched as Fetched
+    from outlast.sources.fetchers import Changed as Changed
+    from outlast.sources.fetchers import Entry as Entry
+    from outlast.sources.fetchers import Fetched as Fetched
     from outlast.sources.monitor import Monitor as Monitor
 
 __version__ = "0.1.0"
@@ -81,18 +81,18 @@ _HOMES = {
     "App": "outlast.app",
     "Attempts": "outlast.run.block",
     "BreakerSettings": "outlast.decide.breaker",
-    "Budget": "outlast.decide.budget",
+    "Budget": "outlast.decide.breaker",
     "Category": "outlast.failure",
-    "Changed": "outlast.sources.fetched",
+    "Changed": "outlast.sources.fetchers",
     "Classifier": "outlast.classify",
     "Config": "outlast.config",
     "CurrentAttempt": "outlast.run.retry",
     "Enqueued": "outlast.ports.rows",
-    "Entry": "outlast.sources.fetched",
+    "Entry": "outlast.sources.fetchers",
     "Evidence": "outlast.failure",
-    "Explanation": "outlast.decide.explain",
+    "Explanation": "outlast.decide.explanation",
     "Failure": "outlast.failure",
-    "Fetched": "outlast.sources.fetched",
+    "Fetched": "outlast.sources.fetchers",
     "Gate": "outlast.decide.gate",
     "Job": "outlast.jobs.job",
     "JobContext": "outlast.jobs.context",
@@ -101,7 +101,7 @@ _HOMES = {
     "Monitor": "outlast.sources.monitor",
     "NewSource": "outlast.ports.source_rows",
     "Origin": "outlast.failure",
-    "Profile": "outlast.decide.profiles",
+    "Profile": "outlast.decide.source_health",
     "RETRYABLE": "outlast.failure",
     "Reading": "outlast.classify",
     "Redactor": "outlast.redact",
@@ -110,10 +110,10 @@ _HOMES = {
     "RetryHint": "outlast.classify",
     "RetryPolicy": "outlast.decide.policy",
     "Rule": "outlast.classify.rules",
-    "Schedule": "outlast.decide.preview",
+    "Schedule": "outlast.decide.schedule",
     "Source": "outlast.ports.source_rows",
-    "SourceRules": "outlast.decide.health",
-    "SourceState": "outlast.decide.health",
+    "SourceRules": "outlast.decide.source_health",
+    "SourceState": "outlast.decide.source_health",
     "Strength": "outlast.classify",
     "Summary": "outlast.jobs.summary",
     "TaskDefinition": "outlast.queue.definition",
@@ -125,19 +125,19 @@ _HOMES = {
     "classify": "outlast.classify",
     "configure": "outlast.config",
     "current_attempt": "outlast.run.retry",
-    "current_task": "outlast.queue.current",
+    "current_task": "outlast.queue.definition",
     "default_classifier": "outlast.classify",
     "errors": "outlast.errors",
     "events": "outlast.record.events",
     "evidence_of": "outlast.classify",
-    "explain": "outlast.decide.explain",
+    "explain": "outlast.decide.explanation",
     "load_config": "outlast.config",
     "no_retries": "outlast.run.retry",
-    "node": "outlast.run.nodes",
+    "node": "outlast.run.pipelines",
     "parse_retry_after": "outlast.classify",
     "point": "outlast.run.points",
     "preset": "outlast.decide.presets",
-    "profile": "outlast.decide.profiles",
+    "profile": "outlast.decide.source_health",
     "rate_limit_hint": "outlast.classify",
     "report_of": "outlast.run.report",
     "resource": "outlast.run.resources",

@@ -5,34 +5,38 @@ from datetime import UTC, timedelta, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
-from outlast.decide.budget import Budget
+from outlast.decide.breaker import Budget
 from outlast.decide.gate import Gate
-from outlast.decide.limits import Limit
+from outlast.decide.limits import ResourceLimit, check_limit
 from outlast.decide.policy import RetryPolicy
 from outlast.decide.presets import preset
-from outlast.decide.profiles import Profile
-from outlast.decide.profiles import profile as preset_profile
-from outlast.decide.rates import checked_limit
+from outlast.decide.source_health import Profile
+from outlast.decide.source_health import profile as preset_profile
 from outlast.errors import ConfigError
-from outlast.jobs.feeding import key_of
 from outlast.jobs.job import Job
+from outlast.jobs.target_feed import target_key
+from outlast.observe.alert_delivery import Deliverer
 from outlast.observe.channels import Channel, channel
-from outlast.observe.courier import Courier
 from outlast.queue.dead_letters import DeadLetterBox
-from outlast.queue.defining import DEFAULT_QUEUE, check_settings, define
-from outlast.queue.definition import TaskDefinition, required_seconds, seconds
-from outlast.queue.overview import TaskBook
+from outlast.queue.definition import (
+    DEFAULT_QUEUE,
+    TaskDefinition,
+    check_task_settings,
+    define_task,
+    required_seconds,
+    seconds,
+)
 from outlast.queue.payload import PAYLOAD_LIMIT
-from outlast.queue.periodic import Recurrence, Schedule, recurrence
+from outlast.queue.periodic_tasks import PeriodicSchedule, PeriodicTask, next_time_function
 from outlast.queue.settings import worker_settings
+from outlast.queue.task_reader import TaskReader
 from outlast.queue.worker import Worker
-from outlast.run.observing import checked_mode
-from outlast.sources.book import SourceBook
-from outlast.sources.cooldowns import SharedCooling
-from outlast.sources.fetchers import fetcher
-from outlast.sources.monitor import Monitor
-from outlast.sources.polling import Settings as MonitorSettings
-from outlast.stores.opening import open_store, spool_for
+from outlast.run.observe_mode import checked_mode
+from outlast.sources.fetchers import choose_fetcher
+from outlast.sources.monitor import Monitor, SharedCooldownTracker
+from outlast.sources.poller import PollSettings as MonitorSettings
+from outlast.sources.registry import SourceRegistry
+from outlast.stores.urls import open_store, spool_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -40,9 +44,8 @@ if TYPE_CHECKING:
     from outlast.jobs.context import JobContext
     from outlast.observe.messages import Message
     from outlast.ports.store import Store
-    from outlast.sources.fetched import Changed
+    from outlast.sources.fetchers import Changed
 
-__all__ = ["App"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -99,12 +102,12 @@ class App:
         self.payload_limit = payload_limit
         self.tasks_by_name: dict[str, TaskDefinition[Any, Any]] = {}
         self.jobs_by_name: dict[str, Job] = {}
-        self.limits: dict[str, Limit] = {}
+        self.limits: dict[str, ResourceLimit] = {}
         self.engines: dict[str, str] = {}  # others that have tasks of their own here, with what starts their workers
         self.keep_runs = seconds("keep_runs", keep_runs)
-        self.schedule = Schedule()
+        self.schedule = PeriodicSchedule()
         self.settings = worker_settings(
-            Path(spool) if spool is not None else spool_for(url, where),
+            Path(spool) if spool is not None else spool_folder(url, where),
             lease=lease,
             heartbeat=heartbeat,
             crash_limit=crash_limit,
@@ -116,9 +119,9 @@ class App:
             suspect_timeout=suspect_timeout,
         )
         self.dead_letters = DeadLetterBox(self.store)
-        self.tasks = TaskBook(self.store)
-        self.sources = SourceBook(self.store)
-        self.cooling = SharedCooling(self.store)
+        self.tasks = TaskReader(self.store)
+        self.sources = SourceRegistry(self.store)
+        self.cooling = SharedCooldownTracker(self.store)
         targets = [notify] if isinstance(notify, str) or not isinstance(notify, Sequence) else list(notify)
         self.channels = tuple(channel(each, allow_private=notify_private) for each in targets)
 
@@ -151,10 +154,10 @@ class App:
         Raises:
             ConfigError: If a setting cannot be used, or another task has the name.
         """
-        check_settings(settings)
+        check_task_settings(settings)
         if function is None:
-            return lambda later: define(self, later, settings)
-        return define(self, function, settings)
+            return lambda later: define_task(self, later, settings)
+        return define_task(self, function, settings)
 
     def periodic(
         self,
@@ -174,11 +177,11 @@ class App:
             zone: Time zone of a cron expression.
             settings: As for `task`.
         """
-        following = recurrence(every, cron, zone)
+        following = next_time_function(every, cron, zone)
 
         def decorate(function: Callable[P, R]) -> TaskDefinition[P, R]:
-            definition = define(self, function, settings)
-            self.schedule.add(Recurrence(definition, following))
+            definition = define_task(self, function, settings)
+            self.schedule.add(PeriodicTask(definition, following))
             return definition
 
         return decorate
@@ -192,7 +195,7 @@ class App:
         concurrency: int | None = None,
         retries: str | float | None = None,
         retry_burst: int | None = None,
-    ) -> Limit:
+    ) -> ResourceLimit:
         """Limit what all workers of the store together ask of a resource: ``app.limit("example.com", rate="10/s")``.
 
         Tasks name it by ``resource=…``. One that may not start yet goes back and comes again; it spends no attempt.
@@ -208,7 +211,7 @@ class App:
         Raises:
             ConfigError: If a setting cannot be used, nothing is limited, or the resource has a limit already.
         """
-        made = checked_limit(
+        made = check_limit(
             resource, rate=rate, burst=burst, concurrency=concurrency, retries=retries, retry_burst=retry_burst
         )
         if resource in self.limits:
@@ -282,7 +285,7 @@ class App:
                 raise ConfigError(message)
         settings = MonitorSettings(
             chosen,
-            fetcher(fetch, chosen.fetch),
+            choose_fetcher(fetch, chosen.fetch),
             on_change,
             required_seconds("every", every, _SHORTEST_INTERVAL),
             required_seconds("timeout", timeout, 0.001),
@@ -314,7 +317,7 @@ class App:
         defer_ok: bool = False,
         policy: RetryPolicy | None = None,
         targets: "Callable[[], Iterable[Any]] | None" = None,
-        key: "Callable[[Any], str]" = key_of,
+        key: "Callable[[Any], str]" = target_key,
         breakers: "Mapping[str, int] | None" = None,
         early_stop: bool = False,
         budget: Budget | None = None,
@@ -383,9 +386,9 @@ class App:
 
         return decorate
 
-    def courier(self) -> Courier:
+    def courier(self) -> Deliverer:
         """Return what delivers alerts to the app's channels; workers and monitors have one each."""
-        return Courier(self.store, self.channels)
+        return Deliverer(self.store, self.channels)
 
     def create_schema(self) -> int:
         """Create the tables, or bring them up to date; return their version. A SQLite file does it by itself."""

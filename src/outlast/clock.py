@@ -7,7 +7,7 @@ deadlines, and a jump of the first never changes the second. Whoever needs one c
 
 import time
 
-from outlast import backends
+from outlast import async_backends
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,14 +20,20 @@ if TYPE_CHECKING:
     class Clock(Protocol):
         """What can be put in the place of the system's clock."""
 
-        def now(self) -> float: ...
-        def monotonic(self) -> float: ...
-        def sleep(self, seconds: float) -> None: ...
-        def sleep_async(self, seconds: float) -> Awaitable[None]: ...
-        def chance(self) -> float: ...
+        def now(self) -> float:
+            """Return seconds since the epoch."""
 
+        def monotonic(self) -> float:
+            """Return seconds on a clock that never goes back."""
 
-__all__ = ["chance", "monotonic", "now", "sleep", "sleep_async", "use", "when_changed"]
+        def sleep(self, seconds: float) -> None:
+            """Wait."""
+
+        def sleep_async(self, seconds: float) -> Awaitable[None]:
+            """Wait without blocking the event loop."""
+
+        def chance(self) -> float:
+            """Return a random number from 0 to 1, without 1."""
 
 
 def _random() -> float:
@@ -42,7 +48,7 @@ monotonic: "Callable[[], float]" = time.monotonic
 """Seconds since some moment; never goes back."""
 sleep: "Callable[[float], None]" = time.sleep
 """Block this thread."""
-sleep_async: "Callable[[float], Awaitable[None]]" = backends.sleep
+sleep_async: "Callable[[float], Awaitable[None]]" = async_backends.sleep
 """Wait without blocking the event loop, under asyncio or trio."""
 chance: "Callable[[], float]" = _random
 """A random number in [0, 1)."""
@@ -61,7 +67,13 @@ def use(clock: "Clock | None") -> "Clock | None":
     global now, monotonic, sleep, sleep_async, chance, _in_use
     before, _in_use = _in_use, clock
     if clock is None:
-        now, monotonic, sleep, sleep_async, chance = time.time, time.monotonic, time.sleep, backends.sleep, _random
+        now, monotonic, sleep, sleep_async, chance = (
+            time.time,
+            time.monotonic,
+            time.sleep,
+            async_backends.sleep,
+            _random,
+        )
     else:
         now, monotonic, sleep = clock.now, clock.monotonic, clock.sleep
         sleep_async, chance = clock.sleep_async, clock.chance

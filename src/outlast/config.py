@@ -67,14 +67,14 @@ _APP_KEYS: dict[str, tuple[type, ...]] = {
     "queues": (list,),
     "notify": (list,),
 }
-_APP_LEAST: dict[str, float] = {"lease": 0.1, "heartbeat": 0.01, "crash_limit": 1, "grace": 0, "concurrency": 1}
+_APP_MINIMUMS: dict[str, float] = {"lease": 0.1, "heartbeat": 0.01, "crash_limit": 1, "grace": 0, "concurrency": 1}
 _APP_SCHEMES = ("sqlite", "postgresql", "postgres", "memory")
 _LEASE = 20.0  # seconds; of an app that is told nothing else
 _LONGEST_NAME = 200
-_NUMBERS = 2**63  # how far TOML's whole numbers go
-_LONGEST_SPAN = 100 * 366 * 86400.0
+_INTEGER_LIMIT = 2**63  # how far TOML's whole numbers go
+_LONGEST_DURATION = 100 * 366 * 86400.0
 _RETRYABLE_WORD = "retryable"
-_BETWEEN_URLS = re.compile(r"[\s,]+(?=[A-Za-z][\w+.-]*://)")  # a comma may stand within one
+_URL_SEPARATOR = re.compile(r"[\s,]+(?=[A-Za-z][\w+.-]*://)")  # a comma may stand within one
 _SECTIONS = {"classify": ("rules",), "redact": ("patterns",)}
 _TOML_NAMES = {
     str: "text",
@@ -135,7 +135,7 @@ def load_config(path: str | os.PathLike[str]) -> Config:
     except RecursionError:
         message = f"{file}: it is nested too deeply to be read; no setting is more than a few tables deep"
         raise ConfigError(message) from None
-    return _Reader(file).config(data)
+    return _ConfigReader(file).config(data)
 
 
 def configure(path: str | os.PathLike[str] | None = None, *, rules: "Iterable[Rule]" = ()) -> Config:
@@ -156,13 +156,13 @@ def configure(path: str | os.PathLike[str] | None = None, *, rules: "Iterable[Ru
     config = load_config(chosen) if named or chosen.is_file() else Config()
     app = dict(config.app)
     if notify := os.environ.get(NOTIFY_VARIABLE, "").strip(" ,\t\r\n"):
-        app["notify"] = tuple(_BETWEEN_URLS.split(notify))
+        app["notify"] = tuple(_URL_SEPARATOR.split(notify))
     config = replace(config, rules=(*rules, *config.rules), app=app)
     use_classifier(config.classifier())
     return config
 
 
-class _Reader:
+class _ConfigReader:
     """Reads the tables of one file, naming the place of what is wrong."""
 
     def __init__(self, file: Path) -> None:
@@ -193,19 +193,19 @@ class _Reader:
     def _table(self, data: "Mapping[str, Any]", section: str) -> "Mapping[str, Any]":
         table = data.get(section, {})
         if not isinstance(table, dict):
-            raise self._fail(section, f"has to be a table, not {_named(table)}")
+            raise self._fail(section, f"has to be a table, not {_toml_type_name(table)}")
         self._only(table, _SECTIONS[section], section)
         return table
 
     def _list(self, table: "Mapping[str, Any]", place: str) -> "list[Any]":
         value = table.get(place.partition(".")[2], [])
         if not isinstance(value, list):
-            raise self._fail(place, f"has to be a list, not {_named(value)}")
+            raise self._fail(place, f"has to be a list, not {_toml_type_name(value)}")
         return value
 
     def _pattern(self, pattern: object, place: str) -> str:
         if not isinstance(pattern, str):
-            raise self._fail(place, f"has to be text, not {_named(pattern)}")
+            raise self._fail(place, f"has to be text, not {_toml_type_name(pattern)}")
         try:
             Redactor([pattern])
         except ValueError as error:
@@ -215,21 +215,21 @@ class _Reader:
     def _keyed(self, table: object, known: "Mapping[str, tuple[type, ...]]", place: str) -> "dict[str, Any]":
         """Return a table whose keys are known and whose values are of their kinds."""
         if not isinstance(table, dict):
-            raise self._fail(place, f"has to be a table, not {_named(table)}")
+            raise self._fail(place, f"has to be a table, not {_toml_type_name(table)}")
         self._only(table, known, place)
         for key, value in table.items():
             kinds = known[key]
             if type(value) not in kinds:
                 wanted = " or ".join(_TOML_NAMES[kind] for kind in kinds)
                 where = f"{place}.{key}"
-                raise self._fail(where, f"has to be {wanted}, not {_named(value)}")
+                raise self._fail(where, f"has to be {wanted}, not {_toml_type_name(value)}")
         return table
 
     def _app(self, table: object) -> "dict[str, Any]":
         settings = self._keyed(table, _APP_KEYS, "app")
-        for key, least in _APP_LEAST.items():
+        for key, least in _APP_MINIMUMS.items():
             value = settings.get(key, least)
-            if not least <= value <= _LONGEST_SPAN:  # NaN is not either
+            if not least <= value <= _LONGEST_DURATION:  # NaN is not either
                 where, what = f"app.{key}", "whole number" if _APP_KEYS[key] == (int,) else "number of seconds"
                 raise self._fail(where, f"is {value!r}; give a {what}, {least:g} or more")
         lease = settings.get("lease", _LEASE)
@@ -269,7 +269,7 @@ class _Reader:
     def _policies(self, tables: object) -> "dict[str, RetryPolicy]":
         if not isinstance(tables, dict):
             section = "policies"
-            raise self._fail(section, f"has to be a table, not {_named(tables)}")
+            raise self._fail(section, f"has to be a table, not {_toml_type_name(tables)}")
         return {name: self._policy(table, f"policies.{name}") for name, table in tables.items()}
 
     def _policy(self, table: object, place: str) -> RetryPolicy:
@@ -322,12 +322,12 @@ class _Reader:
         try:
             return Rule(**given)
         except ConfigError as error:
-            raise self._fail(_blamed(place, str(error)), str(error)) from None
+            raise self._fail(_error_place(place, str(error)), str(error)) from None
 
 
 def _check_numbers(value: object) -> None:
     """Refuse whole numbers that TOML does not have: Python has them of any length, and cannot write all of those."""
-    if isinstance(value, int) and not -_NUMBERS <= value < _NUMBERS:
+    if isinstance(value, int) and not -_INTEGER_LIMIT <= value < _INTEGER_LIMIT:
         message = "a whole number has to fit into 64 bits"
         raise ValueError(message)
     within = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
@@ -343,12 +343,12 @@ def _is_url(url: str) -> bool:
     return scheme.lower() != "sqlite" or (rest.strip("/") != "" and (not rest.startswith("//") or rest[2] == "/"))
 
 
-def _blamed(place: str, message: str) -> str:
+def _error_place(place: str, message: str) -> str:
     for key, words in (("category", "is no category"), ("status", "HTTP status"), ("retry_after", "retry_after is")):
         if words in message:
             return f"{place}.{key}"
     return place
 
 
-def _named(value: object) -> str:
+def _toml_type_name(value: object) -> str:
     return _TOML_NAMES.get(type(value), type(value).__name__)

@@ -4,18 +4,99 @@
 redacted, safe to store. Everything behind the classifier works on failures alone.
 """
 
+import os
 from enum import StrEnum
-from functools import cached_property
+from functools import cache, cached_property, lru_cache
 
 from outlast.errors import ConfigError
-from outlast.values import Frozen
 
 TYPE_CHECKING = False
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any, Self
+    from types import TracebackType
+    from typing import Any, ClassVar, NoReturn, Self
 
-__all__ = ["RETRYABLE", "Category", "Evidence", "Failure", "Origin"]
+
+# Immutable values: compared, hashed and shown by their fields.
+#
+# They do what frozen dataclasses do. The standard module brings `inspect` along and generates code for every class,
+# which together cost more than all of Outlast's own imports; what is loaded with ``import outlast`` therefore uses
+# this base.
+
+
+class Frozen:
+    """Base of immutable values. A subclass annotates its fields and fills ``self.__dict__`` in `__init__`."""
+
+    _fields: "ClassVar[tuple[str, ...]]" = ()
+
+    def __init_subclass__(cls) -> None:
+        """Take the annotated names as the fields."""
+        cls._fields = tuple(name for name in cls.__annotations__ if not name.startswith("_"))
+
+    def replace(self, **changes: "Any") -> "Self":
+        """Return the same value with some fields changed."""
+        return type(self)(**{name: getattr(self, name) for name in self._fields} | changes)
+
+    def __setattr__(self, name: str, value: object) -> "NoReturn":
+        """Refuse: a value never changes."""
+        message = f"{type(self).__name__} is immutable; use replace({name}=…)"
+        raise AttributeError(message)
+
+    def __delattr__(self, name: str) -> "NoReturn":
+        """Refuse: a value never changes."""
+        message = f"{type(self).__name__} is immutable"
+        raise AttributeError(message)
+
+    def __eq__(self, other: object) -> bool:
+        """Compare field by field."""
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self._fields)
+
+    def __hash__(self) -> int:
+        """Hash the fields."""
+        return hash((type(self), *(getattr(self, name) for name in self._fields)))
+
+    def __repr__(self) -> str:
+        """Show the fields."""
+        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in self._fields)
+        return f"{type(self).__name__}({shown})"
+
+
+# Where in the user's own code an error came from.
+
+_INTERACTIVE_FILES = ("<stdin>", "<ipython-input")
+
+
+@cache
+def _library_folders() -> tuple[str, ...]:
+    folders = {os.path.dirname(os.__file__), os.path.dirname(os.path.abspath(__file__))}
+    return tuple(os.path.normcase(folder) + os.sep for folder in folders)
+
+
+@lru_cache(maxsize=4096)
+def _user_file(filename: str) -> str | None:
+    """Return the last two parts of the path, the same on every machine, or None for code that is not the user's."""
+    if filename.startswith("<"):
+        return filename if filename.startswith(_INTERACTIVE_FILES) else None
+    path = os.path.normcase(filename)
+    if path.startswith(_library_folders()) or "site-packages" in path or "dist-packages" in path:
+        return None
+    folder, name = os.path.split(filename)
+    return f"{os.path.basename(folder)}/{name}" if folder else name
+
+
+def location_of(traceback: "TracebackType | None") -> str:
+    """Return ``folder/file.py:function`` of the innermost frame of the user's code, or an empty text."""
+    found = ""
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        file = _user_file(code.co_filename)
+        if file is not None:
+            found = f"{file}:{code.co_qualname}"
+        traceback = traceback.tb_next
+    return found
 
 
 class Category(StrEnum):
@@ -85,7 +166,7 @@ class Origin(StrEnum):
     __hash__ = str.__hash__  # as for categories
 
 
-def _lower(headers: "Mapping[str, str]") -> "Mapping[str, str]":
+def _lowercase_names(headers: "Mapping[str, str]") -> "Mapping[str, str]":
     """Return headers with names in lower case; those that are so already are left as they are."""
     names: list[object] = list(headers)
     if all(type(name) is str and name.islower() for name in names):
@@ -151,7 +232,7 @@ class Evidence(Frozen):
         self.__dict__.update(
             origin=origin,
             http_status=http_status,
-            headers=_lower(headers) if headers else {},
+            headers=_lowercase_names(headers) if headers else {},
             body=body,
             credentials_sent=credentials_sent,
             sqlstate=sqlstate,

@@ -8,8 +8,6 @@ import hashlib
 import re
 from functools import cache
 
-__all__ = ["fingerprint", "normalise"]
-
 _COUNTRY_LIKE_SUFFIXES = "py|js|ts|md|rs|sh|so|gz|db|go|cc|pl|rb|mk|is|as|id|in|no|to|at|do|me|my|am|or|if|of"
 
 _HOST_ENDINGS = (
@@ -20,7 +18,7 @@ _HOST_ENDINGS = (
 _NAMES_WITH_DIGITS = "md5|sha-?\\d+|utf-?\\d+|latin-?1|oauth2|s3|ec2|http/?2|ipv[46]|base64|x509|k8s|h264|mp[34]"
 
 # Runs are bounded and anchored at their beginning, so that no text makes a pattern slow.
-_VARIABLE = (
+_VARIABLE_PARTS = (
     (r"(?<![a-z0-9+.-])[a-z][a-z0-9+.-]{0,30}://[^\s'\"<>)\]]+", "<url>"),
     (r"(?<![\w.+-])[\w.+-]{1,80}@[\w.-]+", "<mail>"),
     (r"\d{4}-\d\d-\d\d(?:[t ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:z|[+-]\d\d:?\d\d)?)?", "<time>"),
@@ -32,20 +30,20 @@ _VARIABLE = (
     (r"(?<![\w.\\/])(?:~|\.{1,2}|[a-z]:)?(?:[\\/][\w.@+-]+)+[\\/]?", "<path>"),
     (rf"(?<![\w-])(?!(?:{_NAMES_WITH_DIGITS})\b)[\w-]{{0,80}}?\d[\w-]*(?:[.,]\d+)*(?:ms|s)?", "<n>"),
 )
-_LIMIT = 1000
+_MESSAGE_LIMIT = 1000
 """Characters of a normalised message that count."""
 
 
 @cache
 def _patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
-    return tuple((re.compile(pattern, re.IGNORECASE), mark) for pattern, mark in _VARIABLE)
+    return tuple((re.compile(pattern, re.IGNORECASE), mark) for pattern, mark in _VARIABLE_PARTS)
 
 
 def normalise(message: str) -> str:
     """Return the text with URLs, hosts, paths, ids, times and numbers replaced by marks."""
     for pattern, mark in _patterns():
         message = pattern.sub(mark, message)
-    return " ".join(message.split())[:_LIMIT]
+    return " ".join(message.split())[:_MESSAGE_LIMIT]
 
 
 def fingerprint(name: str, status: int | None, code: str | None, message: str, location: str) -> str:

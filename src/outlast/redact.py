@@ -83,7 +83,7 @@ _PATTERNS = (
 # A cheap look decides whether any pattern can match at all. Without one of these characters only few can,
 _CHARACTERS = ("=", ":", "@", "_", "-", "/", "'", '"', "<", "：")
 # namely those that need one of these words;
-_WORDS_ALONE: tuple[str, ...] = (
+_STANDALONE_WORDS: tuple[str, ...] = (
     "bearer",
     "basic",
     "token",
@@ -105,11 +105,11 @@ _HINTS = (
     "k_test", "whsec", "sg.", "gocspx", "aiza", "ya29", "hf_", "npm_", "pypi-", "eyj", "private", "webhook", "hooks.", "/bot",
     "-u", "parameters", "パスワード",
 )  # fmt: skip
-_LOOKED_AT = 512  # characters beyond the limit that the patterns see, so that the cut falls behind a whole secret
+_OVERLAP = 512  # characters beyond the limit that the patterns see, so that the cut falls behind a whole secret
 
 
 @cache
-def _compiled() -> tuple[tuple[re.Pattern[str], str], ...]:
+def _compiled_patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
     return tuple((re.compile(pattern, re.IGNORECASE | re.DOTALL), replacement) for pattern, replacement in _PATTERNS)
 
 
@@ -122,7 +122,7 @@ def safe_text(text: str, limit: int = MESSAGE_LIMIT) -> str:
     return "".join(char if char.isprintable() or char in "\n\t" else "\ufffd" for char in text)
 
 
-def _back_to_a_break(text: str) -> str:
+def _cut_at_last_blank(text: str) -> str:
     """Drop the last run of a text that was cut, which may be half a secret."""
     for position in range(len(text) - 1, max(len(text) - _LONGEST_TOKEN, 0), -1):
         if text[position] in " \n\t,;&|":
@@ -158,24 +158,24 @@ class Redactor:
         """Return the text capped, safe to store, and without secrets."""
         size = len(text)
         if size > self.limit:
-            text = _back_to_a_break(text[: self.limit + _LOOKED_AT])
+            text = _cut_at_last_blank(text[: self.limit + _OVERLAP])
         if not text.isprintable():
             text = safe_text(text, len(text))
-        low, hints = text.lower(), _WORDS_ALONE
+        low, hints = text.lower(), _STANDALONE_WORDS
         for character in _CHARACTERS:
             if character in low:
                 hints = _HINTS
                 break
         for hint in hints:
             if hint in low:
-                for pattern, replacement in _compiled():
+                for pattern, replacement in _compiled_patterns():
                     text = pattern.sub(replacement, text)
                 break
         for pattern, replacement in self._own:
             text = pattern.sub(replacement, text)
         if size <= self.limit:
             return text
-        return f"{_back_to_a_break(text[: self.limit]) if len(text) > self.limit else text} … ({size} characters)"
+        return f"{_cut_at_last_blank(text[: self.limit]) if len(text) > self.limit else text} … ({size} characters)"
 
 
 redact = Redactor()

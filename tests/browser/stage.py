@@ -19,11 +19,10 @@ import outlast
 from browser import texts
 from browser.cast import define
 from outlast import clock, errors
-from outlast.decide.limits import Candidate, Limit
-from outlast.ports.limits import Ask
-from outlast.ports.rows import Claim, DeadLetterFilter, NewTask, Turn
-from outlast.ports.rows import Worker as WorkerRow
+from outlast.decide.limits import Candidate, ResourceLimit
+from outlast.ports.rows import Claim, DeadLetterFilter, NewTask, SettleAndClaim, WorkerRow
 from outlast.ports.source_rows import NewAlert, NewSource
+from outlast.ports.store import LimitRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -276,8 +275,8 @@ def _waits(stage: Stage, *, tame: bool) -> None:
     store.tell_breakers(stage.workers[1], [("payments", "half_open", None, ""), odd], leased=True)
     store.order_breaker("ledger", "open", 600)
     for name in ("shop.test", "maps" if tame else texts.RESOURCE):
-        limit = Limit(name, 0.01, 5, 3, 0.5, 1)
-        store.admit([Ask(limit, tuple(Candidate(number, 1) for number in range(9)))])
+        limit = ResourceLimit(name, 0.01, 5, 3, 0.5, 1)
+        store.admit([LimitRequest(limit, tuple(Candidate(number, 1) for number in range(9)))])
         store.reserve_retries(limit, 500)
 
 
@@ -323,5 +322,5 @@ def _workers(stage: Stage, *, tame: bool) -> None:
         store.register(worker, lease)
     stage.workers = (first.id, others[0].id)
     stage.task["running"] = stage.enqueue("fetch_page", url="https://shop.test/slow", priority=0)
-    turned = store.turn(Turn(first.id, [], [], [], Claim(("default",), 1, 1)))
+    turned = store.turn(SettleAndClaim(first.id, [], [], [], Claim(("default",), 1, 1)))
     assert [each.id for each in turned.claimed] == [stage.task["running"]]

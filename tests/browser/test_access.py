@@ -12,8 +12,8 @@ from browser.looking import audit
 from browser.stage import build
 from browser.views import VIEWS, path_to
 from outlast.ports.rows import DeadLetterFilter
-from outlast.web.access.opening import Opening
-from outlast.web.routes import ACTIONS
+from outlast.web.server import Opening
+from outlast.web.site import ACTIONS
 
 
 @pytest.fixture(scope="module")

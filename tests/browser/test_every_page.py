@@ -14,7 +14,7 @@ from browser.house import TOKEN
 from browser.looking import MOST_BYTES, problems, texts_of, weight
 from browser.views import MISSING, PATHS, VIEWS
 from browser.window import PHONE, WIDE, Windows
-from outlast.web.routes import PAGES
+from outlast.web.site import PAGES
 
 FIRST = list({view.page: view for view in reversed(VIEWS)}.values())
 """One view of each page; it is looked at more closely than the others."""

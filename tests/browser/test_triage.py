@@ -22,7 +22,7 @@ from browser.looking import problems, weight
 from browser.window import PHONE
 from outlast import errors
 from outlast.ports.read_rows import FailureFilter
-from outlast.web.routes import ACTIONS
+from outlast.web.site import ACTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,7 @@ from urllib.parse import quote, urlencode
 
 from browser import texts
 from outlast.ports.read_rows import FailureFilter
-from outlast.web.routes import PAGES
+from outlast.web.site import PAGES
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,9 +9,9 @@ from outlast.ports.rows import (
     NewTask,
     Note,
     Reason,
+    SettleAndClaim,
     Settlement,
-    Turn,
-    Worker,
+    WorkerRow,
 )
 
 NOTE = Note(
@@ -50,12 +50,12 @@ def add(store, *tasks):
 
 def register(store, worker_id="w1", lease=60.0, **more):
     moment = datetime(2020, 1, 1, tzinfo=UTC)
-    worker = Worker(worker_id, "name", "host", 42, ("default",), 10, "running", 0, True, moment, moment)
+    worker = WorkerRow(worker_id, "name", "host", 42, ("default",), 10, "running", 0, True, moment, moment)
     store.register(worker._replace(**more), lease)
 
 
 def turn(store, worker_id="w1", *, done=(), settlements=(), start=(), claim=None):
-    return store.turn(Turn(worker_id, list(done), list(settlements), list(start), claim))
+    return store.turn(SettleAndClaim(worker_id, list(done), list(settlements), list(start), claim))
 
 
 def claim(store, worker_id="w1", limit=10, start=None, queues=("default",), suspect=False):

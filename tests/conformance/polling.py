@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from datetime import timedelta
 
-from outlast.decide.health import SourceRules, SourceState, after_failure
+from outlast.decide.source_health import SourceRules, SourceState, after_failure
 from outlast.failure import Category, Failure, Origin
 from outlast.ports.source_rows import Closing, NewAlert, NewSource, Poll, SourceChange, SourceFilter, Transition
 

@@ -7,7 +7,7 @@ import pytest
 
 from conformance.acting import NAMES, NOTE, bury
 from conformance.polling import at_once, opened
-from outlast.decide.alerting import AlertKind
+from outlast.decide.decision import AlertKind
 from outlast.ports.source_rows import AlertResult, NewAlert
 
 LATER = 3600.0

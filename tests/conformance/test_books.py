@@ -22,11 +22,10 @@ from conformance.acting import (
     turn,
 )
 from outlast.errors import ConfigError
-from outlast.ports.batch import Batch
 from outlast.ports.read_rows import FailureFilter, FlowEvent
-from outlast.ports.rows import Kind, Reason, Settlement
-from outlast.stores.worker_lost import worker_lost
-from outlast.worker.places import handling_of
+from outlast.ports.rows import Kind, Reason, Settlement, TaskBatch
+from outlast.stores.rules import worker_lost_note
+from outlast.worker.queue_access import handling_of
 
 OTHER = NOTE._replace(error_type="KeyError", error_message="'id'", error_category="schema", fingerprint="f2")
 
@@ -75,8 +74,8 @@ def test_nothing_has_happened(store, booked):
         [task(unique_key="k")],
         [task(resource="r"), task()],
         [task(unique_key="k"), task(unique_key="k"), task(unique_key="k"), task()],
-        Batch(task(), [{}] * 2500, str),
-        Batch(task(resource="r"), [{}] * 3, str),
+        TaskBatch(task(), [{}] * 2500, str),
+        TaskBatch(task(resource="r"), [{}] * 3, str),
     ],
     ids=["one", "two", "a key", "a resource", "a key twice", "a batch", "a batch with a resource"],
 )
@@ -245,7 +244,7 @@ def test_tasks_of_a_dead_worker(store, booked):
     die(store)
     assert len(store.rescue(2)) == 3
     assert booked(store) == {"enqueued": 3, "lost": 2}
-    lost = worker_lost().fingerprint
+    lost = worker_lost_note().fingerprint
     assert group(store, lost) == (2, 0)
     for name in ("w2", "w3"):
         register(store, name)

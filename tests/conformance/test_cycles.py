@@ -18,7 +18,7 @@ from conformance.polling import (
     record,
     run_cycle,
 )
-from outlast.decide.health import SourceRules, SourceState
+from outlast.decide.source_health import SourceRules, SourceState
 from outlast.ports.source_rows import Closing, NewAlert, SourceFilter
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from conformance.acting import NOTE, add, claim, die, hold, live_counts, register, task
 from outlast.errors import LeaseLostError
-from outlast.ports.handling import Lending
+from outlast.ports.engine import EngineTasks
 from outlast.ports.rows import Kind, Reason, Settlement, Status
-from outlast.worker.places import handling_of
+from outlast.worker.queue_access import handling_of
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +20,7 @@ def _workers(store):
 @pytest.fixture
 def lending(store):
     found = handling_of(store)
-    assert isinstance(found, Lending)
+    assert isinstance(found, EngineTasks)
     return found
 
 
@@ -40,7 +40,7 @@ def test_a_message_may_come_before_its_sender_has_lent_the_task(store, lending):
     claimed = hold(store)[0]
     epoch = lending.begin(claimed.id, 1, "w2")
     assert epoch == claimed.epoch + 1
-    assert lending.lend([(claimed.id, claimed.epoch)], 60.0) == 0, "the sender is too late"
+    assert lending.release_to_engine([(claimed.id, claimed.epoch)], 60.0) == 0, "the sender is too late"
     assert store.get(claimed.id).status is Status.RUNNING
 
 
@@ -86,7 +86,7 @@ def test_a_lent_task_waits_and_nothing_is_counted(store, lending):
     add(store, task(), task())
     first, second = hold(store, limit=2)
     before = store.counts()
-    assert lending.lend([(first.id, first.epoch), (second.id, second.epoch)], 60.0) == 2
+    assert lending.release_to_engine([(first.id, first.epoch), (second.id, second.epoch)], 60.0) == 2
     found = store.get(first.id)
     assert (found.status, found.attempt, found.retry_count, found.deferrals) == (Status.QUEUED, 0, 0, 0)
     assert found.started_at is None
@@ -99,8 +99,8 @@ def test_a_lent_task_waits_and_nothing_is_counted(store, lending):
 def test_a_start_that_is_lent_again_is_taken_back(store, lending):
     number = add(store)[0]
     epoch = lending.begin(number, 1, "w1")
-    assert lending.lend([(number, epoch - 1)], 0.0) == 0
-    assert lending.lend([(number, epoch)], 0.0) == 1
+    assert lending.release_to_engine([(number, epoch - 1)], 0.0) == 0
+    assert lending.release_to_engine([(number, epoch)], 0.0) == 1
     assert store.get(number).attempt == 0
     assert lending.begin(number, 1, "w2") is not None
 
@@ -108,7 +108,7 @@ def test_a_start_that_is_lent_again_is_taken_back(store, lending):
 def test_a_worker_that_dies_with_it_is_found_out_and_a_third_time_is_the_end(store, lending):
     number = add(store)[0]
     held = hold(store)[0]
-    lending.lend([(number, held.epoch)], 600.0)
+    lending.release_to_engine([(number, held.epoch)], 600.0)
     for crashes in (0, 1, 2):
         register(store, f"doomed{crashes}")
         assert lending.begin(number, 1, f"doomed{crashes}") is not None
@@ -125,21 +125,21 @@ def test_a_worker_that_dies_with_it_is_found_out_and_a_third_time_is_the_end(sto
 def test_the_latest_with_a_key_is_found_when_it_is_over_too(store, lending):
     keyed = task(unique_key="celery:a")
     first = add(store, keyed)[0]
-    assert lending.by_key(keyed.task_type, "celery:a") == first
-    assert lending.by_key("another", "celery:a") is None
-    assert lending.by_key(keyed.task_type, "celery:b") is None
+    assert lending.find_by_key(keyed.task_type, "celery:a") == first
+    assert lending.find_by_key("another", "celery:a") is None
+    assert lending.find_by_key(keyed.task_type, "celery:b") is None
     epoch = lending.begin(first, 1, "w1")
     lending.settle_attempt(Settlement(first, 0, Kind.FAIL, note=NOTE, reason=Reason.PERMANENT), 1, epoch=epoch)
-    assert lending.by_key(keyed.task_type, "celery:a") == first
+    assert lending.find_by_key(keyed.task_type, "celery:a") == first
     second = add(store, keyed)[0]
     assert second != first
-    assert lending.by_key(keyed.task_type, "celery:a") == second
+    assert lending.find_by_key(keyed.task_type, "celery:a") == second
 
 
 def test_a_lent_task_is_due_again(store, lending):
     add(store)
     claimed = hold(store)[0]
-    lending.lend([(claimed.id, claimed.epoch)], 0.05)
+    lending.release_to_engine([(claimed.id, claimed.epoch)], 0.05)
     time.sleep(0.06)
     again = hold(store)[0]
     assert (again.id, again.retry_count, again.attempt) == (claimed.id, 0, 1)

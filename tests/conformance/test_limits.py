@@ -6,9 +6,9 @@ import time
 import pytest
 
 from conformance.acting import LATER, NAMES, NOTE, add, claim, die, fail, hold, ids, register, retry, settle, task
-from outlast.decide.limits import Candidate, Limit
-from outlast.ports.limits import Ask
+from outlast.decide.limits import Candidate, ResourceLimit
 from outlast.ports.rows import Kind, Status
+from outlast.ports.store import LimitRequest
 
 SLOW = 0.001  # per second: nothing more within a test
 
@@ -24,7 +24,7 @@ def started(store, count, resource="api", worker_id="w1"):
 def ask(store, limit, claimed, mean=None):
     """Return the waits of those that may not start."""
     candidates = tuple(Candidate(each.id, each.epoch, each.retry_count > 0) for each in claimed)
-    return store.admit([Ask(limit, candidates, mean)])
+    return store.admit([LimitRequest(limit, candidates, mean)])
 
 
 def refused(store, limit, claimed):
@@ -35,14 +35,14 @@ class TestRate:
     def test_a_burst_starts_and_the_others_get_places(self, store):
         register(store)
         claimed = started(store, 6)
-        waits = ask(store, Limit("api", SLOW, 3), claimed)
+        waits = ask(store, ResourceLimit("api", SLOW, 3), claimed)
         assert list(waits) == ids(claimed)[3:]
         assert [round(wait) for wait in waits.values()] == [1000, 2050, 3100], "however far that is"
 
     def test_places_are_given_once(self, store, another):
         register(store)
         claimed = started(store, 7)
-        limit = Limit("api", 0.5)
+        limit = ResourceLimit("api", 0.5)
         waits = [*ask(store, limit, claimed[:4]).values(), *ask(another, limit, claimed[4:]).values()]
         assert len(waits) == 6
         assert [round((wait - waits[0]) / 2.1) for wait in waits] == [0, 1, 2, 3, 4, 5]
@@ -50,7 +50,7 @@ class TestRate:
     def test_time_brings_room_again(self, store):
         register(store)
         claimed = started(store, 3)
-        limit = Limit("api", 20.0)
+        limit = ResourceLimit("api", 20.0)
         (wait,) = ask(store, limit, claimed[:2]).values()
         assert 0 < wait <= 0.06
         time.sleep(wait + 0.01)
@@ -60,7 +60,7 @@ class TestRate:
         register(store)
         one, other = started(store, 2, "a"), started(store, 2, "b")
         asks = [
-            Ask(Limit(name, SLOW), tuple(Candidate(each.id, each.epoch) for each in claimed))
+            LimitRequest(ResourceLimit(name, SLOW), tuple(Candidate(each.id, each.epoch) for each in claimed))
             for name, claimed in (("b", other), ("a", one))
         ]
         assert set(store.admit(asks)) == {one[1].id, other[1].id}
@@ -69,8 +69,8 @@ class TestRate:
     def test_whatever_it_is_called(self, store, name):
         register(store)
         claimed = started(store, 2, name)
-        assert len(ask(store, Limit(name, SLOW, concurrency=5), claimed)) == 1
-        assert store.reserve_retries(Limit(name, retries=1.0), 1) == [0.0]
+        assert len(ask(store, ResourceLimit(name, SLOW, concurrency=5), claimed)) == 1
+        assert store.reserve_retries(ResourceLimit(name, retries=1.0), 1) == [0.0]
         assert [row.resource for row in store.limits()] == [name]
 
     def test_nothing_is_asked_for(self, store):
@@ -92,7 +92,7 @@ ENDS = {
 
 
 class TestConcurrency:
-    LIMIT = Limit("api", concurrency=2)
+    LIMIT = ResourceLimit("api", concurrency=2)
 
     def test_so_many_run_and_no_more(self, store, another):
         register(store)
@@ -166,7 +166,7 @@ class TestRefused:
 
 class TestRetries:
     def test_places_go_on_from_call_to_call(self, store, another):
-        limit = Limit("api", retries=1.0, retry_burst=2)
+        limit = ResourceLimit("api", retries=1.0, retry_burst=2)
         waits = store.reserve_retries(limit, 4) + another.reserve_retries(limit, 2)
         assert waits[:2] == [0.0, 0.0]
         assert [round(wait / 1.05) for wait in waits] == [0, 0, 1, 2, 3, 4]
@@ -175,18 +175,18 @@ class TestRetries:
     def test_who_has_no_budget_leaves_those_places_alone(self, store):
         """Two apps may name one resource, and only one of them a budget."""
         register(store)
-        limit = Limit("api", retries=1.0)
+        limit = ResourceLimit("api", retries=1.0)
         store.reserve_retries(limit, 100)
-        other, claimed = Limit("api", 50.0, 50, 5), started(store, 2)
+        other, claimed = ResourceLimit("api", 50.0, 50, 5), started(store, 2)
         assert ask(store, other, claimed) == {}
         assert [row.retries for row in store.limits()] == [None], "what is shown is what was asked with last"
         assert store.reserve_retries(limit, 1)[0] > 50
         assert ask(store, other, claimed) == {}
-        assert store.reserve_retries(Limit("api", retries=2.0), 1) == [0.0], "a larger one begins anew"
+        assert store.reserve_retries(ResourceLimit("api", retries=2.0), 1) == [0.0], "a larger one begins anew"
 
     def test_one_that_is_refused_does_not_go_behind_those_who_fail_now(self, store):
         register(store)
-        limit = Limit("api", retries=0.1)
+        limit = ResourceLimit("api", retries=0.1)
         for each in started(store, 3):
             retry(store, each, note=NOTE)
         store.reserve_retries(limit, 1000)
@@ -199,7 +199,7 @@ class TestRetries:
     def test_starts_keep_to_the_budget_whatever_their_time_was(self, store):
         """A cooldown that ends, and somebody who hurries tasks, bring them all at once."""
         register(store)
-        limit = Limit("api", retries=SLOW, retry_burst=2)
+        limit = ResourceLimit("api", retries=SLOW, retry_burst=2)
         for each in started(store, 4):
             retry(store, each, note=NOTE)
         claimed = claim(store)
@@ -213,8 +213,8 @@ class TestLooking:
         register(store)
         before = store.now()
         claimed = started(store, 3)
-        ask(store, Limit("b", 0.01, 1, 5, 0.01, 1), claimed, mean=2.5)
-        store.reserve_retries(Limit("a", retries=0.5), 3)
+        ask(store, ResourceLimit("b", 0.01, 1, 5, 0.01, 1), claimed, mean=2.5)
+        store.reserve_retries(ResourceLimit("a", retries=0.5), 3)
         first, second = store.limits()
         assert (first.resource, first.running, first.rate, first.retries) == ("a", None, None, 0.5)
         assert 1 < (first.retries_until - before).total_seconds() < 30
@@ -262,7 +262,7 @@ def test_all_who_ask_at_once_keep_to_it_together(place):
     store = stores[0]
     register(store)
     add(store, *(task(resource="api") for _ in range(40)))
-    limit = Limit("api", 60.0, 4, 3)
+    limit = ResourceLimit("api", 60.0, 4, 3)
     began = store.now()
     admitted, most = hammer(stores, limit, 0.5, "w1")
     seconds = (store.now() - began).total_seconds()

@@ -7,7 +7,7 @@ import pytest
 from conformance.acting import LATER, NAMES, NOTE, add, bury, claim, die, fail, ids, register, retry, task, turn
 from conformance.polling import add_feeds
 from conformance.polling import fail as fail_source
-from outlast.decide.health import SourceRules
+from outlast.decide.source_health import SourceRules
 from outlast.ports.job_rows import RunState
 from outlast.ports.read_rows import FailureFilter, FlowEvent
 from outlast.ports.rows import DeadLetterFilter, Kind, Reason, Settlement, Status, TaskFilter

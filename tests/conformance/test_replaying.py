@@ -10,10 +10,11 @@ from conformance.acting import NOTE, add, bury, claim, fail, register, task, tur
 from crash.processes import until
 from outlast.errors import ConfigError, NetworkError, PermanentError, RateLimitError
 from outlast.ports.rows import DeadLetterFilter, Reason, Status, TaskFilter
-from outlast.ports.triage_rows import ReplayState
-from outlast.queue import replaying, worker
+from outlast.ports.triage import ReplayState
+from outlast.queue import replay as replaying
+from outlast.queue import worker
 from outlast.queue.dead_letters import DeadLetterBox
-from outlast.queue.replaying import Replayer
+from outlast.queue.replay import Replayer
 
 RUNNING, DONE, STOPPED, CANCELLED = ReplayState
 
@@ -30,8 +31,8 @@ class World:
     def another(self, owner):
         return Replayer(self.store, lambda: owner, monotonic=lambda: self.now)
 
-    def carry_on(self, replayer=None):
-        (replayer or self.replayer).carry_on()
+    def advance_replays(self, replayer=None):
+        (replayer or self.replayer).advance_replays()
         self.check_places()
 
     def check_places(self):
@@ -70,7 +71,7 @@ class World:
         rounds = []
         for _ in range(100):
             self.now += 1.0
-            self.carry_on()
+            self.advance_replays()
             ran = self.work()
             if ran:
                 rounds.append(len(ran))
@@ -90,11 +91,11 @@ class TestCanary:
         replay = world.box.replay_later(all=True)
         assert replay.state is RUNNING
         assert world.queued() == 0, "who begins it does nothing"
-        world.carry_on()
+        world.advance_replays()
         assert [each.canary for each in world.work()] == [True]
-        world.carry_on()
+        world.advance_replays()
         assert [each.canary for each in world.work()] == [True] * 10
-        world.carry_on()
+        world.advance_replays()
         assert [each.canary for each in world.work()] == [False] * 19
         ended = world.box.replay_run(replay.id)
         assert (ended.state, ended.replayed, ended.conflicts, ended.stage) == (DONE, 30, 0, 2)
@@ -104,13 +105,13 @@ class TestCanary:
         world = make(30)
         world.box.replay_later(all=True)
         for _ in range(3):
-            world.carry_on()
+            world.advance_replays()
             assert world.queued() == 1
         world.work()
-        world.carry_on()
+        world.advance_replays()
         world.work(limit=9)
         for _ in range(3):
-            world.carry_on()
+            world.advance_replays()
             assert world.queued() == 1, "the tenth"
 
     @pytest.mark.parametrize("count", [0, 1, 2, 11, 12])
@@ -125,23 +126,23 @@ class TestCanary:
     def test_a_cause_that_is_not_fixed_costs_one(self, make):
         world = make(30)
         replay = world.box.replay_later(all=True)
-        world.carry_on()
+        world.advance_replays()
         (tried,) = world.work(well=False)
-        world.carry_on()
+        world.advance_replays()
         ended = world.box.replay_run(replay.id)
         assert (ended.state, ended.replayed) == (STOPPED, 1)
         assert ended.stopped_by == f"task {tried.id} failed again: {NOTE.error_message}"
         assert ended.ended_at is not None
         assert (world.dead(), world.queued()) == (30, 0)
-        world.carry_on()
+        world.advance_replays()
         assert world.queued() == 0, "it stays so"
 
     def test_after_the_fix_it_finishes(self, make):
         world = make(30)
         replay = world.box.replay_later(all=True)
-        world.carry_on()
+        world.advance_replays()
         world.work(well=False)
-        world.carry_on()
+        world.advance_replays()
         resumed = world.box.resume_replay(replay.id)
         assert (resumed.state, resumed.stage, resumed.stopped_by) == (RUNNING, 0, "")
         assert world.finish(replay) == [1, 10, 19], "one first again, and what had failed is among the last"
@@ -151,10 +152,10 @@ class TestCanary:
     def test_what_failed_is_taken_again_whatever_it_failed_with(self, make, store):
         world = make(3)
         replay = world.box.replay_later(reason="exhausted", category="network", fingerprint="f1")
-        world.carry_on()
+        world.advance_replays()
         (claimed,) = claim(store)
         fail(store, claimed, note=NOTE._replace(error_category="unknown", fingerprint="f9"), reason=Reason.CANARY)
-        world.carry_on()
+        world.advance_replays()
         assert world.state() is STOPPED
         world.box.resume_replay(replay.id)
         assert world.finish(replay) == [1, 2]
@@ -164,9 +165,9 @@ class TestCanary:
         world = make(5)
         replay = world.box.replay_later(all=True)
         for round_ in range(1, 4):
-            world.carry_on()
+            world.advance_replays()
             world.work(well=False)
-            world.carry_on()
+            world.advance_replays()
             assert world.state() is STOPPED
             assert world.box.replay_run(replay.id).replayed == round_
             world.box.resume_replay(replay.id)
@@ -174,12 +175,12 @@ class TestCanary:
     def test_one_of_the_ten_stops_it(self, make):
         world = make(30)
         world.box.replay_later(all=True)
-        world.carry_on()
+        world.advance_replays()
         world.work()
-        world.carry_on()
+        world.advance_replays()
         world.work(limit=4)
         world.work(well=False, limit=1)
-        world.carry_on()
+        world.advance_replays()
         assert world.state() is STOPPED
         assert world.dead() == 30 - 11 + 1
         assert world.queued() == 5, "what is queued already is not taken back"
@@ -188,34 +189,34 @@ class TestCanary:
         world = make(30)
         world.box.replay_later(all=True, rate=2)
         for _ in range(2):
-            world.carry_on()
+            world.advance_replays()
             world.work()
-        world.carry_on()
+        world.advance_replays()
         world.now += 1.0
-        world.carry_on()
+        world.advance_replays()
         assert [each.canary for each in world.work(well=False)] == [False] * 2
         world.now += 1.0
-        world.carry_on()
+        world.advance_replays()
         assert world.state() is STOPPED
         assert world.dead() == 30 - 11
 
     def test_a_canary_that_is_cancelled_stops_it(self, make):
         world = make(5)
         world.box.replay_later(all=True)
-        world.carry_on()
+        world.advance_replays()
         (canary,) = world.store.find(TaskFilter(status=Status.QUEUED))
         world.store.cancel([canary.id])
-        world.replayer.carry_on()
+        world.replayer.advance_replays()
         assert world.state() is STOPPED
         assert "was cancelled" in world.last().stopped_by
 
     def test_the_message_has_no_secret_in_it(self, make, store):
         world = make(2)
         world.box.replay_later(all=True)
-        world.carry_on()
+        world.advance_replays()
         (claimed,) = claim(store)
         fail(store, claimed, note=NOTE._replace(error_message="password=hunter2 refused"), reason=Reason.CANARY)
-        world.carry_on()
+        world.advance_replays()
         assert "hunter2" not in world.last().stopped_by
 
 
@@ -262,14 +263,14 @@ class TestTwice:
 
     def test_pitfall_56_by_two_who_carry_them_on(self, make, another, monkeypatch):
         """Whoever lost a replay to somebody else does nothing with it any more."""
-        monkeypatch.setattr(replaying, "LEASE", 0.0)
+        monkeypatch.setattr(replaying, "REPLAY_LEASE", 0.0)
         world = make(40)
         replay = world.box.replay_later(all=True)
         other = Replayer(another, lambda: "r2", monotonic=lambda: world.now)
         for _ in range(20):
             world.now += 1.0
-            world.carry_on()
-            world.carry_on(other)
+            world.advance_replays()
+            world.advance_replays(other)
             world.work()
         assert world.state() is DONE
         assert world.box.replay_run(replay.id).replayed == 40
@@ -282,23 +283,23 @@ class TestTwice:
         taken = world.store.claim_replay("r2", 60.0)
         assert taken.epoch > stale.epoch
         monkeypatch.setattr(world.store, "claim_replay", lambda *_: stale)
-        world.carry_on()
+        world.advance_replays()
         assert (world.queued(), world.state()) == (0, RUNNING)
 
     def test_nobody_takes_what_another_holds(self, make):
         world = make(5)
         world.box.replay_later(all=True)
         world.store.claim_replay("r2", 60.0)
-        world.carry_on()
+        world.advance_replays()
         assert world.queued() == 0
 
     def test_what_fails_again_is_not_taken_a_second_time(self, make):
         world = make(3)
         replay = world.box.replay_later(all=True, canary=False)
-        world.carry_on()
+        world.advance_replays()
         assert world.state() is DONE
         world.work(well=False)
-        world.carry_on()
+        world.advance_replays()
         assert world.queued() == 0
         assert world.box.replay_run(replay.id).replayed == 3
         assert world.dead() == 3
@@ -308,67 +309,67 @@ class TestRate:
     def test_is_kept(self, make):
         world = make(60)
         world.box.replay_later(all=True, canary=False, rate=10)
-        world.carry_on()
+        world.advance_replays()
         assert world.queued() == 0, "it begins with nothing"
         for seconds in (0.25, 0.25, 0.5):
             world.now += seconds
-            world.carry_on()
+            world.advance_replays()
         assert world.queued() == 10
         world.now += 0.1
-        world.carry_on()
+        world.advance_replays()
         assert world.queued() == 11
         world.now += 0.05
-        world.carry_on()
+        world.advance_replays()
         world.now += 0.05
-        world.carry_on()
+        world.advance_replays()
         assert world.queued() == 12, "halves add up"
 
     def test_a_pause_is_not_made_up_for(self, make):
         world = make(60)
         world.box.replay_later(all=True, canary=False, rate=10)
-        world.carry_on()
+        world.advance_replays()
         world.now += 3600.0
-        world.carry_on()
+        world.advance_replays()
         assert world.queued() == 20
 
     def test_a_slow_one_goes_on_too(self, make):
         world = make(3)
         replay = world.box.replay_later(all=True, canary=False, rate=0.1)
-        world.carry_on()
+        world.advance_replays()
         world.now += 9.0
-        world.carry_on()
+        world.advance_replays()
         assert world.queued() == 0
         world.now += 2.0
-        world.carry_on()
+        world.advance_replays()
         assert world.queued() == 1
         assert world.finish(replay) == [1, 1, 1]
 
     def test_canaries_are_not_held_up_by_it(self, make):
         world = make(15)
         world.box.replay_later(all=True, rate=1)
-        world.carry_on()
+        world.advance_replays()
         assert len(world.work()) == 1
-        world.carry_on()
+        world.advance_replays()
         assert len(world.work()) == 10
-        world.carry_on()
+        world.advance_replays()
         assert len(world.work()) == 0
 
     def test_whoever_takes_over_begins_with_nothing(self, make, monkeypatch):
-        monkeypatch.setattr(replaying, "LEASE", 0.0)
+        monkeypatch.setattr(replaying, "REPLAY_LEASE", 0.0)
         world = make(60)
         world.box.replay_later(all=True, canary=False, rate=10)
         other = world.another("r2")
         for _ in range(10):
             world.now += 1.0
-            world.carry_on()
-            world.carry_on(other)
+            world.advance_replays()
+            world.advance_replays(other)
         assert world.queued() == 0, "who always loses it again never has anything saved up"
 
     def test_many_at_once_by_batches(self, make, monkeypatch):
-        monkeypatch.setattr(replaying, "BATCH", 7)
+        monkeypatch.setattr(replaying, "REPLAY_BATCH", 7)
         world = make(30)
         world.box.replay_later(all=True, canary=False)
-        world.carry_on()
+        world.advance_replays()
         assert (world.queued(), world.state()) == (30, DONE)
 
     @pytest.mark.parametrize("rate", [0, -1, float("nan"), float("inf"), True, "fast", 1e9])
@@ -432,10 +433,10 @@ class TestByHand:
     def test_stopped_nothing_more_is_queued(self, make):
         world = make(30)
         replay = world.box.replay_later(all=True)
-        world.carry_on()
+        world.advance_replays()
         assert world.box.stop_replay(replay.id, who="ann", why="too early") is True
         world.work()
-        world.carry_on()
+        world.advance_replays()
         assert (world.state(), world.queued(), world.dead()) == (CANCELLED, 0, 29)
         assert world.last().stopped_by == "too early"
         assert world.box.stop_replay(replay.id) is False
@@ -511,7 +512,7 @@ class Fleet:
 @pytest.fixture
 def fleet(store, monkeypatch, tmp_path):
     monkeypatch.setattr(worker, "REPLAY_EVERY", 0.02)
-    monkeypatch.setattr(replaying, "LEASE", 0.3)  # a worker that ended holds it no longer
+    monkeypatch.setattr(replaying, "REPLAY_LEASE", 0.3)  # a worker that ended holds it no longer
     return Fleet(store, spool=tmp_path / "spool")
 
 

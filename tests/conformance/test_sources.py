@@ -8,9 +8,9 @@ import pytest
 
 from conformance.acting import NAMES, ids
 from conformance.polling import EVERYTHING, FAILURE, add_feeds, at_once, change, fail, later, opened, poll, record
-from outlast.decide.health import Health, SourceRules, SourceState
+from outlast.decide.source_health import SourceHealth, SourceRules, SourceState
 from outlast.ports.source_rows import NewAlert, NewSource, Poll, SourceAdded, SourceChange, SourceFilter, Transition
-from outlast.sources.book import SourceBook
+from outlast.sources.registry import SourceRegistry
 
 URL = "https://feeds.test/1"
 
@@ -20,7 +20,7 @@ def test_a_new_source_is_healthy_and_due(store):
     (added,) = store.add_sources([NewSource(URL, "feed", "One", "main > p")])
     assert added.created
     source = store.source(added.id)
-    assert source[:6] == (added.id, URL, "feed", "One", "main > p", Health())
+    assert source[:6] == (added.id, URL, "feed", "One", "main > p", SourceHealth())
     assert (source.state, source.is_active, source.consecutive_errors) == (SourceState.HEALTHY, True, 0)
     assert (source.cycle, source.epoch, source.outcome, source.pending) == (0, 0, None, None)
     assert (source.last_error, source.last_failure, source.memory) == (None, None, None)
@@ -135,7 +135,7 @@ def test_a_removal_that_cannot_be_told_is_none(database, store):
 def test_the_book_tells_of_a_removal_in_the_same_transaction(store, monkeypatch):
     (number,) = add_feeds(store)
     store.change_sources({number: (None, fail(SourceRules(threshold=1)))})
-    book = SourceBook(store)
+    book = SourceRegistry(store)
 
     def lost(*_):
         raise ConnectionError
@@ -195,7 +195,7 @@ def test_all_that_is_changed_is_kept(store):
     changed = before._replace(
         name="ünï 🦊",
         selector="#main",
-        health=Health(SourceState.DISABLED, 7, at[0], at[1], "rule", 3, 2, at[2], at[3]),
+        health=SourceHealth(SourceState.DISABLED, 7, at[0], at[1], "rule", 3, 2, at[2], at[3]),
         last_error='it\'s "bad"',
         last_failure=FAILURE,
         next_poll_at=at[4],

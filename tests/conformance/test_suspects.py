@@ -16,8 +16,8 @@ from conformance import suspect_tasks
 from conformance.acting import bury, claim, die, live_counts, register, task
 from conformance.test_worker_life import NOW, wait_for, working
 from outlast.ports.rows import DeadLetterFilter, Kind, Reason, Rescued, Status
-from outlast.ports.triage_rows import NewReplay
-from outlast.queue import child, settling
+from outlast.ports.triage import NewReplay
+from outlast.queue import child_process, settlement
 from outlast.report.doctor import ledger_findings
 
 ALL = DeadLetterFilter()
@@ -60,7 +60,7 @@ class Village:
 
 @pytest.fixture
 def make(store, tmp_path, monkeypatch):
-    monkeypatch.setattr(settling, "_CRASH_WAITS", (0.0,))  # a drain waits for nothing
+    monkeypatch.setattr(settlement, "_CRASH_WAITS", (0.0,))  # a drain waits for nothing
     return lambda **settings: Village(store, tmp_path, **settings)
 
 
@@ -141,7 +141,7 @@ def test_what_no_other_process_finds_runs_here_and_it_is_said_once(database, mak
 def test_after_a_crash_it_waits(database, make, monkeypatch):
     """What killed it from outside may be over by then: memory that others took, for instance."""
     village = make()
-    monkeypatch.setattr(settling, "_CRASH_WAITS", (3600.0,))
+    monkeypatch.setattr(settlement, "_CRASH_WAITS", (3600.0,))
     number = village.suspect(suspect_tasks.leave)
 
     village.app.worker(concurrency=2).drain()
@@ -191,7 +191,7 @@ def test_one_for_which_there_is_no_process_waits_for_one(database, make, monkeyp
     """It is no reason to run it in the worker: that is what it may take down."""
     village, function = make(), suspect_tasks.leave
     if way == "start":
-        monkeypatch.setattr(child.subprocess, "Popen", unstarted)
+        monkeypatch.setattr(child_process.subprocess, "Popen", unstarted)
     else:
         (tmp_path / "passing.py").write_text(
             f"import os\nif os.getpid() != {os.getpid()}: os._exit(3)\ndef leave(notes: str): os._exit(3)"

@@ -3,7 +3,7 @@
 from prometheus_client.parser import text_string_to_metric_families
 
 import outlast
-from outlast.observe.metric_names import FLEET
+from outlast.observe.metrics import FLEET_METRICS
 from outlast.observe.prometheus import exposing
 
 
@@ -29,7 +29,7 @@ def test_figures_of_the_fleet(store):
         (sample.name, *sample.labels.values()): sample.value for each in families.values() for sample in each.samples
     }
 
-    assert families.keys() >= {metric.family for metric in FLEET.values()}
+    assert families.keys() >= {metric.family for metric in FLEET_METRICS.values()}
     assert found["outlast_up",] == 1
     events = {key[1]: value for key, value in found.items() if key[0] == "outlast_tasks_total" and value}
     assert events == {"enqueued": 5, "done": 3, "retried": 1, "failed": 1}

@@ -10,7 +10,7 @@ from conformance.acting import NOTE, add, bury, claim, fail, live_counts, regist
 from outlast.ports.read_rows import FailureFilter
 from outlast.ports.rows import DeadLetterFilter, Kind, Reason, Status, TaskFilter
 from outlast.ports.source_rows import NewAlert
-from outlast.ports.triage_rows import Canaries, NewReplay, ReplayState, ReplayStep
+from outlast.ports.triage import Canaries, NewReplay, ReplayState, ReplayStep
 
 ALL = DeadLetterFilter()
 OTHER = NOTE._replace(error_type="KeyError", error_message="'id'", error_category="schema", fingerprint="f2")
@@ -524,23 +524,23 @@ class TestGroups:
             store.roll_up()
 
     def test_those_that_nobody_was_told_of(self, store):
-        assert store.untold_groups() == []
+        assert store.unannounced_groups() == []
         for name in ("it's", "b", "c", "d"):
             bury(store, note=NOTE._replace(fingerprint=name))
             time.sleep(0.003)
         bury(store, note=NOTE._replace(fingerprint=""))
-        assert [each.fingerprint for each in store.untold_groups()] == ["it's", "b", "c", "d"]
-        assert [each.fingerprint for each in store.untold_groups(2)] == ["it's", "b"]
+        assert [each.fingerprint for each in store.unannounced_groups()] == ["it's", "b", "c", "d"]
+        assert [each.fingerprint for each in store.unannounced_groups(2)] == ["it's", "b"]
         store.raise_alerts([NewAlert("group:it's", "new", "title", "text"), NewAlert("growth:b", "10", "t", "t")])
         for _ in range(2):
-            assert [each.fingerprint for each in store.untold_groups()] == ["b", "c", "d"]
+            assert [each.fingerprint for each in store.unannounced_groups()] == ["b", "c", "d"]
         store.mark_group("b", acknowledged=True)
         store.mark_group("c", snooze=60)
-        assert [each.fingerprint for each in store.untold_groups(1)] == ["d"], "the others are seen to"
+        assert [each.fingerprint for each in store.unannounced_groups(1)] == ["d"], "the others are seen to"
         time.sleep(0.003)
         bury(store, note=NOTE._replace(fingerprint="b"))
         store.mark_group("c", snooze=0)
-        found = store.untold_groups()
+        found = store.unannounced_groups()
         assert [each.fingerprint for each in found] == ["b", "c", "d"]
         assert found[0] == store.failure("b")
 
@@ -585,7 +585,7 @@ class TestObserved:
             assert store.count_rows() == store.counts()
             points = store.failure_flow(["w1"], window=3600, step=60)["w1"]
             assert sum(point.count for point in points) == 7
-            assert [each.fingerprint for each in store.untold_groups()] == ["w1"]
+            assert [each.fingerprint for each in store.unannounced_groups()] == ["w1"]
             store.roll_up()
         assert sum(store.pulse().last_hour.values()) == 8
 

@@ -447,7 +447,7 @@ def test_replay_and_discard_take_a_limit(app):
 
 def test_a_child_that_cannot_be_started_keeps_no_slot_of_its_resource(app, monkeypatch):
     from child_tasks import echo
-    from outlast.queue.child import Children
+    from outlast.queue.child_process import ChildPool
 
     name = f"child.{id(app)}"
     guard = outlast.resource(name, max_concurrency=1)
@@ -457,7 +457,7 @@ def test_a_child_that_cannot_be_started_keeps_no_slot_of_its_resource(app, monke
         raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
 
     task.enqueue(2)
-    monkeypatch.setattr(Children, "run", refuse)
+    monkeypatch.setattr(ChildPool, "run", refuse)
     app.worker().drain()
     assert guard.running == 0
     assert app.dead_letters.count() == 1

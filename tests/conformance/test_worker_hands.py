@@ -10,7 +10,7 @@ import pytest
 import outlast
 from conformance.test_worker_life import NOW, wait_for, working
 from outlast.ports.rows import Status
-from outlast.queue.pace import Pace
+from outlast.queue.admission import ClaimPace
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_both_kinds_share_the_slots(app):
 
 
 def test_what_waits_for_a_slot_is_given_back_at_a_stop(app, monkeypatch):
-    monkeypatch.setattr(Pace, "ahead", 4)
+    monkeypatch.setattr(ClaimPace, "ahead", 4)
     begun, go, late = [], threading.Event(), []
 
     @app.task(priority=0)
@@ -96,13 +96,13 @@ def test_slow_tasks_are_not_hoarded(app):
 
 def test_what_does_not_get_its_turn_is_given_back(app, monkeypatch):
     """It was quick, so much was taken; then one task takes long, and others could run the rest."""
-    begin = Pace.__init__
+    begin = ClaimPace.__init__
 
     def quick(self, *given):
         begin(self, *given)
         self.rate = 200.0
 
-    monkeypatch.setattr(Pace, "__init__", quick)
+    monkeypatch.setattr(ClaimPace, "__init__", quick)
     gate, runs = threading.Event(), []
 
     @app.task

@@ -11,7 +11,7 @@ from conformance.test_worker_life import wait_for, working
 from conformance.test_worker_troubles import Wrapped
 from outlast.errors import NetworkError
 from outlast.ports.rows import Kind, Status
-from outlast.queue import admitting
+from outlast.queue import admission
 
 AWAY = psycopg.OperationalError("server closed the connection")
 SLOW = "1/h"
@@ -106,7 +106,7 @@ def test_a_limit_that_nobody_names_is_told_of(app, caplog):
 
 
 def test_what_cannot_be_asked_for_does_not_run(app, store, monkeypatch, caplog):
-    monkeypatch.setattr(admitting, "_UNASKED_WAIT", 0.05)
+    monkeypatch.setattr(admission, "_LIMIT_RETRY_WAIT", 0.05)
     ran, failures = [], [AWAY, ValueError("a mistake of ours"), AWAY]
     wrapped = Wrapped(store)
 
@@ -155,7 +155,7 @@ def test_a_limit_that_could_not_be_asked_for_is_left_alone_for_a_while(app, stor
 
 @pytest.mark.parametrize("failure", [AWAY, ValueError("a mistake of ours")])
 def test_a_budget_that_cannot_be_asked_for_loses_no_retry(app, store, failure, monkeypatch):
-    monkeypatch.setattr(admitting, "_UNASKED_WAIT", 0.05)
+    monkeypatch.setattr(admission, "_LIMIT_RETRY_WAIT", 0.05)
     ran, failures = [], [failure]
     wrapped = Wrapped(store)
 

@@ -16,11 +16,11 @@ from conformance.acting import claim, die, register, settle
 from conformance.test_worker_life import NOW, Sick, wait_for, working
 from outlast.errors import LeaseLostError
 from outlast.ports.rows import Kind, Settlement, Status
-from outlast.queue import alone
-from outlast.queue import pump as pump_module
-from outlast.queue.periodic import recurrence
-from outlast.queue.pump import Pump
-from outlast.queue.spool import Spool
+from outlast.queue import claim_loop as pump_module
+from outlast.queue import suspects as alone
+from outlast.queue.claim_loop import ClaimLoop
+from outlast.queue.periodic_tasks import next_time_function
+from outlast.queue.worker import Spool
 from outlast.stores.sqlite.store import SqliteStore
 
 READ_ONLY = psycopg.errors.ReadOnlySqlTransaction("cannot execute UPDATE in a read-only transaction")
@@ -70,8 +70,8 @@ def done(app):
 def test_full_hands_do_not_spin(app, gate, monkeypatch):
     """A retry that is due, a backlog, and no hand free: there is nothing to do but wait."""
     steps = []
-    step = Pump.step
-    monkeypatch.setattr(Pump, "step", lambda self, patience: (steps.append(1), step(self, patience))[1])
+    step = ClaimLoop.step
+    monkeypatch.setattr(ClaimLoop, "step", lambda self, patience: (steps.append(1), step(self, patience))[1])
 
     @app.task(policy=NOW.replace(base_delay=0.4, max_attempts=50), priority=0)
     def flaky():
@@ -114,7 +114,7 @@ def test_a_suspect_that_is_settled_by_itself_does_not_wedge_the_worker(store, tm
 
 def test_suspects_do_not_wait_where_nobody_else_does(app, store, monkeypatch):
     """The wait to be alone has an end for the sake of the others; where there are none, the next suspect begins."""
-    monkeypatch.setattr(alone, "_WAIT", 0.1)
+    monkeypatch.setattr(alone, "_SUSPECT_WAIT", 0.1)
 
     @app.task
     def slow():
@@ -562,7 +562,7 @@ def test_the_next_run_is_reckoned_by_the_clock_of_the_store(store):
         pass
 
     def expected():
-        return (recurrence(None, "0 * * * *")(ahead.now()) - ahead.now()).total_seconds()
+        return (next_time_function(None, "0 * * * *")(ahead.now()) - ahead.now()).total_seconds()
 
     wanted = []
     for act in (app.schedule.begin, app.schedule.tick):

@@ -11,7 +11,7 @@ from corpus.case import Case
 from corpus.http_clients import CLIENTS, Ask, error_of
 from corpus.http_faults import STATUSES, TEMPORARY
 from outlast import Category, Origin
-from outlast.classify.peek import read_response
+from outlast.classify.safe_access import read_response
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from corpus.case import Case, World, caught, caught_async
 from outlast import RETRYABLE, Category, Origin
-from outlast.classify.peek import read_response
+from outlast.classify.safe_access import read_response
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -55,10 +55,10 @@ def arm(app, where, hold):
     name, _, number = where.partition(":")
     _armed.update(point=name, left=int(number or 1))
     if hold >= 0:
-        from outlast.queue.pace import Pace
+        from outlast.queue.admission import ClaimPace
 
-        Pace.ahead = property(lambda self: 0)
-        Pace.held = property(lambda self: hold)
+        ClaimPace.ahead = property(lambda self: 0)
+        ClaimPace.held = property(lambda self: hold)
     if name in _SQL:
         _watch_statements(app.store, name)
     elif name in {"stepping", "stepped", "ending"}:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import outlast
 from outlast.errors import ResourceNotFoundError
-from outlast.observe.courier import Courier
+from outlast.observe.alert_delivery import Deliverer
 
 _TESTS = Path(__file__).parents[1]
 _numbers = count(1)
@@ -71,7 +71,7 @@ def main(verb, *arguments):
     app = outlast.App(environment["MONITOR_URL"], notify=notify or (), notify_private=True)
     at = environment["MONITOR_AT"]
     every = 3600.0 if at == "closed" else 0.1  # nobody else takes up what was written a moment ago
-    app.courier = lambda: Courier(app.store, app.channels, every=every, lease=1.0)
+    app.courier = lambda: Deliverer(app.store, app.channels, every=every, lease=1.0)
     arm(app.store, at)
     policy = outlast.preset("feed").replace(base_delay=0.01, max_delay=0.04)
     profile = outlast.profile("feed").replace(policy=policy, **json.loads(environment["MONITOR_RULES"]))

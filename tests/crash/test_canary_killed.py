@@ -9,7 +9,7 @@ import pytest
 
 from crash.processes import until
 from outlast.ports.rows import DeadLetterFilter, Status
-from outlast.ports.triage_rows import ReplayState
+from outlast.ports.triage import ReplayState
 
 COUNT = 30
 SOAK = os.environ.get("OUTLAST_SOAK") == "1"

@@ -14,7 +14,7 @@ from conformance.places import need_postgres
 from crash.processes import until
 from outlast.ports.rows import DeadLetterFilter, Reason, Status
 from outlast.report.doctor import ledger_findings
-from outlast.stores.opening import open_store
+from outlast.stores.urls import open_store
 
 PROGRAM = Path(__file__).with_name("apart_program.py")
 TESTS = Path(__file__).parents[1]

@@ -10,7 +10,7 @@ from crash.processes import until
 from fleet.scene import FleetScene
 from outlast.ports.rows import Status
 from outlast.ports.source_rows import NewSource
-from outlast.run.reaching import may_pass
+from outlast.run.store_wait import is_store_outage
 from outlast.stores.postgres.store import PostgresStore
 from servers.feeds import Answer, FeedServer, rss
 
@@ -190,4 +190,4 @@ def test_what_does_not_pass_is_not_waited_for(postgres_url, bouncer, database):
     for url, said in wrong.items():
         with pytest.raises(psycopg.OperationalError, match=said) as caught:
             PostgresStore(url).check_schema()
-        assert not may_pass(caught.value)
+        assert not is_store_outage(caught.value)

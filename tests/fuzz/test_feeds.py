@@ -13,9 +13,9 @@ from integration.fetching import source_of
 from outlast.classify import classify
 from outlast.errors import ConfigError, ContentError, NetworkError
 from outlast.sources.feed import fetch_feed
-from outlast.sources.opml import from_list, from_opml
+from outlast.sources.fetchers import download, web_charset
 from outlast.sources.page import fetch_page
-from outlast.sources.reading import charset, read
+from outlast.sources.registry import sources_from_list, sources_from_opml
 from servers.feeds import atom, page, rss
 
 OPML = """<?xml version="1.0" encoding="utf-8"?>
@@ -32,7 +32,7 @@ CHARSETS = [
 
 def taken_or_refused(text):
     with contextlib.suppress(ConfigError):
-        for source in from_opml(text, "feed"):
+        for source in sources_from_opml(text, "feed"):
             assert source.url
             assert len(source.name) <= 200
 
@@ -58,7 +58,7 @@ def test_large_lists_of_feeds_are_refused_or_read_soon():
     100, st.lists(odd_texts | st.sampled_from(["https://example.com", "# note", "\ufeff"]), max_size=6).map("\n".join)
 )
 def test_any_list_of_addresses(text):
-    for source in from_list(text, "feed"):
+    for source in sources_from_list(text, "feed"):
         assert source.url
 
 
@@ -176,7 +176,7 @@ def fetched(fetch, answer, **about):
 @fuzz(150, answers())
 def test_any_answer_is_read_or_refused(answer):
     async def plain(source, client):
-        return await read(client, source, limit=100_000)
+        return await download(client, source, limit=100_000)
 
     found = fetched(plain, answer)
     assert found is None or len(found.body) <= 100_000
@@ -202,4 +202,4 @@ def test_any_answer_is_a_page_or_none(answer, selector):
 
 @fuzz(100, odd_texts | st.sampled_from(CHARSETS))
 def test_any_charset_is_known_or_not(label):
-    assert charset(label) is None or "a".encode(charset(label))
+    assert web_charset(label) is None or "a".encode(web_charset(label))

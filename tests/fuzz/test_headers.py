@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import outlast
 from fuzz.fuzzing import ODD, SECRET, fuzz, mutated_bytes, odd_texts
-from outlast.classify.retry_after import MAX_RETRY_AFTER_SECONDS, exhausted
+from outlast.classify.retry_after import MAX_RETRY_AFTER_SECONDS, allowance_is_exhausted
 from outlast.errors import BodyTooLargeError, ContentError, CoolingDownError
 from outlast.http import RetryTransport
-from outlast.http.unpacking import codings_of, counter_for, narrowed, unpacked
+from outlast.http.bodies import body_counter, content_codings, decompress_beginning, streamable_encodings
 
 NAMES = [
     "Retry-After", "retry-after-ms", "x-ms-retry-after-ms", "RateLimit", "RateLimit-Reset", "RateLimit-Remaining", "X-RateLimit-Reset", "X-RateLimit-Remaining",
@@ -74,7 +74,7 @@ def test_any_headers_give_a_bounded_wait_or_none(headers):
         assert hint is None or 0 <= hint.seconds <= MAX_RETRY_AFTER_SECONDS
     for date in headers.values():
         assert 0 <= outlast.parse_retry_after(headers.get("Retry-After"), date=date) <= MAX_RETRY_AFTER_SECONDS
-    assert exhausted({name.lower(): value for name, value in headers.items()}) in {True, False}
+    assert allowance_is_exhausted({name.lower(): value for name, value in headers.items()}) in {True, False}
 
 
 @fuzz(200, statuses, fields, bodies, st.none() | st.booleans())
@@ -130,15 +130,15 @@ codings = (
 @fuzz(200, codings, sent_bodies, st.integers(0, 1000), st.integers(1, 50))
 @example("gzip", gzip.compress(b"x" * 100, mtime=0), 0, 1)
 def test_any_packed_body_is_bounded_and_counted(coding, body, limit, size):
-    narrowed(coding)
-    assert all(codings_of(coding))
-    beginning = unpacked(coding, body, limit)
+    streamable_encodings(coding)
+    assert all(content_codings(coding))
+    beginning = decompress_beginning(coding, body, limit)
     assert beginning is None or len(beginning) <= limit
     with contextlib.suppress(BodyTooLargeError, ContentError):
-        counter = counter_for(coding, limit)
+        counter = body_counter(coding, limit)
         for start in range(0, len(body), size * 100):
             counter.count(body[start : start + size * 100])
-        if not codings_of(coding):
+        if not content_codings(coding):
             assert len(body) <= limit
 
 

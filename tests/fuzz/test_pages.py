@@ -77,14 +77,14 @@ def judge(asking, answer):
 @pytest.fixture(autouse=True, scope="module")
 def _quick_guesses():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("outlast.web.access.own_access._LATE", 0.0)  # guessing is slow elsewhere
+        patch.setattr("outlast.web.access.token_access._GUESS_DELAY", 0.0)  # guessing is slow elsewhere
         yield
 
 
 @pytest.mark.parametrize("role", [Role.OPERATOR, Role.READER, None], ids=["operator", "reader", "nobody"])
 @fuzz(250, askings())
 def test_any_request_is_answered(world, role, asking):
-    world.access.slowdown._places.clear()
+    world.access.throttle._places.clear()
     method, path, more, body = asking
     client = world.client(role)
     kind = [] if any(name == "Content-Type" for name, _ in more) else [FORM]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from fuzz.fuzzing import SECRET, deep, fuzz, json_texts, odd_texts, values
 from outlast.errors import PayloadError
 from outlast.queue.masking import masked_parameters
-from outlast.queue.patching import patched
+from outlast.queue.payload_patch import apply_patch
 
 PAYLOAD = {
     "url": "https://example.com",
@@ -34,7 +34,7 @@ patches = st.lists(operations | values, max_size=5) | values
 
 def check(text, patch):
     try:
-        after = patched(text, patch)
+        after = apply_patch(text, patch)
     except PayloadError as error:
         assert SECRET not in str(error) or SECRET in json.dumps(patch, default=str)
         return
@@ -61,7 +61,7 @@ def test_what_is_nested_too_deeply_is_refused():
         ('{"a":1}', [{"op": "add", "path": "/a", "value": nested(50_000)}]),
     ):
         try:
-            patched(text, patch)
+            apply_patch(text, patch)
         except PayloadError as error:
             assert "deep" in str(error)
         else:

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 import httpx
 import httpx2
 
-from outlast.decide.health import Health
+from outlast.decide.source_health import SourceHealth
 from outlast.ports.source_rows import Source
-from outlast.sources.reading import read
+from outlast.sources.fetchers import download
 
 CLIENTS = [httpx, httpx2]
 _THEN = datetime(2026, 1, 5, tzinfo=UTC)
@@ -24,7 +24,7 @@ def source_of(url, **more):
         "feed",
         "",
         None,
-        Health(),
+        SourceHealth(),
         None,
         None,
         _THEN,
@@ -48,7 +48,7 @@ def run(library, fetch, source, **settings):
 
     async def once():
         async with library.AsyncClient(trust_env=False, **settings) as client:
-            return await fetch(client, source) if fetch is read else await fetch(source, client)
+            return await fetch(client, source) if fetch is download else await fetch(source, client)
 
     return asyncio.run(once())
 

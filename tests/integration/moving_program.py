@@ -10,9 +10,8 @@ import signal
 import sys
 from collections import Counter
 
-from outlast.stores.moving.move import Names, move
-from outlast.stores.moving.sides import open_source, open_target
-from outlast.stores.moving.target import Target
+from outlast.stores.move.move import MoveNames, move, open_source, open_target
+from outlast.stores.move.target import TargetDatabase
 
 BATCH = 5
 
@@ -26,13 +25,13 @@ def main(source_url, target_url, point):
         if place == name and passed[place] == int(number or 1):
             os.kill(os.getpid(), signal.SIGKILL)
 
-    write_down = Target.note
-    Target.note = lambda self, progress: (at("note"), write_down(self, progress))
+    write_down = TargetDatabase.note
+    TargetDatabase.note = lambda self, progress: (at("note"), write_down(self, progress))
     with open_source(source_url) as source, open_target(target_url) as target:
         move(
             source,
             target,
-            Names("sqlite:///here", "postgresql://there"),
+            MoveNames("sqlite:///here", "postgresql://there"),
             batch=BATCH,
             progress=lambda step: at(step.doing),
         )

@@ -11,15 +11,14 @@ import pytest
 
 import outlast
 from conformance.acting import NAMES, claim, register
-from outlast.decide.limits import Candidate, Limit
+from outlast.decide.limits import Candidate, ResourceLimit
 from outlast.errors import NetworkError, PermanentError, RateLimitError, ResourceNotFoundError
-from outlast.ports.limits import Ask
 from outlast.ports.read_rows import FailureFilter
 from outlast.ports.rows import DeadLetterFilter, NewTask, TaskFilter
 from outlast.ports.source_rows import AlertResult, NewAlert, NewSource, SourceFilter
-from outlast.queue.replaying import Replayer
-from outlast.stores.moving.move import Names, cancel, move
-from outlast.stores.moving.sides import open_source, open_target
+from outlast.ports.store import LimitRequest
+from outlast.queue.replay import Replayer
+from outlast.stores.move.move import MoveNames, cancel_move, move, open_source, open_target
 from outlast.stores.sqlite.store import SqliteStore
 
 LATER = 3600.0
@@ -27,7 +26,7 @@ QUICK = outlast.RetryPolicy(max_attempts=3, retry_on=outlast.RETRYABLE, base_del
 LATE = outlast.RetryPolicy(max_attempts=4, retry_on=outlast.RETRYABLE, base_delay=LATER, max_delay=LATER, jitter="none")
 ODD = "\\N tab\t cr\r nl\n \\. \\ \\\\ '\" {a,b} \x01 🦊 日本語"
 """What COPY would take for something else."""
-NAMES_OF_BOTH = Names("sqlite:///here", "postgresql://there")
+NAMES_OF_BOTH = MoveNames("sqlite:///here", "postgresql://there")
 _numbers = count(1)
 _used = []
 
@@ -119,10 +118,10 @@ def fill(app):
     app.store.cool("slow.test", LATER, "asked us to")
     app.store.order_breaker("api.test", "open", LATER)
     app.store.order_breaker("other.test", "closed")
-    limit = Limit(f"limited {ODD}", rate=0.3, burst=2, concurrency=3, retries=0.7)
-    app.store.admit([Ask(limit, tuple(Candidate(n, 1) for n in range(1000, 1004)), mean=0.1)])
+    limit = ResourceLimit(f"limited {ODD}", rate=0.3, burst=2, concurrency=3, retries=0.7)
+    app.store.admit([LimitRequest(limit, tuple(Candidate(n, 1) for n in range(1000, 1004)), mean=0.1)])
     app.store.reserve_retries(limit, 3)
-    app.store.reserve_retries(Limit("retried", retries=1 / 3), 1)
+    app.store.reserve_retries(ResourceLimit("retried", retries=1 / 3), 1)
     _age(app)
     fine.enqueue(52, delay=LATER)  # in no book yet
     _lose_a_worker(app)
@@ -143,11 +142,11 @@ def _triage(app):
     box.acknowledge(group)
     replayer = Replayer(app.store, lambda: "r1")
     first = box.replay_later(ids=[each.id for each in letters[2:6]])
-    replayer.carry_on()
+    replayer.advance_replays()
     app.worker(concurrency=1).drain()  # the canary fails, which stops it
-    replayer.carry_on()
+    replayer.advance_replays()
     box.resume_replay(first.id)
-    replayer.carry_on()  # its next canary is queued
+    replayer.advance_replays()  # its next canary is queued
 
 
 def _poll_and_tell(app):
@@ -232,7 +231,7 @@ def interrupted(source_url, target_url, point, *, names=NAMES_OF_BOTH):
 def give_up(source_url, target_url, names=NAMES_OF_BOTH):
     """Cancel without the command line."""
     with open_source(source_url) as source, open_target(target_url) as target:
-        return cancel(source, target, names)
+        return cancel_move(source, target, names)
 
 
 def check_same(source_url, target_url):

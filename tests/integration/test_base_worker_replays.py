@@ -8,9 +8,9 @@ import pytest
 from integration.seed_places import AT_ONCE, Worker, fails, opened
 from outlast.errors import NetworkError, QuotaExhaustedError, ResourceNotFoundError
 from outlast.ports.rows import Reason, Status
-from outlast.ports.triage_rows import ReplayState
+from outlast.ports.triage import ReplayState
 from outlast.queue.dead_letters import DeadLetterBox
-from outlast.queue.replaying import Replayer
+from outlast.queue.replay import Replayer
 from outlast.worker import BaseWorker, ErrorHandler
 
 KINDS = ["sqlite store", "sqlite connection", "postgres app"]
@@ -28,8 +28,8 @@ def queue(request, tmp_path):
 @pytest.fixture
 def often(monkeypatch):
     """A worker looks after replays and groups often."""
-    monkeypatch.setattr("outlast.worker.lease.REPLAY_EVERY", 0.02)
-    monkeypatch.setattr("outlast.worker.lease.WATCH_EVERY", 0.02)
+    monkeypatch.setattr("outlast.worker.base_worker.REPLAY_EVERY", 0.02)
+    monkeypatch.setattr("outlast.worker.base_worker.WATCH_EVERY", 0.02)
 
 
 def buried(queue, count):
@@ -71,7 +71,7 @@ def test_defect_a_canary_gets_one_attempt(queue, error):
     buried(queue, 3)
     replay = DeadLetterBox(queue.store).replay_later(all=True)
     replayer = Replayer(queue.store, lambda: "r1")
-    replayer.carry_on()
+    replayer.advance_replays()
     worker = Worker(queue, fails(error, error))
 
     worker.run()
@@ -79,7 +79,7 @@ def test_defect_a_canary_gets_one_attempt(queue, error):
     (task,) = worker.tasks
     assert queue.task(task.id).status is Status.FAILED
     assert [each.reason for each in queue.letters() if each.original_task_id == task.id] == [Reason.CANARY]
-    replayer.carry_on()
+    replayer.advance_replays()
     found = queue.store.replay_run(replay.id)
     assert (found.state, found.replayed) == (ReplayState.STOPPED, 1)
 
@@ -87,7 +87,7 @@ def test_defect_a_canary_gets_one_attempt(queue, error):
 def test_what_is_no_canary_is_tried_again(queue):
     (number,) = buried(queue, 1)
     DeadLetterBox(queue.store).replay_later(all=True, canary=False)
-    Replayer(queue.store, lambda: "r1").carry_on()
+    Replayer(queue.store, lambda: "r1").advance_replays()
     Worker(queue, fails(NetworkError("down"))).run()
     assert (queue.task(number).status, queue.task(number).retry_count) == (Status.DONE, 1)
 

@@ -14,7 +14,7 @@ import pytest
 from integration.seed_places import AT_ONCE, Worker, fails, opened
 from outlast.errors import NetworkError, ResourceNotFoundError
 from outlast.ports.rows import Reason, Status
-from outlast.queue.current import current_task
+from outlast.queue.definition import current_task
 from outlast.worker import ErrorHandler
 
 KINDS = ["sqlite store", "sqlite connection", "postgres app", "postgres connection"]
@@ -37,7 +37,7 @@ def memory(tmp_path, request):
 @pytest.fixture(autouse=True)
 def quick_pause(monkeypatch):
     """A worker whose database fails tries again soon."""
-    monkeypatch.setattr("outlast.queue.pausing._PAUSES", (0.01, 300.0))
+    monkeypatch.setattr("outlast.queue.admission._PAUSES", (0.01, 300.0))
 
 
 @pytest.mark.parametrize("does", [fails(), fails(ResourceNotFoundError("x"))])
@@ -195,7 +195,7 @@ def test_pitfall_37_what_a_killed_worker_held_is_rescued(tmp_path, request):
 
 
 def test_a_full_disk_stops_the_claiming(memory, monkeypatch):
-    monkeypatch.setattr("outlast.queue.pausing._PAUSES", (60.0, 300.0))
+    monkeypatch.setattr("outlast.queue.admission._PAUSES", (60.0, 300.0))
     number, other = memory.add(), memory.add()
     worker = Worker(memory, fails(OSError(28, "No space left on device")))
     thread = threading.Thread(target=worker.run)

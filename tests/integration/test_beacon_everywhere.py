@@ -8,8 +8,8 @@ import time
 import pytest
 
 import outlast
-from outlast import BreakerSettings, beacon
-from outlast.beacon import process_name, shining
+from outlast import BreakerSettings, breaker_sync
+from outlast.breaker_sync import process_name, sync_breakers
 from outlast.errors import BreakerOpenError
 from outlast.worker import BaseWorker
 
@@ -21,7 +21,7 @@ LONGEST = 30.0
 def alone(monkeypatch):
     """Other tests have breakers too, in this process."""
     monkeypatch.setattr("outlast.run.resources._resources", {})
-    monkeypatch.setattr(beacon, "EVERY", 0.02)
+    monkeypatch.setattr(breaker_sync, "SYNC_EVERY", 0.02)
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def test_a_job_that_a_program_runs(app, is_async):
 
 
 def test_without_a_breaker_there_is_no_thread_until_there_is_one(app):
-    with shining(app.store, process_name, leased=False):
+    with sync_breakers(app.store, process_name, leased=False):
         assert beacons() == []
         guard = make()
         until(lambda: [row.state for row in app.store.breakers()] == ["closed"])

@@ -6,11 +6,11 @@ import threading
 import pytest
 
 from integration.couriering import DAY, Failing, Noting, Waiting, done, errors_in, new_store, news, waiting
-from outlast.decide.alerting import AlertKind
+from outlast.decide.decision import AlertKind
 from outlast.errors import NetworkError
-from outlast.observe import courier as couriers
+from outlast.observe import alert_delivery as couriers
+from outlast.observe.alert_delivery import Deliverer
 from outlast.observe.channels import channel
-from outlast.observe.courier import Courier
 from outlast.testing import fake_clock
 
 
@@ -30,7 +30,7 @@ def started(courier):
 
 def test_the_thread_delivers_what_is_raised_and_follows_up_at_once(store):
     there = Waiting()
-    courier = started(Courier(store, [there], every=600))
+    courier = started(Deliverer(store, [there], every=600))
     try:
         store.raise_alerts([news()])
         store.raise_alerts([news(state=None)])
@@ -48,7 +48,7 @@ def test_whatever_a_channel_raises_the_thread_goes_on(error, store):
     there = Waiting(error())
     store.raise_alerts([news("a")])
     store.raise_alerts([news("b")])
-    courier = started(Courier(store, [there], every=0.01))
+    courier = started(Deliverer(store, [there], every=0.01))
     try:
         assert there.arrived.acquire(timeout=30)
     finally:
@@ -62,7 +62,7 @@ def test_whatever_a_channel_raises_the_thread_goes_on(error, store):
 def test_whatever_the_store_raises_the_thread_goes_on(error, store):
     there = Waiting()
     store.raise_alerts([news()])
-    courier = started(Courier(Failing(store, claim_alerts=[error()]), [there], every=0.01))
+    courier = started(Deliverer(Failing(store, claim_alerts=[error()]), [there], every=0.01))
     try:
         assert there.arrived.acquire(timeout=30)
     finally:
@@ -71,7 +71,7 @@ def test_whatever_the_store_raises_the_thread_goes_on(error, store):
 
 def test_the_thread_looks_by_itself(store):
     there = Waiting()
-    courier = started(Courier(store, [there], every=0.01))
+    courier = started(Deliverer(store, [there], every=0.01))
     try:
         store.raise_alerts([news()])
         assert there.arrived.acquire(timeout=30)
@@ -83,7 +83,7 @@ def test_a_store_that_is_down_is_told_of_once_and_asked_again(store, caplog):
     there = Waiting()
     store.raise_alerts([news()])
     broken = Failing(store, claim_alerts=[ConnectionError("down: password=hunter2")] * 20)
-    courier = started(Courier(broken, [there], every=0.001))
+    courier = started(Deliverer(broken, [there], every=0.001))
     try:
         assert there.arrived.acquire(timeout=30)
     finally:
@@ -96,14 +96,14 @@ def test_a_store_that_is_down_is_told_of_once_and_asked_again(store, caplog):
 def test_the_thread_reminds_and_tidies_up(store):
     """Pitfall 64: what is still not well is told again; what is old and well is forgotten."""
     with fake_clock() as moving:
-        courier = Courier(store, [Noting()])
+        courier = Deliverer(store, [Noting()])
         store.raise_alerts([news("gone"), news("ill")])
         courier.deliver()
         store.raise_alerts([news("gone", None)])
         courier.deliver()
         moving.advance(31 * DAY)
         there = Waiting()
-        running = started(Courier(store, [there], every=0.001))
+        running = started(Deliverer(store, [there], every=0.001))
         try:
             assert there.arrived.acquire(timeout=30)
         finally:
@@ -123,7 +123,7 @@ def test_stopping_finishes_what_is_being_sent(store):
         got.append(message.title)
 
     late = Noting("late")
-    courier = started(Courier(store, [channel(slow), late], every=0.01))
+    courier = started(Deliverer(store, [channel(slow), late], every=0.01))
     store.raise_alerts([news()])
     assert sending.wait(30)
     threading.Timer(0.1, go_on.set).start()
@@ -131,14 +131,14 @@ def test_stopping_finishes_what_is_being_sent(store):
     assert (got, late.got) == (["source:1 is disabled"], [])
     (alert,) = waiting(store)
     assert (len(alert.delivered_to), alert.last_error) == (1, None)
-    assert Courier(store, [late]).deliver() == 1, "what had no turn is due at once"
+    assert Deliverer(store, [late]).deliver() == 1, "what had no turn is due at once"
 
 
 def test_stopping_waits_for_no_retry(store):
     ill = Waiting(*[NetworkError("later", retry_after=29)] * 3)
     tried = threading.Event()
     ill.send = lambda message, send=ill.send: (tried.set(), send(message))
-    courier = started(Courier(store, [ill], every=0.01))
+    courier = started(Deliverer(store, [ill], every=0.01))
     store.raise_alerts([news()])
     assert tried.wait(30)
     courier.stop()
@@ -149,7 +149,7 @@ def test_stopping_waits_for_no_retry(store):
 def test_a_channel_that_hangs_does_not_hold_up_the_end(store, monkeypatch, caplog):
     monkeypatch.setattr(couriers, "_STOP", 0.1)
     sending, go_on = threading.Event(), threading.Event()
-    courier = started(Courier(store, [channel(lambda _: (sending.set(), go_on.wait(30)))], every=0.01))
+    courier = started(Deliverer(store, [channel(lambda _: (sending.set(), go_on.wait(30)))], every=0.01))
     store.raise_alerts([news()])
     assert sending.wait(30)
     thread = courier._thread
@@ -162,7 +162,7 @@ def test_a_channel_that_hangs_does_not_hold_up_the_end(store, monkeypatch, caplo
 
 def test_it_can_be_started_again(store):
     there = Waiting()
-    courier = Courier(store, [there], every=0.01)
+    courier = Deliverer(store, [there], every=0.01)
     for number in range(2):
         started(courier)
         store.raise_alerts([news(f"source:{number}")])

@@ -9,10 +9,10 @@ from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeou
 
 from integration.etl_world import Api, Context, document, make_etl, new_shop
 from outlast import classify
-from outlast.decide.targets import ABORTS
+from outlast.decide.decision import ABORT_CATEGORIES
 from outlast.failure import Category, Origin
 from outlast.jobs.etl import S3RawStore, content_hash, raw_key
-from outlast.run import beneath
+from outlast.run import nested_clients
 from outlast.testing import fake_clock
 from servers.s3 import S3Server, s3_client
 from servers.s3_stub import answering, error_document
@@ -116,7 +116,7 @@ def test_a_403_is_not_tried_again_and_ends_a_job(shop, api, code):
         with pytest.raises(ClientError) as caught:
             etl.load(ONE, context)
     failure = classify(caught.value)
-    assert failure.category in ABORTS
+    assert failure.category in ABORT_CATEGORIES
     assert failure.origin is Origin.S3
     assert caught.value.__outlast_step__ == "put"
     assert clock.waits == []
@@ -132,7 +132,7 @@ def test_s3_that_is_not_well_for_ever_fails_the_target_after_five_attempts(shop,
         etl = make_etl(shop, S3RawStore(s3_client(address), "raw"), api)
         with pytest.raises(ClientError) as caught:
             etl.load(ONE, context)
-    assert classify(caught.value).category not in ABORTS
+    assert classify(caught.value).category not in ABORT_CATEGORIES
     assert clock.waits == [1.0, 2.0, 4.0, 8.0]
     assert context.counts == {"diff_new_hash": 1, "s3_put_fail": 1}
     assert shop.contents() == NOTHING
@@ -167,7 +167,7 @@ def test_s3_that_says_nothing_is_tried_again(shop, api):
 
 
 def test_a_client_that_retries_beneath_is_told_of_once(shop, api, caplog, monkeypatch):
-    monkeypatch.setattr(beneath, "_told", set())
+    monkeypatch.setattr(nested_clients, "_warned", set())
     with answering(503, error_document("SlowDown")) as address, fake_clock():
         client = s3_client(address, retries={"total_max_attempts": 2, "mode": "legacy"})
         monkeypatch.setattr("botocore.endpoint.time.sleep", lambda seconds: None)

@@ -15,7 +15,7 @@ from outlast import RetryPolicy, classify
 from outlast.errors import ConfigError
 from outlast.failure import RETRYABLE, Category
 from outlast.jobs.etl import PostgresStaging, SqliteStaging, StagingRow, content_hash
-from outlast.jobs.etl.staging import PAGE
+from outlast.jobs.etl.staging import PAGE_SIZE
 from outlast.testing import fake_clock
 
 NOON = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
@@ -142,7 +142,7 @@ def test_a_batch_of_thousands(shop, repo):
 
 
 def test_what_is_outdated_is_told_page_by_page(repo):
-    assert PAGE < 2000
+    assert PAGE_SIZE < 2000
     rows = [row(f"{number:05}") for number in range(2300)]
     repo.batch_upsert([*rows, row("other")._replace(entity="tag")])
     with repo.transaction() as transaction:

@@ -221,7 +221,7 @@ def test_who_has_asked_is_not_sent_away_for_others(serve, monkeypatch):
         answers = [pool.submit(ask, server) for _ in range(2 * module.CONNECTIONS)]
         assert all(asked.acquire(timeout=30) for _ in range(module.CONNECTIONS))
         monkeypatch.setattr(module, "_GRACE", 0.0)
-        time.sleep(10 * module._ROUND)  # for some looks for room
+        time.sleep(10 * module._ROOM_POLL)  # for some looks for room
         monkeypatch.setattr(module, "_GRACE", 600)
         release.set()
         assert [answer.result()[0] for answer in answers] == [200] * len(answers)

@@ -10,8 +10,8 @@ from integration.http_ways import LIBRARIES, WAYS
 from outlast import RETRYABLE, RetryPolicy
 from outlast.errors import CoolingDownError
 from outlast.http import AsyncRetryTransport
-from outlast.run.cooling import Cooling
-from outlast.run.current import CURRENT
+from outlast.run.call_state import CURRENT_TASK
+from outlast.run.cooldowns import CooldownTracker
 from outlast.stores.sqlite.store import SqliteStore
 from outlast.testing import fake_clock
 from servers.feeds import Answer, FeedServer
@@ -30,7 +30,7 @@ def server():
 def two(tmp_path):
     """Two processes' views of one store."""
     stores = [SqliteStore(tmp_path / "outlast.db") for _ in range(2)]
-    views = [Cooling(store) for store in stores]
+    views = [CooldownTracker(store) for store in stores]
     yield views
     for view in views:
         view.close()
@@ -77,7 +77,7 @@ class Broken:
 
 @all_ways
 def test_pitfall_25_with_the_store_down_the_local_limit_holds(way, server, caplog):
-    cooling = Cooling(Broken())
+    cooling = CooldownTracker(Broken())
     url = server.script("/", Answer(429, {"Retry-After": "100"}))
     try:
         with pytest.raises(way.library.HTTPStatusError):
@@ -94,7 +94,7 @@ def test_pitfall_25_with_the_store_down_the_local_limit_holds(way, server, caplo
 @all_ways
 @pytest.mark.parametrize("status", [200, 304, 404])
 def test_c7_a_probe_that_is_answered_ends_the_waiting(way, server, status):
-    cooling = Cooling()
+    cooling = CooldownTracker()
     url = server.script("/", [Answer(429, {"Retry-After": "86400"}), status])
     with fake_clock() as clock:
         with pytest.raises(way.library.HTTPStatusError):
@@ -107,7 +107,7 @@ def test_c7_a_probe_that_is_answered_ends_the_waiting(way, server, status):
 
 @all_ways
 def test_c7_a_probe_that_fails_keeps_the_others_waiting(way, server):
-    cooling = Cooling()
+    cooling = CooldownTracker()
     url = server.script("/", [Answer(429, {"Retry-After": "86400"}), Answer(fault="close"), 200])
     with fake_clock() as clock:
         with pytest.raises(way.library.HTTPStatusError):
@@ -123,7 +123,7 @@ def test_c7_a_probe_that_fails_keeps_the_others_waiting(way, server):
 
 @all_ways
 def test_who_waits_goes_on_as_soon_as_the_cooldown_is_ended(way, server):
-    cooling = Cooling()
+    cooling = CooldownTracker()
     url = server.script("/", 200)
     cooling.cool(host(url), 3600, "busy")
     ending = threading.Timer(0.2, cooling.warm, [host(url)])
@@ -136,10 +136,10 @@ def test_who_waits_goes_on_as_soon_as_the_cooldown_is_ended(way, server):
 
 @all_ways
 def test_c7_within_a_task_nothing_is_slept_through(way, server):
-    cooling = Cooling()
+    cooling = CooldownTracker()
     url = server.script("/", Answer(429, {"Retry-After": "7"}))
     policy = RetryPolicy(max_attempts=3, retry_on=RETRYABLE, base_delay=1)
-    token = CURRENT.set(object())
+    token = CURRENT_TASK.set(object())
     try:
         with fake_clock() as clock:
             with pytest.raises(way.library.HTTPStatusError) as caught:
@@ -148,7 +148,7 @@ def test_c7_within_a_task_nothing_is_slept_through(way, server):
                 way.ask(url, policy=policy, cooling=cooling)
             assert clock.waits == []
     finally:
-        CURRENT.reset(token)
+        CURRENT_TASK.reset(token)
     assert caught.value.__outlast__.reason == "deferred"
     assert server.count() == 1
 
@@ -156,7 +156,7 @@ def test_c7_within_a_task_nothing_is_slept_through(way, server):
 @all_ways
 @pytest.mark.parametrize(("scope", "left_alone"), [("host", True), ("url", False), (lambda url, _headers: url, False)])
 def test_a_narrower_scope_leaves_the_rest_of_the_host_alone(way, server, scope, left_alone):
-    cooling = Cooling()
+    cooling = CooldownTracker()
     limited, other = server.script("/a", Answer(429, {"Retry-After": "100"})), server.script("/b", 200)
     with pytest.raises(way.library.HTTPStatusError):
         way.ask(limited, policy=ONCE, cooling=cooling, scope=scope)
@@ -171,7 +171,7 @@ def test_a_narrower_scope_leaves_the_rest_of_the_host_alone(way, server, scope, 
 
 @all_ways
 def test_a_cooldown_that_grows_while_it_is_waited_for_is_handed_back_with_the_attempts(way, server):
-    cooling = Cooling()
+    cooling = CooldownTracker()
 
     def busier(_request):
         cooling.cool(host(url), 500, "of another request")
@@ -203,7 +203,7 @@ class Slow:
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_a_slow_store_never_blocks_the_event_loop(library, backend, server):
     gate, turns = threading.Event(), []
-    cooling = Cooling(Slow(gate))
+    cooling = CooldownTracker(Slow(gate))
     url = server.script("/", Answer(429, {"Retry-After": "100"}))
 
     async def main():

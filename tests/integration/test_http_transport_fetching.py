@@ -51,7 +51,7 @@ def test_b2_three_calls_after_two_and_four_seconds(library, backend, server, sta
 
 
 def test_b2_the_waits_go_on_to_thirty_seconds(library, backend, server):
-    policy = outlast.http.fetching.FETCH_POLICY.replace(max_attempts=8)
+    policy = outlast.http.fetch.FETCH_POLICY.replace(max_attempts=8)
     with fake_clock() as clock, pytest.raises(library.HTTPStatusError):
         fetch(library, backend, server.script("/", 503), policy=policy)
     assert clock.waits == [2, 4, 8, 16, 30, 30, 30]

@@ -16,7 +16,7 @@ import outlast
 from integration.http_ways import LIBRARIES
 from outlast import RETRYABLE, RetryPolicy
 from outlast.http import AsyncRetryTransport, RetryTransport
-from outlast.run.cooling import Cooling
+from outlast.run.cooldowns import CooldownTracker
 from servers.feeds import Answer, FeedServer
 
 AT_ONCE = RetryPolicy(max_attempts=3, retry_on=RETRYABLE, base_delay=0)
@@ -71,9 +71,9 @@ def prepared(server, place):
         return server.script("/", 503), settings, lambda: server.count() == 1
     if place == "cooling":
         store = Slow()
-        settings = {"policy": AT_ONCE, "cooling": Cooling(store)}
+        settings = {"policy": AT_ONCE, "cooling": CooldownTracker(store)}
         return server.script("/", Answer(429, {"Retry-After": "9"})), settings, store.writing.is_set
-    cooling = Cooling()
+    cooling = CooldownTracker()
     url = server.script("/", Answer(gate=gate))
     cooling.cool(url.split("/")[2], 30, "busy")
     return url, {"policy": AT_ONCE, "cooling": cooling}, lambda: True

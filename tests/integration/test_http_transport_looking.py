@@ -16,9 +16,8 @@ from outlast import RETRYABLE, RetryPolicy
 from outlast.decide.breaker import BreakerSettings
 from outlast.errors import BodyTooLargeError, BreakerOpenError, ConfigError, ContentError, CoolingDownError
 from outlast.http import AsyncRetryTransport, RetryTransport
-from outlast.http import course as module
-from outlast.run.cooldown_writes import Known
-from outlast.run.cooling import Cooling
+from outlast.http import request_attempts as module
+from outlast.run.cooldowns import CooldownTracker, KnownCooldown
 from outlast.stores.sqlite.memory import MemoryStore
 from outlast.testing import fake_clock
 from servers.feeds import Answer, FeedServer
@@ -56,7 +55,7 @@ def test_an_errors_body_is_unpacked_to_a_limit_and_never_twice(way, server, codi
 
     response, most = peak(ask)
     assert most < SIZE / 4
-    assert response.content == (bytes(module.LOOK_LIMIT) if coding == "gzip" else body[: module.LOOK_LIMIT])
+    assert response.content == (bytes(module.PEEK_LIMIT) if coding == "gzip" else body[: module.PEEK_LIMIT])
     assert "content-encoding" not in response.headers
 
 
@@ -164,7 +163,7 @@ def test_a_body_that_stalls_is_looked_at_for_five_seconds_at_most(library, polic
 def test_an_async_look_is_cancelled_when_its_time_is_over(library, backend, limit, monkeypatch):
     policy = ONCE
     if limit == "look":
-        monkeypatch.setattr(module, "LOOK_SECONDS", 0.1)
+        monkeypatch.setattr(module, "PEEK_SECONDS", 0.1)
     else:
         policy = ONCE.replace(attempt_timeout=0.3)
 
@@ -183,7 +182,7 @@ def test_an_async_look_is_cancelled_when_its_time_is_over(library, backend, limi
 
 @all_ways
 def test_a_cooldown_longer_than_the_deadline_is_handed_back_at_once(way, server):
-    cooling, url = Cooling(), server.script("/", 200)
+    cooling, url = CooldownTracker(), server.script("/", 200)
     policy = ONCE.replace(deadline=10)
     with fake_clock() as clock:
         cooling.cool(url.split("/")[2], 60, "busy")
@@ -197,8 +196,8 @@ def test_a_cooldown_longer_than_the_deadline_is_handed_back_at_once(way, server)
 
 def ended(url):
     """Return cooldowns in which a capped one of the host is over, so that one may try."""
-    cooling = Cooling()
-    cooling._known[url.split("/")[2]] = Known(-1e9, 1)
+    cooling = CooldownTracker()
+    cooling._known[url.split("/")[2]] = KnownCooldown(-1e9, 1)
     return cooling
 
 
@@ -237,9 +236,9 @@ class Asked(MemoryStore):
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_so_is_one_that_was_granted_to_nobody(library, backend):
     store = Asked()
-    cooling = Cooling(store)
+    cooling = CooldownTracker(store)
     cooling.left("a.test")
-    cooling._known["a.test"] = Known(-1e9, 1)
+    cooling._known["a.test"] = KnownCooldown(-1e9, 1)
 
     async def main():
         inner = library.MockTransport(lambda _request: library.Response(200))

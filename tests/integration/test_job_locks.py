@@ -213,7 +213,7 @@ class TestFiles:
         with path.open("rb") as looking:
             fcntl.flock(looking, fcntl.LOCK_SH)
             wait = SimpleNamespace(sleep=lambda _: fcntl.flock(looking, fcntl.LOCK_UN))
-            monkeypatch.setattr("outlast.stores.sqlite.job_locks.time", wait)
+            monkeypatch.setattr("outlast.stores.sqlite.file_locks.time", wait)
             assert store.lock_job("items", "me").held()
 
     def test_to_let_go_does_not_wait_for_copies_of_the_file(self, store):

@@ -11,7 +11,7 @@ import pytest
 from integration import dask_jobs
 from outlast.errors import ConfigError
 from outlast.ports.job_rows import RunState, TargetStatus
-from outlast.stores.opening import open_store
+from outlast.stores.urls import open_store
 
 pytestmark = pytest.mark.xdist_group("dask")
 

@@ -20,7 +20,7 @@ from conformance.places import need_postgres
 from crash.processes import until
 from integration import job_program
 from outlast import errors
-from outlast.cli.job_runs import found_run
+from outlast.cli.job_views import find_run
 from outlast.jobs import ledger as ledgers
 from outlast.ports.job_rows import RunState, TargetDone, TargetStatus
 
@@ -516,7 +516,7 @@ def test_a_run_that_died_is_ended_by_the_next_one(app):
     app.store.add_run("20260101T000000-cccccc", "other", None, "local", None)
     world.run([])
     for letter in "ab":
-        found = found_run(app.store, f"20260101T000000-{letter * 6}")
+        found = find_run(app.store, f"20260101T000000-{letter * 6}")
         assert (found.state, found.run.exit_code, found.run.total) == ("stopped", 1, 6)
         assert (found.counts["success_targets"], found.counts["failed_targets"]) == (5, 1)
         assert found.seconds is None

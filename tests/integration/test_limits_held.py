@@ -9,11 +9,11 @@ import outlast
 from conformance.acting import register
 from conformance.places import PostgresPlace, need_postgres
 from conformance.test_worker_life import wait_for, working
-from outlast.decide.limits import Limit
+from outlast.decide.limits import ResourceLimit
 from outlast.errors import NetworkError
 from outlast.ports.rows import Status
-from outlast.queue import admitting
-from outlast.stores.postgres import limits
+from outlast.queue import admission
+from outlast.stores.postgres import flow_control
 
 
 @pytest.fixture
@@ -33,8 +33,8 @@ def app(place, tmp_path):
 
 
 def test_tasks_without_a_limit_go_on_and_so_do_outcomes(app, place, monkeypatch):
-    monkeypatch.setattr(limits, "_WAIT", "100ms")
-    monkeypatch.setattr(admitting, "_UNASKED_WAIT", 0.5)
+    monkeypatch.setattr(flow_control, "_LOCK_TIMEOUT", "100ms")
+    monkeypatch.setattr(admission, "_LIMIT_RETRY_WAIT", 0.5)
     app.limit("api", rate=1000, burst=100, retries=1000, retry_burst=100)
     began, held, ran = threading.Event(), threading.Event(), []
 
@@ -74,10 +74,10 @@ def test_who_falls_silent_while_it_holds_it_is_hung_up_on(place, monkeypatch):
     store, another = place.open(), place.open()
     store.create_schema()
     register(store)
-    limit = Limit("api", retries=1.0)
+    limit = ResourceLimit("api", retries=1.0)
     store.reserve_retries(limit, 1)
-    monkeypatch.setattr(limits, "_WAIT", "60s")
-    monkeypatch.setattr(limits, "_SILENCE", "200ms")
+    monkeypatch.setattr(flow_control, "_LOCK_TIMEOUT", "60s")
+    monkeypatch.setattr(flow_control, "_IDLE_TIMEOUT", "200ms")
     silent, over, caught = threading.Event(), threading.Event(), []
 
     def fall_silent(cursor, _):

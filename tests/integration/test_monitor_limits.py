@@ -13,11 +13,11 @@ import pytest
 
 from integration.monitoring import KINDS, QUICK, add, feed, new_url, opened, outcomes
 from outlast.errors import ResourceNotFoundError
-from outlast.http.scopes import host_of
+from outlast.http.settings import host_of
 from outlast.sources import monitor as monitors
-from outlast.sources.fetched import Fetched
-from outlast.sources.outcomes import deferred
-from outlast.sources.writing import write
+from outlast.sources.fetchers import Fetched
+from outlast.sources.inflight import write_results
+from outlast.sources.outcomes import deferral_change
 from servers.feeds import Answer, FeedServer
 
 LIMIT = 30.0
@@ -253,7 +253,7 @@ class TestRefused:
         numbers = add(app, [f"http://h{each}.example/" for each in range(5)])
         cycle = app.store.open_cycle("feed")
         taken = app.store.claim_sources(cycle.id, "me", 5, 60.0)
-        results = {each.id: (each.epoch, deferred(QUICK.rules, 60.0, None, 0)) for each in taken}
+        results = {each.id: (each.epoch, deferral_change(QUICK.rules, 60.0, None, 0)) for each in taken}
         works, alone = app.store.change_sources, []
 
         def broken(changes):
@@ -269,7 +269,7 @@ class TestRefused:
 
         app.store.change_sources = broken
         with pytest.raises(sqlite3.OperationalError):
-            asyncio.run(write(ask, app.store, QUICK.rules, results))
+            asyncio.run(write_results(ask, app.store, QUICK.rules, results))
         assert list(results) == numbers[2:], "these are to be written yet"
         assert [outcomes(app, number) for number in numbers] == [["deferred"]] * 2 + [[]] * 3
 

@@ -12,7 +12,7 @@ import outlast
 from integration.monitoring import KINDS, QUICK, add, alerts, feed, new_url, opened, outcomes
 from outlast.errors import ConfigError
 from outlast.ports.source_rows import NewSource, SourceChange
-from outlast.sources.fetched import Fetched
+from outlast.sources.fetchers import Fetched
 from outlast.sources.outcomes import next_slot
 from servers.feeds import Answer, FeedServer, rss
 

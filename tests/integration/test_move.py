@@ -20,12 +20,12 @@ from crash.processes import until
 from integration.moving_world import build, check_same, execute, here, poll, run_move, there, used_file  # noqa: F401  # fixtures
 from outlast.cli import cli
 from outlast.ports.rows import NewTask, Status, TaskFilter
-from outlast.ports.triage_rows import ReplayState
-from outlast.stores.moving.lines import Column, select_lines
-from outlast.stores.moving.plan import DRAWN, GIVEN, LEFT, MOVED, STAYS
+from outlast.ports.triage import ReplayState
+from outlast.stores.move.plan import COLUMN_EXPRESSIONS, DROPPED_COLUMNS, GENERATED_COLUMNS, MOVED_TABLES, NOT_MOVED
+from outlast.stores.move.row_copy import Column, select_lines
 from outlast.stores.postgres.store import PostgresStore
+from outlast.stores.sqlite.connection import now_ms
 from outlast.stores.sqlite.store import SqliteStore
-from outlast.stores.sqlite.times import now_ms
 
 need_postgres()
 
@@ -161,14 +161,18 @@ class TestPlan:
 
     def test_every_table_is_moved_or_named(self, schemas):
         lite, full = schemas
-        assert set(MOVED) == lite.keys() - STAYS.keys() == full.keys() - STAYS.keys()
-        assert STAYS.keys() <= lite.keys()
-        assert all(STAYS.values())
+        assert set(MOVED_TABLES) == lite.keys() - NOT_MOVED.keys() == full.keys() - NOT_MOVED.keys()
+        assert NOT_MOVED.keys() <= lite.keys()
+        assert all(NOT_MOVED.values())
 
-    @pytest.mark.parametrize("table", MOVED)
+    @pytest.mark.parametrize("table", MOVED_TABLES)
     def test_every_column_is_moved_or_named(self, schemas, table):
         lite, full = schemas[0][table], schemas[1][table]
-        given, left, drawn = set(GIVEN.get(table, {})), LEFT.get(table, set()), DRAWN.get(table, set())
+        given, left, drawn = (
+            set(COLUMN_EXPRESSIONS.get(table, {})),
+            DROPPED_COLUMNS.get(table, set()),
+            GENERATED_COLUMNS.get(table, set()),
+        )
         assert full - given - drawn <= lite, "each has a column that it comes from"
         assert lite - full == left, "nothing of the file is forgotten"
         assert given | drawn <= full

@@ -24,14 +24,13 @@ from integration.moving_world import (  # noqa: F401  # fixtures
     used_file,
 )
 from outlast.errors import ConfigError
-from outlast.stores.moving.errors import MoveError
-from outlast.stores.moving.move import Names, cancel
-from outlast.stores.moving.sides import open_source, open_target
-from outlast.stores.moving.source import Source
-from outlast.stores.moving.target import Target
+from outlast.stores.move.move import MoveNames, cancel_move, open_source, open_target
+from outlast.stores.move.plan import MoveError
+from outlast.stores.move.source import SourceFile
+from outlast.stores.move.target import TargetDatabase
 
 need_postgres()
-ELSEWHERE = Names("sqlite:///here", "postgresql://o'brien/elsewhere")
+ELSEWHERE = MoveNames("sqlite:///here", "postgresql://o'brien/elsewhere")
 
 
 @pytest.fixture
@@ -52,16 +51,16 @@ def is_usable(url, folder):
 
 
 def test_a_move_that_ends_meanwhile_is_not_given_up(here, there, tmp_path, monkeypatch):  # noqa: F811  # fixtures
-    look = Target.arrival
+    look = TargetDatabase.arrival
     seen = []
 
     def look_late(target):
         """Look while the file was told already, and the target is not open yet; go on when it is."""
-        monkeypatch.setattr(Target, "arrival", look)
+        monkeypatch.setattr(TargetDatabase, "arrival", look)
         run_move(here, there, progress=lambda step: step.doing == "ended" and seen.append(look(target)))
         return seen[0]
 
-    monkeypatch.setattr(Target, "arrival", look_late)
+    monkeypatch.setattr(TargetDatabase, "arrival", look_late)
     with pytest.raises(MoveError, match="is over"):
         give_up(here, there)
 
@@ -101,7 +100,7 @@ def test_it_is_given_up_while_another_copies(here, there, tmp_path):  # noqa: F8
             unguard()
 
         target._unguard = unguard_later
-        assert cancel(source, target, NAMES_OF_BOTH)
+        assert cancel_move(source, target, NAMES_OF_BOTH)
     other.join(60)
 
     assert raised == ["the move was ended or given up by somebody else meanwhile; run this again to see"]
@@ -113,7 +112,7 @@ def test_it_is_given_up_while_another_copies(here, there, tmp_path):  # noqa: F8
 def test_one_of_the_same_name_on_another_machine(here, there, monkeypatch):  # noqa: F811  # fixtures
     interrupted(here, there, "task_queue")
     with open_source(here) as source:
-        assert cancel(source, None, NAMES_OF_BOTH), "the file is free, the copy is left"
+        assert cancel_move(source, None, NAMES_OF_BOTH), "the file is free, the copy is left"
     copied = tasks_at(there)
     with monkeypatch.context() as patch:
         patch.setattr("socket.gethostname", lambda: "elsewhere.example")
@@ -127,7 +126,7 @@ def test_one_of_the_same_name_on_another_machine(here, there, monkeypatch):  # n
 def test_killed_while_it_is_given_up(here, there, tmp_path, monkeypatch):  # noqa: F811  # fixtures
     interrupted(here, there, "task_queue")
     with monkeypatch.context() as patch:
-        patch.setattr(Source, "thaw", lambda *_: 1 / 0)
+        patch.setattr(SourceFile, "thaw", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             give_up(here, there)
 

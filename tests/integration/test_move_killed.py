@@ -26,9 +26,8 @@ from integration.moving_world import (  # noqa: F401  # fixtures
     used_file,
 )
 from outlast.errors import ConfigError
-from outlast.stores.moving.errors import MoveError
-from outlast.stores.moving.move import cancel
-from outlast.stores.moving.sides import open_source, open_target
+from outlast.stores.move.move import cancel_move, open_source, open_target
+from outlast.stores.move.plan import MoveError
 from servers.postgres import PostgresServer
 
 TESTS = Path(__file__).parents[1]
@@ -81,8 +80,8 @@ def test_killed_again_and_again(here, there):  # noqa: F811  # fixtures
 def test_what_was_interrupted_can_be_given_up(here, there, tmp_path, point):  # noqa: F811  # fixtures
     interrupted(here, there, point)
     with open_source(here) as source, open_target(there) as target:
-        assert cancel(source, target, NAMES_OF_BOTH)
-        assert not cancel(source, target, NAMES_OF_BOTH)
+        assert cancel_move(source, target, NAMES_OF_BOTH)
+        assert not cancel_move(source, target, NAMES_OF_BOTH)
     app = build(here, tmp_path)
     app.tasks_by_name["fine"].enqueue(7)
     app.worker().drain()
@@ -94,7 +93,7 @@ def test_what_was_interrupted_can_be_given_up(here, there, tmp_path, point):  # 
     assert run_move(here, there).copied > 0
     check_same(here, there)
     with open_source(here) as source, open_target(there) as target, pytest.raises(MoveError, match="is over"):
-        cancel(source, target, NAMES_OF_BOTH)
+        cancel_move(source, target, NAMES_OF_BOTH)
 
 
 def test_who_has_the_file_open_is_refused_too(here, there, tmp_path):  # noqa: F811  # fixtures

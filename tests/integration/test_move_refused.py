@@ -23,8 +23,8 @@ from integration.moving_world import (  # noqa: F401  # fixtures
 )
 from outlast.cli import cli
 from outlast.ports.rows import NewTask
-from outlast.stores.moving.errors import MoveError
-from outlast.stores.moving.sides import open_source, open_target
+from outlast.stores.move.move import open_source, open_target
+from outlast.stores.move.plan import MoveError
 from outlast.stores.sqlite.store import SqliteStore
 
 

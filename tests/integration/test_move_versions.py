@@ -22,12 +22,11 @@ from integration.moving_world import (  # noqa: F401  # fixtures
 )
 from outlast.errors import SchemaError
 from outlast.sql_files import load_migrations
-from outlast.stores.moving.errors import MoveError
-from outlast.stores.moving.move import look
-from outlast.stores.moving.sides import open_source, open_target
+from outlast.stores.move.move import open_source, open_target, preview
+from outlast.stores.move.plan import MoveError
+from outlast.stores.sqlite.connection import now_ms
 from outlast.stores.sqlite.schema import LATEST
 from outlast.stores.sqlite.store import SqliteStore
-from outlast.stores.sqlite.times import now_ms
 
 need_postgres()
 VERSION_OF = "SELECT max(version) FROM schema_version"
@@ -35,7 +34,7 @@ VERSION_OF = "SELECT max(version) FROM schema_version"
 
 def look_at(source_url, target_url):
     with open_source(source_url) as source, open_target(target_url) as target:
-        return look(source, target, NAMES_OF_BOTH)
+        return preview(source, target, NAMES_OF_BOTH)
 
 
 def old_file(path, version):

@@ -14,7 +14,7 @@ import pytest
 from conformance.acting import NOTE, add, bury, claim, register, task, turn
 from outlast.ports.read_rows import FailureFilter
 from outlast.ports.rows import DeadLetterFilter, Kind, Reason, Settlement
-from outlast.stores.postgres import rolling
+from outlast.stores.postgres import counters
 from outlast.stores.postgres.sql import scripts
 from outlast.stores.postgres.store import PostgresStore
 
@@ -123,9 +123,9 @@ class TestMigration:
 
     def test_of_old_groups_nobody_is_told(self, migrated):
         """An upgrade is no storm of alerts."""
-        assert migrated.untold_groups() == []
+        assert migrated.unannounced_groups() == []
         migrated.observed([("a", "retry", "network", "new", "TimeoutError", "timed out")])
-        assert [group.fingerprint for group in migrated.untold_groups()] == ["new"]
+        assert [group.fingerprint for group in migrated.unannounced_groups()] == ["new"]
         assert {group.standing(group.last_seen) for group in migrated.failures(FailureFilter()).rows} == {"open"}
 
 
@@ -150,7 +150,7 @@ class TestRollingUp:
         assert store.dead_letter_counts() == {("scrape", "network"): 1}
 
     def test_in_batches(self, store, server, monkeypatch):
-        monkeypatch.setattr(rolling, "_BATCH", 3)
+        monkeypatch.setattr(counters, "_BATCH", 3)
         for _ in range(10):
             add(store)
         _age(server, 30)

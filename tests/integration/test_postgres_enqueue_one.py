@@ -290,9 +290,9 @@ def test_ctrl_c_cancels_what_waits_in_the_server(server, store, other):
 
 @pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="this system has no signals of users")
 @pytest.mark.parametrize("use", [insert, fetch])
-@pytest.mark.parametrize("kept", [lending._SPARE, 0])
+@pytest.mark.parametrize("kept", [lending._MAX_SPARE, 0])
 def test_ctrl_c_loses_no_connection_wherever_it_comes_in(single, monkeypatch, use, kept):
-    monkeypatch.setattr(lending, "_SPARE", kept)
+    monkeypatch.setattr(lending, "_MAX_SPARE", kept)
     use(single)
     place, has_come = 0, True
     while has_come:
@@ -318,7 +318,7 @@ def test_a_connection_of_a_pool_that_was_closed_meanwhile_goes_back_to_that(sing
 
 def test_old_connections_go_back_to_their_pool(single):
     assert insert(single)
-    single.db._spare[0].since -= lending._SPARE_LIFE
+    single.db._spare[0].since -= lending._SPARE_SECONDS
     before = single.db._spare[0]
     assert insert(single)
     assert single.db._spare[0] is not before

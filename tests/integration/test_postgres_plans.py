@@ -11,9 +11,9 @@ import pytest
 from conformance.acting import register
 from integration.postgres_plans import explain
 from outlast.ports.read_rows import MOST_COUNTED
-from outlast.stores.books import CHANGES
+from outlast.stores.counters import MAX_CHANGES
+from outlast.stores.postgres.reads import scan_bounds
 from outlast.stores.postgres.store import PostgresStore
-from outlast.stores.postgres.walking import bounded
 
 MANY = 200_000
 READY = 2_000
@@ -190,11 +190,11 @@ BEYOND = 2**63 - 1
 LIMIT, LOOK = 50, 5000
 NO_LETTERS = dict.fromkeys(
     ("ids", "task_type", "queue", "category", "reason", "fingerprint", "since", "until", "text", "pattern")
-) | {"before": BEYOND, **bounded(LIMIT, LOOK)}
+) | {"before": BEYOND, **scan_bounds(LIMIT, LOOK)}
 NO_GROUPS = dict.fromkeys(("category", "task_type", "text", "pattern", "standing", "since", "until")) | {
-    "dead": False, "value": BEYOND // 10**6 * 10, "fingerprint": "", **bounded(LIMIT, LOOK)
+    "dead": False, "value": BEYOND // 10**6 * 10, "fingerprint": "", **scan_bounds(LIMIT, LOOK)
 }  # fmt: skip
-NO_TASKS = dict.fromkeys(("status", "queue", "task_type")) | {"before": BEYOND, **bounded(LIMIT, LOOK)}
+NO_TASKS = dict.fromkeys(("status", "queue", "task_type")) | {"before": BEYOND, **scan_bounds(LIMIT, LOOK)}
 ONE_PAGE = LIMIT + 4
 WALKS = {
     "newest": ("list_dead_letters", NO_LETTERS, ONE_PAGE),
@@ -240,7 +240,7 @@ STEPS = {
 """How a replay finds what is next and how many there are, and how many rows that reads at most."""
 WHOLES = {
     "status_snapshot": (
-        {"window": 3600.0, "step": 60.0, "most": MOST_COUNTED, "changes": CHANGES, "silent": 60.0},
+        {"window": 3600.0, "step": 60.0, "most": MOST_COUNTED, "changes": MAX_CHANGES, "silent": 60.0},
         200,
     ),
     "counts": ({}, 0),

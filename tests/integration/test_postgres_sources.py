@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from conformance.polling import EVERYTHING, FAILURE, add_feeds, end, fail, record
-from outlast.decide.health import SourceRules, SourceState
+from outlast.decide.source_health import SourceRules, SourceState
 from outlast.errors import SchemaError
 from outlast.ports.source_rows import AlertResult, Closing, NewAlert, NewSource, SourceFilter
 from outlast.stores.postgres.sql import scripts, statements

@@ -16,10 +16,10 @@ from conformance.acting import NOTE, add, bury, claim, fail, register, task, tur
 from outlast.ports.read_rows import FailureFilter
 from outlast.ports.rows import DeadLetterFilter, Kind, Reason, Settlement, Status, TaskFilter
 from outlast.ports.source_rows import NewAlert
-from outlast.ports.triage_rows import NewReplay, ReplayState, ReplayStep
-from outlast.stores.postgres import replaying, triage
+from outlast.ports.triage import NewReplay, ReplayState, ReplayStep
+from outlast.stores.postgres import dead_letters
+from outlast.stores.postgres.settle_and_claim import settle
 from outlast.stores.postgres.store import PostgresStore
-from outlast.stores.postgres.turning import settle
 
 ALL = NewReplay(DeadLetterFilter(), who="ann")
 WAITS = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
@@ -282,7 +282,7 @@ while (step := store.replay_step(replay.id, replay.epoch, 10, stage=2, canary=Fa
 
 def test_a_step_looks_at_so_many_and_no_more(store, monkeypatch):
     """Of 30 the last one is meant, by a filter that no index helps with; the cursor moves with what was looked at."""
-    monkeypatch.setattr(replaying, "MOST_LOOKED_AT", 10)
+    monkeypatch.setattr(dead_letters, "MOST_LOOKED_AT", 10)
     for n in range(30):
         bury(store, task(queue="rare" if n in {0, 29} else "default"))
     replay = store.add_replay(NewReplay(DeadLetterFilter(queue="rare")))
@@ -296,7 +296,7 @@ def test_a_step_looks_at_so_many_and_no_more(store, monkeypatch):
 
 
 def test_what_is_meant_is_counted_part_by_part(store, monkeypatch):
-    monkeypatch.setattr(replaying, "_COUNTED", 4)
+    monkeypatch.setattr(dead_letters, "_COUNT_SCAN", 4)
     letters = [bury(store, task("a" if n % 3 else "b")) for n in range(20)]
     of_b = [each.id for each in letters if each.task_type == "b"]
     for which, meant in (
@@ -340,13 +340,13 @@ class TestOldGroups:
         assert {each.fingerprint for each in old.failures(FailureFilter()).rows} == set("dnfr")
 
     def test_one_that_comes_back_is_news(self, old, server):
-        for group in old.untold_groups():
+        for group in old.unannounced_groups():
             old.raise_alerts([NewAlert(f"group:{group.fingerprint}", "new", "A new group", "")])
         server.execute("UPDATE triage.alerts SET delivered_at = now()")
         old.prune(done_before=1e9)
-        assert old.untold_groups() == []
+        assert old.unannounced_groups() == []
         bury(old, note=NOTE._replace(fingerprint="g"))
-        assert [each.fingerprint for each in old.untold_groups()] == ["g"]
+        assert [each.fingerprint for each in old.unannounced_groups()] == ["g"]
 
 
 def test_a_failure_that_is_committed_after_the_resume_is_news(store, server):
@@ -384,7 +384,7 @@ def test_the_oldest_is_found_behind_many_that_nobody_is_to_be_told_of(store, ser
     store.mark_group("snoozed", snooze=60)
     store.mark_group("taken on", acknowledged=True)
     for look in (100, 3):
-        monkeypatch.setattr(triage, "_OLDEST", look)
+        monkeypatch.setattr(dead_letters, "_OLDEST_SCAN", look)
         assert store.oldest_dead_letter() == pytest.approx(expected, abs=30)
     store.mark_group("open", acknowledged=True)
     assert store.oldest_dead_letter() is None

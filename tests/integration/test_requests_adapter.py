@@ -17,8 +17,8 @@ import outlast
 from outlast import RETRYABLE, Category, RetryPolicy
 from outlast.errors import BodyTooLargeError, BreakerOpenError, ConfigError, CoolingDownError
 from outlast.http import HTTPAdapter
-from outlast.run.cooling import Cooling
-from outlast.run.current import CURRENT
+from outlast.run.call_state import CURRENT_TASK
+from outlast.run.cooldowns import CooldownTracker
 from outlast.testing import fake_clock
 from servers.faults import FaultServer
 from servers.feeds import Answer, FeedServer
@@ -177,12 +177,12 @@ def test_pitfall_28_within_a_task_a_replay_has_the_same_key(server, session):
 
     url = server.script("/", 200)
     for epoch in (1, 2):
-        token = CURRENT.set(Task(epoch))
+        token = CURRENT_TASK.set(Task(epoch))
         try:
             session(keys=True).post(url, json={"a": 1})
             session(keys=True).post(url, files={"f": b"abc"})
         finally:
-            CURRENT.reset(token)
+            CURRENT_TASK.reset(token)
     keys = [request.headers["idempotency-key"] for request in server.requests]
     assert keys[0] == keys[2]
     assert keys[1] != keys[3], "the boundary of a form is another each time, so it is not the same request"
@@ -256,7 +256,7 @@ def test_pitfall_24_a_hint_beyond_the_deadline_or_the_patience_is_handed_back(se
 
 
 def test_a_host_that_cools_is_not_called(server, session):
-    cooling = Cooling()
+    cooling = CooldownTracker()
     url = server.script("/", [Answer(429, {"Retry-After": "100"}), 200])
     once = AT_ONCE.replace(max_attempts=1)
     with fake_clock() as clock:
@@ -270,7 +270,7 @@ def test_a_host_that_cools_is_not_called(server, session):
 
 
 def test_c7_the_host_that_cools_is_the_one_that_answered(server, session):
-    cooling = Cooling()
+    cooling = CooldownTracker()
     limited = server.host_url(2, "/limited")
     server.script("/limited", Answer(429, {"Retry-After": "100"}))
     with pytest.raises(requests.HTTPError):

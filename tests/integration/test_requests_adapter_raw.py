@@ -14,7 +14,7 @@ import requests
 from outlast import RETRYABLE, RetryPolicy
 from outlast.errors import BodyTooLargeError, ContentError
 from outlast.http import HTTPAdapter
-from outlast.http import course as module
+from outlast.http import request_attempts as module
 from servers.feeds import Answer, FeedServer
 
 ONCE = RetryPolicy(max_attempts=1, retry_on=RETRYABLE)
@@ -113,7 +113,7 @@ def test_with_a_limit_nothing_is_asked_for_that_cannot_be_counted(server, sessio
 
 
 def test_a_body_that_stalls_is_not_waited_for(session, monkeypatch):
-    monkeypatch.setattr(module, "LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(module, "PEEK_SECONDS", 0.2)
     ended = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as listening:
 

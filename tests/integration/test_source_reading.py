@@ -14,7 +14,7 @@ import pytest
 from integration.fetching import CLIENTS, run, source_of
 from outlast import classify
 from outlast.errors import BodyTooLargeError, ContentError, NetworkError
-from outlast.sources.reading import charset, read
+from outlast.sources.fetchers import download, web_charset
 from servers.feeds import Answer, FeedServer
 
 MIB = 1024 * 1024
@@ -39,7 +39,7 @@ def test_an_answer_has_its_body_validators_and_charset(library, server):
     }
     url = server.script("/whole", Answer(headers=fields, body=b"body"))
 
-    answer = run(library, read, source_of(url))
+    answer = run(library, download, source_of(url))
 
     assert (answer.status, answer.body, answer.url) == (200, b"body", url)
     assert (answer.etag, answer.last_modified) == ('W/"1"', "Mon, 05 Jan 2026 00:00:00 GMT")
@@ -54,8 +54,8 @@ def test_validators_are_sent_and_304_is_no_error(library, server):
         "date": {"Last-Modified": "Mon, 05 Jan 2026 00:00:00 GMT"},
     }.items():
         url = server.script(f"/known-{name}", Answer(headers=fields, body=b"body", conditional=True))
-        first = run(library, read, source_of(url))
-        second = run(library, read, source_of(url, etag=first.etag, last_modified=first.last_modified))
+        first = run(library, download, source_of(url))
+        second = run(library, download, source_of(url, etag=first.etag, last_modified=first.last_modified))
 
         assert (first.status, first.not_modified, first.body) == (200, False, b"body")
         assert (second.status, second.not_modified, second.body) == (304, True, b"")
@@ -69,10 +69,10 @@ def test_validators_are_sent_and_304_is_no_error(library, server):
 def test_a_validator_that_no_client_can_send_is_not_kept(library, server):
     url = server.script("/odd-etag", Answer(headers={"ETag": '"é"', "Last-Modified": "x" * 2000}))
 
-    answer = run(library, read, source_of(url))
+    answer = run(library, download, source_of(url))
 
     assert (answer.etag, answer.last_modified) == (None, None)
-    assert run(library, read, source_of(url, etag='"日本"', last_modified="a\nb")).status == 200
+    assert run(library, download, source_of(url, etag='"日本"', last_modified="a\nb")).status == 200
     assert server.requests[-1].headers.keys().isdisjoint({"if-none-match", "if-modified-since"})
 
 
@@ -83,7 +83,7 @@ def test_a_status_is_raised_as_the_librarys_own_error_with_the_reason_in_the_bod
     url = server.script(f"/status-{status}", Answer(status=status, headers=fields, body=reason))
 
     with pytest.raises(library.HTTPStatusError) as caught:
-        run(library, read, source_of(url))
+        run(library, download, source_of(url))
 
     response = caught.value.response
     assert response.status_code == status
@@ -98,7 +98,7 @@ def test_the_classifier_finds_the_reason_in_the_body(library, server):
     url = server.script("/quota", Answer(status=403, headers={"Content-Type": "application/json"}, body=body))
 
     with pytest.raises(library.HTTPStatusError) as caught:
-        run(library, read, source_of(url))
+        run(library, download, source_of(url))
 
     assert classify(caught.value).category == "quota_exhausted"
 
@@ -108,7 +108,7 @@ def test_a_status_counts_for_more_than_a_body_that_is_broken(library, server, fi
     url = server.script("/broken-503", Answer(status=503, headers=fields, body=b"never packed"))
 
     with pytest.raises(library.HTTPStatusError) as caught:
-        run(library, read, source_of(url))
+        run(library, download, source_of(url))
 
     assert caught.value.response.status_code == 503
 
@@ -117,18 +117,18 @@ def test_redirects_are_the_clients_matter(library, server):
     target = server.script("/moved-here", Answer(body=b"found"))
     url = server.script("/moved", Answer(status=301, headers={"Location": target}))
 
-    followed = run(library, read, source_of(url), follow_redirects=True)
+    followed = run(library, download, source_of(url), follow_redirects=True)
 
     assert (followed.body, followed.url) == (b"found", target)
     with pytest.raises(library.HTTPStatusError):
-        run(library, read, source_of(url))
+        run(library, download, source_of(url))
 
 
 def test_an_announced_length_beyond_the_limit_is_not_read(library, server):
     url = server.script("/announced", Answer(headers={"Content-Length": str(11 * MIB)}, body=b"the beginning"))
 
     with pytest.raises(BodyTooLargeError, match="longer than 10,485,760 bytes"):
-        run(library, read, source_of(url))
+        run(library, download, source_of(url))
 
 
 def test_a_body_beyond_the_limit_is_an_error_and_one_at_the_limit_is_none(library, server):
@@ -136,7 +136,7 @@ def test_a_body_beyond_the_limit_is_an_error_and_one_at_the_limit_is_none(librar
 
     async def fetch(limit):
         async with library.AsyncClient(trust_env=False) as client:
-            return await read(client, source_of(url), limit=limit)
+            return await download(client, source_of(url), limit=limit)
 
     assert len(asyncio.run(fetch(1000)).body) == 1000
     with pytest.raises(BodyTooLargeError) as caught:
@@ -155,7 +155,7 @@ def test_a_bomb_is_stopped_while_it_is_unpacked(library, server, layers):
     tracemalloc.start()
     try:
         with pytest.raises(BodyTooLargeError):
-            run(library, read, source_of(url))
+            run(library, download, source_of(url))
         most = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -181,7 +181,7 @@ def test_a_bomb_is_stopped_while_it_is_unpacked(library, server, layers):
 def test_what_is_packed_is_unpacked(library, server, encoding, packed):
     url = server.script("/packed", Answer(headers={"Content-Encoding": encoding}, body=packed))
 
-    assert run(library, read, source_of(url)).body == b"plain text"
+    assert run(library, download, source_of(url)).body == b"plain text"
     assert server.requests[-1].headers["accept-encoding"] == "gzip, deflate"
 
 
@@ -193,7 +193,7 @@ def test_nothing_is_lost_between_two_pieces(server, wbits, size):
     encoding = "gzip" if wbits == 31 else "deflate"
     url = server.script("/pieces", Answer(headers={"Content-Encoding": encoding}, body=packed))
 
-    assert run(httpx2, read, source_of(url)).body == b"x" * size
+    assert run(httpx2, download, source_of(url)).body == b"x" * size
 
 
 def test_what_is_packed_and_cut_off_is_the_networks_fault(library, server):
@@ -201,7 +201,7 @@ def test_what_is_packed_and_cut_off_is_the_networks_fault(library, server):
     url = server.script("/cut", Answer(headers={"Content-Encoding": "gzip"}, body=cut))
 
     with pytest.raises(NetworkError) as caught:
-        run(library, read, source_of(url))
+        run(library, download, source_of(url))
 
     assert classify(caught.value).retryable
 
@@ -211,7 +211,7 @@ def test_what_is_packed_in_no_way_that_was_asked_for_is_bad_data(library, server
     url = server.script("/unpacked", Answer(headers={"Content-Encoding": encoding}, body=b"never packed"))
 
     with pytest.raises(ContentError) as caught:
-        run(library, read, source_of(url))
+        run(library, download, source_of(url))
 
     assert classify(caught.value).category == "data"
 
@@ -222,7 +222,7 @@ def test_a_body_that_a_hook_has_read_is_taken_as_it_is(library, server):
     async def hook(response):
         await response.aread()
 
-    assert run(library, read, source_of(url), event_hooks={"response": [hook]}).body == b"plain text"
+    assert run(library, download, source_of(url), event_hooks={"response": [hook]}).body == b"plain text"
 
 
 @pytest.mark.parametrize("fault", ["reset", "close", "truncated"])
@@ -230,7 +230,7 @@ def test_a_fault_is_the_librarys_own_error(library, server, fault):
     url = server.script("/fault", Answer(fault=fault))
 
     with pytest.raises(library.TransportError) as caught:
-        run(library, read, source_of(url))
+        run(library, download, source_of(url))
 
     assert classify(caught.value).category == "network"
 
@@ -252,7 +252,7 @@ def test_every_way_out_gives_the_connection_back(library, server):
             outcomes = []
             for path in [*paths, *paths]:
                 try:
-                    outcomes.append((await read(client, source_of(server.url(path)))).status)
+                    outcomes.append((await download(client, source_of(server.url(path)))).status)
                 except Exception as error:
                     outcomes.append(type(error).__name__)
             return outcomes
@@ -284,7 +284,7 @@ def test_every_way_out_gives_the_connection_back(library, server):
     ],
 )
 def test_a_charset_is_one_that_the_web_is_written_in(label, name):
-    assert charset(label) == name
+    assert web_charset(label) == name
 
 
 def _zeros(mebibytes):

@@ -10,7 +10,7 @@ from outlast.errors import ConfigError
 from outlast.ports.job_rows import TargetDone, TargetStatus
 from outlast.ports.rows import DeadLetterFilter
 from outlast.ports.source_rows import SourceFilter
-from outlast.ports.triage_rows import NewReplay
+from outlast.ports.triage import NewReplay
 from outlast.sql_files import load_migrations
 from outlast.stores.sqlite.schema import LATEST
 from outlast.stores.sqlite.store import SqliteStore
@@ -149,7 +149,7 @@ def test_version_4_can_be_cleared_up(old_file):
     assert store.create_schema() == LATEST >= 5
     group = store.failure("f1")
     assert (group.note, group.acknowledged_at, group.standing(group.last_seen)) == ("", None, "open")
-    assert store.untold_groups() == [], "what was there before is no news"
+    assert store.unannounced_groups() == [], "what was there before is no news"
     assert store.oldest_dead_letter() > 1e9
     assert store.count_rows() == store.counts()
     replay = store.add_replay(NewReplay(DeadLetterFilter(reason="exhausted")))

@@ -7,7 +7,7 @@ import pytest
 
 from conformance.acting import claim, ids, register, task, turn
 from conformance.polling import FAILURE, add_feeds, fail, record
-from outlast.decide.health import SourceRules
+from outlast.decide.source_health import SourceRules
 from outlast.ports.job_rows import RunState, TargetDone, TargetStatus
 from outlast.ports.rows import Claim
 from outlast.ports.source_rows import AlertResult, Closing, NewAlert

@@ -194,6 +194,6 @@ def test_numbers_are_never_used_again(tmp_path):
 
 
 def _done(claimed):
-    from outlast.ports.rows import Turn
+    from outlast.ports.rows import SettleAndClaim
 
-    return Turn("w1", [(each.id, each.epoch) for each in claimed], [], [])
+    return SettleAndClaim("w1", [(each.id, each.epoch) for each in claimed], [], [])

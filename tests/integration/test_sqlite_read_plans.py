@@ -9,7 +9,7 @@ from conformance.acting import NOTE, add, bury, claim, register, retry, task
 from outlast import clock
 from outlast.ports.read_rows import FailureFilter
 from outlast.ports.rows import DeadLetterFilter, Status, TaskFilter
-from outlast.ports.triage_rows import NewReplay, ReplayState
+from outlast.ports.triage import NewReplay, ReplayState
 from outlast.stores.sqlite.store import SqliteStore
 from outlast.testing import FakeClock
 
@@ -105,7 +105,7 @@ LISTS |= {
     "audits": lambda store: store.audits(limit=5),
     "audits of a subject": lambda store: store.audits(subject="s3", limit=5),
     "audits of an action": lambda store: store.audits(action="a1", limit=5),
-    "untold groups": lambda store: store.untold_groups(),
+    "untold groups": lambda store: store.unannounced_groups(),
     "oldest dead letter": lambda store: store.oldest_dead_letter(),
 }
 for given in (

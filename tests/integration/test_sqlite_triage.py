@@ -15,8 +15,8 @@ from outlast import clock
 from outlast.ports.read_rows import FailureFilter
 from outlast.ports.rows import DeadLetterFilter, Status, TaskFilter
 from outlast.ports.source_rows import AlertResult, NewAlert
-from outlast.ports.triage_rows import NewReplay, ReplayState, ReplayStep
-from outlast.stores.sqlite import replays
+from outlast.ports.triage import NewReplay, ReplayState, ReplayStep
+from outlast.stores.sqlite import dead_letters
 from outlast.stores.sqlite.store import SqliteStore
 from outlast.testing import FakeClock
 
@@ -95,7 +95,7 @@ def test_no_table_is_scanned(store, monkeypatch, given):
         store.edit_payload(letters[2].id, "{}", "[]", "[]", "ann", "")
         store.mark_group("f1", note="x", acknowledged=True, snooze=5)
         store.observed([("t", "retry", "network", "f1", "E", "m")])
-        store.untold_groups()
+        store.unannounced_groups()
 
     large = re.compile(r"SCAN (task_queue|dead_letter_queue|task_attempts|failure_groups|audit_log|alerts)\b")
     live = re.compile(r".* USING (COVERING )?INDEX (task_queue_(held|parked)|failure_groups_untold)\b")
@@ -104,13 +104,13 @@ def test_no_table_is_scanned(store, monkeypatch, given):
 
 
 def test_a_step_looks_at_so_many_and_goes_on_there(store, monkeypatch):
-    monkeypatch.setattr(replays, "_LOOK", 3)
-    monkeypatch.setattr(replays, "_BATCH", 2)
+    monkeypatch.setattr(dead_letters, "_STEP_SCAN", 3)
+    monkeypatch.setattr(dead_letters, "_COUNT_BATCH", 2)
     letters = [bury(store, task("rare" if n in {0, 8} else "often", queue="q")) for n in range(9)]
     replay = store.add_replay(NewReplay(DeadLetterFilter(queue="q", text="TIMED", reason="exhausted")))
     assert (replay.total, replay.newest, replay.cursor) == (9, letters[8].id, letters[0].id - 1)
     store.end_replay(replay.id, ReplayState.CANCELLED)
-    monkeypatch.setattr(replays, "letter_walk", slow_walk)
+    monkeypatch.setattr(dead_letters, "letter_walk", slow_walk)
     replay = store.add_replay(NewReplay(DeadLetterFilter(task_type="rare")))
     assert (replay.total, replay.cursor) == (2, letters[0].id - 1)
     taken = store.claim_replay("me", 60)
@@ -123,9 +123,9 @@ def test_a_step_looks_at_so_many_and_goes_on_there(store, monkeypatch):
 
 def slow_walk(connection, which, *, after=None):
     """Walk along the table, where a filter has an index."""
-    from outlast.stores.sqlite.letter_walks import letter_walk
+    from outlast.stores.sqlite.reads import scan_dead_letters
 
-    walk = letter_walk(connection, which, after=after)
+    walk = scan_dead_letters(connection, which, after=after)
     sql = re.sub(r"INDEXED BY \w+", "NOT INDEXED", walk.sql).replace("AND task_type = :task_type\nORDER", "\nORDER")
     return walk._replace(sql=sql)
 
@@ -138,7 +138,7 @@ def test_old_groups_go_and_what_is_left_of_them_stays(store, time):
     told = store.raise_alerts([NewAlert(f"group:{name}", "new", "t", "t") for name in letters])
     taken = store.claim_alerts(10, 60)
     assert store.settle_alerts([AlertResult(each.id, each.epoch, ("x",), None, None) for each in taken]) == len(told)
-    assert store.untold_groups() == []
+    assert store.unannounced_groups() == []
     for name in ("gone", "noted", "back", "late"):
         store.discard(letters[name].id)
     store.mark_group("noted", note="keep")
@@ -156,7 +156,7 @@ def test_old_groups_go_and_what_is_left_of_them_stays(store, time):
     assert store.books() == books | {"would_retry": 1}
     bury(store, note=named("back"))
     assert (store.failure("back").failures, store.failure("back").dead) == (1, 1)
-    assert [group.fingerprint for group in store.untold_groups()] == ["back"], "that is news"
+    assert [group.fingerprint for group in store.unannounced_groups()] == ["back"], "that is news"
     assert [each.state for each in store.raise_alerts([NewAlert("group:back", "new", "t", "t")])] == ["new"]
 
 
@@ -176,7 +176,7 @@ PROGRAM = """
 import os, signal, sys
 from outlast.ports.rows import DeadLetterFilter
 from outlast.stores.sqlite.store import SqliteStore
-import outlast.stores.sqlite.replays as replays
+import outlast.stores.sqlite.dead_letters as replays
 
 path, at = sys.argv[1], sys.argv[2]
 store = SqliteStore(path)

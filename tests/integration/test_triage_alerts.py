@@ -10,9 +10,9 @@ from conformance.conftest import another, place, postgres_place, store  # noqa: 
 from crash.processes import until
 from outlast.ports.rows import DeadLetterFilter
 from outlast.ports.source_rows import NewAlert
-from outlast.queue import watching, worker
+from outlast.queue import failure_groups, worker
 from outlast.queue.dead_letters import DeadLetterBox
-from outlast.queue.watching import AGE_KEY, Watch, growth_step
+from outlast.queue.failure_groups import AGE_KEY, GroupAlerts, growth_step
 
 DAY = 86400.0
 
@@ -21,12 +21,12 @@ class Outbox:
     """What a watch raises, look by look."""
 
     def __init__(self, where, age=None):
-        self.store, self.box, self.watch = where, DeadLetterBox(where), Watch(where, age)
+        self.store, self.box, self.watch = where, DeadLetterBox(where), GroupAlerts(where, age)
 
     def look(self, watch=None):
         """Look once; return what is new in the outbox, oldest first."""
         before = {alert.id for alert in self.store.alerts(limit=1000)}
-        (watch or self.watch).look_at_groups()
+        (watch or self.watch).check_groups()
         found = [alert for alert in reversed(self.store.alerts(limit=1000)) if alert.id not in before]
         return [(alert.key, alert.state, str(alert.kind)) for alert in found]
 
@@ -149,7 +149,7 @@ class TestManyAlerts:
         group = outbox.box.acknowledge("f1")
         until(lambda: store.now() > group.acknowledged_at, 5, "another millisecond")
         outbox.bury()
-        Watch(store, None).look_at_groups()
+        GroupAlerts(store, None).check_groups()
         (alert,) = store.last_alerts(["group:f1"]).values()
         assert (alert.state, alert.kind) == (f"again after {group.acknowledged_at.isoformat()}", "changed")
 
@@ -159,11 +159,11 @@ class TestManyAlerts:
         self.drown(store)
         for letter in store.dead_letters(DeadLetterFilter(limit=70)):
             store.discard(letter.id)
-        Watch(store, None).look_at_groups()
+        GroupAlerts(store, None).check_groups()
         assert store.last_alerts(["growth:f1"])["growth:f1"].state == "100"
 
     def test_that_a_group_is_over_is_told_however_many_came_after_it(self, outbox, store, monkeypatch):  # noqa: F811  # a fixture
-        monkeypatch.setattr(watching, "_PAGE", 3)
+        monkeypatch.setattr(failure_groups, "_PAGE", 3)
         names = [f"g{number}" for number in range(10)]
         for name in names:
             store.observed([("sync", "retry", "network", name, "TimeoutError", "timed out")])
@@ -171,25 +171,25 @@ class TestManyAlerts:
             outbox.look()
         assert set(store.last_alerts([f"group:{name}" for name in names])) == {f"group:{name}" for name in names}
         self.drown(store)
-        monkeypatch.setattr(watching, "_QUIET", watching.timedelta(seconds=-1))
-        watch = Watch(store, None)
+        monkeypatch.setattr(failure_groups, "_QUIET", failure_groups.timedelta(seconds=-1))
+        watch = GroupAlerts(store, None)
         for _ in range(5):
-            watch.look_at_groups()
+            watch.check_groups()
         told = store.last_alerts([f"group:{name}" for name in names]).values()
         assert [alert.state for alert in told] == [None] * len(names)
 
 
 class TestOver:
     def test_groups_that_are_over_before_they_are_told_hold_nothing_up(self, outbox, store, monkeypatch):  # noqa: F811  # a fixture
-        monkeypatch.setattr(watching, "_PAGE", 3)
+        monkeypatch.setattr(failure_groups, "_PAGE", 3)
         for number in range(5):
             store.observed([("sync", "retry", "network", f"o{number}", "TimeoutError", "timed out")])
-        monkeypatch.setattr(watching, "_QUIET", watching.timedelta(seconds=-1))
+        monkeypatch.setattr(failure_groups, "_QUIET", failure_groups.timedelta(seconds=-1))
         outbox.bury()
         for rolled_up in (False, True):
-            found = [group.fingerprint for group in store.untold_groups(3, quiet=-1)]
+            found = [group.fingerprint for group in store.unannounced_groups(3, quiet=-1)]
             assert found == ["f1"], rolled_up
-            assert len(store.untold_groups(quiet=DAY)) == len(store.untold_groups()) == 6
+            assert len(store.unannounced_groups(quiet=DAY)) == len(store.unannounced_groups()) == 6
             store.roll_up()
         assert outbox.look() == [("group:f1", "new", "first")]
         assert outbox.look() == []
@@ -216,7 +216,7 @@ class TestAge:
 class TestManyWorkers:
     def test_they_tell_it_once(self, store, another):  # noqa: F811  # fixtures
         outbox = Outbox(store)
-        others = [Watch(each, None) for each in (another, store, another)]
+        others = [GroupAlerts(each, None) for each in (another, store, another)]
         outbox.bury(10)
         told = [each for watch in others for each in outbox.look(watch)]
         assert sorted(told) == [("group:f1", "new", "first"), ("growth:f1", "10", "first")]
@@ -227,10 +227,10 @@ class TestManyWorkers:
         outbox.look()
         for letter in store.dead_letters(DeadLetterFilter(limit=70)):
             store.discard(letter.id)
-        assert outbox.look(Watch(store, None)) == [], "100 was told; 30 are no growth"
+        assert outbox.look(GroupAlerts(store, None)) == [], "100 was told; 30 are no growth"
         for letter in store.dead_letters(DeadLetterFilter()):
             store.discard(letter.id)
-        assert outbox.look(Watch(store, None)) == [("growth:f1", None, "recovered")]
+        assert outbox.look(GroupAlerts(store, None)) == [("growth:f1", None, "recovered")]
 
     def test_a_group_that_is_silent_for_days_is_over(self, store, monkeypatch):  # noqa: F811  # a fixture
         outbox = Outbox(store)
@@ -238,7 +238,7 @@ class TestManyWorkers:
         outbox.look()
         store.discard(store.dead_letters(DeadLetterFilter())[0].id)
         assert outbox.look() == []
-        monkeypatch.setattr(watching, "_QUIET", watching.timedelta(seconds=-1))
+        monkeypatch.setattr(failure_groups, "_QUIET", failure_groups.timedelta(seconds=-1))
         assert outbox.look() == [("group:f1", None, "recovered")]
         monkeypatch.undo()
         outbox.bury()

@@ -7,11 +7,8 @@ from urllib.parse import quote
 import pytest
 
 from outlast.web.access.callers import Role
-from outlast.web.access.own_access import _MOST_LATE
-from outlast.web.access.peers import proxy_of
-from outlast.web.access.sessions import Sessions
-from outlast.web.access.slowing import FREE
-from outlast.web.access.tokens import Tokens
+from outlast.web.access.hosts import parse_proxy
+from outlast.web.access.token_access import _MAX_DELAYED, FREE_ATTEMPTS, Sessions, Tokens
 from web_asking import Client
 from web_small_site import (
     OPERATOR,
@@ -86,7 +83,7 @@ def test_a_token_is_exchanged_for_a_cookie(app):
     assert operator.post("/things/x/change", "id=1&id=2").status == 303
     assert done == [("x", {"id": ["1", "2"]}, "operator by token")]
     assert OPERATOR not in operator.get("/").text
-    assert access.slowdown._places == {}
+    assert access.throttle._places == {}
 
 
 def test_the_form_leads_on_to_where_somebody_wanted_to_go(app):
@@ -131,10 +128,10 @@ def test_guessing_is_slowed_down_and_nobody_who_knows_the_token_is_locked_out(ap
     async def sleep(seconds):
         late.append(seconds)
 
-    monkeypatch.setattr("outlast.web.access.own_access.anyio.sleep", sleep)
+    monkeypatch.setattr("outlast.web.access.token_access.anyio.sleep", sleep)
     _, site = own(app)
     friend = signed_in(site)
-    for _ in range(FREE):
+    for _ in range(FREE_ATTEMPTS):
         assert Client(site).post("/sign-in", "token=wrong").status == 401
     assert late == []
     for answer in (Client(site).post("/sign-in", "token=other"), bearer(site, "wrong").get("/")):
@@ -151,21 +148,21 @@ def test_guessing_is_slowed_down_and_nobody_who_knows_the_token_is_locked_out(ap
 
 def test_those_who_guess_hold_no_more_than_a_few_connections(app, monkeypatch):
     access, site = own(app)
-    monkeypatch.setattr("outlast.web.access.own_access._LATE", 3600.0)
-    for _ in range(FREE):
+    monkeypatch.setattr("outlast.web.access.token_access._GUESS_DELAY", 3600.0)
+    for _ in range(FREE_ATTEMPTS):
         bearer(site, "wrong").get("/api")
-    access._late = _MOST_LATE  # so many wait already
+    access._late = _MAX_DELAYED  # so many wait already
     assert bearer(site, "wrong").get("/api").status == 429
 
 
 def test_behind_a_proxy_that_is_named_everybody_is_slowed_down_alone(app, monkeypatch):
-    monkeypatch.setattr("outlast.web.access.own_access._LATE", 0.0)
-    _, site = own(app, proxy=proxy_of("127.0.0.1"))
+    monkeypatch.setattr("outlast.web.access.token_access._GUESS_DELAY", 0.0)
+    _, site = own(app, proxy=parse_proxy("127.0.0.1"))
 
     def wrong(client, *named):
         return bearer(site, "wrong").get("/api", *(("X-Forwarded-For", each) for each in named), client=(client, 1))
 
-    for _ in range(FREE):
+    for _ in range(FREE_ATTEMPTS):
         assert wrong("127.0.0.1", "9.9.9.9, 10.0.0.7").status == 401
     assert wrong("127.0.0.1", "8.8.8.8, 10.0.0.7").status == 429
     assert wrong("127.0.0.1", "10.0.0.8").status == 401

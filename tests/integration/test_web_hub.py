@@ -10,10 +10,9 @@ import pytest
 
 import outlast
 from conformance.acting import register
-from outlast.web.assets import Assets
-from outlast.web.live.hub import Hub
-from outlast.web.rendering import Renderer
-from outlast.web.routes import ACTIONS, PAGES
+from outlast.web.live import LiveHub
+from outlast.web.rendering import Assets, Renderer
+from outlast.web.site import ACTIONS, PAGES
 
 TICK = 0.02
 PATIENCE = 30.0
@@ -37,7 +36,7 @@ class World:
         self.hub = self.make()
 
     def make(self, **more):
-        hub = Hub(self.app, Renderer(PAGES, ACTIONS, Assets(), "Outlast").render, tick=TICK, **more)
+        hub = LiveHub(self.app, Renderer(PAGES, ACTIONS, Assets(), "Outlast").render, tick=TICK, **more)
         self.beats, beat = [], hub._beat
 
         def counted():

@@ -15,10 +15,9 @@ from starlette.routing import Mount
 from outlast.errors import ConfigError
 from outlast.web import dashboard
 from outlast.web.access.hook import HookAccess
-from outlast.web.access.own_access import OwnAccess
-from outlast.web.access.tokens import Tokens
-from outlast.web.answering import Answering
-from outlast.web.site import build
+from outlast.web.access.token_access import TokenAccess, Tokens
+from outlast.web.endpoints import Endpoints
+from outlast.web.site import build_site
 from web_asking import Client, asked
 from web_small_site import (
     OPERATOR,
@@ -90,7 +89,7 @@ def test_a_hook_reads_no_body(app, caplog):
 
 
 def test_a_hook_that_changes_its_mind_ends_streams(app, monkeypatch):
-    monkeypatch.setattr("outlast.web.access.hook.AGAIN", 0.0)
+    monkeypatch.setattr("outlast.web.access.hook.RECHECK_SECONDS", 0.0)
     said = ["reader"]
 
     async def course():
@@ -132,7 +131,7 @@ def test_what_a_hook_returns_may_be_awaited(app):
 
 @pytest.mark.parametrize("kind", ["coroutine", "function"])
 def test_a_hook_that_hangs_ends_streams(app, monkeypatch, caplog, kind):
-    monkeypatch.setattr("outlast.web.access.hook.AGAIN", 0.01)
+    monkeypatch.setattr("outlast.web.access.hook.RECHECK_SECONDS", 0.01)
     hangs, over = [False], threading.Event()
 
     async def awaited(request):
@@ -170,7 +169,7 @@ def test_mounted_in_a_site_of_ones_own(app):
 
 
 def test_what_was_done_is_told_on_the_next_page_alone(app):
-    site = build(app, OwnAccess(Tokens(OPERATOR)))
+    site = build_site(app, TokenAccess(Tokens(OPERATOR)))
     client = signed_in(site)
     assert client.post("/queues/%3Cb%3E/pause").cookies() == []
     client.ask("HEAD", "/queues")
@@ -237,7 +236,7 @@ def test_what_breaks_in_the_middle_of_an_answer_ends_it(app, monkeypatch, caplog
 
         return StreamingResponse(parts())
 
-    monkeypatch.setattr(Answering, "events", breaking)
+    monkeypatch.setattr(Endpoints, "events", breaking)
     _, site = own(app)
     client = signed_in(site)
     with pytest.raises(Exception, match=r"^$"):

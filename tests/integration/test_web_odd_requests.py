@@ -11,10 +11,8 @@ import pytest
 import outlast
 from outlast.web.access.callers import Role
 from outlast.web.access.hook import HookAccess
-from outlast.web.access.own_access import OwnAccess
-from outlast.web.access.tokens import Tokens
-from outlast.web.routes import ACTIONS, PAGES
-from outlast.web.site import build
+from outlast.web.access.token_access import TokenAccess, Tokens
+from outlast.web.site import ACTIONS, PAGES, build_site
 from web_asking import Client
 from web_hostile import SECRET
 from web_table import (
@@ -60,7 +58,7 @@ def test_odd_queries_never_break_anything(world, page):
 
 @every_post
 def test_odd_forms_never_break_anything(world, asking, monkeypatch):
-    monkeypatch.setattr("outlast.web.access.own_access._LATE", 0.0)  # guessing is slow elsewhere
+    monkeypatch.setattr("outlast.web.access.token_access._GUESS_DELAY", 0.0)  # guessing is slow elsewhere
     client = world.client(Role.OPERATOR)
     fields = ("name", "resource", "reason", "minutes", "number", "back", "from", "id", "token", "to")
     for odd in ODD:
@@ -166,7 +164,7 @@ def test_a_store_that_does_not_answer_is_told_without_its_inside(tmp_path, kind,
     else:
         file.mkdir()
     app = outlast.App(f"sqlite:///{file}")
-    site = build(app, HookAccess(lambda request: "operator"))
+    site = build_site(app, HookAccess(lambda request: "operator"))
     for page in PAGES:
         path = filled(page.path, VARIABLES)
         for answer in (Client(site).get(path), Client(site).get(f"/api{path}".rstrip("/"))):
@@ -197,8 +195,8 @@ def test_pitfall_53_numbers_beyond_2_to_the_53_survive_the_page(tmp_path):
         database.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = 'task_queue'", (big - 2,))
     ids = [large.enqueue(number=big + each, delay=3600).id for each in range(3)]
     assert ids == [big - 1, big, big + 1]
-    access = OwnAccess(Tokens(OPERATOR))
-    site = build(app, access)
+    access = TokenAccess(Tokens(OPERATOR))
+    site = build_site(app, access)
     client = Client(site, ("Cookie", f"{access.cookie}={access.sessions.begin(Role.OPERATOR, 'x')}"))
     told = json.loads(client.get("/api/tasks").body, parse_int=float)  # as a browser reads it
     assert [str(row["id"]) for row in told["rows"] if str(row["id"]) != "1.0"] == [str(each) for each in reversed(ids)]

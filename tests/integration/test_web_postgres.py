@@ -6,8 +6,7 @@ import pytest
 
 from outlast.stores.postgres.store import PostgresStore
 from outlast.web.access.hook import HookAccess
-from outlast.web.routes import ACTIONS, PAGES
-from outlast.web.site import build
+from outlast.web.site import ACTIONS, PAGES, build_site
 from web_asking import Client
 from web_hostile import MARK, SECRET, make_hostile
 from web_table import NAMES, ODD, ROUTES, filled
@@ -26,7 +25,7 @@ def make_world(postgres_server):
 
 @pytest.fixture(name="client", scope="module")
 def make_client(hostile):
-    return Client(build(hostile.app, HookAccess(lambda request: "operator")))
+    return Client(build_site(hostile.app, HookAccess(lambda request: "operator")))
 
 
 def path_of(page, hostile):

@@ -5,10 +5,9 @@ import sqlite3
 import pytest
 
 import outlast
-from outlast.web.live import reading
-from outlast.web.live.board import BoardReading, read_board
-from outlast.web.live.news import News
-from outlast.web.live.reading import Reading
+from outlast.web import live
+from outlast.web.live import EventLog, LiveReader
+from outlast.web.pages.overview import BoardReader, read_board
 
 
 class Clock:
@@ -24,7 +23,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     made = Clock()
-    monkeypatch.setattr(reading, "monotonic", made)
+    monkeypatch.setattr(live, "monotonic", made)
     return made
 
 
@@ -52,7 +51,7 @@ def test_tasks_that_wait_are_counted_again_though_nothing_in_the_pulse_changed(a
         pass
 
     app.store.cool("bank.example.com", 3600, "429")
-    read = Reading(app)
+    read = LiveReader(app)
     beat(read, clock, 20)
     assert [wait.tasks for wait in read.board.waits] == [0]
     for _ in range(3):
@@ -63,7 +62,7 @@ def test_tasks_that_wait_are_counted_again_though_nothing_in_the_pulse_changed(a
 
 def test_a_board_of_long_ago_is_not_shown_to_whoever_comes_back(app, clock):
     app.store.cool("bank.example.com", 3600, "429")
-    read = Reading(app)
+    read = LiveReader(app)
     beat(read, clock, 20)
     assert read.board is not None
     app.store.warm("bank.example.com")
@@ -86,7 +85,7 @@ def test_a_statement_that_fails_is_tried_again_and_nothing_is_left_out(app, cloc
     scrape.enqueue()
     app.worker(concurrency=1).drain()
     app.store.cool("bank.example.com", 3600, "429")
-    read, failed = Reading(app), 0
+    read, failed = LiveReader(app), 0
     with monkeypatch.context() as patch:
         patch.setattr(type(app.store), step, locked)
         for _ in range(40):
@@ -112,7 +111,7 @@ def test_a_store_that_may_only_be_read_is_no_outage(app, clock, monkeypatch, cap
 
     monkeypatch.setattr(type(app.store), "roll_up", forbidden)
     monkeypatch.setattr(type(app.store), "pulse", lambda _, **how: pulse(**how)._replace(not_rolled_up=3600.0))
-    read = Reading(app)
+    read = LiveReader(app)
     beat(read, clock, 300)
     assert len(tries) == 1
     beat(read, clock, 300)
@@ -127,7 +126,7 @@ def test_tasks_whose_pages_are_open_are_looked_at_in_turn(app, clock, monkeypatc
 
     numbers = [scrape.enqueue().id for _ in range(3)]
     views = {"page", "overview", "replays", *(f"task-{number}" for number in numbers), "task-99", "task-0", "task-x"}
-    read, asked = Reading(app), []
+    read, asked = LiveReader(app), []
     for name in ("pulse", "get", "replay_runs", "failures", "cooldowns"):
         real = getattr(type(app.store), name)
         monkeypatch.setattr(type(app.store), name, lambda *a, _r=real, _n=name, **k: asked.append(_n) or _r(*a, **k))
@@ -166,17 +165,17 @@ def test_a_breaker_of_a_process_that_died_is_not_open(app):
 def test_a_board_is_read_one_statement_at_a_time(app):
     app.store.cool("bank.example.com", 3600, "429")
     steps, board = 0, None
-    read = BoardReading(app.store)
+    read = BoardReader(app.store)
     while board is None:
         board, steps = read.step(app.store.now()), steps + 1
     assert steps == 5  # groups, flows, cooldowns, breakers, and one that waits
 
 
 def test_fragments_of_pages_that_nobody_looks_at_are_dropped():
-    news = News()
+    news = EventLog()
     for number in range(300):
-        news.tell_parts(f"overview/{number}", "a<!-- part -->b")
-    news.tell_pulse({"x": 1})
+        news.publish_parts(f"overview/{number}", "a<!-- part -->b")
+    news.publish_pulse({"x": 1})
     news.keep({"overview/7"})
     assert set(news._told) == {"pulse", "overview/7 0", "overview/7 1"}
     assert len(list(news.since({}, "overview/7"))) == 3

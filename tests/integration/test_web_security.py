@@ -4,8 +4,7 @@ import re
 
 from outlast.web.access.callers import Role
 from outlast.web.access.hook import HookAccess
-from outlast.web.routes import ACTIONS, PAGES
-from outlast.web.site import build
+from outlast.web.site import ACTIONS, PAGES, build_site
 from web_asking import Client
 from web_hostile import MARK
 from web_table import (
@@ -77,7 +76,7 @@ def test_what_is_not_there_is_not_told_to_strangers(world):
 
 @every
 def test_pitfall_65_without_auth_a_mounted_dashboard_is_shut(world, asking):
-    shut = build(world.hostile.app, HookAccess(None))
+    shut = build_site(world.hostile.app, HookAccess(None))
     answer = Client(shut, mount="/admin").ask(asking.method, asking.path)
     assert answer.status == 403
     assert MARK not in answer.text

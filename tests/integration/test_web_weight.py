@@ -8,10 +8,10 @@ from starlette.testclient import TestClient
 import outlast
 from outlast.ports.job_rows import TargetDone, TargetStatus
 from outlast.ports.read_rows import FailureFilter
-from outlast.ports.rows import Worker
+from outlast.ports.rows import WorkerRow
 from outlast.ports.source_rows import NewSource, Poll, SourceChange
 from outlast.web import dashboard
-from outlast.web.routes import PAGES
+from outlast.web.site import PAGES
 from web_weighing import MOST_BYTES, weight
 
 SECRET = "hunter2-is-a-secret"
@@ -47,7 +47,7 @@ class Heavy:
         for number in range(MANY):
             name = f"worker-{number:03}-{'w' * 40}"
             self.app.store.register(
-                Worker(name, name, "h" * 60, 1, tuple(queues[:3]), 4, LONG, 0, True, now, now), 3600
+                WorkerRow(name, name, "h" * 60, 1, tuple(queues[:3]), 4, LONG, 0, True, now, now), 3600
             )
         letter = self.app.dead_letters.list()[0]
         answer = self.client.post("/api/replays/begin", json={"all": 1, "canary": False, "why": "w" * 400})

@@ -11,10 +11,10 @@ from types import SimpleNamespace
 import pytest
 
 from outlast import classify
-from outlast.decide.alerting import AlertKind
+from outlast.decide.decision import AlertKind
 from outlast.errors import ConfigError, TemporaryAPIError
 from outlast.failure import Category
-from outlast.observe import addresses, webhook
+from outlast.observe import webhook
 from outlast.observe.channels import channel
 from outlast.observe.messages import Message
 from outlast.observe.webhook import WebhookError, post
@@ -58,7 +58,7 @@ def names(monkeypatch):
 
     resolver = Resolver()
     stand_in = SimpleNamespace(getaddrinfo=resolver.getaddrinfo, SOCK_STREAM=socket.SOCK_STREAM)
-    monkeypatch.setattr(addresses, "socket", stand_in)
+    monkeypatch.setattr(webhook, "socket", stand_in)
     return resolver
 
 
@@ -152,7 +152,7 @@ def test_private_addresses_are_refused(host, server):
     "address", ["8.8.8.8", "2606:4700::1111", "::ffff:8.8.8.8", "64:ff9b::808:808", "2002:808:808::1", OTHER_PUBLIC]
 )
 def test_public_addresses_are_public(address):
-    assert addresses.is_public(address)
+    assert webhook.is_public(address)
 
 
 @pytest.mark.parametrize("others", [[PUBLIC, "10.0.0.1"], ["10.0.0.1", PUBLIC], [OTHER_PUBLIC, "::1"], []])
@@ -301,12 +301,12 @@ def test_a_large_answer_is_read_in_part(server):
     server.script(Reply(500, body=b"x" * 1_000_000))
     with pytest.raises(WebhookError) as caught:
         send(server.url(SECRET), allow_private=True)
-    assert len(caught.value.response.body) == webhook.ANSWER_LIMIT
+    assert len(caught.value.response.body) == webhook.RESPONSE_LIMIT
 
 
 def test_a_resolver_that_hangs_is_left(monkeypatch):
     stand_in = SimpleNamespace(getaddrinfo=lambda *_, **__: time.sleep(5), SOCK_STREAM=socket.SOCK_STREAM)
-    monkeypatch.setattr(addresses, "socket", stand_in)
+    monkeypatch.setattr(webhook, "socket", stand_in)
     with pytest.raises(TimeoutError, match="was not resolved"):
         send(f"https://hooks.slack.com{SECRET}", timeout=0.05)
 

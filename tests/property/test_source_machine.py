@@ -10,14 +10,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from outlast import clock
 from outlast.classify import classify
-from outlast.decide.alerting import AlertKind
-from outlast.decide.health import SourceRules
+from outlast.decide.decision import AlertKind
 from outlast.decide.presets import preset
-from outlast.decide.profiles import Profile
+from outlast.decide.source_health import Profile, SourceRules
 from outlast.errors import NetworkError, RateLimitError, ResourceNotFoundError
 from outlast.sources import outcomes
-from outlast.sources.book import SourceBook
-from outlast.sources.fetched import Fetched
+from outlast.sources.fetchers import Fetched
+from outlast.sources.registry import SourceRegistry
 from outlast.stores.sqlite.memory import MemoryStore
 from outlast.testing import FakeClock
 
@@ -80,7 +79,7 @@ class SourceMachine(RuleBasedStateMachine):
         )  # fmt: skip
         self.store = MemoryStore()
         profile = Profile("feed", preset("feed"), self.rules)
-        self.book = SourceBook(self.store, {"feed": profile})
+        self.book = SourceRegistry(self.store, {"feed": profile})
         self.model: dict[int, Plain] = {}
         self.cycle, self.claims = None, {}
         self.outage_since, self.outage_open, self.outage_kinds = None, None, []
@@ -132,12 +131,16 @@ class SourceMachine(RuleBasedStateMachine):
 
     def end_poll(self, number, result):
         change = {
-            "changed": lambda: outcomes.succeeded(self.rules, 900, Fetched(), "new", outcome="changed", attempts=1),
-            "unchanged": lambda: outcomes.succeeded(self.rules, 900, Fetched(), None, outcome="unchanged", attempts=1),
-            "failed": lambda: outcomes.failed(self.rules, 900, classify(ERRORS[True]), 1),
-            "down": lambda: outcomes.failed(self.rules, 900, classify(ERRORS[False]), 1),
-            "deferred": lambda: outcomes.deferred(self.rules, 60.0, None, 0),
-            "limited": lambda: outcomes.deferred(self.rules, 60.0, classify(RateLimitError("busy")), 1),
+            "changed": lambda: outcomes.success_change(
+                self.rules, 900, Fetched(), "new", outcome="changed", attempts=1
+            ),
+            "unchanged": lambda: outcomes.success_change(
+                self.rules, 900, Fetched(), None, outcome="unchanged", attempts=1
+            ),
+            "failed": lambda: outcomes.failure_change(self.rules, 900, classify(ERRORS[True]), 1),
+            "down": lambda: outcomes.failure_change(self.rules, 900, classify(ERRORS[False]), 1),
+            "deferred": lambda: outcomes.deferral_change(self.rules, 60.0, None, 0),
+            "limited": lambda: outcomes.deferral_change(self.rules, 60.0, classify(RateLimitError("busy")), 1),
         }[result]()
         self.store.change_sources({number: (self.claims.pop(number), change)})
         plain = self.model[number]
@@ -196,7 +199,7 @@ class SourceMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.cycle is not None)
     @rule(data=st.data(), outage=st.booleans())
     def a_cycle_ends(self, data, outage):
-        close = outcomes.closing("feed", self.rules)
+        close = outcomes.cycle_close("feed", self.rules)
         if self.claims and any(self.model[each].outcome is None for each in self.claims):
             assert self.store.close_cycle(self.cycle.id, close) is None, "somebody is still polled"
         results = st.sampled_from(["changed", "unchanged", "failed", "down", "deferred", "limited"])

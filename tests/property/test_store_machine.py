@@ -25,8 +25,8 @@ from conformance.places import PostgresPlace, SqlitePlace, need_postgres
 from outlast import clock
 from outlast.ports.read_rows import FlowEvent
 from outlast.ports.rows import Claim, DeadLetterFilter, Kind, Reason, Settlement, TaskFilter
-from outlast.ports.triage_rows import NewReplay, ReplayState
-from outlast.stores.worker_lost import worker_lost
+from outlast.ports.triage import NewReplay, ReplayState
+from outlast.stores.rules import worker_lost_note
 from outlast.testing import FakeClock
 from property.queue_model import LATER, LIVE, LOST, Model, names, tasks
 
@@ -400,7 +400,7 @@ class StoreMachine(RuleBasedStateMachine):
     def the_groups_say_what_a_count_would(self):
         if not hasattr(self, "store"):
             return
-        for cause, fingerprint in ((NOTE.fingerprint, NOTE.fingerprint), (LOST, worker_lost().fingerprint)):
+        for cause, fingerprint in ((NOTE.fingerprint, NOTE.fingerprint), (LOST, worker_lost_note().fingerprint)):
             group = self.store.failure(fingerprint)
             expected = (self.model.failures[cause], self.model.dead_by(cause))
             assert ((0, 0) if group is None else (group.failures, group.dead)) == expected

@@ -8,7 +8,7 @@ import pytest
 
 import outlast
 from outlast.errors import ConfigError, PayloadError
-from outlast.queue.periodic import recurrence
+from outlast.queue.periodic_tasks import next_time_function
 
 
 @pytest.fixture
@@ -278,14 +278,14 @@ class TestRecurrence:
 
     def test_next_times(self):
         noon = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
-        assert recurrence(90, None)(noon) == noon + timedelta(seconds=90)
-        assert recurrence(None, "30 2 * * *")(noon) == datetime(2026, 6, 2, 2, 30, tzinfo=UTC)
-        tokyo = recurrence(None, "0 9 * * *", ZoneInfo("Asia/Tokyo"))
+        assert next_time_function(90, None)(noon) == noon + timedelta(seconds=90)
+        assert next_time_function(None, "30 2 * * *")(noon) == datetime(2026, 6, 2, 2, 30, tzinfo=UTC)
+        tokyo = next_time_function(None, "0 9 * * *", ZoneInfo("Asia/Tokyo"))
         assert tokyo(noon) == datetime(2026, 6, 2, 0, 0, tzinfo=UTC)
 
     def test_a_change_of_the_clock_changes_no_interval(self):
         """Pitfall 45: 02:30 does not exist on that day; what is meant runs once."""
-        berlin = recurrence(None, "30 2 * * *", ZoneInfo("Europe/Berlin"))
+        berlin = next_time_function(None, "30 2 * * *", ZoneInfo("Europe/Berlin"))
         before = datetime(2026, 3, 28, 12, 0, tzinfo=UTC)
         first = berlin(before)
         assert first.date() == datetime(2026, 3, 29, tzinfo=UTC).date()

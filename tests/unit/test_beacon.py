@@ -8,7 +8,7 @@ import pytest
 
 import outlast
 from outlast import BreakerSettings
-from outlast.beacon import Beacon, shining
+from outlast.breaker_sync import BreakerSync, sync_breakers
 from outlast.decide.breaker import BREAKER_OPEN
 from outlast.errors import BreakerOpenError, NetworkError
 from outlast.record.bus import has_subscribers
@@ -69,7 +69,7 @@ class TestTelling:
         first, second = make(), make()
         outlast.resource(next(_names), max_concurrency=3)
         outlast.resource(next(_names))
-        beacon = Beacon(store, lambda: "here:1")
+        beacon = BreakerSync(store, lambda: "here:1")
         beacon.tell_breakers()
         assert told == [[(first.name, "closed", None, ""), (second.name, "closed", None, "")]]
         beacon.tell_breakers()
@@ -86,11 +86,11 @@ class TestTelling:
     def test_a_process_without_breakers_asks_nothing(self, monkeypatch, store):
         outlast.resource(next(_names), max_concurrency=3)
         monkeypatch.setattr(store, "breaker_orders", lambda after: pytest.fail("asked"))
-        Beacon(store, lambda: "here:1").tell_breakers()
+        BreakerSync(store, lambda: "here:1").tell_breakers()
 
     def test_half_open_and_closed_again(self, store):
         with fake_clock() as clock:
-            guard, beacon = make(), Beacon(store, lambda: "here:1")
+            guard, beacon = make(), BreakerSync(store, lambda: "here:1")
             trip(guard)
             beacon.tell_breakers()
             clock.advance(10)
@@ -103,7 +103,7 @@ class TestTelling:
 
     def test_another_name_tells_all_of_it_anew(self, store):
         guard, name = make(), ["here:1"]
-        beacon = Beacon(store, lambda: name[0])
+        beacon = BreakerSync(store, lambda: name[0])
         beacon.tell_breakers()
         name[0] = "here:2"
         beacon.tell_breakers()
@@ -112,7 +112,7 @@ class TestTelling:
     def test_a_process_without_a_lease_tells_again(self, store, told):
         with fake_clock() as clock:
             make()
-            beacon = Beacon(store, lambda: "here:1", again=20.0)
+            beacon = BreakerSync(store, lambda: "here:1", again=20.0)
             beacon.tell_breakers()
             clock.advance(19)
             beacon.tell_breakers()
@@ -123,13 +123,13 @@ class TestTelling:
 
     def test_forgotten_at_its_end(self, store):
         make()
-        beacon = Beacon(store, lambda: "here:1")
+        beacon = BreakerSync(store, lambda: "here:1")
         beacon.tell_breakers()
         beacon.forget()
         assert store.breakers() == []
 
     def test_a_store_that_fails_is_told_the_next_time(self, store, monkeypatch):
-        guard, beacon = make(), Beacon(store, lambda: "here:1")
+        guard, beacon = make(), BreakerSync(store, lambda: "here:1")
         with monkeypatch.context() as down:
             down.setattr(store, "tell_breakers", lambda *_, **__: 1 / 0)
             with pytest.raises(ZeroDivisionError):
@@ -139,13 +139,13 @@ class TestTelling:
 
     def test_it_subscribes_to_nothing(self, store):
         make()
-        with shining(store, lambda: "here:1", leased=False):
+        with sync_breakers(store, lambda: "here:1", leased=False):
             assert not has_subscribers()
 
 
 class TestObeying:
     def test_open_until_it_is_closed(self, store):
-        guard, beacon = make(), Beacon(store, lambda: "here:1")
+        guard, beacon = make(), BreakerSync(store, lambda: "here:1")
         beacon.tell_breakers()
         store.order_breaker(guard.name, "open")
         beacon.tell_breakers()
@@ -160,7 +160,7 @@ class TestObeying:
 
     def test_open_for_a_while(self, store):
         with fake_clock() as clock:
-            guard, beacon = make(), Beacon(store, lambda: "here:1")
+            guard, beacon = make(), BreakerSync(store, lambda: "here:1")
             store.order_breaker(guard.name, "open", 60.0)
             beacon.tell_breakers()
             clock.advance(59)
@@ -171,7 +171,7 @@ class TestObeying:
             assert not refused(guard)
 
     def test_an_order_is_obeyed_once(self, store):
-        guard, beacon = make(), Beacon(store, lambda: "here:1")
+        guard, beacon = make(), BreakerSync(store, lambda: "here:1")
         store.order_breaker(guard.name, "open")
         beacon.tell_breakers()
         guard.close()
@@ -183,7 +183,7 @@ class TestObeying:
 
     def test_a_resource_that_comes_later_obeys_what_stands(self, store):
         with fake_clock() as clock:
-            first, beacon = make(), Beacon(store, lambda: "here:1")
+            first, beacon = make(), BreakerSync(store, lambda: "here:1")
             late, later = next(_names), next(_names)
             store.order_breaker(late, "open", 60.0)
             store.order_breaker(later, "open", 60.0)
@@ -200,7 +200,7 @@ class TestObeying:
 
     def test_settings_that_come_later_too(self, store):
         make()
-        beacon = Beacon(store, lambda: "here:1")
+        beacon = BreakerSync(store, lambda: "here:1")
         bare = outlast.resource(next(_names))
         store.order_breaker(bare.name, "open")
         beacon.tell_breakers()
@@ -213,7 +213,7 @@ class TestObeying:
         guard = make()
         store.order_breaker(guard.name, "closed")
         trip(guard)
-        beacon = Beacon(store, lambda: "here:1")
+        beacon = BreakerSync(store, lambda: "here:1")
         beacon.tell_breakers()
         assert refused(guard)
         store.order_breaker(guard.name, "closed")
@@ -221,17 +221,17 @@ class TestObeying:
         assert not refused(guard)
 
     def test_what_an_order_opened_is_closed_by_the_next_worker_of_the_process(self, store):
-        guard, beacon = make(), Beacon(store, lambda: "here:1")
+        guard, beacon = make(), BreakerSync(store, lambda: "here:1")
         store.order_breaker(guard.name, "open")
         beacon.tell_breakers()
         store.order_breaker(guard.name, "closed")
-        Beacon(store, lambda: "here:1").tell_breakers()
+        BreakerSync(store, lambda: "here:1").tell_breakers()
         assert not refused(guard)
 
 
 class TestCooldowns:
     def test_closing_ends_what_the_breaker_began(self, store):
-        guard, beacon = make(), Beacon(store, lambda: "here:1")
+        guard, beacon = make(), BreakerSync(store, lambda: "here:1")
         trip(guard)
         beacon.tell_breakers()
         store.cool(guard.name, 60.0, BREAKER_OPEN)
@@ -243,7 +243,7 @@ class TestCooldowns:
         assert store.cooldowns() == []
 
     def test_what_the_other_side_asked_for_stays(self, store):
-        guard, beacon = make(), Beacon(store, lambda: "here:1")
+        guard, beacon = make(), BreakerSync(store, lambda: "here:1")
         beacon.tell_breakers()
         store.order_breaker(guard.name, "open")
         beacon.tell_breakers()
@@ -253,7 +253,7 @@ class TestCooldowns:
         assert [each.reason for each in store.cooldowns()] == ["rate_limit: 429"]
 
     def test_a_close_by_the_program_ends_it_too(self, store):
-        guard, beacon = make(), Beacon(store, lambda: "here:1")
+        guard, beacon = make(), BreakerSync(store, lambda: "here:1")
         guard.open()
         beacon.tell_breakers()
         store.cool(guard.name, 60.0, BREAKER_OPEN)
@@ -266,13 +266,13 @@ class TestShining:
     def test_standing_orders_are_obeyed_before_it_begins(self, store):
         guard = make()
         store.order_breaker(guard.name, "open")
-        with shining(store, lambda: "here:1", leased=False):
+        with sync_breakers(store, lambda: "here:1", leased=False):
             assert refused(guard)
             assert states(store) == {(guard.name, "here:1"): "open"}
         assert states(store) == {(guard.name, ""): "open"}, "the order stays, the process is forgotten"
 
     def test_a_store_that_is_down_is_told_of_once_and_asked_again(self, store, monkeypatch, caplog):
-        monkeypatch.setattr("outlast.beacon.EVERY", 0.01)
+        monkeypatch.setattr("outlast.breaker_sync.SYNC_EVERY", 0.01)
         guard, down, asked = make(), threading.Event(), threading.Semaphore(0)
         down.set()
         orders = store.breaker_orders
@@ -284,7 +284,7 @@ class TestShining:
             return orders(after)
 
         monkeypatch.setattr(store, "breaker_orders", failing)
-        with caplog.at_level(logging.ERROR), shining(store, lambda: "here:1", leased=False):
+        with caplog.at_level(logging.ERROR), sync_breakers(store, lambda: "here:1", leased=False):
             for _ in range(5):
                 assert asked.acquire(timeout=10)
             assert caplog.text.count("breakers could not be told of") == 1

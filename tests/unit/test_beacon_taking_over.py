@@ -6,9 +6,9 @@ import threading
 import pytest
 
 import outlast
-from outlast import BreakerSettings, beacon
-from outlast.beacon import Beacon, shining
-from outlast.decide.breaker import BY_HAND, ELSEWHERE
+from outlast import BreakerSettings, breaker_sync
+from outlast.breaker_sync import BreakerSync, sync_breakers
+from outlast.decide.breaker import OPENED_BY_HAND, OPENED_ELSEWHERE
 from outlast.errors import BreakerOpenError, NetworkError
 from outlast.record.bus import subscribe
 from outlast.record.events import BreakerOpened
@@ -45,7 +45,7 @@ def guard(clock):
 
 @pytest.fixture
 def here(store, guard):
-    shines = Beacon(store, lambda: "here:1")
+    shines = BreakerSync(store, lambda: "here:1")
     shines.tell_breakers()
     return shines
 
@@ -93,7 +93,7 @@ def test_what_was_taken_over_is_shown_and_not_told_as_its_own(store, guard, here
     tell(store, guard)
     here.tell_breakers()
     here.tell_breakers()
-    assert own(store) == [("open", ELSEWHERE + IN_A_ROW)]
+    assert own(store) == [("open", OPENED_ELSEWHERE + IN_A_ROW)]
     assert [each.process for each in store.opened_breakers("third:1", [guard.name])] == ["there:1"]
     store.forget_breakers("there:1")
     assert store.opened_breakers("third:1", [guard.name]) == [], "nobody hands it on"
@@ -198,13 +198,13 @@ def test_orders_go_first(store, guard, here, clock):
     store.order_breaker(guard.name, "open")
     tell(store, guard, 30.0, IN_A_ROW)
     here.tell_breakers()
-    assert own(store) == [("open", BY_HAND)]
+    assert own(store) == [("open", OPENED_BY_HAND)]
     clock.advance(60)
     assert refused(guard)
 
 
 def test_what_was_opened_by_hand_in_one_process_is_its_own_affair(store, guard, here, clock):
-    tell(store, guard, 30.0, BY_HAND)
+    tell(store, guard, 30.0, OPENED_BY_HAND)
     here.tell_breakers()
     assert not refused(guard)
 
@@ -224,12 +224,12 @@ def test_an_event_tells_of_it(store, guard, here, clock):
     subscribe(events.append)
     tell(store, guard, 30.0)
     here.tell_breakers()
-    assert events == [BreakerOpened(guard.name, ELSEWHERE + IN_A_ROW, 30.0)]
+    assert events == [BreakerOpened(guard.name, OPENED_ELSEWHERE + IN_A_ROW, 30.0)]
 
 
 def test_who_opens_tells_at_once(store, monkeypatch):
     """Others look every second; so much, and no more, it takes."""
-    monkeypatch.setattr(beacon, "EVERY", 600.0)
+    monkeypatch.setattr(breaker_sync, "SYNC_EVERY", 600.0)
     told, tell_all = threading.Event(), store.tell_breakers
 
     def telling(process, rows, **more):
@@ -239,6 +239,6 @@ def test_who_opens_tells_at_once(store, monkeypatch):
 
     monkeypatch.setattr(store, "tell_breakers", telling)
     one = outlast.resource(next(_names), breaker=BreakerSettings(consecutive=1))
-    with shining(store, lambda: "here:1", leased=False):
+    with sync_breakers(store, lambda: "here:1", leased=False):
         call(one, NetworkError("down"))
         assert told.wait(30)

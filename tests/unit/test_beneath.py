@@ -11,13 +11,13 @@ from urllib3 import Retry
 
 import outlast
 from outlast import RetryPolicy
-from outlast.run import beneath
+from outlast.run import nested_clients
 from outlast.testing import fake_clock
 
 
 @pytest.fixture(autouse=True)
 def _untold(monkeypatch):
-    monkeypatch.setattr(beneath, "_told", set())
+    monkeypatch.setattr(nested_clients, "_warned", set())
     with fake_clock():
         yield
 
@@ -56,9 +56,9 @@ def from_requests(server, retries):
 
 @pytest.mark.parametrize("retries", [0, 2])
 def test_what_the_errors_of_real_clients_show(server, retries):
-    assert beneath.retries_beneath(from_boto3(retries)) == retries
-    assert beneath.retries_beneath(from_openai(server, retries)) == retries
-    assert beneath.retries_beneath(from_requests(server, retries)) == retries
+    assert nested_clients.client_retries(from_boto3(retries)) == retries
+    assert nested_clients.client_retries(from_openai(server, retries)) == retries
+    assert nested_clients.client_retries(from_requests(server, retries)) == retries
 
 
 def test_it_is_told_once(caplog):
@@ -84,8 +84,8 @@ def test_a_client_that_does_not_retry_is_not_told_of(caplog):
 def test_odd_errors_show_nothing(odd):
     error = from_boto3(0)
     error.response = odd
-    assert beneath.retries_beneath(error) == 0
-    assert beneath.retries_beneath(ValueError("x")) == 0
+    assert nested_clients.client_retries(error) == 0
+    assert nested_clients.client_retries(ValueError("x")) == 0
 
 
 def _raising(error):

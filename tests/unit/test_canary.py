@@ -2,45 +2,55 @@
 
 import pytest
 
-from outlast.decide.canary import STAGES, Finish, Go, Standing, Stop, Wait, next_step
+from outlast.decide.replay_stages import (
+    REPLAY_STAGES,
+    FinishReplay,
+    QueueStage,
+    ReplayProgress,
+    StopReplay,
+    WaitForStage,
+    next_replay_step,
+)
 
 
 def standing(**given):
     values = {"canary": True, "stage": 0, "begun": False, "more": True, "live": 0, "bad": ""}
-    return Standing(**(values | given))
+    return ReplayProgress(**(values | given))
 
 
 @pytest.mark.parametrize(
     ("given", "step"),
     [
-        ({}, Go(0, 1, canary=True)),
-        ({"begun": True, "live": 1}, Wait()),
-        ({"begun": True}, Go(1, 10, canary=True)),
-        ({"stage": 1}, Go(1, 10, canary=True)),
-        ({"stage": 1, "begun": True, "live": 3}, Wait()),
-        ({"stage": 1, "begun": True}, Go(2, None, canary=False)),
-        ({"stage": 2}, Go(2, None, canary=False)),
-        ({"stage": 2, "live": 2}, Go(2, None, canary=False)),
-        ({"more": False}, Finish()),
-        ({"begun": True, "more": False}, Finish()),
-        ({"begun": True, "more": False, "live": 1}, Wait()),
-        ({"stage": 2, "more": False}, Finish()),
-        ({"canary": False}, Go(2, None, canary=False)),
-        ({"canary": False, "begun": True, "live": 5}, Go(2, None, canary=False)),
-        ({"canary": False, "more": False}, Finish()),
+        ({}, QueueStage(0, 1, canary=True)),
+        ({"begun": True, "live": 1}, WaitForStage()),
+        ({"begun": True}, QueueStage(1, 10, canary=True)),
+        ({"stage": 1}, QueueStage(1, 10, canary=True)),
+        ({"stage": 1, "begun": True, "live": 3}, WaitForStage()),
+        ({"stage": 1, "begun": True}, QueueStage(2, None, canary=False)),
+        ({"stage": 2}, QueueStage(2, None, canary=False)),
+        ({"stage": 2, "live": 2}, QueueStage(2, None, canary=False)),
+        ({"more": False}, FinishReplay()),
+        ({"begun": True, "more": False}, FinishReplay()),
+        ({"begun": True, "more": False, "live": 1}, WaitForStage()),
+        ({"stage": 2, "more": False}, FinishReplay()),
+        ({"canary": False}, QueueStage(2, None, canary=False)),
+        ({"canary": False, "begun": True, "live": 5}, QueueStage(2, None, canary=False)),
+        ({"canary": False, "more": False}, FinishReplay()),
     ],
 )
 def test_what_comes_next(given, step):
-    assert next_step(standing(**given)) == step
+    assert next_replay_step(standing(**given)) == step
 
 
 @pytest.mark.parametrize("canary", [True, False])
-@pytest.mark.parametrize("stage", range(len(STAGES)))
+@pytest.mark.parametrize("stage", range(len(REPLAY_STAGES)))
 @pytest.mark.parametrize("more", [True, False])
 @pytest.mark.parametrize("live", [0, 4])
 def test_any_failure_stops_it_in_every_stage(canary, stage, more, live):
-    found = next_step(standing(canary=canary, stage=stage, begun=True, more=more, live=live, bad="task 3 failed"))
-    assert found == Stop("task 3 failed")
+    found = next_replay_step(
+        standing(canary=canary, stage=stage, begun=True, more=more, live=live, bad="task 3 failed")
+    )
+    assert found == StopReplay("task 3 failed")
 
 
 def course(total, *, fails=None):
@@ -48,9 +58,9 @@ def course(total, *, fails=None):
     queued, stage, steps, canaries = 0, 0, [], 0
     while True:
         bad = "" if fails is None or queued <= fails else f"task {fails} failed"
-        begun = queued == total or canaries >= sum(each or 0 for each in STAGES[: stage + 1])
-        step = next_step(Standing(True, stage, begun, queued < total, 0, bad))
-        if not isinstance(step, Go):
+        begun = queued == total or canaries >= sum(each or 0 for each in REPLAY_STAGES[: stage + 1])
+        step = next_replay_step(ReplayProgress(True, stage, begun, queued < total, 0, bad))
+        if not isinstance(step, QueueStage):
             return steps, step
         count = min(total - queued, step.most or total)
         queued, stage, canaries = queued + count, step.stage, canaries + (count if step.canary else 0)
@@ -58,12 +68,12 @@ def course(total, *, fails=None):
 
 
 def test_one_then_ten_then_the_rest():
-    assert course(100) == ([1, 10, 89], Finish())
-    assert course(11) == ([1, 10], Finish())
-    assert course(1) == ([1], Finish())
-    assert course(0) == ([], Finish())
+    assert course(100) == ([1, 10, 89], FinishReplay())
+    assert course(11) == ([1, 10], FinishReplay())
+    assert course(1) == ([1], FinishReplay())
+    assert course(0) == ([], FinishReplay())
 
 
 def test_a_cause_that_is_not_fixed_costs_one():
-    assert course(100, fails=0) == ([1], Stop("task 0 failed"))
-    assert course(100, fails=5) == ([1, 10], Stop("task 5 failed"))
+    assert course(100, fails=0) == ([1], StopReplay("task 0 failed"))
+    assert course(100, fails=5) == ([1, 10], StopReplay("task 5 failed"))

@@ -17,17 +17,17 @@ import pytest
 import child_tasks
 from outlast import RETRYABLE, RetryPolicy
 from outlast.errors import ConfigurationError, NetworkError, PermanentError, RetryableError
-from outlast.queue import child as child_module
-from outlast.queue.child import Children, Died, Raised, Returned, Target, TimedOut, target_of
+from outlast.queue import child_process as child_module
+from outlast.queue.child_process import ChildPool, Died, FunctionRef, Raised, Returned, TimedOut, function_ref
 from outlast.queue.payload import decode_result
-from outlast.queue.verdict import Verdict, verdict_on
+from outlast.queue.task_failure import TaskFailure, task_failure_of
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="signals and forks")
 
 
 @pytest.fixture
 def children():
-    found = Children(4)
+    found = ChildPool(4)
     yield found
     found.close()
     assert not found._busy
@@ -36,7 +36,7 @@ def children():
 
 def run(children, name, payload=None, *, timeout=20.0, **context):
     text = json.dumps(payload or {})
-    return children.run(Target("child_tasks", name), text, timeout=timeout, context={"keep": True, **context})
+    return children.run(FunctionRef("child_tasks", name), text, timeout=timeout, context={"keep": True, **context})
 
 
 def value_of(reply):
@@ -70,7 +70,7 @@ class TestReplies:
         visit = child_tasks.Visit("a", datetime.now(UTC))
         codec_text = json.dumps({"visit": {"url": "a", "when": visit.when.isoformat()}})
 
-        reply = children.run(target_of(child_tasks.later), codec_text, timeout=20, context={"keep": True})
+        reply = children.run(function_ref(child_tasks.later), codec_text, timeout=20, context={"keep": True})
 
         assert decode_result(reply.text, child_tasks.Visit) == child_tasks.Visit("A", visit.when)
 
@@ -118,7 +118,7 @@ class TestReplies:
 
     def test_a_payload_that_cannot_be_read_is_an_error_of_its_own(self, children):
         for text in ("{", '{"value":1,"more":2}'):
-            verdict = children.run(Target("child_tasks", "echo"), text, timeout=20, context={}).verdict
+            verdict = children.run(FunctionRef("child_tasks", "echo"), text, timeout=20, context={}).verdict
             assert (verdict.failure.exception_name, verdict.wanted) == ("PayloadError", False)
 
     def test_output_does_not_disturb_and_is_passed_on(self, children, capfd):
@@ -147,8 +147,8 @@ class TestSurroundings:
         children.close()
         monkeypatch.syspath_prepend(str(tmp_path))
         (tmp_path / "json.py").unlink()
-        other = Children(1)
-        assert value_of(other.run(Target("only_here", "give"), "{}", timeout=20, context={"keep": True})) == 5
+        other = ChildPool(1)
+        assert value_of(other.run(FunctionRef("only_here", "give"), "{}", timeout=20, context={"keep": True})) == 5
         other.close()
 
     def test_the_current_task_is_known_there(self, children):
@@ -170,7 +170,7 @@ class TestSurroundings:
         script.write_text(
             textwrap.dedent("""
             from dataclasses import dataclass
-            from outlast.queue.child import Children, target_of
+            from outlast.queue.child_process import Children, target_of
 
             @dataclass
             class Box:
@@ -195,7 +195,7 @@ class TestSurroundings:
         script = tmp_path / "program.py"
         script.write_text(
             textwrap.dedent("""
-            from outlast.queue.child import Children, target_of
+            from outlast.queue.child_process import Children, target_of
 
             def task():
                 return 1
@@ -212,8 +212,8 @@ class TestSurroundings:
 
     def test_what_no_other_process_can_find_is_refused(self):
         with pytest.raises(ConfigurationError, match="inside a function"):
-            target_of(lambda: ...)
-        code = "from outlast.queue.child import target_of\ndef f(): ...\ntarget_of(f)"
+            function_ref(lambda: ...)
+        code = "from outlast.queue.child_process import target_of\ndef f(): ...\ntarget_of(f)"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
         assert "stands in no file" in done.stderr
 
@@ -239,7 +239,7 @@ class TestEnds:
         monkeypatch.syspath_prepend(str(tmp_path))
         (tmp_path / "slow_to_load.py").write_text("import time; time.sleep(1.5)\ndef give(): return 5")
 
-        reply = children.run(Target("slow_to_load", "give"), "{}", timeout=1.0, context={"keep": True})
+        reply = children.run(FunctionRef("slow_to_load", "give"), "{}", timeout=1.0, context={"keep": True})
 
         assert value_of(reply) == 5
 
@@ -248,7 +248,7 @@ class TestEnds:
         monkeypatch.setattr(child_module, "_LOAD_SECONDS", 0.5)
         (tmp_path / "never_loads.py").write_text("import time; time.sleep(600)")
 
-        assert children.run(Target("never_loads", "give"), "{}", timeout=9, context={}) == TimedOut(0.5)
+        assert children.run(FunctionRef("never_loads", "give"), "{}", timeout=9, context={}) == TimedOut(0.5)
 
     def test_a_process_that_ends_is_told_with_its_last_words(self, children):
         assert run(children, "vanish", {"code": 3}) == Died(3, "the password=*** was taken\n")
@@ -292,7 +292,7 @@ class TestEnds:
         arguments = {"note": str(note)} | ({"seconds": 600} if name == "sleep" else {})
         code = f"""
 import sys; sys.path.insert(0, {str(Path(child_tasks.__file__).parent)!r})
-from outlast.queue.child import Children
+from outlast.queue.child_process import Children
 Children(1).run(("child_tasks", {name!r}, None), {json.dumps(arguments)!r}, timeout=600, context={{}})
 """
         parent = subprocess.Popen([sys.executable, "-c", code])
@@ -307,14 +307,14 @@ Children(1).run(("child_tasks", {name!r}, None), {json.dumps(arguments)!r}, time
     def test_a_parent_that_leaves_without_closing_takes_it_along(self):
         code = f"""
 import sys; sys.path.insert(0, {str(Path(child_tasks.__file__).parent)!r})
-from outlast.queue.child import Children
+from outlast.queue.child_process import Children
 print(Children(1).run(("child_tasks", "pid", None), "{{}}", timeout=60, context={{"keep": 1}}).text)
 """
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
         assert is_gone(int(done.stdout))
 
     def test_closing_kills_what_runs_and_refuses_the_rest(self, tmp_path):
-        children, note, replies = Children(1), tmp_path / "pid", []
+        children, note, replies = ChildPool(1), tmp_path / "pid", []
         arguments = {"seconds": 600, "note": str(note)}
         calls = [threading.Thread(target=lambda: replies.append(run(children, "sleep", arguments))) for _ in range(2)]
         for call in calls:
@@ -333,7 +333,7 @@ print(Children(1).run(("child_tasks", "pid", None), "{{}}", timeout=60, context=
 
     def test_closing_does_not_wait_for_threads_of_a_task_for_ever(self, monkeypatch):
         monkeypatch.setattr(child_module, "_GRACE_SECONDS", 0.3)
-        children = Children(1)
+        children = ChildPool(1)
         number = value_of(run(children, "busy_thread"))
 
         children.close()
@@ -384,12 +384,12 @@ class TestVerdict:
         ],
     )  # fmt: skip
     def test_says_whether_this_kind_is_retried(self, error, retry_on, wanted):
-        assert verdict_on(error, RetryPolicy(retry_on=retry_on, max_attempts=1)).wanted is wanted
+        assert task_failure_of(error, RetryPolicy(retry_on=retry_on, max_attempts=1)).wanted is wanted
 
     def test_survives_json(self):
-        verdict = verdict_on(NetworkError("häß \ud800", retry_after=3), RetryPolicy())
+        verdict = task_failure_of(NetworkError("häß \ud800", retry_after=3), RetryPolicy())
 
-        copy = Verdict.from_dict(json.loads(json.dumps(verdict.to_dict())))
+        copy = TaskFailure.from_dict(json.loads(json.dumps(verdict.to_dict())))
 
         assert copy == verdict
         assert copy.failure.fingerprint == verdict.failure.fingerprint

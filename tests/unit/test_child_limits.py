@@ -11,10 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from crash.processes import until
-from outlast.queue import limiting
-from outlast.queue.child import Children, Died, Raised, Returned, Target
-from outlast.queue.ends import how_it_ended
-from outlast.queue.limiting import limited, machine_memory, wants_memory
+from outlast.queue import child_main
+from outlast.queue.child_main import is_out_of_memory, machine_memory, memory_limit
+from outlast.queue.child_process import ChildPool, Died, FunctionRef, Raised, Returned, describe_exit
 
 MEGABYTE = 2**20
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only there it is counted")
@@ -22,14 +21,14 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only there it is cou
 
 @pytest.fixture
 def children():
-    found = Children(1)
+    found = ChildPool(1)
     yield found
     found.close()
 
 
 def run(children, name, payload=None, **context):
     text = json.dumps(payload or {})
-    return children.run(Target("child_tasks", name), text, timeout=60.0, context={"keep": True, **context})
+    return children.run(FunctionRef("child_tasks", name), text, timeout=60.0, context={"keep": True, **context})
 
 
 def value_of(reply):
@@ -42,8 +41,8 @@ class TestLoading:
         monkeypatch.syspath_prepend(str(tmp_path))
         (tmp_path / "called.py").write_text("from pathlib import Path\ndef leave(): Path('called').write_text('')")
 
-        assert children.load(Target("called", "leave")) == Returned(None)
-        assert children.load(Target("child_tasks", "pid")) == Returned(None)
+        assert children.load(FunctionRef("called", "leave")) == Returned(None)
+        assert children.load(FunctionRef("child_tasks", "pid")) == Returned(None)
         assert not (tmp_path / "called").exists()
         assert isinstance(value_of(run(children, "pid")), int)
 
@@ -53,15 +52,15 @@ class TestLoading:
         (tmp_path / "deadly.py").write_text("import os; os._exit(3)")
 
         for target in (("child_tasks", "nowhere"), ("no_such_module", "f"), ("broken", "f")):
-            assert isinstance(children.load(Target(*target)), Raised)
-        assert children.load(Target("deadly", "f")) == Died(3, "")
+            assert isinstance(children.load(FunctionRef(*target)), Raised)
+        assert children.load(FunctionRef("deadly", "f")) == Died(3, "")
         children.close()
-        assert children.load(Target("child_tasks", "pid")) == Died(None, "")
+        assert children.load(FunctionRef("child_tasks", "pid")) == Died(None, "")
 
     @LINUX
     def test_one_that_is_killed_before_the_call_begins_is_replaced(self, children):
         """It had loaded the function, and not called it: nobody took it down from within."""
-        assert children.load(Target("child_tasks", "pid")) == Returned(None)
+        assert children.load(FunctionRef("child_tasks", "pid")) == Returned(None)
         (first,) = [each.process for each in children._idle]
         os.kill(first.pid, signal.SIGSTOP)
         with ThreadPoolExecutor(1) as pool:
@@ -71,7 +70,7 @@ class TestLoading:
             assert value_of(asked.result(60)) != first.pid
 
     def test_what_takes_every_process_down_before_it_begins_has_an_end(self, children):
-        assert children.load(Target("child_tasks", "dies_before_it_begins")) == Returned(None)
+        assert children.load(FunctionRef("child_tasks", "dies_before_it_begins")) == Returned(None)
         assert run(children, "dies_before_it_begins") == Died(5, "")
 
     def test_coroutine_functions_have_a_loop_of_their_own(self, children):
@@ -125,7 +124,7 @@ class TestMemory:
             "HELD = bytearray(100 * 2**20)\ndef take(): return len(bytearray(16 * 2**20))"
         )
 
-        reply = children.run(Target("bulky_module", "take"), "{}", timeout=60.0, context={"memory": 32 * MEGABYTE})
+        reply = children.run(FunctionRef("bulky_module", "take"), "{}", timeout=60.0, context={"memory": 32 * MEGABYTE})
 
         assert reply == Returned(None)
 
@@ -136,10 +135,10 @@ class TestMemory:
         assert value_of(run(children, "standing")) == usual
 
     def test_a_share_is_of_what_the_machine_has(self):
-        with limited(0.5) as allowed:
+        with memory_limit(0.5) as allowed:
             assert allowed.most == machine_memory() // 2
         assert allowed.is_over
-        with limited(None) as allowed:
+        with memory_limit(None) as allowed:
             assert allowed is None
 
 
@@ -159,8 +158,8 @@ class TestMachine:
     )
     def test_a_container_or_service_has_less(self, tmp_path, monkeypatch, groups, files, expected):
         whole = machine_memory()
-        monkeypatch.setattr(limiting, "_PROC", tmp_path)
-        monkeypatch.setattr(limiting, "_GROUPS", tmp_path / "groups")
+        monkeypatch.setattr(child_main, "_PROC", tmp_path)
+        monkeypatch.setattr(child_main, "_CGROUPS", tmp_path / "groups")
         (tmp_path / "cgroup").write_text(groups)
         for name, text in files.items():
             file = tmp_path / "groups" / name
@@ -170,9 +169,9 @@ class TestMachine:
         assert machine_memory() == (expected or whole)
 
     def test_where_nothing_can_be_counted_calls_run_without_a_limit(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(limiting, "_PROC", tmp_path)
+        monkeypatch.setattr(child_main, "_PROC", tmp_path)
 
-        with limited(0.5) as allowed:
+        with memory_limit(0.5) as allowed:
             assert allowed is None
 
 
@@ -195,13 +194,13 @@ def caused(error, cause):
     ],
 )
 def test_want_of_memory(error, expected):
-    assert wants_memory(error) is expected
+    assert is_out_of_memory(error) is expected
 
 
 def test_an_error_that_is_its_own_cause_is_looked_at_once():
     first, second = ValueError(), KeyError()
     first.__context__, second.__context__ = second, first
-    assert not wants_memory(first)
+    assert not is_out_of_memory(first)
 
 
 def test_a_call_whose_time_has_long_been_up_ends_without_the_interpreter():
@@ -227,7 +226,7 @@ def test_a_call_whose_time_has_long_been_up_ends_without_the_interpreter():
     ],
 )
 def test_an_exit_code_in_words(code, words):
-    assert how_it_ended(code) == words
+    assert describe_exit(code) == words
 
 
 @LINUX

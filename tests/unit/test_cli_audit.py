@@ -6,8 +6,8 @@ import socket
 import pytest
 
 from cli_world import make_world  # noqa: F401  # a fixture
-from outlast.queue import auditing
-from outlast.queue.auditing import os_user, write_down, written_down
+from outlast.queue import audit
+from outlast.queue.audit import audit_disabled, os_user, write_audit
 from outlast.stores.sqlite.memory import MemoryStore
 
 ACTING = [
@@ -130,7 +130,7 @@ class TestWriting:
     def test_what_is_kept_is_plain_and_short(self):
         store = MemoryStore()
         detail = {"text": "x" * 1000, "ids": tuple(range(500)), "n": 3, "flag": True, "none": None, "bad": "a\x00b"}
-        write_down(store, "replay", "s" * 1000, detail, who="ann\nbob", why="y" * 5000)
+        write_audit(store, "replay", "s" * 1000, detail, who="ann\nbob", why="y" * 5000)
         (entry,) = store.audits()
         assert len(entry.subject) == 300
         assert len(entry.detail["text"]) == 300
@@ -141,16 +141,16 @@ class TestWriting:
 
     def test_once_where_somebody_has_done_it_already(self):
         store = MemoryStore()
-        with written_down():
-            write_down(store, "replay", "dead_letter:1")
+        with audit_disabled():
+            write_audit(store, "replay", "dead_letter:1")
         assert store.audits() == []
-        write_down(store, "replay", "dead_letter:1")
+        write_audit(store, "replay", "dead_letter:1")
         assert len(store.audits()) == 1
 
     def test_a_user_without_a_name(self, monkeypatch):
         def nobody():
             raise KeyError("getpwuid(): uid not found: 4711")
 
-        monkeypatch.setattr(auditing.getpass, "getuser", nobody)
-        monkeypatch.setattr(auditing.os, "getuid", lambda: 4711)
+        monkeypatch.setattr(audit.getpass, "getuser", nobody)
+        monkeypatch.setattr(audit.os, "getuid", lambda: 4711)
         assert os_user() == f"uid4711@{socket.gethostname()}"

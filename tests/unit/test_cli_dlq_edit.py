@@ -7,7 +7,7 @@ import pytest
 import outlast
 from cli_world import in_one_line, make_world  # noqa: F401  # a fixture
 from outlast.errors import ConfigError, PayloadError
-from outlast.queue.triage import masked_edit
+from outlast.queue.dead_letters import masked_edit
 
 APP = ("--app", "jobs:app")
 WHY = ("--reason", "typo")

@@ -12,14 +12,14 @@ import pytest
 
 from cli_world import in_one_line, make_world  # noqa: F401  # a fixture
 from crash.processes import until
-from outlast.queue import replaying, worker
+from outlast.queue import replay, worker
 
 
 @pytest.fixture
 def working(world, monkeypatch):
     """Start a worker in this process; it carries replays on quickly."""
     monkeypatch.setattr(worker, "REPLAY_EVERY", 0.02)
-    monkeypatch.setattr(replaying, "LEASE", 0.2)
+    monkeypatch.setattr(replay, "REPLAY_LEASE", 0.2)
     started = []
 
     def start():

@@ -16,7 +16,7 @@ import pytest
 
 from cli_world import make_world  # noqa: F401  # a fixture
 from outlast import clock
-from outlast.cli.health import Life, serving_health
+from outlast.cli.health_endpoints import ProcessState, serve_health
 from servers.feeds import Answer, FeedServer
 
 LIMIT = 30.0
@@ -121,7 +121,7 @@ def test_a_monitor(world, start):
 def test_a_loop_that_is_stuck(world, caplog, age, status):
     world.run("db", "init", "--app", "jobs:app")
     caplog.set_level("INFO")
-    with serving_health(world.app(), Life(lambda: clock.monotonic() - age, lambda: False), 0, "127.0.0.1"):
+    with serve_health(world.app(), ProcessState(lambda: clock.monotonic() - age, lambda: False), 0, "127.0.0.1"):
         address = ADDRESS.search(caplog.text)[1]
         found = ask(f"{address}/health")
         ready = ask(f"{address}/ready")
@@ -136,7 +136,7 @@ def test_a_stop_is_told_at_once_though_answers_are_kept_for_a_second(world, capl
     world.run("db", "init", "--app", "jobs:app")
     caplog.set_level("INFO")
     told = threading.Event()
-    with serving_health(world.app(), Life(clock.monotonic, told.is_set), 0, "127.0.0.1"):
+    with serve_health(world.app(), ProcessState(clock.monotonic, told.is_set), 0, "127.0.0.1"):
         address = ADDRESS.search(caplog.text)[1]
         assert ask(f"{address}/ready")[0] == 200
         told.set()

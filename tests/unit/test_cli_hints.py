@@ -5,7 +5,7 @@ import sqlite3
 import psycopg
 import pytest
 
-from outlast.cli.hints import of_a_database
+from outlast.cli.errors import database_hint
 
 
 @pytest.mark.parametrize(
@@ -20,4 +20,4 @@ from outlast.cli.hints import of_a_database
     ],
 )
 def test_what_is_said(error, said):
-    assert said in str(of_a_database(error))
+    assert said in str(database_hint(error))

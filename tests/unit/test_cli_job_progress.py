@@ -2,25 +2,25 @@
 
 import pytest
 
-from outlast.cli import job_progress
+from outlast.cli import job_views
 from outlast.decide.gate import Gate
-from outlast.jobs.tally import Tally
-from outlast.jobs.target import Done
+from outlast.jobs.tally import RunTally
+from outlast.jobs.target import TargetResult
 from outlast.ports.job_rows import TargetDone, TargetStatus
 
 
 class TestPace:
     @pytest.fixture
     def tally(self):
-        return Tally(Gate(0.5), {}, early_stop=False)
+        return RunTally(Gate(0.5), {}, early_stop=False)
 
     def add(self, tally, number):
-        tally.add([Done(TargetDone("x", TargetStatus.SUCCESS))] * number)
+        tally.add([TargetResult(TargetDone("x", TargetStatus.SUCCESS))] * number)
 
     def test_rate_and_time_left(self, tally, monkeypatch):
         now = [100.0]
         monkeypatch.setattr("outlast.clock.monotonic", lambda: now[0])
-        pace = job_progress.Pace()
+        pace = job_views.ProgressRate()
         tally.total = 1000
         assert str(pace.figures(tally)) == "0/1000  0.0/s  failed 0  put off 0"
         self.add(tally, 100)
@@ -31,7 +31,7 @@ class TestPace:
     def test_it_is_the_pace_of_late_that_counts(self, tally, monkeypatch):
         now = [0.0]
         monkeypatch.setattr("outlast.clock.monotonic", lambda: now[0])
-        pace = job_progress.Pace()
+        pace = job_views.ProgressRate()
         for _ in range(100):
             now[0] += 1
             self.add(tally, 1000)
@@ -46,4 +46,7 @@ class TestPace:
 
     @pytest.mark.parametrize(("seconds", "told"), [(0, "0:00"), (59.6, "1:00"), (3725, "1:02:05"), (1e12, "99:59:59")])
     def test_time_left(self, seconds, told):
-        assert str(job_progress.Figures(1, 2, 0, 0, 250.0, seconds)) == f"1/2  250/s  failed 0  put off 0  {told} left"
+        assert (
+            str(job_views.ProgressFigures(1, 2, 0, 0, 250.0, seconds))
+            == f"1/2  250/s  failed 0  put off 0  {told} left"
+        )

@@ -154,7 +154,7 @@ def test_only_some_of_what_failed(etl):
 
 
 def test_a_category_is_looked_for_behind_the_first_page(etl, monkeypatch):
-    monkeypatch.setattr("outlast.cli.job_showing._PAGE", 2)
+    monkeypatch.setattr("outlast.cli.job._PAGE_ROWS", 2)
     run = run_of(etl, "etl:items", code=1)
 
     assert [row["source_id"] for row in etl.json("job", "failures", run, "--category", "unknown")["targets"]] == ["i05"]

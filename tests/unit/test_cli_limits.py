@@ -2,7 +2,7 @@
 
 from cli_world import make_world  # noqa: F401  # a fixture
 from outlast.decide.limits import Candidate
-from outlast.ports.limits import Ask
+from outlast.ports.store import LimitRequest
 
 
 def test_none(world):
@@ -14,7 +14,7 @@ def test_none(world):
 def test_how_they_stand(world):
     app = world.app()
     limit = app.limit("api.example.com", rate="6/m", burst=2, concurrency=5)
-    assert app.store.admit([Ask(limit, tuple(Candidate(number, 1) for number in range(4)))])
+    assert app.store.admit([LimitRequest(limit, tuple(Candidate(number, 1) for number in range(4)))])
     app.store.reserve_retries(app.limit("mail", retries="2/s", retry_burst=1), 50)
     first, second = world.json("limits")
     assert (first["resource"], first["rate"], first["burst"], first["concurrency"]) == ("api.example.com", 0.1, 2, 5)
@@ -30,5 +30,5 @@ def test_how_they_stand(world):
 def test_secrets_are_masked(world):
     app = world.app()
     secret = "sk-live-0123456789abcdefghij"
-    app.store.admit([Ask(app.limit(secret, rate=1), (Candidate(1, 1),))])
+    app.store.admit([LimitRequest(app.limit(secret, rate=1), (Candidate(1, 1),))])
     assert secret not in world.run("limits").stdout + world.run("limits", "--json").stdout

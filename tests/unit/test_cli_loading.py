@@ -176,7 +176,7 @@ class TestTheRoot:
         def interrupted(*_, **__):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("outlast.cli.choosing.chosen_app", interrupted)
+        monkeypatch.setattr("outlast.cli.app_options.resolve_app", interrupted)
         result = world.run("status", code=130)
 
         assert result.output.strip() == ""

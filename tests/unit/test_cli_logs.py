@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from outlast.cli.logs import PlainLines, set_up_logs
+from outlast.cli.logs import PlainFormatter, set_up_logs
 from outlast.observe.json_logs import JsonFormatter
 
 
@@ -27,17 +27,17 @@ def error():
 
 
 def test_plain():
-    line = PlainLines().format(record("task %d", 3))
+    line = PlainFormatter().format(record("task %d", 3))
 
     assert line == "2027-01-15T08:00:00.250+00:00 WARNING outlast.worker: task 3"
 
 
 def test_plain_lines_cannot_be_forged():
-    assert PlainLines().format(record("a\x1b[2Jb")).endswith("a\ufffd[2Jb")
+    assert PlainFormatter().format(record("a\x1b[2Jb")).endswith("a\ufffd[2Jb")
 
 
 def test_plain_shows_the_traceback(error):
-    assert "ZeroDivisionError" in PlainLines().format(record("it failed", error=error))
+    assert "ZeroDivisionError" in PlainFormatter().format(record("it failed", error=error))
 
 
 def test_json_has_the_keys_of_the_record():

@@ -4,7 +4,7 @@ import sqlite3
 from datetime import UTC, datetime
 
 from cli_world import make_world  # noqa: F401  # a fixture
-from outlast.ports.rows import Worker
+from outlast.ports.rows import WorkerRow
 
 
 class TestStatus:
@@ -37,7 +37,7 @@ class TestStatus:
         now = datetime.now(UTC)
         store = world.app().store
         for name, lease in (("here", 60.0), ("gone", -60.0)):
-            row = Worker(
+            row = WorkerRow(
                 name,
                 name,
                 "host",

@@ -8,8 +8,8 @@ import pytest
 
 from cli_world import make_world  # noqa: F401  # a fixture
 from outlast import clock
-from outlast.cli import showing
-from outlast.cli.moments import relative, took
+from outlast.cli import output
+from outlast.cli.formats import duration_text, relative_time
 
 LISTS = (
     "tasks list",
@@ -132,22 +132,22 @@ def test_what_is_empty_says_so_and_what_to_do(world):
 def test_a_time_is_rounded_before_its_unit_is_chosen(monkeypatch, seconds, said):
     monkeypatch.setattr(clock, "now", lambda: 1_800_000_000.0)
 
-    assert relative(datetime.fromtimestamp(1_800_000_000, UTC) + timedelta(seconds=seconds)) == said
+    assert relative_time(datetime.fromtimestamp(1_800_000_000, UTC) + timedelta(seconds=seconds)) == said
 
 
 @pytest.mark.parametrize(
     ("seconds", "said"), [(None, None), (0.04, "0.0s"), (9.94, "9.9s"), (12.4, "12s"), (200, "3m20s"), (3900, "1h05m")]
 )
 def test_how_long_something_took(seconds, said):
-    assert took(seconds) == said
+    assert duration_text(seconds) == said
 
 
 def test_a_column_gives_way_only_where_there_is_no_room(monkeypatch):
     def text(columns):
         monkeypatch.setenv("COLUMNS", str(columns))
-        console = showing.screen()
+        console = output.make_console()
         with console.capture() as captured:
-            console.print(showing.table({"NAME": 8, "NOTE": None}, [("a" * 30, "b" * 60)]))
+            console.print(output.make_table({"NAME": 8, "NOTE": None}, [("a" * 30, "b" * 60)]))
         return captured.get().splitlines()[1].split()
 
     assert text(120) == ["a" * 30, "b" * 60]

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from cli_world import make_world  # noqa: F401  # a fixture
-from outlast.ports.rows import Claim, Kind, NewTask, Note, Settlement, Turn, Worker
+from outlast.ports.rows import Claim, Kind, NewTask, Note, SettleAndClaim, Settlement, WorkerRow
 
 FORGED = "bad\x1b[2J\x1b]0;title\x07\r\x9b31m\u202e[red]hidden[/red]\n\tTask 9: done"
 
@@ -103,9 +103,9 @@ def test_lost_workers_are_no_failed_attempts(world):
     number = world.enqueue("flaky")
     store = world.app().store
     now = datetime.now(UTC)
-    row = Worker("w1", "w1", "h", 1, ("default",), 1, "running", 0, alive=True, started_at=now, heartbeat_at=now)
+    row = WorkerRow("w1", "w1", "h", 1, ("default",), 1, "running", 0, alive=True, started_at=now, heartbeat_at=now)
     store.register(row, -1.0)
-    store.turn(Turn("w1", [], [], [], Claim(("default",), 1, 1)))
+    store.turn(SettleAndClaim("w1", [], [], [], Claim(("default",), 1, 1)))
     store.rescue(3)
     text = world.run("tasks", "show", number).stdout
 
@@ -123,12 +123,12 @@ def test_crashes_apart_are_neither(world):
     number = world.enqueue("flaky")
     store = world.app().store
     now = datetime.now(UTC)
-    row = Worker("w1", "w1", "h", 1, ("default",), 1, "running", 0, alive=True, started_at=now, heartbeat_at=now)
+    row = WorkerRow("w1", "w1", "h", 1, ("default",), 1, "running", 0, alive=True, started_at=now, heartbeat_at=now)
     store.register(row, 60.0)
     note = Note("ProcessDied", "its process was ended by SIGSEGV", "unknown", "f1", "{}")
     for suspect in (False, True):
-        (claimed,) = store.turn(Turn("w1", [], [], [], Claim(("default",), 1, 1, suspect=suspect))).claimed
-        store.turn(Turn("w1", [], [Settlement(claimed.id, claimed.epoch, Kind.CRASH, note=note)], []))
+        (claimed,) = store.turn(SettleAndClaim("w1", [], [], [], Claim(("default",), 1, 1, suspect=suspect))).claimed
+        store.turn(SettleAndClaim("w1", [], [Settlement(claimed.id, claimed.epoch, Kind.CRASH, note=note)], []))
     text = world.run("tasks", "show", number).stdout
 
     assert "2, 0 failed, 2 lost with a process apart" in text

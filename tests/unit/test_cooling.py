@@ -8,9 +8,8 @@ from datetime import UTC, datetime
 import pytest
 
 from outlast.record.bus import subscribe
-from outlast.run import cooling as module
-from outlast.run.cooldown_writes import Known
-from outlast.run.cooling import Cooling
+from outlast.run import cooldowns as module
+from outlast.run.cooldowns import CooldownTracker, KnownCooldown
 from outlast.stores.sqlite.memory import MemoryStore
 from outlast.stores.sqlite.store import SqliteStore
 from outlast.testing import fake_clock
@@ -35,12 +34,12 @@ def written(cooling):
 
 
 def test_nothing_cools_at_first():
-    cooling = Cooling()
+    cooling = CooldownTracker()
     assert (cooling.left("a"), cooling.admit("a"), cooling.waits()) == (0, 0, {})
 
 
 def test_a_scope_is_left_alone_until_its_time_is_over(clock):
-    cooling = Cooling()
+    cooling = CooldownTracker()
     cooling.cool("a", 10, "busy")
     clock.advance(4)
     assert (cooling.left("a"), cooling.admit("a"), cooling.left("b")) == (6, 6, 0)
@@ -50,7 +49,7 @@ def test_a_scope_is_left_alone_until_its_time_is_over(clock):
 
 
 def test_a_longer_cooldown_stays(clock):
-    cooling = Cooling()
+    cooling = CooldownTracker()
     cooling.cool("a", 10, "busy")
     cooling.cool("a", 3, "busy")
     assert cooling.left("a") == 10
@@ -59,7 +58,7 @@ def test_a_longer_cooldown_stays(clock):
 
 
 def test_a_longer_cooldown_that_was_capped_stays_too(clock):
-    cooling = Cooling()
+    cooling = CooldownTracker()
     cooling.cool("a", 3600, "busy", capped=True)
     cooling.cool("a", 3, "of a request that was under way")
     assert cooling.left("a") == 3600
@@ -67,13 +66,13 @@ def test_a_longer_cooldown_that_was_capped_stays_too(clock):
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan")])
 def test_no_time_is_no_cooldown(seconds):
-    cooling = Cooling()
+    cooling = CooldownTracker()
     assert cooling.cool("a", seconds, "busy") == 0
     assert cooling.left("a") == 0
 
 
 def test_c7_after_a_capped_cooldown_one_caller_tries(clock):
-    cooling = Cooling()
+    cooling = CooldownTracker()
     cooling.cool("a", 3600, "busy", capped=True)
     assert cooling.admit("a") == 3600
     clock.advance(3600)
@@ -84,7 +83,7 @@ def test_c7_after_a_capped_cooldown_one_caller_tries(clock):
 
 
 def test_c7_of_many_threads_one_tries(clock):
-    cooling, given = Cooling(), []
+    cooling, given = CooldownTracker(), []
     cooling.cool("a", 3600, "busy", capped=True)
     clock.advance(3600)
     gate = threading.Barrier(20)
@@ -102,7 +101,7 @@ def test_c7_of_many_threads_one_tries(clock):
 
 
 def test_a_probe_that_never_answers_holds_nobody_for_ever(clock):
-    cooling = Cooling()
+    cooling = CooldownTracker()
     cooling.cool("a", 3600, "busy", capped=True)
     clock.advance(3600)
     assert cooling.admit("a") == 0
@@ -111,7 +110,7 @@ def test_a_probe_that_never_answers_holds_nobody_for_ever(clock):
 
 
 def test_a_probe_that_is_answered_with_a_wait_starts_that_wait(clock):
-    cooling = Cooling()
+    cooling = CooldownTracker()
     cooling.cool("a", 3600, "busy", capped=True)
     clock.advance(3600)
     cooling.admit("a")
@@ -122,7 +121,7 @@ def test_a_probe_that_is_answered_with_a_wait_starts_that_wait(clock):
 
 
 def test_c7_the_second_capped_answer_in_a_row_is_told(clock, caplog):
-    cooling = Cooling()
+    cooling = CooldownTracker()
     assert cooling.cool("a", 3600, "busy", capped=True) == 1
     assert cooling.cool("a", 3600, "busy", capped=True) == 1, "a request that was under way"
     assert not caplog.records
@@ -133,7 +132,7 @@ def test_c7_the_second_capped_answer_in_a_row_is_told(clock, caplog):
 
 
 def test_an_answer_without_a_probe_ends_nothing(clock):
-    cooling = Cooling()
+    cooling = CooldownTracker()
     cooling.cool("a", 10, "busy")
     cooling.answered("a")
     assert cooling.left("a") == 10
@@ -142,7 +141,7 @@ def test_an_answer_without_a_probe_ends_nothing(clock):
 
 
 def test_pitfall_7_a_jump_of_the_wall_clock_changes_nothing(clock):
-    cooling = Cooling()
+    cooling = CooldownTracker()
     cooling.cool("a", 10, "busy")
     clock.jump(3600)
     assert cooling.left("a") == 10
@@ -151,7 +150,7 @@ def test_pitfall_7_a_jump_of_the_wall_clock_changes_nothing(clock):
 
 
 def test_what_is_over_is_forgotten_though_nobody_asks(clock):
-    cooling = Cooling()
+    cooling = CooldownTracker()
     for number in range(50_000):
         cooling.cool(f"host/{number}", 10, "busy", capped=number % 10 == 0)
         clock.advance(1)
@@ -162,7 +161,7 @@ def test_it_is_told_to_subscribers(clock):
     told = []
     end = subscribe(told.append)
     try:
-        Cooling().cool("a", 10, "busy", capped=True)
+        CooldownTracker().cool("a", 10, "busy", capped=True)
     finally:
         end()
     (event,) = told
@@ -217,7 +216,7 @@ def cooling_of(request):
     opened = []
 
     def make(store):
-        opened.append(Cooling(store))
+        opened.append(CooldownTracker(store))
         return opened[-1]
 
     yield make
@@ -278,13 +277,13 @@ def test_a_store_that_hangs_is_waited_for_once(store, cooling_of, monkeypatch):
 
 
 def test_a_thread_that_went_to_rest_is_started_again_outside_of_the_event_loop(store, cooling_of, monkeypatch):
-    monkeypatch.setattr(module, "_IDLE", 0.0)
+    monkeypatch.setattr(module, "_IDLE_AFTER", 0.0)
     monkeypatch.setattr(module, "EVERY", 0.01)
     cooling = cooling_of(store)
     cooling.left("a")
     assert soon(lambda: cooling._thread is None)
     assert not cooling.is_quick("a"), "it has to look again first"
-    monkeypatch.setattr(module, "_IDLE", 30.0)
+    monkeypatch.setattr(module, "_IDLE_AFTER", 30.0)
     assert cooling.left("a") == 0
     assert cooling.is_quick("a")
 
@@ -382,7 +381,7 @@ def test_a_look_that_was_under_way_brings_nothing_back_that_was_ended(cooling_of
     store = Slow()
     store.cool("a.example", 60, "busy")
     cooling = cooling_of(store)
-    cooling._known["a.example"] = Known(time.monotonic() + 60, 0, shared=True)
+    cooling._known["a.example"] = KnownCooldown(time.monotonic() + 60, 0, shared=True)
     cooling._keep_up(patient=False)
     assert looking.wait(10)
     cooling.warm("a.example")

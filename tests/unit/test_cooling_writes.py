@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import pytest
 
-from outlast.run import cooling as module
-from outlast.run.cooling import Cooling
-from outlast.sources.cooldowns import SharedCooling
+from outlast.run import cooldowns as module
+from outlast.run.cooldowns import CooldownTracker
+from outlast.sources.monitor import SharedCooldownTracker
 from outlast.stores.sqlite.memory import MemoryStore
 from outlast.stores.sqlite.store import SqliteStore
 from outlast.testing import fake_clock
@@ -92,7 +92,7 @@ def probing(cooling, scope="a"):
 
 
 def test_an_answer_that_asks_to_wait_is_not_undone_by_the_success_before_it(store, made):
-    cooling = made(Cooling, store)
+    cooling = made(CooldownTracker, store)
     probing(cooling)
     store.gates["warm"] = threading.Event()
     cooling.answered("a")
@@ -109,7 +109,7 @@ def test_an_answer_that_asks_to_wait_is_not_undone_by_the_success_before_it(stor
 
 def test_pitfall_25_a_store_that_hangs_is_not_waited_for(store, made):
     store.gates["cool"] = threading.Event()
-    cooling = made(Cooling, store)
+    cooling = made(CooldownTracker, store)
     assert cooling.cool("a", 100, "busy", capped=True) == 1
     assert soon(lambda: ("cool", "a") in store.asked)
     for number in range(50):
@@ -121,7 +121,7 @@ def test_pitfall_25_a_store_that_hangs_is_not_waited_for(store, made):
 
 
 def test_what_is_written_is_what_is_left_of_it(store, made):
-    cooling = made(Cooling, store)
+    cooling = made(CooldownTracker, store)
     cooling.left("a")
     store.away = True
     cooling.cool("over", 0.05, "busy")
@@ -143,7 +143,7 @@ def test_one_that_the_store_refuses_keeps_no_other_back(store, made):
         return cool(resource, *args, **given)
 
     store.inner.cool = refusing
-    cooling = made(Cooling, store)
+    cooling = made(CooldownTracker, store)
     for scope in ("bad", "a", "b"):
         cooling.cool(scope, 100, "busy")
     assert soon(lambda: [row.resource for row in store.inner.cooldowns()] == ["a", "b"])
@@ -151,7 +151,7 @@ def test_one_that_the_store_refuses_keeps_no_other_back(store, made):
 
 def test_of_two_that_are_not_written_yet_the_longer_one_is(store, made):
     store.away = True
-    cooling = made(Cooling, store)
+    cooling = made(CooldownTracker, store)
     for seconds in (10, 100, 5):
         cooling.cool("a", seconds, f"{seconds} s")
     store.away = False
@@ -162,7 +162,7 @@ def test_of_two_that_are_not_written_yet_the_longer_one_is(store, made):
 
 def test_closing_writes_what_is_not_written(store):
     store.gates["cooldowns"] = threading.Event()
-    cooling = Cooling(store)
+    cooling = CooldownTracker(store)
     cooling.cool("first", 100, "busy")
     assert soon(lambda: ("cooldowns",) in store.asked)
     cooling.cool("a", 100, "busy")
@@ -176,7 +176,7 @@ def test_closing_writes_what_is_not_written(store):
 
 def test_a_process_that_ends_at_once_has_written_it(tmp_path):
     program = (
-        "import sys; from outlast.run.cooling import Cooling; from outlast.stores.sqlite.store import SqliteStore; "
+        "import sys; from outlast.run.cooldowns import Cooling; from outlast.stores.sqlite.store import SqliteStore; "
         "Cooling(SqliteStore(sys.argv[1])).cool('a', 100, 'busy')"
     )
     subprocess.run([sys.executable, "-c", program, str(tmp_path / "a.db")], check=True, timeout=60)
@@ -188,7 +188,7 @@ def test_a_process_that_ends_at_once_has_written_it(tmp_path):
 
 
 def test_without_a_store_nothing_is_kept_of_what_is_over():
-    cooling = Cooling()
+    cooling = CooldownTracker()
     for number in range(100):
         cooling.cool(f"host-{number}", 10, "busy")
         cooling.warm(f"host-{number}")
@@ -200,7 +200,7 @@ def states(store):
 
 
 def test_c7_the_second_capped_answer_is_told_when_the_store_is_back(store, made, caplog):
-    cooling = made(SharedCooling, store)
+    cooling = made(SharedCooldownTracker, store)
     probing(cooling)
     store.away = True
     assert cooling.cool("a", 3600, "busy", capped=True) == 2
@@ -213,7 +213,7 @@ def test_c7_the_second_capped_answer_is_told_when_the_store_is_back(store, made,
 
 
 def test_an_alert_that_could_not_be_raised_is_raised_later(store, made):
-    cooling = made(SharedCooling, store)
+    cooling = made(SharedCooldownTracker, store)
     probing(cooling)
     raising = store.inner.raise_alerts
 
@@ -230,7 +230,7 @@ def test_an_alert_that_could_not_be_raised_is_raised_later(store, made):
 
 @pytest.mark.parametrize("how", ["answers", "asks for less"])
 def test_an_alert_is_over_when_a_scope_answers_or_asks_for_less(how, store, made):
-    cooling = made(SharedCooling, store)
+    cooling = made(SharedCooldownTracker, store)
     probing(cooling)
     cooling.cool("a", 3600, "busy", capped=True)
     assert soon(lambda: states(store) == ["capped"])
@@ -243,7 +243,7 @@ def test_an_alert_is_over_when_a_scope_answers_or_asks_for_less(how, store, made
 
 def test_a_probe_that_is_given_back_is_the_next_ones():
     with fake_clock() as clock:
-        cooling = Cooling()
+        cooling = CooldownTracker()
         cooling.cool("a", 3600, "busy", capped=True)
         clock.advance(3600)
         assert [cooling.admit("a"), cooling.admit("a")] == [0, 60]
@@ -256,7 +256,7 @@ def test_a_probe_that_is_given_back_is_the_next_ones():
 
 def test_a_probe_that_is_given_back_is_any_processes(tmp_path, made):
     stores = [SqliteStore(tmp_path / "a.db") for _ in range(2)]
-    here, there = (made(Cooling, store) for store in stores)
+    here, there = (made(CooldownTracker, store) for store in stores)
     there.left("a")
     probing(here)
     assert soon(lambda: there.left("a") > 30)
@@ -271,7 +271,7 @@ def test_a_probe_that_is_given_back_is_any_processes(tmp_path, made):
 
 
 def test_a_probe_that_is_taken_again_is_not_given_back(store, made):
-    cooling = made(Cooling, store)
+    cooling = made(CooldownTracker, store)
     probing(cooling)
     store.gates["cooldowns"] = threading.Event()
     assert soon(lambda: store.asked[-1] == ("cooldowns",))
@@ -285,7 +285,7 @@ def test_a_probe_that_is_taken_again_is_not_given_back(store, made):
 
 
 def test_without_another_thread_what_is_known_holds(store, made, monkeypatch):
-    cooling = made(Cooling, store)
+    cooling = made(CooldownTracker, store)
 
     def failing(_thread):
         raise RuntimeError("can't start new thread")
@@ -319,7 +319,7 @@ class Passing:
 
 def test_what_others_have_told_is_forgotten_when_it_is_over(made, monkeypatch):
     monkeypatch.setattr(module, "EVERY", 0.03)
-    cooling = made(Cooling, Passing())
+    cooling = made(CooldownTracker, Passing())
     cooling.left("other")
     assert soon(lambda: cooling._store.looks > 10)
     assert len(cooling._known) <= 200
@@ -327,7 +327,7 @@ def test_what_others_have_told_is_forgotten_when_it_is_over(made, monkeypatch):
 
 def test_c7_a_capped_cooldown_is_remembered_for_an_hour_after_its_end():
     with fake_clock() as clock:
-        cooling = Cooling()
+        cooling = CooldownTracker()
         cooling.cool("a", 3600, "busy", capped=True)
         clock.advance(3600 + 3599)
         cooling._many = 0
@@ -342,7 +342,7 @@ def test_c7_a_capped_cooldown_is_remembered_for_an_hour_after_its_end():
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_child_of_a_fork_has_locks_and_threads_of_its_own(store, made):
     store.gates["cool"] = threading.Event()
-    cooling = made(Cooling, store)
+    cooling = made(CooldownTracker, store)
     cooling.left("a")
     cooling.cool("parents", 100, "busy")
     with cooling._lock:
@@ -358,9 +358,9 @@ def test_a_child_of_a_fork_has_locks_and_threads_of_its_own(store, made):
 
 
 def test_a_copy_shares_them_and_another_process_has_its_own(store):
-    cooling = Cooling()
+    cooling = CooldownTracker()
     cooling.cool("a", 100, "busy")
     assert copy.deepcopy(cooling) is cooling
     assert pickle.loads(pickle.dumps(cooling)).waits() == {}
     with pytest.raises(TypeError, match="store"):
-        pickle.dumps(Cooling(store))
+        pickle.dumps(CooldownTracker(store))

@@ -5,8 +5,7 @@ import pytest
 import outlast
 from outlast import Category, Failure
 from outlast.decide.decision import DEFER_LIMIT, Defer, Fail, Retry, decide
-from outlast.queue.pace import Pace
-from outlast.queue.pausing import ClaimPause
+from outlast.queue.admission import ClaimPace, ClaimPause
 
 POLICY = outlast.RetryPolicy(
     max_attempts=3, retry_on=outlast.RETRYABLE, backoff="exponential", base_delay=10, max_delay=100
@@ -107,7 +106,7 @@ def test_failures_that_come_together_count_once():
 
 
 def test_slow_tasks_are_taken_one_by_one_and_quick_ones_by_the_hundred():
-    pace, now = Pace(10, 0.0), 0.0
+    pace, now = ClaimPace(10, 0.0), 0.0
     assert (pace.ahead, pace.held) == (0, 0)
     for _ in range(20):
         pace.finished(1, now := now + 60)
@@ -125,7 +124,7 @@ def test_slow_tasks_are_taken_one_by_one_and_quick_ones_by_the_hundred():
 
 def test_what_ends_together_by_chance_is_no_pace():
     """Four tasks of a second each, of which some end within a millisecond of each other."""
-    pace, now = Pace(4, 0.0), 0.0
+    pace, now = ClaimPace(4, 0.0), 0.0
     for _ in range(10):
         now += 1.0
         for _ in range(4):

@@ -9,10 +9,10 @@ import pytest
 
 import outlast
 import outlast.jobs.etl
+from outlast.decide.decision import ABORT_CATEGORIES, decide_target
 from outlast.decide.gate import ENTITY_RATES
-from outlast.decide.targets import ABORTS, decide_target
 from outlast.failure import RETRYABLE, Failure
-from outlast.jobs import checks, feeding, ledger, running, tally, target
+from outlast.jobs import job, ledger, runner, tally, target, target_feed
 from outlast.jobs.etl import Etl, Loaded, StagingRow, StagingTransaction
 from outlast.ports.job_rows import RunState, TargetStatus
 from outlast.testing import fake_clock
@@ -89,7 +89,7 @@ class TestWords:
             category = outlast.Category(name)
             deferred = category in RETRYABLE or category is outlast.Category.QUOTA_EXHAUSTED
             assert ("deferred" in what) == deferred, name
-            assert then.startswith("**ends**") == (category in ABORTS), name
+            assert then.startswith("**ends**") == (category in ABORT_CATEGORIES), name
             failure = Failure(category=category, retryable=category in RETRYABLE)
             put_off = decide_target(failure, reason="deferred" if deferred else "permanent", retry_in=7200.0)
             assert (type(put_off).__name__ == "Defer") == deferred, name
@@ -110,17 +110,17 @@ class TestWords:
 
 
 def test_limits():
-    assert _limit("names of jobs, entities and environments") == f"{checks._LONGEST_NAME} characters"
-    assert _limit("key of a target") == f"{feeding._LONGEST_KEY} characters"
-    assert _limit("text of an error, as stored") == f"{target._TEXT:,} characters"
+    assert _limit("names of jobs, entities and environments") == f"{job._LONGEST_NAME} characters"
+    assert _limit("key of a target") == f"{target_feed._LONGEST_KEY} characters"
+    assert _limit("text of an error, as stored") == f"{target._MAX_ERROR_TEXT:,} characters"
     assert _limit("results that are written together").startswith(f"{ledger._BATCH:,},")
-    assert ledger._EVERY == 0.5
+    assert ledger._WRITE_INTERVAL == 0.5
     assert _limit("a store that is down is waited for") == f"{ledger._TRIES * ledger._PAUSE:.0f} s"
     assert _limit("targets read ahead") == (
-        f"{running._AHEAD} for each thread, up to {running._MOST_AHEAD} where they are quick"
+        f"{runner._MIN_AHEAD} for each thread, up to {runner._MAX_AHEAD} where they are quick"
     )
-    assert _limit("targets looked up together by a resumed run") == str(feeding.LOOK_AHEAD)
-    assert _limit("causes that are counted one by one") == f"{tally._MOST_GROUPS:,}"
+    assert _limit("targets looked up together by a resumed run") == str(target_feed.LOOKUP_BATCH)
+    assert _limit("causes that are counted one by one") == f"{tally._MAX_GROUPS:,}"
 
 
 @outlast.App("memory://").job("fails", max_failure_rate=0.0)

@@ -86,8 +86,7 @@ class TestThePolicyPage:
     def test_every_public_name_of_retrying(self):
         homes = ("outlast.run.", "outlast.decide.", "outlast.record.", "outlast.config")
         elsewhere = {  # have a page of their own
-            "outlast.decide.health": SOURCES,
-            "outlast.decide.profiles": SOURCES,
+            "outlast.decide.source_health": SOURCES,
             "outlast.decide.gate": JOBS,
         }
         pages = {name: elsewhere.get(home, POLICY) for name, home in outlast._HOMES.items()}

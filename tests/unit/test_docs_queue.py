@@ -12,12 +12,10 @@ import pytest
 import outlast
 from doc_pages import read
 from outlast.config import _APP_KEYS
-from outlast.ports.rows import Claimed, Cooldown, DeadLetterFilter, Group, QueueRow, Reason, Status, Worker
-from outlast.queue.dead_letters import DeadLetterBox
-from outlast.queue.defining import _SETTINGS
-from outlast.queue.definition import OPTIONS
-from outlast.queue.overview import TaskBook
-from outlast.queue.triage import Triage
+from outlast.ports.rows import Claimed, Cooldown, DeadLetterFilter, Group, QueueRow, Reason, Status, WorkerRow
+from outlast.queue.dead_letters import DeadLetterBox, DeadLetterTriage
+from outlast.queue.definition import _TASK_SETTINGS, ENQUEUE_OPTIONS
+from outlast.queue.task_reader import TaskReader
 from outlast.sql_files import load_migrations
 
 PAGE = read("reference/queue.md")
@@ -32,7 +30,7 @@ class TestSettings:
         assert _defaults("App", "setting") == {name: _shown(each.default) for name, each in parameters.items()}
 
     def test_of_a_task(self):
-        assert {*_defaults("Task", "setting")} == _SETTINGS
+        assert {*_defaults("Task", "setting")} == _TASK_SETTINGS
 
     def test_the_defaults_of_a_task(self):
         definition = outlast.App("memory://").task(_nothing)
@@ -43,7 +41,7 @@ class TestSettings:
             assert (shown[name], getattr(definition, name)) == ("None", None)
 
     def test_of_a_call(self):
-        assert {*_defaults("Enqueue", "option", depth=3)} == OPTIONS
+        assert {*_defaults("Enqueue", "option", depth=3)} == ENQUEUE_OPTIONS
 
     def test_of_a_periodic_task(self):
         parameters = _parameters(outlast.App.periodic)
@@ -84,9 +82,9 @@ class TestMethods:
         [
             ("Task", outlast.TaskDefinition, {"prepare"}),  # for Outlast's own use
             ("Worker", outlast.Worker, set()),
-            ("app.tasks", TaskBook, set()),
+            ("app.tasks", TaskReader, set()),
             ("app.dead_letters", DeadLetterBox, set()),
-            ("Triage", Triage, set()),
+            ("Triage", DeadLetterTriage, set()),
         ],
     )
     def test_of_what_it_gives(self, title, kind, other):
@@ -95,7 +93,7 @@ class TestMethods:
         assert set(re.findall(r"^\| `(\w+)\(", _section(title), re.MULTILINE)) == methods - other
 
     @pytest.mark.parametrize(
-        ("method", "row"), [("queues", QueueRow), ("workers", Worker), ("cooldowns", Cooldown), ("groups", Group)]
+        ("method", "row"), [("queues", QueueRow), ("workers", WorkerRow), ("cooldowns", Cooldown), ("groups", Group)]
     )
     def test_the_fields_of_rows(self, method, row):
         line = re.search(rf"^\| `{method}\(.*$", PAGE, re.MULTILINE)[0]

@@ -17,10 +17,10 @@ import outlast.engines
 from doc_pages import DOCS, FENCE, PAGES, ROOT
 from outlast import config
 from outlast.cli import cli
-from outlast.decide.alerting import AlertKind
+from outlast.decide.decision import AlertKind
 from outlast.observe.log_keys import LOG_KEYS
-from outlast.observe.metric_names import LABELS, METRICS
-from outlast.observe.span_names import ATTRIBUTES, SPAN_EVENTS
+from outlast.observe.metrics import LABELS, METRICS
+from outlast.observe.otel import SPAN_ATTRIBUTES, SPAN_EVENTS
 from outlast.ports.rows import Reason, Status
 from outlast.testing import plugin
 
@@ -158,7 +158,7 @@ def test_every_name_of_telemetry(said):
     metrics = [name for metric in METRICS.values() for name in (metric.prometheus, metric.otel)]
     spans = [name for name, _ in SPAN_EVENTS.values()]
 
-    assert missing([*metrics, *spans, *LABELS, *ATTRIBUTES, *LOG_KEYS], said["reference/telemetry"]) == []
+    assert missing([*metrics, *spans, *LABELS, *SPAN_ATTRIBUTES, *LOG_KEYS], said["reference/telemetry"]) == []
 
 
 def _commands(group=cli, path="outlast"):

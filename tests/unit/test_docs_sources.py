@@ -10,17 +10,16 @@ import pytest
 import outlast
 import outlast.health
 import outlast.http
-from outlast.decide.alerting import AlertKind
-from outlast.decide.health import COUNTED, Health
-from outlast.decide.profiles import PROFILES
+from outlast.decide.decision import AlertKind
+from outlast.decide.source_health import COUNTED_CATEGORIES, PROFILES, SourceHealth
 from outlast.http.settings import IDEMPOTENT
 from outlast.http.transport import RetryTransport
-from outlast.observe import courier, lanes, messages
+from outlast.observe import alert_delivery, messages
 from outlast.ports.source_rows import Cycle, Poll
-from outlast.sources import checking, reading
-from outlast.sources.book import SourceBook
-from outlast.sources.monitor import CycleSummary
-from outlast.stores import kept
+from outlast.sources import fetchers, registry
+from outlast.sources.announcements import CycleSummary
+from outlast.sources.registry import SourceRegistry
+from outlast.stores import rules as kept
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -60,7 +59,7 @@ class TestSettings:
 
 
 class TestMethods:
-    @pytest.mark.parametrize(("title", "kind"), [("app.sources", SourceBook), ("Monitor", outlast.Monitor)])
+    @pytest.mark.parametrize(("title", "kind"), [("app.sources", SourceRegistry), ("Monitor", outlast.Monitor)])
     def test_of_what_an_app_gives(self, title, kind):
         methods = {name for name, value in vars(kind).items() if callable(value) and not name.startswith("_")}
 
@@ -68,7 +67,7 @@ class TestMethods:
 
     def test_what_narrows_a_list(self):
         line = re.search(r"^\| `list\(.*$", PAGE, re.MULTILINE)[0]
-        parameters = [name for name in inspect.signature(SourceBook.list).parameters if name != "self"]
+        parameters = [name for name in inspect.signature(SourceRegistry.list).parameters if name != "self"]
 
         assert re.findall(r"`(\w+)`", line.partition(";")[2]) == parameters
 
@@ -79,7 +78,7 @@ class TestFields:
         first, second = re.findall(r"(?:^\|.*\n)+", section, re.MULTILINE)
 
         assert _names(first) == list(outlast.Source._fields)
-        assert _names(second) == list(Health._fields)
+        assert _names(second) == list(SourceHealth._fields)
         properties = [name for name, value in vars(outlast.Source).items() if isinstance(value, property)]
         assert [name for name in properties if f"`source.{name}`" not in section] == []
 
@@ -109,7 +108,7 @@ class TestWords:
         rows = re.findall(r"^\| (`.+?) \| .+? \| (yes|no)", section, re.MULTILINE)
         said = {name: word == "yes" for cell, word in rows for name in re.findall(r"`(\w+)`", cell)}
 
-        assert said == {str(each): each in COUNTED for each in outlast.Category}
+        assert said == {str(each): each in COUNTED_CATEGORIES for each in outlast.Category}
 
     @pytest.mark.parametrize("page", [PAGE, ALERTS], ids=["reference", "how-to"])
     def test_kinds_of_alerts(self, page):
@@ -129,19 +128,19 @@ class TestWords:
 
 class TestNumbers:
     def test_of_deliveries(self):
-        policy = courier.DELIVERY_POLICY
+        policy = alert_delivery.DELIVERY_POLICY
         waits = [policy.get_delay(number) for number in (1, 2)]
 
         assert _number("tries within one delivery") == f"{policy.max_attempts}, after {waits[0]:g} s and {waits[1]:g} s"
-        assert _number("a channel may ask to wait within one delivery") == f"{lanes.HINT_LIMIT:g} s"
-        assert (courier.FIRST_WAIT, courier.LONGEST_WAIT, courier.GIVE_UP_AFTER) == (60, 3600, DAY)
+        assert _number("a channel may ask to wait within one delivery") == f"{alert_delivery.HINT_LIMIT:g} s"
+        assert (alert_delivery.FIRST_WAIT, alert_delivery.LONGEST_WAIT, alert_delivery.GIVE_UP_AFTER) == (60, 3600, DAY)
         assert _number("one message for all").startswith(f"from {messages.DIGEST_AT} alerts")
 
     def test_of_sources(self):
-        assert _number("URL, name") == f"{checking.LONGEST_URL:,} and {checking.LONGEST_NAME} characters"
-        assert _number("answer of a feed or page, unpacked") == f"{reading.BODY_LIMIT // 1024**2} MiB"
-        assert f"The last {kept.POLLS} lines" in PAGE
-        assert f"The last {kept.CYCLES:,} of each profile" in PAGE
+        assert _number("URL, name") == f"{registry.MAX_URL:,} and {registry.MAX_NAME} characters"
+        assert _number("answer of a feed or page, unpacked") == f"{fetchers.BODY_LIMIT // 1024**2} MiB"
+        assert f"The last {kept.POLLS_KEPT} lines" in PAGE
+        assert f"The last {kept.CYCLES_KEPT:,} of each profile" in PAGE
 
 
 def test_the_names_for_http_stand_on_their_page():

@@ -6,15 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from outlast.ports.read_rows import MOST_COUNTED
-from outlast.ports.reads import MOST_LOOKED_AT
-from outlast.web import addresses, answering, dashboard, forms, headers, narrowing
-from outlast.web.access import sessions, slowing, tokens
-from outlast.web.access.signing_in import ENTER
-from outlast.web.live import hub
+from outlast.ports.read_rows import MAX_ROWS_SCANNED, MOST_COUNTED
+from outlast.web import dashboard, endpoints, filters, forms, headers, live, routing
+from outlast.web.access import token_access
+from outlast.web.access.sign_in import LINK_PATH
 from outlast.web.rendering import EVENTS, METRICS, SIGN_IN, SIGN_OUT, STATIC
-from outlast.web.routes import ACTIONS, PAGES
 from outlast.web.server import Server, serve
+from outlast.web.site import ACTIONS, PAGES
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "web.md").read_text("utf-8")
 
@@ -39,12 +37,12 @@ def test_actions():
 def test_other_paths():
     named = {path.partition("?")[0] for path in _column("Other paths", 1)}
 
-    assert named == {EVENTS, METRICS, STATIC, ENTER, SIGN_IN, SIGN_OUT}
+    assert named == {EVENTS, METRICS, STATIC, LINK_PATH, SIGN_IN, SIGN_OUT}
 
 
 def test_headers():
-    sent = {name.decode(): value.decode() for name, value in headers._FIXED}
-    sent["content-security-policy"] = headers._policy("…")
+    sent = {name.decode(): value.decode() for name, value in headers._SECURITY_HEADERS}
+    sent["content-security-policy"] = headers._content_security_policy("…")
     shown = dict(re.findall(r"^\| `([\w-]+)` \| `(.+?)`", _section("Headers"), re.MULTILINE))
 
     assert {name.lower(): value for name, value in shown.items()} == sent | {"cache-control": "no-store"}
@@ -60,26 +58,26 @@ def test_arguments():
 
 
 def test_variables():
-    assert {tokens.VARIABLE, tokens.READ_VARIABLE} <= set(_column("Environment", 1))
+    assert {token_access.VARIABLE, token_access.READ_VARIABLE} <= set(_column("Environment", 1))
 
 
 @pytest.mark.parametrize(
     "told",
     [
-        f"no more than {MOST_LOOKED_AT:,} rows",
+        f"no more than {MAX_ROWS_SCANNED:,} rows",
         f"not counted beyond {MOST_COUNTED:,}",
-        f"up to {narrowing.MOST_CHOSEN} times",
-        f"It lasts {sessions.SECONDS / 3600:g} hours",
-        f"of {sessions._MOST:,} at once",
-        f"has {tokens.SHORTEST} characters at least",
-        "five are free" if slowing.FREE == 5 else "",
-        f"| {forms.MOST_BYTES // 1024**2} MiB, 16 KiB, within {forms._PATIENCE:g} s |",
-        f"| {addresses.LONGEST_PATH:,} and {addresses.LONGEST_QUERY:,} bytes |",
-        f"| {addresses._MOST_FIELDS}, {forms._MOST_FIELDS:,} |",
-        f"| {narrowing._LONGEST_TEXT} characters |",
-        f"| {answering._THREADS}; the others wait |",
-        f"| every {hub.TICK:g} s while somebody looks",
-        f"| {hub.LONGEST / 60:g} minutes; the browser",
+        f"up to {filters.MAX_SELECTED} times",
+        f"It lasts {token_access.SESSION_SECONDS / 3600:g} hours",
+        f"of {token_access._MAX_SESSIONS:,} at once",
+        f"has {token_access.MIN_TOKEN_CHARS} characters at least",
+        "five are free" if token_access.FREE_ATTEMPTS == 5 else "",
+        f"| {forms.MAX_FORM_BYTES // 1024**2} MiB, 16 KiB, within {forms._READ_TIMEOUT:g} s |",
+        f"| {routing.MAX_PATH_BYTES:,} and {routing.MAX_QUERY_BYTES:,} bytes |",
+        f"| {routing._MAX_QUERY_FIELDS}, {forms._MAX_FORM_FIELDS:,} |",
+        f"| {filters._MAX_TEXT_CHARS} characters |",
+        f"| {endpoints._THREADS}; the others wait |",
+        f"| every {live.TICK_SECONDS:g} s while somebody looks",
+        f"| {live.MAX_STREAM_SECONDS / 60:g} minutes; the browser",
     ],
 )
 def test_numbers(told):

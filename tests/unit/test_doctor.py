@@ -3,7 +3,7 @@
 import pytest
 
 from outlast.ports.rows import Status
-from outlast.report.doctor import Finding, clock_finding, ledger_findings, told
+from outlast.report.doctor import DoctorFinding, clock_finding, finding_text, ledger_findings
 
 NONE = {str(status): 0 for status in Status} | {"dead_letters": 0}
 
@@ -91,7 +91,7 @@ def test_clocks(seconds, ok, said):
 
 @pytest.mark.parametrize(("ok", "sign"), [(True, "✓"), (False, "✗"), (None, "•")])
 def test_how_a_finding_is_printed(ok, sign):
-    assert told(Finding("disk", ok, "all of it")) == f"{sign} disk         all of it"
-    first, second = told(Finding("disk", ok, "all of it", "Do this.")).splitlines()
+    assert finding_text(DoctorFinding("disk", ok, "all of it")) == f"{sign} disk         all of it"
+    first, second = finding_text(DoctorFinding("disk", ok, "all of it", "Do this.")).splitlines()
     assert first.startswith(sign)
     assert second.index("Do") == first.index("all"), "what to do stands beneath what is so"

@@ -25,8 +25,8 @@ import pytest
 
 import outlast
 from outlast.classify.classifier import Classifier
+from outlast.classify.codes import judge_sqlstate
 from outlast.classify.libraries import FILES, entry_of, load
-from outlast.classify.sqlstates import judge_sqlstate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlast.decide.decision import Abort, Defer, Fail
+from outlast.decide.decision import ABORT_CATEGORIES, Abort, Defer, Fail, decide_target
 from outlast.decide.gate import ENTITY_RATES, Counts, Gate
-from outlast.decide.targets import ABORTS, decide_target
 from outlast.errors import ConfigError
 from outlast.failure import Category, Failure
 
@@ -117,7 +116,7 @@ def failure(category, **fields):
 def test_every_category_has_its_decision(category):
     """E11, C10: what every other target would meet with ends the job, the rest fails alone."""
     found = decide_target(failure(category), reason="permanent", retry_in=None)
-    assert isinstance(found, Abort if category in ABORTS else Fail)
+    assert isinstance(found, Abort if category in ABORT_CATEGORIES else Fail)
 
 
 def test_the_job_ends_for_what_no_other_target_would_escape():
@@ -127,7 +126,7 @@ def test_the_job_ends_for_what_no_other_target_would_escape():
         Category.QUOTA_EXHAUSTED,
         Category.CONFIGURATION,
         Category.INTEGRITY,
-    } == ABORTS
+    } == ABORT_CATEGORIES
 
 
 def test_a_quota_whose_renewal_is_known_is_waited_for():

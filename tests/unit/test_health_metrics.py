@@ -9,7 +9,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 import outlast
-from outlast.cli.health import Life, serving_health
+from outlast.cli.health_endpoints import ProcessState, serve_health
 from outlast.errors import ConfigError
 from outlast.health import HealthChecker, HealthServer
 from outlast.observe.prometheus import exposing
@@ -90,7 +90,7 @@ def test_of_the_command_line(token, installed, app, monkeypatch, caplog):
         monkeypatch.setenv("OUTLAST_HEALTH_TOKEN", token)
     if not installed:
         monkeypatch.setitem(sys.modules, "prometheus_client", None)
-    with serving_health(app, Life(time.monotonic, lambda: False), 0, "127.0.0.1"):
+    with serve_health(app, ProcessState(time.monotonic, lambda: False), 0, "127.0.0.1"):
         record = next(each for each in caplog.records if hasattr(each, "health_port"))
         record.port = record.health_port
         status, _, body = ask(record, token=TOKEN)

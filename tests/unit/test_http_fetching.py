@@ -57,7 +57,7 @@ def test_the_module_needs_neither_library():
     program = (
         "import sys\n"
         "sys.modules.update(dict.fromkeys(('httpx', 'httpx2', 'requests', 'urllib3')))\n"
-        "import outlast.http.fetching as fetching\n"
+        "import outlast.http.fetch as fetching\n"
         "assert fetching.RETRYABLE_EXCEPTIONS == ()\n"
         "assert fetching.fetch_with_retry_on_403(lambda: 1) == 1\n"
         "import outlast.http\n"
@@ -72,7 +72,7 @@ def test_the_module_needs_neither_library():
 
 
 def test_a_name_that_is_not_there_says_so():
-    import outlast.http.fetching as module
+    import outlast.http.fetch as module
 
     with pytest.raises(AttributeError, match="nothing"):
         _ = module.nothing

@@ -12,8 +12,8 @@ import pytest
 
 from outlast import RETRYABLE, RetryPolicy
 from outlast.http import AsyncRetryTransport, RetryTransport
-from outlast.http.library import library_of
-from outlast.run.cooling import Cooling
+from outlast.http.transport import adapter_of
+from outlast.run.cooldowns import CooldownTracker
 from outlast.testing import fake_clock
 
 LIBRARIES = pytest.mark.parametrize("library", [httpx, httpx2], ids=lambda library: library.__name__)
@@ -115,7 +115,7 @@ def test_a_cancellation_of_the_callers_is_one_also_when_time_is_over(library):
 
 @LIBRARIES
 def test_the_time_waited_for_a_cooldown_is_taken_from_the_deadline(library):
-    seen, cooling = [], Cooling()
+    seen, cooling = [], CooldownTracker()
 
     class Sync(library.BaseTransport):
         def handle_request(self, request):
@@ -188,7 +188,7 @@ def test_pitfall_27_each_answer_is_closed_by_whoever_has_it_last(library, kind, 
 @pytest.mark.parametrize("derived", [False, True])
 def test_a_library_is_known_by_what_a_request_is_derived_from(library, derived):
     kind = type("Mine", (library.Request,), {}) if derived else library.Request
-    assert library_of(kind("GET", "http://a.test/")).module is library
+    assert adapter_of(kind("GET", "http://a.test/")).module is library
 
 
 def test_a_request_of_another_library_is_refused():
@@ -232,7 +232,7 @@ def test_a_body_that_is_packed_is_judged_unpacked(library):
 def test_timeouts_are_cut_and_never_made_longer(library, given):
     request = library.Request("GET", "http://a.test/", extensions={} if given is None else {"timeout": given})
     extensions = request.extensions
-    known = library_of(request)
+    known = adapter_of(request)
     known.limit(request, extensions, None)
     assert request.extensions is extensions
     known.limit(request, extensions, 2.0)

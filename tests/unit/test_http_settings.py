@@ -10,11 +10,10 @@ from outlast import RETRYABLE, RetryPolicy
 from outlast.decide.policy import DEFAULT_POLICY
 from outlast.errors import ConfigError
 from outlast.http import AsyncRetryTransport, HTTPAdapter, RetryTransport, Settings, idempotency_key
-from outlast.http import keys as module
-from outlast.http.keys import key_for
-from outlast.http.scopes import SCOPES, host_of, shown
-from outlast.run.cooling import Cooling
-from outlast.run.current import CURRENT
+from outlast.http import settings as module
+from outlast.http.settings import SCOPES, host_of, redacted_url, request_key
+from outlast.run.call_state import CURRENT_TASK
+from outlast.run.cooldowns import CooldownTracker
 
 MAKERS = [Settings, RetryTransport, AsyncRetryTransport, HTTPAdapter]
 
@@ -70,7 +69,7 @@ def test_what_a_policy_says_it_retries_stays():
 
 
 def test_cooldowns_may_be_shared():
-    cooling = Cooling()
+    cooling = CooldownTracker()
 
     class App:
         pass
@@ -94,11 +93,11 @@ def within():
     tokens = []
 
     def enter(task):
-        tokens.append(CURRENT.set(task))
+        tokens.append(CURRENT_TASK.set(task))
 
     yield enter
     for token in reversed(tokens):
-        CURRENT.reset(token)
+        CURRENT_TASK.reset(token)
 
 
 def test_within_a_task_nothing_is_waited_for(within):
@@ -136,7 +135,7 @@ def test_a_host_is_what_it_is_however_it_is_written(url, host):
     ],
 )
 def test_an_address_is_shown_without_secrets(url, text):
-    assert shown(url) == text
+    assert redacted_url(url) == text
 
 
 def test_scopes_are_as_wide_as_they_say():
@@ -177,38 +176,38 @@ def test_a_key_without_parts_is_another_each_time():
 
 def test_pitfall_28_a_key_of_a_task_is_the_same_in_every_attempt_and_replay(within):
     within(Task(epoch=1))
-    first = [idempotency_key("charge"), key_for("POST", "http://a.test/", b"x")]
+    first = [idempotency_key("charge"), request_key("POST", "http://a.test/", b"x")]
     within(Task(epoch=2))
-    assert [idempotency_key("charge"), key_for("POST", "http://a.test/", b"x")] == first
+    assert [idempotency_key("charge"), request_key("POST", "http://a.test/", b"x")] == first
     within(Task(number=8))
     assert idempotency_key("charge") != first[0]
 
 
 def test_two_equal_requests_of_one_attempt_are_two(within):
     within(Task(number=100, epoch=1))
-    keys = [key_for("POST", "http://a.test/", b"x") for _ in range(3)]
+    keys = [request_key("POST", "http://a.test/", b"x") for _ in range(3)]
     assert len(set(keys)) == 3
     within(Task(number=100, epoch=2))
-    assert [key_for("POST", "http://a.test/", b"x") for _ in range(3)] == keys
+    assert [request_key("POST", "http://a.test/", b"x") for _ in range(3)] == keys
 
 
 def test_another_request_has_another_key(within):
     within(Task(number=101))
     told = [("POST", "http://a.test/", b"x"), ("PATCH", "http://a.test/", b"x"), ("POST", "http://a.test/", b"y")]
-    assert len({key_for(*each) for each in told}) == 3
+    assert len({request_key(*each) for each in told}) == 3
 
 
 def test_a_body_that_is_not_known_gets_a_new_key(within):
     within(Task(number=102))
-    assert key_for("POST", "http://a.test/", None) != key_for("POST", "http://a.test/", None)
+    assert request_key("POST", "http://a.test/", None) != request_key("POST", "http://a.test/", None)
 
 
 def test_what_is_counted_for_keys_has_an_end(within, monkeypatch):
-    monkeypatch.setattr(module, "_MOST", 10)
+    monkeypatch.setattr(module, "_MAX_COUNTED", 10)
     within(Task(number=103))
     for number in range(50):
-        key_for("POST", f"http://a.test/{number}", b"")
-    assert len(module._counts) == 10
+        request_key("POST", f"http://a.test/{number}", b"")
+    assert len(module._request_counts) == 10
 
 
 def test_the_public_names_are_there():
@@ -223,7 +222,7 @@ SLACK = "https://hooks.slack.com/services/T00000000/B00000000/abcdefghijklmnopqr
 
 
 def test_a_secret_in_a_path_is_neither_shown_nor_part_of_a_scope():
-    assert shown(SLACK) == "https://hooks.slack.com/services/***"
+    assert redacted_url(SLACK) == "https://hooks.slack.com/services/***"
     scope, other = SCOPES["url"](SLACK, {}), SCOPES["url"](f"{SLACK}y", {})
     assert scope.startswith("hooks.slack.com/services/***#")
     assert scope == SCOPES["url"](SLACK, {}) != other

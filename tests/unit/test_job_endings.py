@@ -181,23 +181,23 @@ def test_after_an_abort_nothing_more_is_begun(app):
             gate.set()
             raise errors.AbortJob("enough")
         gate.wait(10)
-        while not any(each.is_ending for each in ending):
+        while not any(each.is_stopping for each in ending):
             threading.Event().wait(0.001)
 
     ending = []
-    from outlast.jobs.running import Running
+    from outlast.jobs.runner import TargetRunner
 
-    made = Running.__init__
+    made = TargetRunner.__init__
 
     def remember(self, *args):
         made(self, *args)
         ending.append(self)
 
-    Running.__init__ = remember
+    TargetRunner.__init__ = remember
     try:
         summary = run(app, "threads", handler, range(1000))
     finally:
-        Running.__init__ = made
+        TargetRunner.__init__ = made
     assert adds_up(summary) == (3, 1, 0, 0, 996)
     assert summary.reasons[0] == "aborted: enough"
 
@@ -356,14 +356,14 @@ def test_two_targets_of_one_key_are_two(app, way):
 
 def test_a_stop_in_the_middle_of_a_stream_is_no_success(app, way):
     """Nobody knows what would have come, so the gate cannot let it pass."""
-    from outlast.jobs.running import Running
+    from outlast.jobs.runner import TargetRunner
 
     def stop(tally):
         if tally.counts().success >= 20:
             for each in running:
                 each.stopped = True
 
-    running, made = [], Running.__init__
+    running, made = [], TargetRunner.__init__
 
     def remember(self, *args):
         made(self, *args)
@@ -379,11 +379,11 @@ def test_a_stop_in_the_middle_of_a_stream_is_no_success(app, way):
         if target > 20:
             threading.Event().wait(0.005)
 
-    Running.__init__ = remember
+    TargetRunner.__init__ = remember
     try:
         summary = run(app, way, handler, endless(), told={"progress": stop})
     finally:
-        Running.__init__ = made
+        TargetRunner.__init__ = made
     adds_up(summary)
     assert (summary.state, summary.exit_code) == ("stopped", 1)
     assert summary.reasons[0] == "stopped before its end"

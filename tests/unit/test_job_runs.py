@@ -18,8 +18,8 @@ import pytest
 
 import outlast
 from outlast import errors, testing
-from outlast.jobs.feeding import Feed, key_of
 from outlast.jobs.summary import FIGURES
+from outlast.jobs.target_feed import TargetFeed, target_key
 
 E9 = {
     "job_id", "run_id", "env", "job_start_at", "entity", "source_id", "attempt", "max_attempts", "error_category",
@@ -533,7 +533,7 @@ class Row:
     ],
 )
 def test_a_target_is_told_from_others_by_its_id(target, key):
-    feed = Feed([target], key_of, None, None)
+    feed = TargetFeed([target], target_key, None, None)
     ((found, same),) = feed.take(1)
     assert found == key
     assert type(found) is str
@@ -631,8 +631,8 @@ def test_a_target_that_json_gives_back_is_kept(app, target):
 
 def test_targets_that_were_looked_up_are_handed_out_as_long_as_those_that_are_read():
     """One handler after another: what is slow is counted and written before the next."""
-    feed = Feed(range(64), str, lambda _: set(), None)
-    feed.pour(64, lambda _: time.sleep(0.01))
+    feed = TargetFeed(range(64), str, lambda _: set(), None)
+    feed.hand_out(64, lambda _: time.sleep(0.01))
     assert feed.handed == 1
     feed.take(3)
     assert feed.handed <= 4

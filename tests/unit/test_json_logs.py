@@ -10,8 +10,8 @@ import structlog
 
 import outlast
 from outlast.errors import NetworkError
-from outlast.observe.json_logs import JsonFormatter, message_of
-from outlast.observe.log_keys import LOG_KEYS, error_in, outlast_keys, redacted_exception
+from outlast.observe.json_logs import JsonFormatter, record_message
+from outlast.observe.log_keys import LOG_KEYS, error_from_exc_info, outlast_keys, redacted_exception
 from outlast.testing import failing, fake_clock
 
 SECRET = "https://ada:hunter2@shop.example refused"
@@ -148,7 +148,7 @@ class TestJson:
         assert "Odd" in json.loads(JsonFormatter().format(record))["exception"]
 
     def test_a_message_whose_arguments_do_not_fit(self):
-        assert "cannot be put into it" in message_of(logging.makeLogRecord({"msg": "%d", "args": ("x",)}))
+        assert "cannot be put into it" in record_message(logging.makeLogRecord({"msg": "%d", "args": ("x",)}))
 
 
 @pytest.mark.parametrize("form", ["tuple", "error", "true"])
@@ -158,12 +158,12 @@ def test_the_forms_of_an_error(form):
         raise info[1]
     except ConnectionError as error:
         given = {"tuple": info, "error": info[1], "true": True}[form]
-        assert error_in(given) is error
+        assert error_from_exc_info(given) is error
 
 
 @pytest.mark.parametrize("given", [None, False, (), (None, None, None), ("x",)])
 def test_no_error(given):
-    assert error_in(given) is None
+    assert error_from_exc_info(given) is None
 
 
 class TestStructlog:

@@ -3,8 +3,7 @@
 import pytest
 
 import outlast
-from outlast.decide.limits import Limit
-from outlast.decide.rates import per_second
+from outlast.decide.limits import ResourceLimit, per_second
 from outlast.errors import ConfigError
 
 
@@ -45,9 +44,9 @@ def test_what_is_no_rate(written):
 
 
 def test_bursts_follow_from_the_rates(app):
-    assert app.limit("a", rate="10/s", retries="50/s") == Limit("a", 10.0, 1, None, 50.0, 50)
-    assert app.limit("b", rate="300/s", concurrency=5) == Limit("b", 300.0, 30, 5, None, 1)
-    assert app.limit("c", rate=1, burst=7, retries="6/m", retry_burst=2) == Limit("c", 1.0, 7, None, 0.1, 2)
+    assert app.limit("a", rate="10/s", retries="50/s") == ResourceLimit("a", 10.0, 1, None, 50.0, 50)
+    assert app.limit("b", rate="300/s", concurrency=5) == ResourceLimit("b", 300.0, 30, 5, None, 1)
+    assert app.limit("c", rate=1, burst=7, retries="6/m", retry_burst=2) == ResourceLimit("c", 1.0, 7, None, 0.1, 2)
     assert app.limit("d", retries="6/m").retry_burst == 1
     assert list(app.limits) == ["a", "b", "c", "d"]
 

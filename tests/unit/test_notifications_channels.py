@@ -5,12 +5,10 @@ from functools import partial
 
 import pytest
 
-from outlast.decide.alerting import AlertKind
+from outlast.decide.decision import AlertKind
 from outlast.errors import ConfigError
-from outlast.observe.apprise_channel import AppriseChannel
-from outlast.observe.channels import FunctionChannel, channel
+from outlast.observe.channels import AppriseChannel, FunctionChannel, SlackChannel, channel
 from outlast.observe.messages import Message
-from outlast.observe.slack import SlackChannel
 
 MESSAGE = Message("title", "text", (AlertKind.FIRST,))
 SLACK = "https://hooks.slack.com/services/T0/B0/hunter2"

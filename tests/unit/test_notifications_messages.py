@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlast.decide.alerting import AlertKind
+from outlast.decide.decision import AlertKind
+from outlast.observe.channels import slack_payload
 from outlast.observe.messages import TEXT_LIMIT, TITLE_LIMIT, Message, compose
-from outlast.observe.slack import payload
 from outlast.ports.source_rows import Alert
 
 AT = datetime(2030, 1, 1, tzinfo=UTC)
@@ -104,7 +104,7 @@ def test_no_text_is_too_long_or_lost(texts):
 
 @given(st.text(alphabet="&<>@ab\n", max_size=4000), st.text(alphabet="&<>@", max_size=400))
 def test_slack_takes_every_message(text, title):
-    sent = payload(Message(title or "t", text, (AlertKind.FIRST,)))
+    sent = slack_payload(Message(title or "t", text, (AlertKind.FIRST,)))
     limits = {"header": 150, "section": 3000}
     for block in sent["blocks"]:
         shown = block["text"]["text"]
@@ -118,17 +118,17 @@ def test_slack_takes_every_message(text, title):
 @pytest.mark.parametrize("before", range(6))
 def test_slack_gets_no_half_of_an_escape(before):
     """The cut falls at every place of an escape in turn."""
-    sent = payload(Message("x" * before + "&" * 200, "x" * before + "<" * 3000, (AlertKind.FIRST,)))
+    sent = slack_payload(Message("x" * before + "&" * 200, "x" * before + "<" * 3000, (AlertKind.FIRST,)))
     title, text = (block["text"]["text"] for block in sent["blocks"])
     assert title == "x" * before + "&amp;" * ((149 - before) // 5) + "…"
     assert text == "x" * before + "&lt;" * ((2999 - before) // 4) + "…"
 
 
 def test_slack_calls_nobody():
-    sent = payload(Message("@channel", "<!here> @here @Everyone user@all.example", (AlertKind.FIRST,)))
+    sent = slack_payload(Message("@channel", "<!here> @here @Everyone user@all.example", (AlertKind.FIRST,)))
     text = json.dumps(sent, ensure_ascii=False)
     assert not [call for call in ("@channel", "@here", "@Everyone", "<!here>", "@all") if call in text]
 
 
 def test_slack_gets_no_empty_section():
-    assert [block["type"] for block in payload(Message("t", "", (AlertKind.FIRST,)))["blocks"]] == ["header"]
+    assert [block["type"] for block in slack_payload(Message("t", "", (AlertKind.FIRST,)))["blocks"]] == ["header"]

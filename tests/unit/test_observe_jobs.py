@@ -11,11 +11,11 @@ import pytest
 
 import outlast
 from outlast import errors
-from outlast.cli.job_summary import print_summary
+from outlast.cli.job_views import print_run_summary
 from outlast.errors import ConfigError
 from outlast.ports.rows import DeadLetterFilter
 from outlast.record.events import Observed
-from outlast.report.runs import gate_told
+from outlast.report.job_runs import gate_line
 from outlast.testing import fake_clock
 
 apart = outlast.App("memory://")
@@ -215,8 +215,8 @@ class TestWhatIsTold:
         summary = items.run([1])
         why = "the gate would have failed it: 1 of 1 target failed, and at most 0 % may"
         kept = app.store.run(summary.run_id)
-        assert gate_told(kept, "done", {}, items.gate) == (f"It was only observed: {why}.", "info")
-        print_summary(kept.summary)
+        assert gate_line(kept, "done", {}, items.gate) == (f"It was only observed: {why}.", "info")
+        print_run_summary(kept.summary)
         assert f"observed: {why}" in capsys.readouterr().out
 
     def test_a_job_that_acts_says_nothing_of_it(self, app):

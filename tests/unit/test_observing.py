@@ -12,7 +12,7 @@ import pytest
 import outlast
 from outlast.errors import ConfigError
 from outlast.record.events import Observed
-from outlast.run.observing import observe
+from outlast.run.observe_mode import observe
 from outlast.testing import fake_clock
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from outlast.errors import PayloadError
 from outlast.queue.masking import masked_parameters, masked_value
-from outlast.queue.patching import hidden_in, patched
+from outlast.queue.payload_patch import apply_patch, masked_values
 from outlast.redact import MASK
 
 SECRET = "hunter2-Xq9"
@@ -28,12 +28,12 @@ def remove(path):
 
 
 def after(value, *operations):
-    return json.loads(patched(json.dumps(value), list(operations)))
+    return json.loads(apply_patch(json.dumps(value), list(operations)))
 
 
 def refused(value, *operations):
     with pytest.raises(PayloadError) as caught:
-        patched(value if isinstance(value, str) else json.dumps(value), list(operations))
+        apply_patch(value if isinstance(value, str) else json.dumps(value), list(operations))
     return str(caught.value)
 
 
@@ -104,7 +104,7 @@ class TestOperations:
     @pytest.mark.parametrize("patch", [None, {}, [], "[]", add("/a", 1)])
     def test_a_patch_is_a_list(self, patch):
         with pytest.raises(PayloadError, match="a patch is a list of operations"):
-            patched("{}", patch)
+            apply_patch("{}", patch)
 
     def test_a_patch_has_an_end(self):
         assert after({}, *[add("/a", n) for n in range(50)]) == {"a": 49}
@@ -116,12 +116,12 @@ class TestOperations:
 
     def test_a_number_without_a_form_has_to_go(self):
         assert "no form for" in refused('{"a": 1e999}', add("/b", 1))
-        assert json.loads(patched('{"a": 1e999}', [replace("/a", 1)])) == {"a": 1}
+        assert json.loads(apply_patch('{"a": 1e999}', [replace("/a", 1)])) == {"a": 1}
 
     def test_none_of_it_is_done_when_one_cannot_be(self):
         text = '{"a":1}'
         with pytest.raises(PayloadError):
-            patched(text, [replace("/a", 2), remove("/b")])
+            apply_patch(text, [replace("/a", 2), remove("/b")])
         assert text == '{"a":1}'
 
 
@@ -193,8 +193,8 @@ class TestMasked:
 
     def test_what_is_hidden(self):
         text = json.dumps({"token": SECRET, "n": 1, "pin": 4711, "url": "https://u:p@h/", "ok": "yes", "flag": True})
-        assert hidden_in(text) == {SECRET, 4711, "https://u:p@h/"}
-        assert hidden_in("no json") == set()
+        assert masked_values(text) == {SECRET, 4711, "https://u:p@h/"}
+        assert masked_values("no json") == set()
 
 
 NAMES = [
@@ -274,7 +274,7 @@ def test_no_patch_brings_to_light_what_is_masked(data):
         )
     typed = words(json.dumps(operations))
     try:
-        result = patched(text, operations)
+        result = apply_patch(text, operations)
     except PayloadError as error:
         assert words(str(error)) <= seen | typed
         return
@@ -285,7 +285,7 @@ def test_no_patch_brings_to_light_what_is_masked(data):
 @given(payloads, st.data())
 def test_a_value_that_is_not_touched_stays_as_it_is_and_as_it_is_shown(value, data):
     operation = add("/brand_new", data.draw(given_values))
-    result = json.loads(patched(json.dumps(value), [operation]))
+    result = json.loads(apply_patch(json.dumps(value), [operation]))
     shown = masked_value(json.dumps(result))
     assume(list(shown) == list(result))
 

@@ -16,9 +16,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import outlast
 from outlast.errors import ConfigError, NetworkError
-from outlast.observe import label_values
-from outlast.observe.fleet import Fleet
-from outlast.observe.label_values import LabelValues
+from outlast.observe.fleet_metrics import FleetReader
+from outlast.observe.metrics import MAX_NAMES, LabelValues
 from outlast.observe.prometheus import exposing, exposition, metrics
 from outlast.record import bus, events
 from outlast.testing import failing, fake_clock
@@ -148,11 +147,11 @@ class TestLabels:
         assert found["outlast_tasks_retried_total", ("category", "network"), ("task", "other")] == 3
 
     def test_names_are_few(self, app, registry):
-        for number in range(label_values.MOST_NAMES + 50):
+        for number in range(MAX_NAMES + 50):
             bus.publish(events.CooledDown(f"host-{number}", 1, "", capped=False))
         counted = {key: value for key, value in read(registry).items() if key[0] == "outlast_cooldowns_begun_total"}
 
-        assert len(counted) == label_values.MOST_NAMES + 1
+        assert len(counted) == MAX_NAMES + 1
         assert counted["outlast_cooldowns_begun_total", ("resource", "other")] == 50
 
     @pytest.mark.parametrize(
@@ -217,7 +216,7 @@ class TestAStoreThatIsDown:
 
     def test_one_that_hangs_is_asked_once_and_waited_for_in_bounded_time(self):
         store = Hanging()
-        fleet = Fleet(store, timeout=0.05)
+        fleet = FleetReader(store, timeout=0.05)
         try:
             assert [fleet.read() for _ in range(5)] == [None] * 5
             assert store.asked == 1
@@ -242,7 +241,7 @@ class TestAStoreThatIsDown:
             def books(self):
                 return store.books()
 
-        fleet = Fleet(Counting())
+        fleet = FleetReader(Counting())
         first, second = fleet._begin(), fleet._begin()
         gate.set()
         assert first[0] is second[0]
@@ -250,15 +249,15 @@ class TestAStoreThatIsDown:
         assert len(asked) == 1
 
     def test_an_answer_is_kept_where_that_is_asked_for(self, app):
-        fleet = Fleet(app.store, keep=60)
+        fleet = FleetReader(app.store, keep=60)
 
         assert fleet.read() is fleet.read()
-        assert Fleet(app.store).read() is not None
+        assert FleetReader(app.store).read() is not None
 
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
     def test_a_fork_waits_for_nobody(self):
         store = Hanging()
-        fleet = Fleet(store, timeout=30)
+        fleet = FleetReader(store, timeout=30)
         thread = threading.Thread(target=fleet.read, daemon=True)
         thread.start()
         until = time.monotonic() + 10
@@ -328,9 +327,9 @@ class TestExposition:
             assert parsed(exposition(app)[0])["outlast_up",] == 1
             assert parsed(exposition(app)[0])["outlast_up",] == 1
         finally:
-            from outlast.observe.prometheus import _watched
+            from outlast.observe.prometheus import _registrations
 
-            _watched[app].end()
+            _registrations[app].end()
         assert not bus.has_subscribers()
 
     def test_it_keeps_no_app(self):

@@ -18,19 +18,16 @@ import pytest
 import outlast
 from outlast import clock
 from outlast.errors import LeaseLostError
-from outlast.ports.rows import Claimed, Kind, Note, Reason, Rescued, Settlement, Turn, Turned
-from outlast.ports.waiting import seconds_left
-from outlast.queue import heart as heart_module
-from outlast.queue import pump as pump_module
-from outlast.queue.heart import Chore, Heart
-from outlast.queue.one_by_one import one_by_one
-from outlast.queue.pace import Pace
-from outlast.queue.pausing import ClaimPause
-from outlast.queue.pump import Pump
-from outlast.queue.runners import Runners
-from outlast.queue.settling import Cool, Strain
-from outlast.queue.spool import Spool
-from outlast.queue.tray import Tray
+from outlast.ports.rows import Claimed, Kind, Note, Reason, Rescued, SettleAndClaim, SettleAndClaimResult, Settlement
+from outlast.ports.store import seconds_left
+from outlast.queue import claim_loop as pump_module
+from outlast.queue import heartbeat as heart_module
+from outlast.queue.admission import ClaimPace, ClaimPause
+from outlast.queue.claim_loop import ClaimLoop, settle_one_by_one
+from outlast.queue.heartbeat import LeaseHeartbeat, PeriodicDuty
+from outlast.queue.runners import OutcomeQueue, Runners
+from outlast.queue.settlement import PauseClaiming, StartCooldown
+from outlast.queue.worker import Spool
 from outlast.run import signals as signals_module
 
 NOTE = Note("E", "poison", "unknown", "f", '{"a": 1}', "Traceback")
@@ -56,7 +53,7 @@ class Notes:
         if error is not None:
             raise error
         found = self.gives.pop(0) if turn.claim is not None and self.gives else []
-        return Turned(found, [])
+        return SettleAndClaimResult(found, [])
 
     def __getattr__(self, name):
         return lambda *given, **more: self.calls.append((name, *given))
@@ -85,7 +82,7 @@ def store():
 
 @pytest.fixture
 def pump(store):
-    return Pump(store, "w1", {"t": SimpleNamespace(name="t")}, ("a", "b"), Hands(), Tray())
+    return ClaimLoop(store, "w1", {"t": SimpleNamespace(name="t")}, ("a", "b"), Hands(), OutcomeQueue())
 
 
 def claims(store):
@@ -108,7 +105,7 @@ class TestClaims:
         assert [each.queues for each in claims(store)] == [("b", "a"), ("a", "b"), ("b", "a")]
 
     def test_after_a_pause_one_goes_first(self, pump, store):
-        pump.tray.put([Strain("disk full")], more=False)
+        pump.tray.put([PauseClaiming("disk full")], more=False)
         pump._running = 1
         pump.step(0)
         assert claims(store) == []
@@ -220,7 +217,7 @@ class TestAlone:
 class TestSettling:
     def test_a_resource_that_many_found_busy_is_cooled_once(self, pump, store):
         for number, seconds in enumerate((3, 9, 5)):
-            pump.tray.put([Cool("api", seconds, "busy"), Cool(f"own{number}", 1, "busy")], more=False)
+            pump.tray.put([StartCooldown("api", seconds, "busy"), StartCooldown(f"own{number}", 1, "busy")], more=False)
         pump._gather()
         assert ("cool", "api", 9, "busy") in store.calls
         assert len(store.named("cool")) == 4
@@ -228,7 +225,7 @@ class TestSettling:
     def test_one_by_one_tries_without_the_texts(self, store):
         store.refuses = lambda turn: psycopg.DataError("x") if any(e.note is NOTE for e in turn.settlements) else None
         bad = Settlement(2, 1, Kind.FAIL, note=NOTE, reason=Reason.PERMANENT)
-        answers = one_by_one(store, Turn("w1", [(1, 1)], [bad], []), Counter())
+        answers = settle_one_by_one(store, SettleAndClaim("w1", [(1, 1)], [bad], []), Counter())
         assert answers == [(Kind.DONE, 1, []), (Kind.FAIL, 2, [])]
         (plain,) = store.turns[-1].settlements
         assert (plain.note.error_type, plain.note.failure, plain.note.traceback) == ("E", "{}", "")
@@ -236,14 +233,14 @@ class TestSettling:
 
     def test_one_by_one_tells_what_was_not_taken(self, store, caplog):
         store.refuses = lambda turn: psycopg.DataError("x") if turn.done == [(1, 1)] else None
-        answers = one_by_one(store, Turn("w1", [(1, 1), (2, 1)], [], []), Counter())
+        answers = settle_one_by_one(store, SettleAndClaim("w1", [(1, 1), (2, 1)], [], []), Counter())
         assert answers == [(Kind.DONE, 1, None), (Kind.DONE, 2, [])]
         assert caplog.text.count("refused a settlement") == 1
 
     def test_a_lost_lease_ends_it(self, store):
         store.refuses = lambda turn: LeaseLostError("w1")
         with pytest.raises(LeaseLostError):
-            one_by_one(store, Turn("w1", [(1, 1), (2, 1)], [], []), Counter())
+            settle_one_by_one(store, SettleAndClaim("w1", [(1, 1), (2, 1)], [], []), Counter())
 
     def test_what_is_refused_altogether_is_kept(self, pump, store):
         store.gives = [[claimed(1), claimed(2)]]
@@ -293,7 +290,7 @@ class TestSettling:
 
 class TestStalled:
     def test_what_waits_is_given_back(self, pump, store, monkeypatch):
-        monkeypatch.setattr(pump_module, "_STALLED", 0.05)
+        monkeypatch.setattr(pump_module, "_STALLED_AFTER", 0.05)
         pump.pace.rate = 500.0
         store.gives = [[claimed(number, started=number < 4) for number in range(1, 9)]]
         pump.step(0)
@@ -308,7 +305,7 @@ class TestStalled:
 
 class TestPace:
     def test_what_ends_together_is_no_pace(self):
-        pace = Pace(4, 0.0)
+        pace = ClaimPace(4, 0.0)
         for second in range(1, 6):
             for _ in range(4):
                 pace.finished(1, second + 0.0001)
@@ -316,19 +313,19 @@ class TestPace:
             assert (pace.ahead, pace.held) == (0, 0)
 
     def test_a_steady_stream_is_one(self):
-        pace = Pace(4, 0.0)
+        pace = ClaimPace(4, 0.0)
         for number in range(1, 1001):
             pace.finished(1, number / 1000)
         assert 900 < pace.rate < 1100
         assert pace.ahead == pytest.approx(20, abs=3)
 
     def test_many_at_once_are_one_too(self):
-        pace = Pace(4, 0.0)
+        pace = ClaimPace(4, 0.0)
         pace.finished(50, 0.01)
         assert pace.ahead == 100
 
     def test_a_stall_ends_it(self):
-        pace = Pace(4, 0.0)
+        pace = ClaimPace(4, 0.0)
         pace.finished(60, 0.01)
         pace.finished(10, 0.015)
         pace.stalled(2.0)
@@ -339,7 +336,7 @@ class TestPace:
 
 def beating(store, **more):
     given = {"lease": 0.4, "every": 0.1, "state": lambda: "running", "on_lost": lambda name: None}
-    return Heart(store, lambda: "w1", **(given | more))
+    return LeaseHeartbeat(store, lambda: "w1", **(given | more))
 
 
 class TestHeart:
@@ -414,7 +411,7 @@ class TestHeart:
         def wrong():
             raise psycopg.OperationalError("gone")
 
-        heart.chores = [Chore(0.01, wrong), Chore(0.01, lambda: others.append(1)), Chore(60, long)]
+        heart.duties = [PeriodicDuty(0.01, wrong), PeriodicDuty(0.01, lambda: others.append(1)), PeriodicDuty(60, long)]
         thread = threading.Thread(target=heart.run, daemon=True)
         thread.start()
         try:
@@ -476,7 +473,7 @@ class TestSlots:
             runs.append("sync")
 
         with looping() as loop:
-            tray = Tray()
+            tray = OutcomeQueue()
             runners = Runners(1, tray, loop, mixed=True)
             runners.start([(holder, claimed(1, name="holder"))])
             until(lambda: runs == ["holder"])
@@ -563,7 +560,7 @@ class TestSignals:
         loop = SimpleNamespace(
             add_signal_handler=lambda _, call: self.caught.append(call), remove_signal_handler=lambda _: None
         )
-        with signals_module.stopped_by_signals(loop, self.worker._signalled, lambda: None):
+        with signals_module.stop_on_signals(loop, self.worker._signalled, lambda: None):
             yield self.caught[0]
 
     def test_two_within_a_moment_are_one(self, signalled):

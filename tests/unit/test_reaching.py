@@ -8,8 +8,8 @@ import psycopg
 import pytest
 
 from outlast.errors import ConfigError, SchemaError
-from outlast.run import reaching
-from outlast.run.reaching import may_pass, persist, persist_async
+from outlast.run import store_wait
+from outlast.run.store_wait import is_store_outage, wait_for_store, wait_for_store_async
 from outlast.testing import fake_clock
 
 REFUSED = ConnectionRefusedError("nobody listens")
@@ -17,8 +17,8 @@ REFUSED = ConnectionRefusedError("nobody listens")
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(reaching, "_PAUSES", (0.001, 0.004))
-    monkeypatch.setattr(reaching, "_TICK", 0.001)
+    monkeypatch.setattr(store_wait, "_PAUSES", (0.001, 0.004))
+    monkeypatch.setattr(store_wait, "_TICK", 0.001)
 
 
 class Store:
@@ -39,8 +39,8 @@ class Store:
 def wait_for(way, store, stopping=None, tell=lambda *_: None):
     stopping = stopping or threading.Event()
     if way == "sync":
-        return persist(store.check, stopping, tell)
-    return asyncio.run(persist_async(store.check_async, stopping, tell))
+        return wait_for_store(store.check, stopping, tell)
+    return asyncio.run(wait_for_store_async(store.check_async, stopping, tell))
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def wait_for(way, store, stopping=None, tell=lambda *_: None):
     ],
 )
 def test_what_may_pass(error):
-    assert may_pass(error)
+    assert is_store_outage(error)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_what_may_pass(error):
     ],
 )
 def test_what_waiting_does_not_help_against(error):
-    assert not may_pass(error)
+    assert not is_store_outage(error)
 
 
 @pytest.mark.parametrize("way", ["sync", "async"])

@@ -7,20 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlast.queue.masking import masked_value
-from outlast.queue.patching import patched
+from outlast.queue.payload_patch import apply_patch
 from outlast.redact import MASK
-from outlast.report.editing import MOST_FIELDS, FieldError, fields_of, operations
+from outlast.report.dead_letters import MAX_FIELDS, FieldError, argument_fields, patch_operations
 
 
 def fields(value):
-    return fields_of(value, masked_value(json.dumps(value)))
+    return argument_fields(value, masked_value(json.dumps(value)))
 
 
 def named(value, **typed):
     """Return the patch for what was typed, by the labels of the fields."""
     found = fields(value)
     names = {field.label: field.name for field in found.rows}
-    return operations(found, {names[label]: text for label, text in typed.items()})
+    return patch_operations(found, {names[label]: text for label, text in typed.items()})
 
 
 def test_every_plain_value_has_a_field():
@@ -43,7 +43,7 @@ def test_what_is_masked_has_an_empty_field_and_is_replaced_only_when_something_i
     masked = [row for row in found.rows if row.masked]
     assert [row.label for row in masked] == ["api_key", "headers.Authorization"]
     assert all(row.text == "" for row in masked)
-    assert operations(found, {row.name: "" for row in masked}) == []
+    assert patch_operations(found, {row.name: "" for row in masked}) == []
     assert named(value, api_key="new") == [{"op": "replace", "path": "/api_key", "value": "new"}]
 
 
@@ -55,8 +55,8 @@ def test_what_is_masked_as_a_whole_or_by_name_has_no_field(value):
 def test_nothing_typed_is_nothing_changed():
     value = {"a": "x\ny", "n": 1.0, "b": False, "z": None, "big": 2**70}
     found = fields(value)
-    assert operations(found, {}) == []
-    assert operations(found, {row.name: row.text.replace("\n", "\r\n") for row in found.rows}) == []
+    assert patch_operations(found, {}) == []
+    assert patch_operations(found, {row.name: row.text.replace("\n", "\r\n") for row in found.rows}) == []
 
 
 @pytest.mark.parametrize(
@@ -100,9 +100,9 @@ def test_what_is_no_value_of_the_kind_is_refused_by_name(value, typed):
 def test_what_has_no_field_is_told():
     assert fields({"long": "x" * 3000}).others
     assert fields({"empty": [], "none": {}}).others
-    assert fields_of({"lines": "a\r\nb"}, {"lines": "a\r\nb"}) == ((), True), "no browser gives that back"
-    many = fields({f"n{number}": number for number in range(MOST_FIELDS + 1)})
-    assert len(many.rows) == MOST_FIELDS
+    assert argument_fields({"lines": "a\r\nb"}, {"lines": "a\r\nb"}) == ((), True), "no browser gives that back"
+    many = fields({f"n{number}": number for number in range(MAX_FIELDS + 1)})
+    assert len(many.rows) == MAX_FIELDS
     assert many.others
 
 
@@ -129,9 +129,9 @@ values = st.dictionaries(st.text(min_size=1, max_size=8), plain | st.lists(plain
 def test_every_patch_of_the_form_can_be_applied(value):
     found = fields(value)
     typed = {row.name: {"number": "7", "boolean": "true"}.get(row.kind, "typed") for row in found.rows}
-    patch = operations(found, typed)
+    patch = patch_operations(found, typed)
     if patch:
-        again = json.loads(patched(json.dumps(value), patch))
+        again = json.loads(apply_patch(json.dumps(value), patch))
         for row, operation in zip(
             [row for row in found.rows if any(o["path"] == row.path for o in patch)], patch, strict=True
         ):

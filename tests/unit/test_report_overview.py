@@ -7,11 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlast.ports.read_rows import Change, FlowEvent, FlowPoint, Pulse
-from outlast.report.badges import badges, compact
-from outlast.report.changes import told
-from outlast.report.flow import by_category, failing, flow_of, happened, is_young
-from outlast.report.overview import headline, points
-from outlast.report.words import CATEGORIES
+from outlast.report.flow import event_count, failed_attempts, failures_by_category, flow_of, is_new_store
+from outlast.report.overview import badges, compact, headline, points, recent_changes
+from outlast.report.text_format import CATEGORIES
 
 NOW = datetime(2026, 11, 15, 12, 0, 30, tzinfo=UTC)
 F = FlowEvent
@@ -200,7 +198,7 @@ CHANGES = [
 
 @pytest.mark.parametrize(("changes", "expected"), CHANGES, ids=[expected[0] for _, expected in CHANGES])
 def test_what_happened_is_told_in_sentences(changes, expected):
-    assert [said.text for said in told(pulse(changes=changes))] == expected
+    assert [said.text for said in recent_changes(pulse(changes=changes))] == expected
 
 
 NUMBERS = [
@@ -220,12 +218,12 @@ NUMBERS = [
 
 @pytest.mark.parametrize(("now", "earlier", "expected"), NUMBERS)
 def test_what_the_numbers_say_is_told_in_sentences(now, earlier, expected):
-    assert [said.text for said in told(pulse(last_hour=now, hour_before=earlier))] == expected
+    assert [said.text for said in recent_changes(pulse(last_hour=now, hour_before=earlier))] == expected
 
 
 def test_what_happened_last_stands_first_behind_the_numbers():
     changes = (group("old", subject="a", minutes=50), group("new", "network", subject="b", minutes=1))
-    said = told(pulse(changes=changes, last_hour={(F.FAILED, "data"): 2}))
+    said = recent_changes(pulse(changes=changes, last_hour={(F.FAILED, "data"): 2}))
     assert [one.text for one in said] == [
         "2 tasks became dead letters.",
         "New failure in new: network.",
@@ -237,7 +235,7 @@ def test_what_happened_last_stands_first_behind_the_numbers():
 
 def test_no_more_is_told_than_fits():
     changes = tuple(Change(before(n), "run", f"r{n}", f"job{n}", "running", "done 0", "") for n in range(40))
-    assert len(told(pulse(changes=changes), most=12)) == 12
+    assert len(recent_changes(pulse(changes=changes), most=12)) == 12
 
 
 def test_the_flow_names_every_step_and_counts_each_point_once():
@@ -267,9 +265,9 @@ def test_failures_by_category_add_up(events):
     counts: dict = {}
     for event, category, number in events:
         counts[event, category] = counts.get((event, category), 0) + number
-    assert sum(by_category(counts).values()) == failing(counts)
-    assert failing(counts) <= sum(counts.values())
-    assert happened(counts, *F) == sum(counts.values())
+    assert sum(failures_by_category(counts).values()) == failed_attempts(counts)
+    assert failed_attempts(counts) <= sum(counts.values())
+    assert event_count(counts, *F) == sum(counts.values())
 
 
 def test_badges_stand_where_there_is_something_to_say():
@@ -328,4 +326,4 @@ def at(minutes, event=F.ENQUEUED, n=7):
     ids=["nothing yet", "a minute", "29 minutes", "31 minutes", "silence", "after a silence", "half of all"],
 )
 def test_books_are_young_for_half_an_hour(newest, flow, young):
-    assert is_young(pulse(newest_task=newest, flow=flow)) is young
+    assert is_new_store(pulse(newest_task=newest, flow=flow)) is young

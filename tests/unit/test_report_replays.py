@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlast.ports.rows import DeadLetterFilter
-from outlast.ports.triage_rows import Replay, ReplayState
-from outlast.report.replays import given_of, rate_text, replay_line, what_text
+from outlast.ports.triage import Replay, ReplayState
+from outlast.report.dead_letters import filter_params, filter_text, rate_text, replay_line
 
 NOW = datetime(2026, 11, 15, 12, 0, 30, tzinfo=UTC)
 
@@ -107,7 +107,7 @@ def test_the_rate(rate, text):
 def test_which_are_meant():
     which = DeadLetterFilter(category="rate_limit", fingerprint="ff", since=NOW, text="timed out")
     given_names = {"category": "rate_limit", "group": "ff", "since": "2026-11-15T12:00:30", "text": "timed out"}
-    assert given_of(which) == given_names
-    assert what_text(given_names) == "category rate limit, group ff, since 2026-11-15T12:00:30, text timed out"
-    assert what_text({}) == "all dead letters"
-    assert what_text({}, DeadLetterFilter(ids=(1, 2))) == "2 dead letters by number"
+    assert filter_params(which) == given_names
+    assert filter_text(given_names) == "category rate limit, group ff, since 2026-11-15T12:00:30, text timed out"
+    assert filter_text({}) == "all dead letters"
+    assert filter_text({}, DeadLetterFilter(ids=(1, 2))) == "2 dead letters by number"

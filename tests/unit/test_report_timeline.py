@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlast.ports.rows import Attempt, Cooldown, Status, Task
-from outlast.report.history import Kind, stretches_of
-from outlast.report.timeline import MOST_DRAWN, timeline
+from outlast.report.timeline import MAX_ATTEMPTS_DRAWN, IntervalKind, task_intervals, timeline
 
 BEGIN = datetime(2026, 11, 15, 10, 0, tzinfo=UTC)
 
@@ -291,8 +290,8 @@ def test_of_many_attempts_the_last_are_drawn():
     drawn = timeline(task(started_at=at(1010), finished_at=at(1011), attempt=101), rows, at(9999))
     attempts = [part for part in drawn.segments if part.kind == "attempt"]
 
-    assert len(attempts) == MOST_DRAWN
-    assert drawn.left_out == 101 - MOST_DRAWN
+    assert len(attempts) == MAX_ATTEMPTS_DRAWN
+    assert drawn.left_out == 101 - MAX_ATTEMPTS_DRAWN
     assert attempts[-1].outcome == "done"
     assert drawn.begin == drawn.segments[0].begin > BEGIN
     assert ends(drawn) == pytest.approx(100, abs=0.05)
@@ -330,8 +329,8 @@ def test_whatever_the_rows_say_the_drawing_is_whole(rows, status, due, deferrals
     assert not drawn.segments or ends(drawn) == pytest.approx(100, abs=0.1)
     for one, following in zip(drawn.segments, drawn.segments[1:], strict=False):
         assert one.begin <= one.end == following.begin
-    stretches = stretches_of(row, attempts, at(clock / 3))
-    assert [each.place for each in stretches if each.kind is Kind.ATTEMPT and each.place] == list(
+    stretches = task_intervals(row, attempts, at(clock / 3))
+    assert [each.place for each in stretches if each.kind is IntervalKind.ATTEMPT and each.place] == list(
         range(1, len(rows) + 1)
     )
     assert all(part.told for part in drawn.segments)

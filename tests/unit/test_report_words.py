@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from outlast.failure import RETRYABLE, Category
-from outlast.report.verdict import verdict_of
-from outlast.report.words import CATEGORIES, ago, category_look, count, counted, span
+from outlast.report.classification import stored_judgement
+from outlast.report.text_format import CATEGORIES, ago, category_look, count, counted, span
 
 NOW = datetime(2026, 11, 15, 12, 0, 30, tzinfo=UTC)
 
@@ -92,14 +92,14 @@ VERDICTS = [
 
 @pytest.mark.parametrize(("failure", "because", "command"), VERDICTS)
 def test_what_decided_is_told_in_words(failure, because, command):
-    verdict = verdict_of("rate_limit", failure)
+    verdict = stored_judgement("rate_limit", failure)
     assert (verdict.because, verdict.command, verdict.category) == (because, command, "rate_limit")
     assert verdict.retryable is True
 
 
 def test_what_the_other_side_asked_for():
     asked = [
-        verdict_of("rate_limit", failure).asked
+        stored_judgement("rate_limit", failure).asked
         for failure in (
             {"retry_after": 120.0},
             {"retry_after": 30, "exact": True},
@@ -113,5 +113,7 @@ def test_what_the_other_side_asked_for():
 
 
 def test_facts_leave_out_what_is_not_known():
-    facts = verdict_of("data", {"origin": "unknown", "http_status": None, "code": "", "location": "a.py:run"}).facts
+    facts = stored_judgement(
+        "data", {"origin": "unknown", "http_status": None, "code": "", "location": "a.py:run"}
+    ).facts
     assert facts == {"Where": "a.py:run"}

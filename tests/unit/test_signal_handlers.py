@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from outlast.run.signals import stopped_by_signals
+from outlast.run.signals import stop_on_signals
 
 
 @pytest.fixture(params=[signal.SIGTERM, signal.SIGINT])
@@ -21,7 +21,7 @@ def test_within_the_block_they_are_ours_and_then_the_programs_own_again(number):
 
     async def main():
         signal.signal(number, lambda *_: mine.append(1))
-        with stopped_by_signals(asyncio.get_running_loop(), lambda: first.append(1), lambda: None):
+        with stop_on_signals(asyncio.get_running_loop(), lambda: first.append(1), lambda: None):
             os.kill(os.getpid(), number)
             while not first:  # noqa: ASYNC110  # a signal tells
                 await asyncio.sleep(0.01)
@@ -37,7 +37,7 @@ def test_what_was_ignored_is_ignored_again(number):
     signal.signal(number, signal.SIG_IGN)
 
     async def main():
-        with stopped_by_signals(asyncio.get_running_loop(), lambda: None, lambda: None):
+        with stop_on_signals(asyncio.get_running_loop(), lambda: None, lambda: None):
             pass
 
     asyncio.run(main())
@@ -48,7 +48,7 @@ def test_a_handler_of_the_loops_is_not_left_without_the_loop(number):
     async def main():
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(number, lambda: None)
-        with stopped_by_signals(loop, lambda: None, lambda: None):
+        with stop_on_signals(loop, lambda: None, lambda: None):
             pass
 
     signal.signal(number, signal.SIG_DFL)

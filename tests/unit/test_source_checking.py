@@ -9,14 +9,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from outlast.decide.health import Health
+from outlast.decide.source_health import SourceHealth
 from outlast.errors import ConfigError
 from outlast.ports.source_rows import NewSource, Source
-from outlast.sources.checking import check, normal_url, problems
+from outlast.sources.registry import check_sources, normalize_url, source_problems
 
 
 def of(url="http://example.test/feed", **more):
-    return problems([NewSource(url, "feed", **more)])
+    return source_problems([NewSource(url, "feed", **more)])
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_all_problems_of_all_sources_are_listed_at_once():
     ]
 
     with pytest.raises(ConfigError) as caught:
-        check(wrong)
+        check_sources(wrong)
 
     lines = str(caught.value).splitlines()
     assert lines[0] == "4 problems with sources:"
@@ -176,12 +176,12 @@ def test_all_problems_of_all_sources_are_listed_at_once():
 def test_sources_that_are_kept_already_are_checked_as_well():
     then = datetime(2026, 1, 5, tzinfo=UTC)
     kept = Source(
-        1, "http://example.test/", "blog", "", "p >", Health(), None, None, then, None, None, None, None, None, 0, None,
+        1, "http://example.test/", "blog", "", "p >", SourceHealth(), None, None, then, None, None, None, None, None, 0, None,
         None, 0, None, then,
     )  # fmt: skip
 
-    assert len(problems([kept, kept._replace(url="gopher://example.test/")])) == 3
-    check([kept._replace(selector="p")])
+    assert len(source_problems([kept, kept._replace(url="gopher://example.test/")])) == 3
+    check_sources([kept._replace(selector="p")])
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_sources_that_are_kept_already_are_checked_as_well():
     ],
 )
 def test_a_url_is_kept_in_one_form(url, kept):
-    assert normal_url(url) == kept
+    assert normalize_url(url) == kept
 
 
 URLS = st.one_of(
@@ -223,7 +223,7 @@ URLS = st.one_of(
 @example("http://h:80:80")
 @example("http:// #")
 def test_the_one_form_of_a_url_is_its_own(url):
-    assert normal_url(normal_url(url)) == normal_url(url)
+    assert normalize_url(normalize_url(url)) == normalize_url(url)
 
 
 @given(URLS)
@@ -235,10 +235,10 @@ def test_the_one_form_of_a_url_is_its_own(url):
 @example("http://\u0660.test/")
 @example("http://a。b/")
 def test_what_has_no_problem_is_a_url_for_both_clients(url):
-    if problems([NewSource(url, "feed")]):
+    if source_problems([NewSource(url, "feed")]):
         return
-    kept = normal_url(url)
-    assert problems([NewSource(kept, "feed")]) == []
+    kept = normalize_url(url)
+    assert source_problems([NewSource(kept, "feed")]) == []
     for library in (httpx, httpx2):
         request = library.Request("GET", kept)
         assert request.url.host

@@ -5,11 +5,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import outlast
-from outlast.decide.alerting import next_kind
-from outlast.decide.health import (
-    COUNTED,
-    Health,
-    Polls,
+from outlast.decide.decision import next_alert_kind
+from outlast.decide.source_health import (
+    COUNTED_CATEGORIES,
+    PollCounts,
+    SourceHealth,
     SourceRules,
     SourceState,
     after_failure,
@@ -26,7 +26,7 @@ DAY = 86400.0
 
 
 def after(rules, *categories, health=None, step=timedelta(hours=1)):
-    health, now = health or Health(), NOW
+    health, now = health or SourceHealth(), NOW
     for category in categories:
         health = after_success(health, rules, now) if category is None else after_failure(health, category, rules, now)
         now += step
@@ -50,12 +50,12 @@ def test_a_success_resets_the_count():
     health = after(FEED, *[Category.ACCESS_DENIED] * 4, None, *[Category.ACCESS_DENIED] * 4)
 
     assert (health.state, health.consecutive_failures) == ("warning", 4)
-    assert after(BLOG, *[Category.DATA] * 7, None) == Health(
+    assert after(BLOG, *[Category.DATA] * 7, None) == SourceHealth(
         last_success_at=NOW + timedelta(hours=7), last_failure_at=NOW + timedelta(hours=6)
     )
 
 
-@pytest.mark.parametrize("category", [each for each in Category if each not in COUNTED])
+@pytest.mark.parametrize("category", [each for each in Category if each not in COUNTED_CATEGORIES])
 def test_what_is_no_fault_of_the_source_is_never_counted(category):
     health = after(FEED, *[category] * 50)
 
@@ -65,7 +65,7 @@ def test_what_is_no_fault_of_the_source_is_never_counted(category):
 def test_the_counted_categories_are_those_of_the_design():
     assert {
         "access_denied", "not_found", "invalid_parameters", "authentication", "data", "unknown",
-    } == COUNTED  # fmt: skip
+    } == COUNTED_CATEGORIES  # fmt: skip
 
 
 @pytest.mark.parametrize("category", [Category.NETWORK, Category.API_TEMPORARY])
@@ -125,14 +125,14 @@ def test_what_does_not_count_leaves_probation_alone():
 @pytest.mark.parametrize(
     ("polls", "outage"),
     [
-        (Polls(10, 5), True),
-        (Polls(10, 4), False),
-        (Polls(9, 9), False),
-        (Polls(2000, 1000), True),
-        (Polls(10, 10, known=10, known_failed=10), False),  # all of them were known to be dead
-        (Polls(20, 12, known=12, known_failed=12), False),  # the others are well
-        (Polls(20, 16, known=12, known_failed=12), True),  # half of the others fail too
-        (Polls(20, 9, known=4, known_failed=4), False),
+        (PollCounts(10, 5), True),
+        (PollCounts(10, 4), False),
+        (PollCounts(9, 9), False),
+        (PollCounts(2000, 1000), True),
+        (PollCounts(10, 10, known=10, known_failed=10), False),  # all of them were known to be dead
+        (PollCounts(20, 12, known=12, known_failed=12), False),  # the others are well
+        (PollCounts(20, 16, known=12, known_failed=12), True),  # half of the others fail too
+        (PollCounts(20, 9, known=4, known_failed=4), False),
     ],
 )
 def test_most_sources_failing_together_is_an_outage(polls, outage):
@@ -140,8 +140,8 @@ def test_most_sources_failing_together_is_an_outage(polls, outage):
 
 
 def test_an_outage_that_lasts_for_a_day_is_none_any_more():
-    assert is_outage(Polls(10, 10), FEED, lasts=DAY - 1)
-    assert not is_outage(Polls(10, 10), FEED, lasts=DAY)
+    assert is_outage(PollCounts(10, 10), FEED, lasts=DAY - 1)
+    assert not is_outage(PollCounts(10, 10), FEED, lasts=DAY)
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_a_profile_of_ones_own():
     ],
 )  # fmt: skip
 def test_what_is_told_of_a_matter(told, state, kind):
-    assert next_kind(told, state) == kind
+    assert next_alert_kind(told, state) == kind
 
 
 def test_states_have_the_names_that_people_read():

@@ -4,7 +4,7 @@ import pytest
 
 from outlast.errors import ConfigError
 from outlast.ports.source_rows import NewSource
-from outlast.sources.opml import from_list, from_opml
+from outlast.sources.registry import sources_from_list, sources_from_opml
 
 
 def opml(body, head='<?xml version="1.0" encoding="UTF-8"?>'):
@@ -22,7 +22,7 @@ def test_feeds_are_found_at_any_depth():
         <outline text="nothing" xmlUrl=" "/>
     """
 
-    assert from_opml(opml(nested), "feed") == [
+    assert sources_from_opml(opml(nested), "feed") == [
         NewSource("http://one.test/feed", "feed", "One"),
         NewSource("http://two.test/feed", "feed", "Second"),
     ]
@@ -31,7 +31,7 @@ def test_feeds_are_found_at_any_depth():
 def test_ten_thousand_levels_are_no_trouble():
     deep = "<outline text='x'>" * 10_000 + ONE + "</outline>" * 10_000
 
-    assert [source.url for source in from_opml(opml(deep), "feed")] == ["http://one.test/feed"]
+    assert [source.url for source in sources_from_opml(opml(deep), "feed")] == ["http://one.test/feed"]
 
 
 def test_names_of_attributes_may_be_written_in_any_case():
@@ -39,7 +39,7 @@ def test_names_of_attributes_may_be_written_in_any_case():
         '<OPML><body><Outline TEXT="One" xmlurl="http://one.test/"/><outline xmlURL="http://two.test/"/></body></OPML>'
     )
 
-    assert from_opml(text, "blog") == [
+    assert sources_from_opml(text, "blog") == [
         NewSource("http://one.test/", "blog", "One"),
         NewSource("http://two.test/", "blog"),
     ]
@@ -48,13 +48,13 @@ def test_names_of_attributes_may_be_written_in_any_case():
 def test_the_same_feed_is_taken_once():
     twice = ONE + '<outline text="Again" xmlUrl="HTTP://ONE.test:80/feed#top"/>'
 
-    assert from_opml(opml(twice), "feed") == [NewSource("http://one.test/feed", "feed", "One")]
+    assert sources_from_opml(opml(twice), "feed") == [NewSource("http://one.test/feed", "feed", "One")]
 
 
 def test_long_and_folded_names_are_made_to_fit():
     long = f'<outline title="a&#10;  b {"n" * 300}" xmlUrl="http://one.test/"/>'
 
-    (source,) = from_opml(opml(long), "feed")
+    (source,) = sources_from_opml(opml(long), "feed")
 
     assert source.name.startswith("a b nnn")
     assert len(source.name) == 200
@@ -68,13 +68,13 @@ def test_bytes_are_read_by_what_they_declare(charset):
     declared = charset.removesuffix("-sig")
     text = opml(f'<outline text="{name}" xmlUrl="http://one.test/"/>', f'<?xml version="1.0" encoding="{declared}"?>')
 
-    assert from_opml(text.encode(charset), "feed") == [NewSource("http://one.test/", "feed", name)]
+    assert sources_from_opml(text.encode(charset), "feed") == [NewSource("http://one.test/", "feed", name)]
 
 
 def test_utf_8_that_calls_itself_utf_16_is_read_all_the_same():
     text = opml('<outline text="日本語" xmlUrl="http://one.test/"/>', '<?xml version="1.0" encoding="utf-16"?>')
 
-    assert from_opml(text.encode(), "feed")[0].name == "日本語"
+    assert sources_from_opml(text.encode(), "feed")[0].name == "日本語"
 
 
 def test_text_is_text_whatever_its_declaration_says():
@@ -82,11 +82,11 @@ def test_text_is_text_whatever_its_declaration_says():
         '<outline text="日本語" xmlUrl="http://one.test/"/>', '\ufeff\n\n<?xml version="1.0" encoding="shift_jis"?>'
     )
 
-    assert from_opml(text, "feed")[0].name == "日本語"
+    assert sources_from_opml(text, "feed")[0].name == "日本語"
 
 
 def test_no_feed_in_it_is_no_error():
-    assert from_opml(opml(""), "feed") == []
+    assert sources_from_opml(opml(""), "feed") == []
 
 
 BOMB = (
@@ -116,7 +116,7 @@ BOMB = (
 def test_what_is_not_opml_is_refused_with_the_line(text, line, why):
     for form in (text, text.encode()):
         with pytest.raises(ConfigError, match=f"not OPML: line {line}: .*{why}"):
-            from_opml(form, "feed")
+            sources_from_opml(form, "feed")
 
 
 @pytest.mark.parametrize("name", ["no-such-charset", "utf-8", "base64"])
@@ -124,13 +124,13 @@ def test_bytes_that_cannot_be_decoded_are_refused(name):
     text = opml(ONE, f'<?xml version="1.0" encoding="{name}"?>')
 
     with pytest.raises(ConfigError, match=f"line 1: it cannot be read as {name}"):
-        from_opml(text.encode() + b"\xff", "feed")
+        sources_from_opml(text.encode() + b"\xff", "feed")
 
 
 def test_a_doctype_from_elsewhere_is_never_fetched():
     text = '<!DOCTYPE opml SYSTEM "http://nothing.invalid/opml.dtd"><opml><body>' + ONE + "</body></opml>"
 
-    assert len(from_opml(text, "feed")) == 1
+    assert len(sources_from_opml(text, "feed")) == 1
 
 
 def test_a_list_has_a_url_in_each_line_and_maybe_a_name():
@@ -146,7 +146,7 @@ def test_a_list_has_a_url_in_each_line_and_maybe_a_name():
         "http://six.test/"
     )
 
-    assert from_list(text, "blog") == [
+    assert sources_from_list(text, "blog") == [
         NewSource("http://one.test/feed", "blog"),
         NewSource("http://two.test/feed", "blog", "The second one"),
         NewSource("http://three.test/", "blog", "Third"),
@@ -156,4 +156,4 @@ def test_a_list_has_a_url_in_each_line_and_maybe_a_name():
 
 
 def test_an_empty_list_is_no_error():
-    assert from_list("\n# nothing\n", "feed") == []
+    assert sources_from_list("\n# nothing\n", "feed") == []

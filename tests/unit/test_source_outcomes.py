@@ -6,11 +6,11 @@ import pytest
 
 import outlast
 from outlast.classify import classify
-from outlast.decide.health import Health, SourceRules, SourceState
+from outlast.decide.source_health import SourceHealth, SourceRules, SourceState
 from outlast.errors import ContentError, NetworkError, RateLimitError, ResourceNotFoundError
 from outlast.ports.source_rows import Cycle, Source
 from outlast.sources import outcomes
-from outlast.sources.fetched import Fetched
+from outlast.sources.fetchers import Fetched
 
 NOW = datetime(2026, 3, 1, 12, 7, tzinfo=UTC)
 SLOT = datetime(2026, 3, 1, 12, 15, tzinfo=UTC)
@@ -22,7 +22,7 @@ EARLIER = NOW - timedelta(hours=3)
 def source(number=1, **columns):
     given = {
         "id": number, "url": f"https://feeds.test/{number}?token=s3cret", "profile": "feed", "name": "", "selector": None,
-        "health": Health(), "last_error": None, "last_failure": None, "next_poll_at": EARLIER, "not_before": None,
+        "health": SourceHealth(), "last_error": None, "last_failure": None, "next_poll_at": EARLIER, "not_before": None,
         "etag": '"old"', "last_modified": "then", "content_hash": "old", "memory": "[1]", "cycle": 7, "outcome": None,
         "pending": None, "epoch": 3, "leased_until": NOW, "created_at": EARLIER,
     }  # fmt: skip
@@ -30,7 +30,7 @@ def source(number=1, **columns):
 
 
 def off(by="hand", **health):
-    return Health(SourceState.DISABLED, 5, EARLIER, EARLIER, by, **health)
+    return SourceHealth(SourceState.DISABLED, 5, EARLIER, EARLIER, by, **health)
 
 
 def done(change, **columns):
@@ -39,12 +39,12 @@ def done(change, **columns):
 
 def success(fetched=None, content_hash=None, outcome="unchanged", **columns):
     fetched = fetched or Fetched()
-    return done(outcomes.succeeded(RULES, 900, fetched, content_hash, outcome=outcome, attempts=2), **columns)
+    return done(outcomes.success_change(RULES, 900, fetched, content_hash, outcome=outcome, attempts=2), **columns)
 
 
 def test_a_success_is_seen_with_its_validators_and_ends_the_lease():
     fetched = Fetched("x", etag='"new"', last_modified="now", memory="[2]", http_status=200)
-    written = success(fetched, "new", "changed", health=Health(SourceState.WARNING, 2, EARLIER), pending={"a": 1})
+    written = success(fetched, "new", "changed", health=SourceHealth(SourceState.WARNING, 2, EARLIER), pending={"a": 1})
     after = written.source
 
     assert (after.etag, after.last_modified, after.content_hash, after.memory) == ('"new"', "now", "new", "[2]")
@@ -67,7 +67,7 @@ def test_a_validator_that_cannot_be_sent_again_is_forgotten(etag):
 
 
 def test_a_failure_waits_for_the_end_of_its_cycle():
-    written = done(outcomes.failed(RULES, 900, GONE, 4), health=Health(SourceState.WARNING, 4, EARLIER))
+    written = done(outcomes.failure_change(RULES, 900, GONE, 4), health=SourceHealth(SourceState.WARNING, 4, EARLIER))
     after = written.source
 
     assert (after.consecutive_failures, after.state, after.last_error) == (4, "warning", None)
@@ -78,13 +78,13 @@ def test_a_failure_waits_for_the_end_of_its_cycle():
 
 
 def test_a_probe_that_fails_is_not_repeated_at_once_though_it_may_be_withdrawn():
-    after = done(outcomes.failed(RULES, 900, GONE, 1), health=off("rule", probes=1)).source
+    after = done(outcomes.failure_change(RULES, 900, GONE, 1), health=off("rule", probes=1)).source
 
     assert after.not_before == NOW + timedelta(days=2)
 
 
 def test_a_failure_that_is_reported_counts_at_once():
-    written = done(outcomes.failed_at_once(RULES, GONE), health=Health(SourceState.WARNING, 4, EARLIER))
+    written = done(outcomes.reported_failure_change(RULES, GONE), health=SourceHealth(SourceState.WARNING, 4, EARLIER))
 
     assert (written.source.consecutive_failures, written.source.state) == (5, "disabled")
     assert written.source.not_before == NOW + timedelta(days=1)
@@ -96,26 +96,32 @@ def test_a_failure_that_is_reported_counts_at_once():
 
 def test_what_is_put_off_is_due_when_its_wait_is_over_and_counts_nothing():
     written = done(
-        outcomes.deferred(RULES, 60, None, 0), health=Health(SourceState.WARNING, 2, EARLIER), pending={"a": 1}
+        outcomes.deferral_change(RULES, 60, None, 0),
+        health=SourceHealth(SourceState.WARNING, 2, EARLIER),
+        pending={"a": 1},
     )
     after = written.source
 
     assert after.next_poll_at == after.not_before == NOW + timedelta(minutes=1)
-    assert (after.health, after.outcome, after.pending) == (Health(SourceState.WARNING, 2, EARLIER), "deferred", None)
+    assert (after.health, after.outcome, after.pending) == (
+        SourceHealth(SourceState.WARNING, 2, EARLIER),
+        "deferred",
+        None,
+    )
     assert (written.poll.outcome, written.poll.attempts) == ("deferred", 0)
 
 
 def test_no_poll_that_was_on_its_way_brings_back_what_somebody_switched_off():
     assert success(Fetched("x"), "new", "changed", health=off()).source.health == off()
-    pending = outcomes.failed(RULES, 900, GONE, 1)(source(health=off()), NOW).source
+    pending = outcomes.failure_change(RULES, 900, GONE, 1)(source(health=off()), NOW).source
     (stood,) = close([pending]).changes
     assert (stood.source.health, stood.source.pending, stood.transition, stood.alerts) == (off(), None, None, ())
 
 
 def test_enabling_begins_anew_and_settles_what_was_told():
-    written = done(outcomes.enabled, health=off("rule", probes=3), not_before=NOW + timedelta(days=7))
+    written = done(outcomes.enable_change, health=off("rule", probes=3), not_before=NOW + timedelta(days=7))
 
-    assert written.source.health == Health()
+    assert written.source.health == SourceHealth()
     assert (written.source.not_before, written.source.next_poll_at) == (None, NOW)
     assert [(each.key, each.state) for each in written.alerts] == [("source:1", None)]
 
@@ -125,7 +131,7 @@ def test_enabling_begins_anew_and_settles_what_was_told():
     [({"outcome": None}, "deferred"), ({"outcome": "failed"}, "failed"), ({"outcome": None, "cycle": 0}, None)],
 )
 def test_what_somebody_disables_is_not_waited_for_by_a_cycle(columns, outcome):
-    written = done(outcomes.disabled("spam"), **columns)
+    written = done(outcomes.disable_change("spam"), **columns)
 
     assert (written.source.state, written.source.health.disabled_by) == ("disabled", "hand")
     assert written.source.outcome == outcome
@@ -134,21 +140,21 @@ def test_what_somebody_disables_is_not_waited_for_by_a_cycle(columns, outcome):
 
 
 def test_a_probe_is_for_whatever_was_not_switched_off_by_hand():
-    probed = outcomes.probed(source(health=off("rule"), not_before=SLOT), NOW)
+    probed = outcomes.probe_change(source(health=off("rule"), not_before=SLOT), NOW)
 
     assert (probed.source.not_before, probed.source.next_poll_at) == (None, NOW)
-    assert outcomes.probed(source(health=off()), NOW) is None
+    assert outcomes.probe_change(source(health=off()), NOW) is None
 
 
 def close(sources, rules=RULES, since=None, now=NOW, before=40, ended=EARLIER):
     previous = Cycle(6, "feed", EARLIER, ended, before, polled=before, outage_since=since)
-    return outcomes.closing("feed", rules)(Cycle(7, "feed", EARLIER, None, 99), previous, sources, now)
+    return outcomes.cycle_close("feed", rules)(Cycle(7, "feed", EARLIER, None, 99), previous, sources, now)
 
 
 def polled(good, bad, failure=GONE):
     well = [source(number, outcome="unchanged") for number in range(good)]
-    change = outcomes.failed(RULES, 900, failure, 1)
-    was_well = Health(last_success_at=EARLIER)
+    change = outcomes.failure_change(RULES, 900, failure, 1)
+    was_well = SourceHealth(last_success_at=EARLIER)
     return [*well, *(change(source(number, health=was_well), NOW).source for number in range(good, good + bad))]
 
 
@@ -174,7 +180,7 @@ def test_half_of_them_failing_is_an_outage():
 
 
 def test_sources_that_never_were_well_tell_of_no_outage_while_others_are_well():
-    new = [each._replace(health=Health()) for each in polled(0, 9)]
+    new = [each._replace(health=SourceHealth()) for each in polled(0, 9)]
 
     assert close([*polled(1, 0), *new]).withdraw is False, "their addresses are more likely wrong"
     assert close([*new, new[0]]).withdraw is True, "nothing answers at all"
@@ -190,7 +196,7 @@ def test_an_outage_goes_on_counting_when_it_lasts():
 
 def test_an_outage_is_not_over_while_those_whose_failures_stood_fail_on():
     since = NOW - timedelta(days=2)
-    known = Health(SourceState.WARNING, 1, EARLIER)
+    known = SourceHealth(SourceState.WARNING, 1, EARLIER)
     failing = [each._replace(health=known) for each in polled(0, 12)]
 
     lasting = close(failing, since=since)
@@ -202,12 +208,12 @@ def test_an_outage_is_not_over_while_those_whose_failures_stood_fail_on():
 
 def test_a_source_that_only_ever_asks_to_wait_is_noticed_in_the_end():
     limited = classify(RateLimitError("slow down", retry_after=60))
-    first = done(outcomes.deferred(RULES, 60, limited, 1)).source
+    first = done(outcomes.deferral_change(RULES, 60, limited, 1)).source
     assert (first.state, first.consecutive_failures, first.health.failing_since) == ("healthy", 0, NOW)
-    late = outcomes.deferred(RULES, 60, limited, 1)(first, NOW + timedelta(days=14))
+    late = outcomes.deferral_change(RULES, 60, limited, 1)(first, NOW + timedelta(days=14))
     assert (late.source.state, late.source.consecutive_failures) == ("error", 0)
     assert [each.state for each in late.alerts] == ["error"]
-    held = outcomes.deferred(RULES, 60, None, 0)(first, NOW + timedelta(days=14)).source
+    held = outcomes.deferral_change(RULES, 60, None, 0)(first, NOW + timedelta(days=14)).source
     assert held.health == first.health, "it was not even asked"
 
 
@@ -232,7 +238,7 @@ def test_an_outage_of_long_ago_says_nothing_of_today():
 
 def test_a_change_without_a_transition_leaves_no_second_line():
     sources = polled(20, 1)
-    sources[-1] = sources[-1]._replace(health=Health(SourceState.WARNING, 1, EARLIER))
+    sources[-1] = sources[-1]._replace(health=SourceHealth(SourceState.WARNING, 1, EARLIER))
     (change,) = close(sources).changes
 
     assert (change.poll, change.transition, change.alerts) == (None, None, ())
@@ -241,7 +247,7 @@ def test_a_change_without_a_transition_leaves_no_second_line():
 
 def test_texts_are_kept_as_every_store_takes_them():
     failure = classify(ContentError("bad \x00 \ud800 " + "x" * 5000))
-    after = done(outcomes.failed(RULES, 900, failure, 1)).source
+    after = done(outcomes.failure_change(RULES, 900, failure, 1)).source
     (change,) = close([*polled(20, 0), after]).changes
     texts = [after.pending["message"], change.source.last_error, change.transition.reason, change.poll.error or ""]
 
@@ -251,7 +257,7 @@ def test_texts_are_kept_as_every_store_takes_them():
 
 def test_a_source_without_a_success_for_long_is_told_of_by_its_date():
     rules = SourceRules(stale_after=3600.0)
-    failed = outcomes.failed(rules, 900, classify(NetworkError("down")), 1)(source(health=Health(failing_since=EARLIER)), NOW).source  # fmt: skip
+    failed = outcomes.failure_change(rules, 900, classify(NetworkError("down")), 1)(source(health=SourceHealth(failing_since=EARLIER)), NOW).source  # fmt: skip
     (change,) = close([*polled(20, 0), failed], rules).changes
 
     assert (change.source.state, change.source.consecutive_failures) == ("error", 0)

@@ -8,9 +8,9 @@ import pytest
 from outlast.ports.job_rows import Run
 from outlast.ports.rows import DeadLetter, Task
 from outlast.ports.source_rows import Alert, Cycle
-from outlast.ports.triage_rows import AuditEntry, PayloadEdit, Replay
+from outlast.ports.triage import AuditEntry, PayloadEdit, Replay
 from outlast.sql_files import load_migrations, load_statements, parse_statements
-from outlast.stores.books import FAILURES
+from outlast.stores.counters import FAILURES
 
 SQLITE, POSTGRES, ETL = "outlast.stores.sqlite", "outlast.stores.postgres", "outlast.jobs.etl"
 FOLDERS = {

@@ -14,11 +14,9 @@ import outlast
 from outlast.errors import ResourceNotFoundError
 from outlast.ports.read_rows import FailureGroup
 from outlast.ports.rows import Attempt
-from outlast.queue.settling import note_of
-from outlast.queue.verdict import verdict_on
-from outlast.report.guesses import guess
-from outlast.report.suggestions import suggestions
-from outlast.report.toml_text import quoted
+from outlast.queue.settlement import failure_note
+from outlast.queue.task_failure import task_failure_of
+from outlast.report.classification import guess_category, suggestions, toml_string
 
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
 POLICY = outlast.RetryPolicy()
@@ -45,8 +43,8 @@ def stored(*errors, task="fetch", failures=1, dead=0, **more):
     """A group as a store gives it, with an attempt for each error, newest first."""
     attempts = []
     for number, error in enumerate(errors):
-        verdict = verdict_on(raised(error), POLICY)
-        note = note_of(verdict.failure, verdict.traceback)
+        verdict = task_failure_of(raised(error), POLICY)
+        note = failure_note(verdict.failure, verdict.traceback)
         attempts.append(
             Attempt(
                 number, 1, "fail", "w1", NOW, NOW, note.error_type, note.error_message, note.error_category,
@@ -245,9 +243,9 @@ def test_a_group_of_which_no_attempt_is_kept():
 @example('"""\\u0000\x7f', ["\ud800 half a pair"])
 def test_every_text_is_the_same_in_toml(text, more):
     for each in (text, *more):
-        told = tomllib.loads(f"value = {quoted(each)}")["value"]
+        told = tomllib.loads(f"value = {toml_string(each)}")["value"]
         assert told == "".join("\ufffd" if "\ud800" <= char <= "\udfff" else char for char in each)
-        assert "\n" not in quoted(each)
+        assert "\n" not in toml_string(each)
 
 
 NAMES = st.text(min_size=1, max_size=20).filter(
@@ -304,7 +302,7 @@ def test_every_proposal_can_be_loaded_and_matches_what_it_came_from(name, module
     ],
 )
 def test_guesses(name, message, status, category):
-    found, why = guess(name, message, status)
+    found, why = guess_category(name, message, status)
 
     assert found == category
     assert why.startswith("a guess")

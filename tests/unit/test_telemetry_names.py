@@ -16,13 +16,11 @@ from prometheus_client import CollectorRegistry
 import outlast
 from outlast.observe.json_logs import LINE_KEYS, JsonFormatter
 from outlast.observe.log_keys import LOG_KEYS
-from outlast.observe.measuring import MEASURED
-from outlast.observe.metric_names import BUCKETS, FLEET, LABELS, METRICS, PROCESS
-from outlast.observe.otel import instrument, uninstrument
+from outlast.observe.metrics import BUCKETS, FLEET_METRICS, LABELS, MEASURED_EVENTS, METRICS, PROCESS_METRICS
+from outlast.observe.otel import SPAN_ATTRIBUTES, SPAN_EVENTS, instrument, uninstrument
 from outlast.observe.prometheus import metrics
-from outlast.observe.span_names import ATTRIBUTES, SPAN_EVENTS
 from outlast.record import bus, events
-from outlast.record.keys import failure_keys
+from outlast.record.log_text import failure_keys
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "telemetry.md").read_text("utf-8")
 FAILURE = outlast.Failure(
@@ -121,7 +119,7 @@ def test_names_are_such_as_prometheus_wants():
         assert metric.prometheus.endswith("_seconds") is (metric.unit == "s")
     families = [metric.family for metric in METRICS.values()]
     assert len(set(families)) == len(families)
-    assert FLEET.keys().isdisjoint(PROCESS)
+    assert FLEET_METRICS.keys().isdisjoint(PROCESS_METRICS)
 
 
 def test_labels():
@@ -134,7 +132,7 @@ def test_buckets():
 
 
 def test_every_event_is_counted_but_the_start_of_what_has_an_end():
-    assert set(EVENTS) - MEASURED.keys() == {events.TaskStarted}
+    assert set(EVENTS) - MEASURED_EVENTS.keys() == {events.TaskStarted}
 
 
 def test_spans_and_their_events(told):
@@ -147,11 +145,11 @@ def test_spans_and_their_events(told):
     assert span.name == "task x"
     assert all(f"`{key}`" in PAGE for key in span.attributes)
     used = set().union(*found.values()) | {key.removeprefix("outlast.") for key in span.attributes}
-    assert used == ATTRIBUTES.keys()
+    assert used == SPAN_ATTRIBUTES.keys()
 
 
 def test_attributes():
-    assert {names(row[0])[0]: row[1] for row in rows("Attributes")} == ATTRIBUTES
+    assert {names(row[0])[0]: row[1] for row in rows("Attributes")} == SPAN_ATTRIBUTES
 
 
 def test_the_keys_of_a_line():

@@ -254,7 +254,7 @@ def test_a_limit_of_starts_is_kept_on_the_moved_clock(app):
 
 @pytest.mark.parametrize("app", ["postgres"], indirect=True)
 def test_a_limit_by_a_clock_of_the_stores_own_is_told(app, monkeypatch):
-    monkeypatch.setattr("outlast.testing.draining._IDLE", 3)
+    monkeypatch.setattr("outlast.testing.queue_drain._IDLE", 3)
 
     @app.task(resource="slow.example.com")
     def fetch(n: int) -> None: ...

@@ -6,12 +6,10 @@ import pytest
 
 import outlast
 from outlast.web.access.callers import Role
-from outlast.web.access.own_access import OwnAccess
-from outlast.web.access.tokens import Tokens
-from outlast.web.auditing import SHOWN, acted
-from outlast.web.routes import ACTIONS
-from outlast.web.routing import Action, Asked, Done
-from outlast.web.site import build
+from outlast.web.access.token_access import TokenAccess, Tokens
+from outlast.web.endpoints import AUDITED_FIELDS, run_action
+from outlast.web.routing import ActionResult, ActionRoute, PageRequest
+from outlast.web.site import ACTIONS, build_site
 from web_asking import Client
 from web_table import FORM, VARIABLES, filled
 
@@ -32,8 +30,8 @@ def make_site(tmp_path_factory):
 
     pay.enqueue("4711", "u")
     app.worker().drain()
-    access = OwnAccess(Tokens("operator-token", "reader-token"))
-    built = build(app, access)
+    access = TokenAccess(Tokens("operator-token", "reader-token"))
+    built = build_site(app, access)
     yield app, access, built
     app.close()
 
@@ -93,9 +91,9 @@ def test_what_cannot_be_written_down_is_not_done():
         raise OSError("disk full")
 
     app.store.audit = broken
-    action = Action("do", "/things/{number}/do", lambda asked: done.append(asked) or Done("", "/", {}))
+    action = ActionRoute("do", "/things/{number}/do", lambda asked: done.append(asked) or ActionResult("", "/", {}))
     with pytest.raises(OSError, match="disk full"):
-        acted(action, Asked(app, {"number": "1"}, {}, True, {}, "ann", {}))
+        run_action(action, PageRequest(app, {"number": "1"}, {}, True, {}, "ann", {}))
     assert done == []
 
 
@@ -105,7 +103,7 @@ def test_it_is_written_before():
     def act(asked):
         seen.extend(asked.app.store.audits())
         asked.app.dead_letters.replay(7, who="ann")
-        return Done("", "/", {})
+        return ActionResult("", "/", {})
 
     form = {
         "number": ["1", "2"],
@@ -114,7 +112,7 @@ def test_it_is_written_before():
         "resource": ["https://u:hunter2@h/"],
         "text": [""],
     }
-    acted(Action("do", "/dead-letters/do", act), Asked(app, {}, {}, True, form, "", {}))
+    run_action(ActionRoute("do", "/dead-letters/do", act), PageRequest(app, {}, {}, True, form, "", {}))
     (entry,) = app.store.audits()
     assert seen == [entry], "once, and first"
     assert (entry.who, entry.subject, entry.reason) == ("somebody", "dead_letters", "x")
@@ -133,4 +131,4 @@ def test_all_numbers_of_a_bulk_action_are_written(site, word):
 
 
 def test_no_field_of_a_payload_is_shown():
-    assert not {"patch", "value", "payload", "arguments", "parameters", "note", "password", "token"} & SHOWN
+    assert not {"patch", "value", "payload", "arguments", "parameters", "note", "password", "token"} & AUDITED_FIELDS

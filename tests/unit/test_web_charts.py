@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlast.report.words import CATEGORIES
-from outlast.web.charts import Series, category_series, nice, spark, stacked
+from outlast.report.text_format import CATEGORIES
+from outlast.web.charts import Series, axis_maximum, category_series, sparkline, stacked_chart
 
 BEGIN = datetime(2026, 11, 15, 10, 0, tzinfo=UTC)
 
@@ -21,7 +21,7 @@ def series(counts, label="done"):
 
 
 def test_bars_are_drawn_to_scale_and_stacked():
-    chart = stacked("x", "Failures", [series([10, 0, 5]), series([10, 20, 0])], steps(3), 120.0)
+    chart = stacked_chart("x", "Failures", [series([10, 0, 5]), series([10, 20, 0])], steps(3), 120.0)
     (first, third), (above, second) = chart.drawn[0].bars, chart.drawn[1].bars
     assert chart.most == 20
     assert first.height == pytest.approx(2 * third.height, abs=0.02)
@@ -33,19 +33,19 @@ def test_bars_are_drawn_to_scale_and_stacked():
 
 
 def test_a_bar_says_what_it_stands_for():
-    chart = stacked("x", "Done", [series([1, 1200])], steps(2), 120.0)
+    chart = stacked_chart("x", "Done", [series([1, 1200])], steps(2), 120.0)
     assert [bar.title for bar in chart.drawn[0].bars] == ["10:00 UTC: 1 task", "10:02 UTC: 1,200 tasks"]
     assert chart.label == "Done, the last 4 min: done 1,201"
 
 
 def test_an_axis_can_count_per_minute():
-    chart = stacked("x", "Done", [series([100, 200])], steps(2), 120.0, per=60.0)
+    chart = stacked_chart("x", "Done", [series([100, 200])], steps(2), 120.0, per=60.0)
     assert chart.most == 100
     assert chart.drawn[0].total == 300
 
 
 def test_a_chart_without_anything_is_still_one():
-    chart = stacked("x", "Failures", [], steps(30), 120.0)
+    chart = stacked_chart("x", "Failures", [], steps(30), 120.0)
     assert (chart.drawn, chart.most, chart.label) == ((), 4.0, "Failures, the last 1 h: nothing happened")
 
 
@@ -58,20 +58,20 @@ def test_a_chart_without_anything_is_still_one():
     ],
 )
 def test_the_axis_of_time_counts_back_from_now(number, step, texts):
-    chart = stacked("x", "Done", [series([0] * number)], steps(number, step), step)
+    chart = stacked_chart("x", "Done", [series([0] * number)], steps(number, step), step)
     assert [tick.text for tick in chart.x_ticks] == texts
     assert [tick.at for tick in chart.x_ticks] == [0, 25, 50, 75, 100]
 
 
 @given(st.floats(0.0, 1e12))
 def test_the_top_of_an_axis_is_never_below_what_it_shows(number):
-    top = nice(number)
+    top = axis_maximum(number)
     assert number <= top <= max(4.0, number * 2.0000001)
 
 
 @given(st.lists(st.lists(st.integers(0, 10**9), min_size=12, max_size=12), min_size=1, max_size=5))
 def test_all_bars_stand_within_the_drawing(counts):
-    chart = stacked("x", "Failures", [series(each) for each in counts], steps(12), 120.0)
+    chart = stacked_chart("x", "Failures", [series(each) for each in counts], steps(12), 120.0)
     for bar in (bar for drawn in chart.drawn for bar in drawn.bars):
         assert 0 <= bar.x <= bar.x + bar.width <= 100
         assert bar.height > 0
@@ -83,20 +83,20 @@ def test_all_bars_stand_within_the_drawing(counts):
     [(120.0, "20261115T1002", "20261115T1004"), (20.0, "20261115T100020", "20261115T100040")],
 )
 def test_a_bar_leads_to_its_time_where_the_list_knows_times(step, since, until):
-    chart = stacked("x", "Failures", category_series({"network": [0, 3]}), steps(2, step), step)
+    chart = stacked_chart("x", "Failures", category_series({"network": [0, 3]}), steps(2, step), step)
     (bar,) = chart.drawn[0].bars
     assert bar.time == {"since": since, "until": until}
-    done = stacked("x", "Done", [series([0, 3])], steps(2, step), step)
+    done = stacked_chart("x", "Done", [series([0, 3])], steps(2, step), step)
     assert done.drawn[0].bars[0].time == {}
 
 
 def test_all_bars_of_a_sparkline_are_one_path():
-    assert spark([1, 0, 2], "Failures").path == "M0 50h27.33V100h-27.33zM66.67 0h27.33V100h-27.33z"
+    assert sparkline([1, 0, 2], "Failures").path == "M0 50h27.33V100h-27.33zM66.67 0h27.33V100h-27.33z"
 
 
 @given(st.lists(st.integers(0, 10**9), max_size=50))
 def test_a_sparkline_is_as_high_as_its_highest_bar(counts):
-    drawn = spark(counts, "Failures")
+    drawn = sparkline(counts, "Failures")
     assert len(drawn.bars) == sum(1 for number in counts if number)
     if drawn.bars:
         assert max(bar.height for bar in drawn.bars) == 100
@@ -113,7 +113,7 @@ def test_categories_have_a_colour_letters_and_a_list_behind_them():
 
 def test_many_categories_are_drawn_as_few_and_all_of_them_are_named():
     counts = {category: [number, 1] for number, category in enumerate(CATEGORIES)}
-    chart = stacked("x", "Failures", category_series(counts), steps(2), 120.0)
+    chart = stacked_chart("x", "Failures", category_series(counts), steps(2), 120.0)
     assert [each.series.label for each in chart.drawn[:-1]] == [series.label for series, _ in chart.legend[-5:]]
     assert chart.drawn[-1].series.label == "others"
     assert sum(each.total for each in chart.drawn) == sum(total for _, total in chart.legend)
@@ -126,5 +126,5 @@ def test_many_categories_are_drawn_as_few_and_all_of_them_are_named():
     [(0, ["0", "2", "4"]), (5, ["0", "3", "6"]), (15_000, ["0", "10k", "20k"]), (1_100_000, ["0", "1M", "2M"])],
 )
 def test_the_other_axis_has_short_whole_numbers(number, texts):
-    chart = stacked("x", "Done", [series([number])], steps(1), 120.0)
+    chart = stacked_chart("x", "Done", [series([number])], steps(1), 120.0)
     assert [tick.text for tick in chart.y_ticks] == texts

@@ -7,7 +7,7 @@ import pytest
 from starlette.testclient import TestClient
 
 import outlast
-from outlast.report.lines import command, facets, handled_text, numbers_text
+from outlast.report.dead_letters import dlq_command, facets, handled_text, numbers_text
 from outlast.web import dashboard
 
 BIG = 2**53 + 1
@@ -285,8 +285,8 @@ def test_outcomes_in_words():
 
 def test_a_command_for_a_shell_is_quoted():
     given = {"text": "it's; rm -rf /", "group": "ff", "since": "2026-11-15T10:00:00+00:00"}
-    assert command("replay", {}) == "outlast dlq replay --all --app MODULE:APP"
-    assert command("discard", given) == (
+    assert dlq_command("replay", {}) == "outlast dlq replay --all --app MODULE:APP"
+    assert dlq_command("discard", given) == (
         "outlast dlq discard --group ff --since 2026-11-15T10:00:00+00:00 "
         "--text 'it'\"'\"'s; rm -rf /' --app MODULE:APP"
     )

@@ -8,7 +8,7 @@ from starlette.testclient import TestClient
 
 import outlast
 from outlast import clock, errors
-from outlast.report.words import CATEGORIES
+from outlast.report.text_format import CATEGORIES
 from outlast.web import dashboard
 
 SECRET = "hunter2hunter2"

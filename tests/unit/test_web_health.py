@@ -9,9 +9,9 @@ import pytest
 
 import outlast
 from outlast.observe.channels import channel
-from outlast.ports.rows import Worker
+from outlast.ports.rows import WorkerRow
 from outlast.ports.source_rows import NewAlert
-from outlast.report.places import store_told
+from outlast.report.text_format import store_location
 
 FEW_SECONDS = 15.0  # far more than a check has, far less than a hang
 
@@ -68,7 +68,7 @@ def test_tasks_wait_and_nobody_takes_them(app, site):
 def test_workers_that_are_alive_and_one_that_is_silent(app, site):
     now = app.store.now()
     for name, lease in (("one", 60.0), ("two", -1.0)):
-        worker = Worker(
+        worker = WorkerRow(
             name, name, "host", 1, ("default",), 1, "running", 0, alive=True, started_at=now, heartbeat_at=now
         )
         app.store.register(worker, lease)
@@ -131,12 +131,12 @@ class TestStoreTold:
         class Store:
             db = Database()
 
-        assert store_told(Store()) == "postgresql://db.test:5432/jobs"
+        assert store_location(Store()) == "postgresql://db.test:5432/jobs"
 
     def test_memory(self):
         from outlast.stores.sqlite.memory import MemoryStore
 
-        assert store_told(MemoryStore()) == "memory"
+        assert store_location(MemoryStore()) == "memory"
 
 
 def test_a_dashboard_that_is_gone_leaves_nothing_behind(tmp_path):

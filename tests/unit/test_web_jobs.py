@@ -9,7 +9,7 @@ import pytest
 import outlast
 from outlast.decide.gate import Gate
 from outlast.ports.job_rows import Run, RunState, TargetDone, TargetStatus
-from outlast.report.runs import counts_of, gate_told, rest_of, seconds_of, state_of, verdict_of
+from outlast.report.job_runs import gate_line, remaining_command, run_result, run_seconds, run_state, target_counts
 from web_weighing import MOST_BYTES, weight
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -179,26 +179,26 @@ class TestRun:
 class TestWords:
     def test_state_and_verdict(self):
         running = RUN._replace(state=RunState.RUNNING, ended_at=None, exit_code=None, summary=None)
-        assert state_of(running, "host") == "running"
-        assert state_of(running, None) == "died"
-        assert state_of(RUN, None) == "done"
-        assert verdict_of(RUN, "done") == "passed"
-        assert verdict_of(RUN._replace(exit_code=1), "done") == "failed"
-        assert verdict_of(running, "died") == "died"
+        assert run_state(running, "host") == "running"
+        assert run_state(running, None) == "died"
+        assert run_state(RUN, None) == "done"
+        assert run_result(RUN, "done") == "passed"
+        assert run_result(RUN._replace(exit_code=1), "done") == "failed"
+        assert run_result(running, "died") == "died"
 
     def test_how_long_it_took(self):
         running = RUN._replace(state=RunState.RUNNING, ended_at=None, summary=None)
-        assert seconds_of(RUN, "done", NOW) == 90
-        assert seconds_of(RUN._replace(summary={"duration": 80.5}), "done", NOW) == 80.5
-        assert seconds_of(RUN._replace(summary={"duration": None}), "died", NOW) is None
-        assert seconds_of(running, "running", NOW + timedelta(seconds=5)) == 5
-        assert seconds_of(running, "died", NOW) is None
+        assert run_seconds(RUN, "done", NOW) == 90
+        assert run_seconds(RUN._replace(summary={"duration": 80.5}), "done", NOW) == 80.5
+        assert run_seconds(RUN._replace(summary={"duration": None}), "died", NOW) is None
+        assert run_seconds(running, "running", NOW + timedelta(seconds=5)) == 5
+        assert run_seconds(running, "died", NOW) is None
 
     def test_counts(self):
-        assert counts_of(RUN._replace(summary=None), {TargetStatus.FAILED: 2}) == {
+        assert target_counts(RUN._replace(summary=None), {TargetStatus.FAILED: 2}) == {
             "success_targets": 0, "failed_targets": 2, "deferred_targets": 0, "skipped_targets": 0,
         }  # fmt: skip
-        assert counts_of(RUN._replace(summary={"not_attempted": 3}), {})["not_attempted"] == 3
+        assert target_counts(RUN._replace(summary={"not_attempted": 3}), {})["not_attempted"] == 3
 
     @pytest.mark.parametrize(
         ("data", "command"),
@@ -211,7 +211,7 @@ class TestWords:
         ],
     )
     def test_the_rest(self, data, command):
-        assert rest_of({"run_id": "r1", **data}, ["m:j"]) == command
+        assert remaining_command({"run_id": "r1", **data}, ["m:j"]) == command
 
     @pytest.mark.parametrize(
         ("run", "state", "counts", "gate", "kind", "text"),
@@ -238,7 +238,7 @@ class TestWords:
         ],
     )  # fmt: skip
     def test_what_the_gate_said(self, run, state, counts, gate, kind, text):
-        assert gate_told(run, state, counts, gate) == (text, kind)
+        assert gate_line(run, state, counts, gate) == (text, kind)
 
 
 class TestManyTargets:

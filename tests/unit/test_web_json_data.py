@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlast.web.json_data import encoded, plain
+from outlast.web.endpoints import encode_json, plain_data
 
 
 class Colour(StrEnum):
@@ -38,7 +38,7 @@ AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone(timedelta(hours=2)))
 
 def test_rows_are_objects_times_are_utc_and_enums_their_values():
     value = {"thing": Thing("x", Row(1, AT, Colour.RED)), "two": Number.TWO, Colour.RED: {3: "three"}}
-    assert json.loads(encoded(value)) == {
+    assert json.loads(encode_json(value)) == {
         "thing": {"name": "x", "row": {"id": 1, "at": "2026-01-02T01:04:05+00:00", "colour": "red"}},
         "two": 2,
         "red": {"3": "three"},
@@ -55,25 +55,25 @@ def test_rows_are_objects_times_are_utc_and_enums_their_values():
     ],
 )  # fmt: skip
 def test_plain_values(value, told):
-    assert plain(value) == told
-    assert type(plain(value)) is type(told)
+    assert plain_data(value) == told
+    assert type(plain_data(value)) is type(told)
 
 
 @given(st.integers())
 def test_pitfall_53_no_reader_rounds_a_whole_number(number):
-    told = json.loads(encoded({"id": number}), parse_int=float)["id"]
+    told = json.loads(encode_json({"id": number}), parse_int=float)["id"]
     assert int(told) == number  # as text where a float would not hold it
 
 
 def test_what_begins_with_an_underscore_is_for_the_template_alone():
-    assert plain({"_chart": object(), "rows": []}) == {"rows": []}
+    assert plain_data({"_chart": object(), "rows": []}) == {"rows": []}
 
 
 @pytest.mark.parametrize("value", [b"bytes", object(), {(1, 2): 3}, {"deep": [{"x": b""}]}, str, {None: 1}])
 def test_what_has_no_form_in_json(value):
     with pytest.raises(TypeError):
-        encoded(value)
+        encode_json(value)
 
 
 def test_a_script_cannot_end_within_json_that_somebody_puts_into_a_page():
-    assert encoded("\u2028</script>é").isascii()
+    assert encode_json("\u2028</script>é").isascii()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markupsafe import Markup
 
-from outlast.web.look import FILTERS, visible
+from outlast.web.rendering import TEMPLATE_FILTERS, escape_invisible
 
 
 @pytest.mark.parametrize(
@@ -25,17 +25,17 @@ from outlast.web.look import FILTERS, visible
     ],
 )
 def test_what_would_not_be_seen_is_spelled_out(text, shown):
-    assert visible(text) == shown
+    assert escape_invisible(text) == shown
 
 
 def test_what_is_no_text_stays():
-    assert visible(7) == 7
-    assert visible(None) is None
-    assert visible(Markup("<b>\u202e</b>")) == "<b>\u202e</b>"
+    assert escape_invisible(7) == 7
+    assert escape_invisible(None) is None
+    assert escape_invisible(Markup("<b>\u202e</b>")) == "<b>\u202e</b>"
 
 
 @given(st.text(st.characters(exclude_categories=["Cc", "Cs", "Cn"]) | st.sampled_from("\n\t\u202e\u200b\ufeff")))
 def test_what_a_form_sends_back_is_what_it_was(text):
-    written = FILTERS["exact"](text)
+    written = TEMPLATE_FILTERS["exact"](text)
     assert not {"<", '"', "'", "\u202e", "\u200b", "\ufeff"} & set(written)
     assert html.unescape(str(written)) == text

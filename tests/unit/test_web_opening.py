@@ -5,7 +5,7 @@ from html import unescape
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from outlast.web.access.opening import Opening
+from outlast.web.server import Opening
 
 LINK = "http://127.0.0.1:8787/enter?once=secret&x=1"
 

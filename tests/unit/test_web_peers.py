@@ -3,7 +3,7 @@
 import pytest
 
 from outlast.errors import ConfigError
-from outlast.web.access.peers import client_of, proxy_of
+from outlast.web.access.hosts import client_address, parse_proxy
 
 
 def asked(peer, *named):
@@ -29,15 +29,15 @@ def asked(peer, *named):
     ],
 )
 def test_only_the_proxy_is_believed_and_only_its_last_word(peer, named, found):
-    assert client_of(asked(peer, *named), proxy_of("127.0.0.1")) == found
-    assert client_of(asked(peer, *named)) == peer
+    assert client_address(asked(peer, *named), parse_proxy("127.0.0.1")) == found
+    assert client_address(asked(peer, *named)) == peer
 
 
 def test_somebody_without_an_address():
-    assert client_of({"headers": []}, proxy_of("::1")) == "an unknown place"
+    assert client_address({"headers": []}, parse_proxy("::1")) == "an unknown place"
 
 
 @pytest.mark.parametrize("given", ["", "proxy.example.com", "10.0.0.0/8", "*", "127.0.0.1,::1"])
 def test_what_is_no_address_of_a_proxy(given):
     with pytest.raises(ConfigError, match="no address of a proxy"):
-        proxy_of(given)
+        parse_proxy(given)

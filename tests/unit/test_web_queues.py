@@ -4,7 +4,7 @@ import pytest
 from starlette.testclient import TestClient
 
 import outlast
-from outlast.ports.rows import Claim, Turn, Worker
+from outlast.ports.rows import Claim, SettleAndClaim, WorkerRow
 from outlast.web import dashboard
 from web_weighing import MOST_BYTES, weight
 
@@ -32,11 +32,11 @@ class World:
 
     def register(self, name, *queues, lease=60.0, state="running"):
         now = self.store.now()
-        worker = Worker(name, name, "host", 7, queues, 4, state, 0, alive=True, started_at=now, heartbeat_at=now)
+        worker = WorkerRow(name, name, "host", 7, queues, 4, state, 0, alive=True, started_at=now, heartbeat_at=now)
         self.store.register(worker, lease)
 
     def claim(self, name, queue, limit):
-        return self.store.turn(Turn(name, [], [], [], Claim((queue,), limit, limit))).claimed
+        return self.store.turn(SettleAndClaim(name, [], [], [], Claim((queue,), limit, limit))).claimed
 
     def data(self, query=""):
         return self.client.get(f"/api/queues{query}").json()

@@ -5,11 +5,17 @@ import hmac
 import pytest
 
 from outlast.errors import ConfigError
-from outlast.web.access.callers import Role, TooOftenError
-from outlast.web.access.sessions import Sessions
-from outlast.web.access.slowing import FREE, LONGEST, Slowdown
-from outlast.web.access.tokens import LINK_SECONDS, Links, Tokens
-from outlast.web.notices import SECONDS, Notice, Signing
+from outlast.web.access.callers import Role, TooManyAttemptsError
+from outlast.web.access.token_access import (
+    FREE_ATTEMPTS,
+    LINK_SECONDS,
+    MAX_WAIT_SECONDS,
+    OneTimeLinks,
+    Sessions,
+    SignInThrottle,
+    Tokens,
+)
+from outlast.web.endpoints import NOTICE_SECONDS, Notice, NoticeSigner
 
 LONG, OTHER = "correct horse battery", "another long secret"
 
@@ -67,7 +73,7 @@ def test_one_token_cannot_have_two_roles():
 
 
 def test_a_link_is_good_once():
-    links = Links()
+    links = OneTimeLinks()
     first, second = links.fresh(), links.fresh()
     assert first != second
     assert len(first) >= 43  # 256 bits
@@ -78,7 +84,7 @@ def test_a_link_is_good_once():
 
 
 def test_too_many_links_end_the_oldest():
-    links = Links()
+    links = OneTimeLinks()
     made = [links.fresh() for _ in range(21)]
     assert not links.use(made[0])
     assert all(links.use(each) for each in made[1:])
@@ -122,23 +128,23 @@ def test_sessions_are_bounded_and_the_oldest_ends():
 
 def test_wrong_guesses_wait_longer_each_time():
     clock = Clock()
-    slow = Slowdown(clock)
+    slow = SignInThrottle(clock)
     waits = []
-    for _ in range(FREE + 8):
+    for _ in range(FREE_ATTEMPTS + 8):
         try:
             slow.check("10.0.0.1")
-        except TooOftenError as error:
+        except TooManyAttemptsError as error:
             waits.append(error.seconds)
             clock.now += error.seconds
         slow.check("10.0.0.1")
         slow.failed("10.0.0.1")
-    assert waits == [1, 2, 4, 8, 16, 32, LONGEST, LONGEST]
+    assert waits == [1, 2, 4, 8, 16, 32, MAX_WAIT_SECONDS, MAX_WAIT_SECONDS]
     slow.check("10.0.0.2")  # elsewhere nobody waits
 
 
 def test_a_link_is_good_for_a_while():
     clock = Clock()
-    links = Links(clock)
+    links = OneTimeLinks(clock)
     first, second = links.fresh(), links.fresh()
     clock.now += LINK_SECONDS - 1
     assert links.use(first)
@@ -147,21 +153,21 @@ def test_a_link_is_good_for_a_while():
 
 
 def test_neighbours_in_one_network_of_ipv6_are_one_place():
-    slow = Slowdown()
-    for number in range(FREE):
+    slow = SignInThrottle()
+    for number in range(FREE_ATTEMPTS):
         slow.failed(f"2001:db8::{number:x}")
-    with pytest.raises(TooOftenError):
+    with pytest.raises(TooManyAttemptsError):
         slow.check("2001:db8::ffff")
     slow.check("2001:db8:0:1::1")
-    for _ in range(FREE):
+    for _ in range(FREE_ATTEMPTS):
         slow.failed("::ffff:10.0.0.1")
     slow.check("::ffff:10.0.0.2")
-    with pytest.raises(TooOftenError):
+    with pytest.raises(TooManyAttemptsError):
         slow.check("10.0.0.1")
 
 
 def test_places_are_bounded():
-    slow = Slowdown()
+    slow = SignInThrottle()
     for number in range(5000):
         slow.failed(f"host-{number}")
     assert len(slow._places) == 4096
@@ -169,8 +175,8 @@ def test_places_are_bounded():
 
 def test_guesses_long_ago_are_forgotten():
     clock = Clock()
-    slow = Slowdown(clock)
-    for _ in range(FREE):
+    slow = SignInThrottle(clock)
+    for _ in range(FREE_ATTEMPTS):
         slow.failed("x")
     clock.now += 901
     slow.failed("x")
@@ -179,16 +185,16 @@ def test_guesses_long_ago_are_forgotten():
 
 def test_a_notice_comes_back_as_it_was_and_not_for_long():
     clock = Clock()
-    signing = Signing(clock)
+    signing = NoticeSigner(clock)
     notice = Notice("3 tasks „replayed“", ok=False)
     value = signing.value(notice)
     assert signing.notice(value) == notice
-    clock.now += SECONDS
+    clock.now += NOTICE_SECONDS
     assert signing.notice(value) is None
 
 
 def test_nobody_else_writes_notices():
-    signing, value = Signing(), Signing().value(Notice("send money", ok=True))
+    signing, value = NoticeSigner(), NoticeSigner().value(Notice("send money", ok=True))
     assert signing.notice(value) is None
     mine = signing.value(Notice("done", ok=True))
     body, _, signature = mine.partition(".")
@@ -197,4 +203,4 @@ def test_nobody_else_writes_notices():
 
 
 def test_a_long_notice_fits_into_a_cookie():
-    assert len(Signing().value(Notice("𝄞" * 10_000, ok=True))) < 4000
+    assert len(NoticeSigner().value(Notice("𝄞" * 10_000, ok=True))) < 4000

@@ -5,11 +5,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import outlast
-from outlast.decide.health import Health, SourceState
+from outlast.decide.source_health import SourceHealth, SourceState
 from outlast.errors import ResourceNotFoundError
 from outlast.ports.source_rows import Cycle, NewSource, Poll, SourceChange
-from outlast.report.sources import cell_of, cycle_told, failure_told, next_poll, strip_told
-from outlast.web.pages.sources import drawn
+from outlast.report.sources import cycle_text, failure_text, history_cell, history_summary, next_poll
+from outlast.web.pages.sources import strip_paths
 from web_weighing import MOST_BYTES, weight
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -201,10 +201,10 @@ class TestWords:
             ({"not_before": NOW + timedelta(1), "next_poll_at": NOW + timedelta(2)}, "scheduled", NOW + timedelta(2)),
             ({"leased_until": NOW + timedelta(1)}, "now", None),
             ({"leased_until": NOW + timedelta(1), "outcome": "failed"}, "due", None),
-            ({"health": Health(SourceState.DISABLED, disabled_by="hand")}, "never", None),
-            ({"health": Health(SourceState.DISABLED, disabled_by="rule")}, "probe", None),
+            ({"health": SourceHealth(SourceState.DISABLED, disabled_by="hand")}, "never", None),
+            ({"health": SourceHealth(SourceState.DISABLED, disabled_by="rule")}, "probe", None),
             (
-                {"health": Health(SourceState.DISABLED, disabled_by="rule"), "not_before": NOW + timedelta(1)},
+                {"health": SourceHealth(SourceState.DISABLED, disabled_by="rule"), "not_before": NOW + timedelta(1)},
                 "probe",
                 NOW + timedelta(1),
             ),
@@ -215,27 +215,27 @@ class TestWords:
 
     def test_a_line_of_a_strip(self):
         poll = Poll(1, 2, NOW, "failed", 3, 503, "api_temporary", "down", SourceState.HEALTHY, SourceState.WARNING)
-        assert cell_of(poll) == (
+        assert history_cell(poll) == (
             "bad", "2026-11-15 12:00:00 UTC: failed, 503, healthy to warning: api_temporary: down",
         )  # fmt: skip
-        assert cell_of(Poll(1, 2, NOW, "something new")).kind == "mute"
+        assert history_cell(Poll(1, 2, NOW, "something new")).kind == "mute"
 
     def test_a_strip_in_words_and_drawn(self):
         polls = [Poll(1, 2, NOW, each) for each in ("changed", "failed", "failed", "withdrawn")]
-        assert strip_told(polls) == "The last 4 lines: 1 answered, 2 failed, 1 other"
-        assert strip_told([]) == "Not polled yet"
-        assert drawn(("ok", "bad", "ok")) == {"ok": "M300 9V20M316 9V20", "bad": "M308 0V20"}
+        assert history_summary(polls) == "The last 4 lines: 1 answered, 2 failed, 1 other"
+        assert history_summary([]) == "Not polled yet"
+        assert strip_paths(("ok", "bad", "ok")) == {"ok": "M300 9V20M316 9V20", "bad": "M308 0V20"}
 
     def test_a_cycle(self):
         cycle = Cycle(1, "feed", NOW, NOW, 10, 9, 2, 5, 1, NOW)
-        assert cycle_told(cycle) == (
+        assert cycle_text(cycle) == (
             "9 polled, 2 with something new, 5 failed, 1 put off; so many failed together that it is taken for an outage"
         )
 
     def test_a_failure(self):
-        assert failure_told(None) is None
-        assert failure_told({"category": "data", "exception_name": "E", "message": "m"}) == "data: E: m"
-        assert failure_told({"http_status": 503}) == "unknown (503): : "
+        assert failure_text(None) is None
+        assert failure_text({"category": "data", "exception_name": "E", "message": "m"}) == "data: E: m"
+        assert failure_text({"http_status": 503}) == "unknown (503): : "
 
 
 def test_a_long_history_of_long_errors_is_shown_in_part(app, site):

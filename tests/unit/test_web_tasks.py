@@ -7,9 +7,9 @@ import pytest
 from starlette.testclient import TestClient
 
 import outlast
-from outlast.ports.rows import Claim, Kind, Note, Settlement, Turn, Worker
+from outlast.ports.rows import Claim, Kind, Note, SettleAndClaim, Settlement, WorkerRow
 from outlast.web import dashboard
-from outlast.web.task_view import MOST_ATTEMPTS, payload_text
+from outlast.web.task_view import SHOWN_ATTEMPTS, payload_text
 
 NOTE = Note(
     "ConnectionError",
@@ -38,7 +38,9 @@ class World:
         self.client = TestClient(site, base_url="http://localhost", headers={"Origin": "http://localhost"})
         now = self.store.now()
         self.store.register(
-            Worker("w-1", "w", "host", 1, ("default",), 4, "running", 0, alive=True, started_at=now, heartbeat_at=now),
+            WorkerRow(
+                "w-1", "w", "host", 1, ("default",), 4, "running", 0, alive=True, started_at=now, heartbeat_at=now
+            ),
             60,
         )
 
@@ -46,7 +48,7 @@ class World:
         return self.scrape.enqueue(**more).id
 
     def turn(self, *settlements, claim=None, done=()):
-        return self.store.turn(Turn("w-1", list(done), list(settlements), [], claim)).claimed
+        return self.store.turn(SettleAndClaim("w-1", list(done), list(settlements), [], claim)).claimed
 
     def take(self, start=1):
         (claimed,) = self.turn(claim=Claim(("default",), 1, start))
@@ -242,11 +244,11 @@ def test_a_resource_that_cools_down_is_told(tmp_path):
 
 def test_a_long_history_keeps_the_page_small(world):
     number = world.enqueue()
-    for count in range(MOST_ATTEMPTS + 30):
+    for count in range(SHOWN_ATTEMPTS + 30):
         world.settle(Kind.RETRY, NOTE._replace(traceback=f"{count} " + "line\n" * 5000), delay=0.0)
     page, data = world.page(number), world.data(number)
 
-    assert len(data["history"]["attempts"]) == MOST_ATTEMPTS
+    assert len(data["history"]["attempts"]) == SHOWN_ATTEMPTS
     assert data["history"]["earlier"] == 30
     assert data["history"]["attempts"][0]["traceback"].startswith("… the beginning is left out …")
     assert data["history"]["attempts"][5]["cut"]

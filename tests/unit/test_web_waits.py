@@ -9,12 +9,12 @@ import pytest
 import outlast
 from outlast import errors
 from outlast.decide.limits import Candidate
-from outlast.ports.limits import Ask
 from outlast.ports.read_rows import BreakerRow
-from outlast.ports.rows import Worker
+from outlast.ports.rows import WorkerRow
 from outlast.ports.source_rows import NewSource, SourceChange
-from outlast.report.breakers import by_resource
-from outlast.web.live.board import read_board
+from outlast.ports.store import LimitRequest
+from outlast.report.breakers import breakers_by_resource
+from outlast.web.pages.overview import read_board
 from web_weighing import MOST_BYTES, weight
 
 SECRET = "sk-live-0123456789abcdefghij"
@@ -132,7 +132,7 @@ class TestBreakers:
     def test_over_processes(self, app, site):
         now = app.store.now()
         for name in ("one", "two"):
-            worker = Worker(name, f"host:{name}", "host", 1, ("default",), 1, "running", 0, alive=True,
+            worker = WorkerRow(name, f"host:{name}", "host", 1, ("default",), 1, "running", 0, alive=True,
                             started_at=now, heartbeat_at=now)  # fmt: skip
             app.store.register(worker, 60)
         app.store.tell_breakers("one", [("api.test", "open", 30.0, "5 failures in a row"), ("db", "closed", None, "")])
@@ -208,7 +208,7 @@ class TestByResource:
             self.row(app, "c", "w1", "open"),
             self.row(app, "c", "w2", "open"),
         ]
-        found = by_resource(rows, app.store.now())
+        found = breakers_by_resource(rows, app.store.now())
         assert [(each.resource, each.state, each.told) for each in found] == [
             ("c", "open", "open in all 2 processes"),
             ("b", "half_open", "half-open in one process"),
@@ -221,7 +221,7 @@ class TestByResource:
             self.row(app, "b", "w1", "open", due_in=60),
             self.row(app, "b", "w2", "open", due_in=-1),
         ]
-        found = by_resource(rows, app.store.now())
+        found = breakers_by_resource(rows, app.store.now())
         assert [(each.resource, each.state, each.told) for each in found] == [
             ("b", "open", "1 open, 1 tried at the next call"),
             ("a", "due", "tried at the next call in one process"),
@@ -230,7 +230,7 @@ class TestByResource:
     def test_a_worker_may_have_a_name_with_a_colon_and_tell_but_once(self, app):
         """Who is silent is left out by the store, which knows who has a lease."""
         long_ago = app.store.now() - timedelta(hours=1)
-        (found,) = by_resource([BreakerRow("a", "w1:1", "open", None, "", None, long_ago)], app.store.now())
+        (found,) = breakers_by_resource([BreakerRow("a", "w1:1", "open", None, "", None, long_ago)], app.store.now())
         assert found.state == "open"
 
 
@@ -257,7 +257,7 @@ class TestLimits:
     def test_secrets_are_masked_and_a_page_shows_a_part(self, app, site):
         for number in range(30):
             limit = app.limit(f"{SECRET}-{number:02}", rate=1)
-            app.store.admit([Ask(limit, (Candidate(number, 1),))])
+            app.store.admit([LimitRequest(limit, (Candidate(number, 1),))])
         told = site.get("/api/waits").json()
         assert told["pages"]["limits"] == {"number": 1, "last": 3, "shown": 10, "whole": 30, "more": 20}
         assert SECRET not in site.get("/waits?limit_page=2").text
@@ -300,11 +300,11 @@ class TestMany:
         put_off(app, *(f"https://api.test/{number}" for number in range(5)))
         app.store.cool("api.test", 3600, "429")
         assert "or more" not in site.get("/waits").text
-        monkeypatch.setattr("outlast.web.pages.waits._MOST_SOURCES", 3)
+        monkeypatch.setattr("outlast.web.pages.waits._MAX_SOURCES", 3)
         told = site.get("/api/waits").json()
         assert (told["cooldowns"][0]["sources"], told["all_sources_counted"]) == (3, False)
         assert "or more" in site.get("/waits").text
-        monkeypatch.setattr("outlast.web.pages.waits._AT_ONCE", 2)
+        monkeypatch.setattr("outlast.web.pages.waits._SOURCES_PER_CHANGE", 2)
         done = site.post("/api/waits/warm", data={"resource": "api.test"}).json()
         assert done["sources"] == 5
         assert app.store.waiting_sources(10) == []

@@ -7,10 +7,9 @@ name in the package above, so a function of that name would come and go with the
 import sys
 from types import ModuleType
 
-from outlast.classify.classifier import Classifier
-from outlast.classify.peek import read_response
-from outlast.classify.reading import Reading, Strength
+from outlast.classify.classifier import Classifier, Reading, Strength
 from outlast.classify.retry_after import MAX_RETRY_AFTER_SECONDS, RetryHint, parse_retry_after, rate_limit_hint
+from outlast.classify.safe_access import read_response
 from outlast.failure import Evidence, Failure
 
 __all__ = [

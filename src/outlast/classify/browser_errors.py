@@ -5,9 +5,7 @@ from functools import cache
 
 from outlast.failure import Category, Evidence
 
-__all__ = ["BROWSER_ERRORS", "judge_browser_error", "read_browser_text"]
-
-_NAMES: dict[Category, str] = {
+_BROWSER_ERROR_NAMES: dict[Category, str] = {
     Category.SYSTEM: "ERR_OUT_OF_MEMORY ERR_INSUFFICIENT_RESOURCES ERR_FILE_NO_SPACE NS_ERROR_OUT_OF_MEMORY",
     Category.AUTHENTICATION: (
         "ERR_INVALID_AUTH_CREDENTIALS ERR_MISSING_AUTH_CREDENTIALS ERR_PROXY_AUTH_REQUESTED ERR_PROXY_AUTH_UNSUPPORTED "
@@ -36,7 +34,9 @@ _NAMES: dict[Category, str] = {
     ),
 }
 
-BROWSER_ERRORS: dict[str, Category] = {name: category for category, names in _NAMES.items() for name in names.split()}
+BROWSER_ERRORS: dict[str, Category] = {
+    name: category for category, names in _BROWSER_ERROR_NAMES.items() for name in names.split()
+}
 """Category by a browser's name of the error."""
 
 _FAMILIES = (
@@ -53,12 +53,12 @@ _TEXT_LIMIT = 4096
 
 
 @cache
-def _families() -> tuple[tuple[re.Pattern[str], Category], ...]:
+def _family_patterns() -> tuple[tuple[re.Pattern[str], Category], ...]:
     return tuple((re.compile(pattern), category) for pattern, category in _FAMILIES)
 
 
 @cache
-def _names() -> re.Pattern[str]:
+def _name_pattern() -> re.Pattern[str]:
     return re.compile(
         r"\b(?:net::(?P<chromium>ERR_[A-Z0-9_]{1,80})|about:neterror\?e=(?P<page>[A-Za-z0-9]{1,40})|"
         r"(?P<firefox>NS_(?:ERROR|BINDING)_[A-Z0-9_]{1,80}|(?:SEC|SSL)_ERROR_[A-Z0-9_]{1,80}|MOZILLA_PKIX_ERROR_[A-Z0-9_]{1,80}))"
@@ -70,12 +70,12 @@ def judge_browser_error(name: str) -> Category | None:
     found = BROWSER_ERRORS.get(name)
     if found is not None:
         return found
-    return next((category for pattern, category in _families() if pattern.fullmatch(name)), None)
+    return next((category for pattern, category in _family_patterns() if pattern.fullmatch(name)), None)
 
 
 def read_browser_text(text: str) -> Evidence | None:
     """Return the evidence of the first browser error that a text names, or None."""
-    match = _names().search(text[:_TEXT_LIMIT])
+    match = _name_pattern().search(text[:_TEXT_LIMIT])
     if match is None:
         return None
     name = match["chromium"] or match["page"] or match["firefox"]

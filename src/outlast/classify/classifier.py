@@ -14,21 +14,19 @@ Readings are found in a fixed order, and the first one decides:
 """
 
 import time
+from enum import StrEnum
 from importlib import import_module
 
-from outlast.classify.chain import causes_of, context_of, leaves_of, severity
-from outlast.classify.errnos import name_of_errno
-from outlast.classify.judge import judge
-from outlast.classify.known import Known, look_up
-from outlast.classify.own import read_own
-from outlast.classify.peek import text_of
-from outlast.classify.reading import Reading, Strength
+from outlast import errors
+from outlast.classify.codes import judge_evidence, name_of_errno
+from outlast.classify.libraries import entry_of
 from outlast.classify.retry_after import rate_limit_hint
-from outlast.failure import RETRYABLE, Category, Evidence, Failure, Origin
-from outlast.location import location_of
+from outlast.classify.safe_access import CHAIN_LIMIT, safe_getattr, text_of
+from outlast.failure import RETRYABLE, Category, Evidence, Failure, Origin, location_of
 from outlast.redact import Redactor, redact
 
 TYPE_CHECKING = False
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
@@ -37,13 +35,253 @@ if TYPE_CHECKING:
     from outlast.classify.rules import Rule
     from outlast.clock import WallClock
 
-__all__ = ["NOTHING_MATCHED", "Classifier"]
+
+# One way to read an error, and how sure it is.
+
+
+class Strength(StrEnum):
+    """How sure a reading is."""
+
+    STRONG = "strong"
+    """A type, a status or a code says so."""
+    WEAK = "weak"
+    """The name of a class or an attribute nobody described says so."""
+    TEXT = "text"
+    """Only the words of the message say so."""
+
+
+class Reading:
+    """One way to read an error.
+
+    Attributes:
+        category: What it would be.
+        rule: Name of the rule that says so.
+        strength: How sure it is.
+        evidence: What was read.
+        origin: What was talked to.
+    """
+
+    __slots__ = ("category", "evidence", "origin", "rule", "strength")
+
+    def __init__(self, category: Category, rule: str, strength: Strength, evidence: Evidence, origin: Origin) -> None:
+        """Keep the fields."""
+        self.category = category
+        self.rule = rule
+        self.strength = strength
+        self.evidence = evidence
+        self.origin = origin
+
+    @property
+    def retryable(self) -> bool:
+        """Whether trying again may help, if it is this."""
+        stated = self.evidence.retryable
+        return self.category in RETRYABLE if stated is None else stated
+
+    def __repr__(self) -> str:
+        """Return the reading for people."""
+        return f"<Reading {self.category.value} by {self.rule!r}, {self.strength.value}>"
+
+
+# The errors behind an error: its causes, what it interrupted, and the leaves of a group.
+
+LEAF_LIMIT = 2048
+"""How many leaves of an exception group are looked at."""
+
+# What a program should hear about first when several things went wrong together.
+_SEVERITY_ORDER = (
+    Category.CONFIGURATION,
+    Category.AUTHENTICATION,
+    Category.INTEGRITY,
+    Category.ACCESS_DENIED,
+    Category.QUOTA_EXHAUSTED,
+    Category.UNKNOWN,
+    Category.INVALID_PARAMETERS,
+    Category.DATA,
+    Category.NOT_FOUND,
+    Category.SYSTEM,
+    Category.RATE_LIMIT,
+    Category.DATABASE_BUSY,
+    Category.API_TEMPORARY,
+    Category.NETWORK,
+)
+_SEVERITY_RANK = {category: rank for rank, category in enumerate(_SEVERITY_ORDER)}
+
+
+def causes_of(error: BaseException) -> "Iterator[BaseException]":
+    """Yield the `__cause__` chain, nearest first; a cycle ends it."""
+    seen = {id(error)}
+    link = safe_getattr(error, "__cause__")
+    while isinstance(link, BaseException) and id(link) not in seen and len(seen) < CHAIN_LIMIT:
+        yield link
+        seen.add(id(link))
+        link = safe_getattr(link, "__cause__")
+
+
+def context_of(error: BaseException) -> "Iterator[BaseException]":
+    """Yield what the error and its causes interrupted, unless the user said that it does not matter."""
+    seen = {id(error), *(id(cause) for cause in causes_of(error))}
+    for start in (error, *causes_of(error)):
+        link: object = start
+        while len(seen) < CHAIN_LIMIT:
+            link = None if safe_getattr(link, "__suppress_context__") else safe_getattr(link, "__context__")
+            if not isinstance(link, BaseException) or id(link) in seen:
+                break
+            yield link
+            seen.add(id(link))
+
+
+def leaves_of(group: BaseException) -> "list[BaseException]":
+    """Return the errors in a group and the groups within it, each once, as many as the limit allows."""
+    leaves: list[BaseException] = []
+    waiting: list[object] = [group]
+    seen: set[int] = set()
+    while waiting and len(seen) < LEAF_LIMIT:
+        each = waiting.pop()
+        if id(each) in seen or not isinstance(each, BaseException):
+            continue
+        seen.add(id(each))
+        inner = safe_getattr(each, "exceptions") if isinstance(each, BaseExceptionGroup) else None
+        if isinstance(inner, tuple):
+            waiting.extend(inner[:LEAF_LIMIT])
+        else:
+            leaves.append(each)
+    return leaves
+
+
+def severity(category: Category, retryable: bool) -> tuple[bool, int]:  # noqa: FBT001  # a fact, not an option
+    """Return a key that sorts the worst first: what is permanent before all that may heal."""
+    return retryable, _SEVERITY_RANK[category]
+
+
+# What an error says of itself: our own exception tree, or attributes any class may carry.
+
+_OWN_CATEGORIES: dict[type[BaseException], Category | None] = {
+    errors.NetworkError: Category.NETWORK,
+    errors.RateLimitError: Category.RATE_LIMIT,
+    errors.TemporaryAPIError: Category.API_TEMPORARY,
+    errors.DatabaseBusyError: Category.DATABASE_BUSY,
+    errors.ResourceUnavailableError: Category.API_TEMPORARY,
+    errors.CoolingDownError: Category.RATE_LIMIT,
+    errors.InvalidParametersError: Category.INVALID_PARAMETERS,
+    errors.ResourceNotFoundError: Category.NOT_FOUND,
+    errors.AuthenticationError: Category.AUTHENTICATION,
+    errors.QuotaExhaustedError: Category.QUOTA_EXHAUSTED,
+    errors.ConfigurationError: Category.CONFIGURATION,
+    errors.ConfigError: Category.CONFIGURATION,
+    errors.BodyTooLargeError: Category.DATA,
+    errors.ContentError: Category.DATA,
+}
+
+
+_OWN_ERRORS = (errors.WorkerError, errors.OutlastError)
+_LONGEST_WAIT = 1e9  # seconds; what is longer is no wait
+_CATEGORIES_BY_NAME: dict[str, Category] = {category.value: category for category in Category}
+
+
+def read_stated_category(error: BaseException) -> tuple[Category, Evidence] | None:
+    """Return what an error says of itself, or None.
+
+    An `outlast_category` that names no category, and a `retry_after` that is no time, say nothing.
+    """
+    try:
+        stated = getattr(error, "outlast_category", None)
+    except Exception:  # noqa: BLE001  # a property of the user's
+        stated = None
+    ours = isinstance(error, _OWN_ERRORS)
+    if stated is None and not ours:
+        return None
+    category = _parse_category(stated) or (_category_of_class(type(error)) if ours else None)
+    retryable: bool | None = None
+    if category is None:
+        if not ours:
+            return None
+        category = Category.UNKNOWN
+    if ours and _parse_category(stated) is None:
+        retryable = isinstance(error, errors.RetryableError)
+    return category, Evidence(retryable=retryable, retry_after=_stated_seconds(error))
+
+
+def _parse_category(value: object) -> Category | None:
+    return _CATEGORIES_BY_NAME.get(value) if isinstance(value, str) else None
+
+
+def _category_of_class(kind: type[BaseException]) -> Category | None:
+    return next((category for each in kind.__mro__ if (category := _OWN_CATEGORIES.get(each)) is not None), None)
+
+
+def _stated_seconds(error: BaseException) -> float | None:
+    """Read `retry_after` in seconds or as a timedelta."""
+    try:
+        value: Any = getattr(error, "retry_after", None)
+        seconds = value.total_seconds() if hasattr(value, "total_seconds") else value
+    except Exception:  # noqa: BLE001  # a property of the user's
+        return None
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        return None
+    return float(seconds) if 0 <= seconds < _LONGEST_WAIT else None
+
+
+# What is known of an exception class and its bases, gathered from the library files.
+
+
+class ExceptionInfo:
+    """What is known of an exception class and its bases."""
+
+    __slots__ = ("builtin", "category", "described", "lent", "name", "origin", "read")
+
+    def __init__(
+        self,
+        name: str,
+        origin: Origin,
+        category: Category | None,
+        read: "Reader | None",
+        *,
+        described: bool,
+        builtin: bool,
+    ) -> None:
+        self.name = name
+        self.described = described
+        self.builtin = builtin
+        self.lent = not described and category is not None
+        self.origin = origin
+        self.category = category
+        self.read = read
+
+
+def exception_info(kind: type) -> tuple[ExceptionInfo, bool]:
+    """Find what is known of a class; the second value is False where a file could not be read just now."""
+    name, origin, category, read, lasting, described = "", Origin.UNKNOWN, None, None, True, False
+    for each in kind.__mro__:
+        module: object = each.__module__  # any object at all, where a class lies about it
+        try:
+            entry = entry_of(module.partition(".")[0], each.__name__) if isinstance(module, str) else None
+        except Exception:  # noqa: BLE001  # our own file cannot be opened, for instance: out of file descriptors
+            lasting = False
+            continue
+        if entry is None:
+            continue
+        if not name:
+            name, origin = entry.name, entry.origin
+        category = category or entry.category
+        read = read or entry.read
+        described = described or each is kind or each.__module__.partition(".")[0] == _package_of(kind)
+    builtin = kind.__module__ == "builtins"
+    known = ExceptionInfo(
+        name or kind.__name__, origin, category, read, described=described or builtin, builtin=builtin
+    )
+    return known, lasting
+
+
+def _package_of(kind: type) -> str:
+    module: object = kind.__module__
+    return module.partition(".")[0] if isinstance(module, str) else ""
+
 
 NOTHING_MATCHED = "nothing matched"
 """The rule of a failure that no rule knows."""
 UNREADABLE = "could not be looked at"
 """The rule of a failure whose error resists every look."""
-_NAME_OF = type.__dict__["__name__"].__get__  # the name a class really has, whatever its metaclass says
+_class_name = type.__dict__["__name__"].__get__  # the name a class really has, whatever its metaclass says
 _CACHE_LIMIT = 2048
 _NAME_LIMIT = 200
 _UNWRAP_LIMIT = 8
@@ -51,12 +289,12 @@ _CODE_LIMIT = 100
 _RULE_LIMIT = 200
 _RULE_TEXT_LIMIT = 16_384
 _GROUP_LIMIT = 64
-_WAITING_MATTERS = RETRYABLE | {Category.QUOTA_EXHAUSTED}
+_CATEGORIES_WITH_WAIT = RETRYABLE | {Category.QUOTA_EXHAUSTED}
 
 
 # Built-in errors that mean a bug in the program or a bad value. Their texts name variables and keys, so no word in them
 # is a reason to try again; derived classes are somebody's own and are read like any other.
-_BUGS = frozenset(
+_BUG_TYPES = frozenset(
     {
         ArithmeticError,
         AssertionError,
@@ -75,9 +313,11 @@ _BUGS = frozenset(
     }
 )
 _SUBJECTS = (BaseException, Evidence)
-_NOTHING = Evidence()
-_UNKNOWN = Reading(Category.UNKNOWN, NOTHING_MATCHED, Strength.TEXT, _NOTHING, Origin.UNKNOWN)
-_CONTROL_FLOW = Reading(Category.UNKNOWN, "not an Exception: passes through", Strength.STRONG, _NOTHING, Origin.PROGRAM)
+_NO_EVIDENCE = Evidence()
+_UNKNOWN = Reading(Category.UNKNOWN, NOTHING_MATCHED, Strength.TEXT, _NO_EVIDENCE, Origin.UNKNOWN)
+_CONTROL_FLOW = Reading(
+    Category.UNKNOWN, "not an Exception: passes through", Strength.STRONG, _NO_EVIDENCE, Origin.PROGRAM
+)
 
 
 class Classifier:
@@ -96,7 +336,7 @@ class Classifier:
         self.rules = tuple(rules)
         self.redact = redactor
         self._now = now
-        self._known: dict[type, Known] = {}
+        self._known: dict[type, ExceptionInfo] = {}
 
     def classify(self, subject: BaseException | Evidence) -> Failure:
         """Return the failure that an error or a piece of evidence stands for; never raises for either.
@@ -112,7 +352,7 @@ class Classifier:
                 return self._decisive(subject)[1]
         except Exception:  # noqa: BLE001  # an object built to mislead must not break the handler that judges it
             return Failure(
-                Category.UNKNOWN, retryable=False, exception_name=_NAME_OF(kind)[:_NAME_LIMIT], rule=UNREADABLE
+                Category.UNKNOWN, retryable=False, exception_name=_class_name(kind)[:_NAME_LIMIT], rule=UNREADABLE
             )
         message = f"classify takes an exception or an Evidence, not {kind.__name__}; see evidence_of"
         raise TypeError(message)
@@ -174,19 +414,19 @@ class Classifier:
     def _unmatched(self, error: Exception) -> Reading:
         """Nothing matched; where the error comes from, and its code, are known all the same."""
         known = self._known_of(type(error))
-        found = _safely(known.read, error)
-        evidence = found if isinstance(found, Evidence) else _NOTHING
+        found = _read_safely(known.read, error)
+        evidence = found if isinstance(found, Evidence) else _NO_EVIDENCE
         return Reading(Category.UNKNOWN, NOTHING_MATCHED, Strength.TEXT, evidence, evidence.origin or known.origin)
 
     def _readings_of_evidence(self, evidence: Evidence) -> "Iterator[Reading]":
         origin = evidence.origin or Origin.UNKNOWN
         for rule in self.rules:
             if rule.applies(evidence, evidence, evidence.message):
-                yield _of_rule(rule, evidence, origin)
-        verdict = judge(evidence)
+                yield _reading_from_rule(rule, evidence, origin)
+        verdict = judge_evidence(evidence)
         if verdict is not None:
             yield Reading(verdict[0], verdict[1], Strength.STRONG, evidence, origin)
-        yield from _in_words(evidence.message or evidence.body, evidence, origin)
+        yield from _readings_from_text(evidence.message or evidence.body, evidence, origin)
 
     def _beyond_type(self, error: Exception) -> "Iterator[Reading]":
         """Yield what the causes, the words, and what was interrupted say."""
@@ -211,28 +451,28 @@ class Classifier:
                 yield from self._by_group(error, via, depth + 1)
             return
         known = self._known.get(type(error)) or self._known_of(type(error))
-        found = _safely(known.read, error) if known.read is not None else None
-        evidence = found if isinstance(found, Evidence) else _NOTHING
+        found = _read_safely(known.read, error) if known.read is not None else None
+        evidence = found if isinstance(found, Evidence) else _NO_EVIDENCE
         origin = evidence.origin or known.origin
         if self.rules:
             yield from self._by_rules(error, evidence, origin, via)
-        own = read_own(error)
+        own = read_stated_category(error)
         if own is not None:
             yield Reading(own[0], f"{via}{type(error).__name__}", Strength.STRONG, own[1], origin)
         if known.lent:  # what somebody's own class carries says more than the built-in class it is derived from
-            yield from (reading for reading in _by_attributes(error, via) if not reading.retryable)
+            yield from (reading for reading in _readings_from_attributes(error, via) if not reading.retryable)
         if isinstance(found, BaseException):
             yield from self._inside(known, found, via, depth)
-        elif evidence is not _NOTHING:
-            verdict = judge(evidence, known.name)
+        elif evidence is not _NO_EVIDENCE:
+            verdict = judge_evidence(evidence, known.name)
             if verdict is not None:
                 yield Reading(verdict[0], via + verdict[1], Strength.STRONG, evidence, origin)
         if known.category is not None:
             yield Reading(known.category, via + known.name, Strength.STRONG, evidence, origin)
         if not known.described or (known.builtin and error.__dict__):
-            yield from _by_attributes(error, via)
+            yield from _readings_from_attributes(error, via)
 
-    def _inside(self, known: Known, inner: BaseException, via: str, depth: int) -> "Iterator[Reading]":
+    def _inside(self, known: ExceptionInfo, inner: BaseException, via: str, depth: int) -> "Iterator[Reading]":
         """Yield what the error that is wrapped in another one says."""
         if depth < _UNWRAP_LIMIT:
             for reading in self._by_type(inner, f"{via}inside {known.name}: ", depth + 1):
@@ -241,11 +481,11 @@ class Classifier:
 
     def _by_rules(self, error: BaseException, evidence: Evidence, origin: Origin, via: str) -> "Iterator[Reading]":
         text = text_of(error)[:_RULE_TEXT_LIMIT]
-        if evidence is _NOTHING:
-            evidence = _attributes_of(error)
+        if evidence is _NO_EVIDENCE:
+            evidence = _evidence_from_attributes(error)
         for rule in self.rules:
             if rule.applies(error, evidence, text):
-                yield _of_rule(rule, evidence, origin, via)
+                yield _reading_from_rule(rule, evidence, origin, via)
 
     def _by_group(self, group: BaseException, via: str, depth: int) -> "Iterator[Reading]":
         """Yield what the worst leaf of a group says; the leaves' causes are left alone, or a cycle would never end."""
@@ -258,30 +498,30 @@ class Classifier:
             yield Reading(worst.category, f"{via}group: {worst.rule}", worst.strength, worst.evidence, worst.origin)
 
     def _by_name(self, error: BaseException, via: str) -> "Iterator[Reading]":
-        generic = _load("generic")
+        generic = _load_module("heuristics")
         named = generic.read_name(type(error)) if generic is not None else None
         if named is not None:
             origin = self._known_of(type(error)).origin
-            yield Reading(named[0], f"{via}class name: {named[1]}", Strength.WEAK, _NOTHING, origin)
+            yield Reading(named[0], f"{via}class name: {named[1]}", Strength.WEAK, _NO_EVIDENCE, origin)
 
     def _by_words(self, error: BaseException, via: str) -> "Iterator[Reading]":
         known = self._known_of(type(error))
-        found = _safely(known.read, error)
+        found = _read_safely(known.read, error)
         # What wraps another error often repeats a statement or a command, not what happened: the innermost is read.
         for _ in range(_UNWRAP_LIMIT):
             if not isinstance(found, BaseException):
                 break
-            error, found = found, _safely(self._known_of(type(found)).read, found)
-        evidence = found if isinstance(found, Evidence) else _NOTHING
+            error, found = found, _read_safely(self._known_of(type(found)).read, found)
+        evidence = found if isinstance(found, Evidence) else _NO_EVIDENCE
         for text in (evidence.message or text_of(error), evidence.body):
-            for reading in _in_words(text, evidence, known.origin, via):
-                if reading.category not in RETRYABLE or type(error) not in _BUGS:
+            for reading in _readings_from_text(text, evidence, known.origin, via):
+                if reading.category not in RETRYABLE or type(error) not in _BUG_TYPES:
                     yield reading
 
-    def _known_of(self, kind: type) -> Known:
+    def _known_of(self, kind: type) -> ExceptionInfo:
         known = self._known.get(kind)
         if known is None:
-            known, lasting = look_up(kind)
+            known, lasting = exception_info(kind)
             if lasting:
                 if len(self._known) >= _CACHE_LIMIT:
                     self._known.clear()
@@ -292,8 +532,8 @@ class Classifier:
         """Return whether trying again may help, the wait that was asked for, and whether it was cut."""
         stated = evidence.retryable
         retryable = category in RETRYABLE if stated is None else stated
-        if evidence.retry_after is None and evidence.headers and (retryable or category in _WAITING_MATTERS):
-            limited = category in _WAITING_MATTERS and category is not Category.API_TEMPORARY
+        if evidence.retry_after is None and evidence.headers and (retryable or category in _CATEGORIES_WITH_WAIT):
+            limited = category in _CATEGORIES_WITH_WAIT and category is not Category.API_TEMPORARY
             hint = rate_limit_hint(evidence.headers, limited=limited, now=self._now)
             if hint is not None:
                 return retryable, hint.seconds, hint.capped
@@ -303,7 +543,7 @@ class Classifier:
         evidence, category = reading.evidence, reading.category
         code, plain = evidence.code or evidence.sqlstate, reading.strength is Strength.STRONG
         if code is not None:
-            plain = plain and _is_plain(code)
+            plain = plain and _is_plain_code(code)
         elif evidence.errno is not None:
             code = name_of_errno(evidence.errno)
         if isinstance(subject, Evidence):
@@ -313,7 +553,7 @@ class Classifier:
         else:
             name, traceback = type(subject).__name__, subject.__traceback__
             message = text_of(subject)
-        if evidence is _NOTHING:
+        if evidence is _NO_EVIDENCE:
             retryable, retry_after, capped = category in RETRYABLE, None, False
         else:
             retryable, retry_after, capped = self._hint(category, evidence)
@@ -339,40 +579,40 @@ class Classifier:
 _PUNCTUATION = dict.fromkeys(map(ord, "_.-:"))
 
 
-def _is_plain(code: str) -> bool:
+def _is_plain_code(code: str) -> bool:
     """Tell whether a code is made of what codes are made of, and so cannot hold a secret or break a store."""
     return len(code) <= _CODE_LIMIT and code.isascii() and (code.isalnum() or code.translate(_PUNCTUATION).isalnum())
 
 
-def _of_rule(rule: "Rule", evidence: Evidence, origin: Origin, via: str = "") -> Reading:
+def _reading_from_rule(rule: "Rule", evidence: Evidence, origin: Origin, via: str = "") -> Reading:
     own = evidence.replace(retryable=rule.retryable, retry_after=rule.retry_after)
     return Reading(Category(rule.category), f"{via}rule: {rule.name}", Strength.STRONG, own, origin)
 
 
-def _in_words(text: str, evidence: Evidence, origin: Origin, via: str = "") -> "Iterator[Reading]":
+def _readings_from_text(text: str, evidence: Evidence, origin: Origin, via: str = "") -> "Iterator[Reading]":
     if not text:
         return
-    texts = _load("texts")  # compiles large patterns
+    texts = _load_module("texts")  # compiles large patterns
     for category, words, status in texts.read_text(text) if texts is not None else ():
         shown = evidence if status is None or evidence.http_status else evidence.replace(http_status=status)
         said = Origin.HTTP if status is not None and origin is Origin.PROGRAM else origin
         yield Reading(category, f"{via}text: {words}", Strength.TEXT, shown, said)
 
 
-def _by_attributes(error: BaseException, via: str) -> "Iterator[Reading]":
-    generic = _load("generic")
+def _readings_from_attributes(error: BaseException, via: str) -> "Iterator[Reading]":
+    generic = _load_module("heuristics")
     found = generic.read_attributes(error) if generic is not None else None
     if found is not None:
         category, rule, evidence = found
         yield Reading(category, via + rule, Strength.WEAK, evidence, evidence.origin or Origin.UNKNOWN)
 
 
-def _attributes_of(error: BaseException) -> Evidence:
-    generic = _load("generic")
-    return generic.evidence_in(error) if generic is not None else _NOTHING
+def _evidence_from_attributes(error: BaseException) -> Evidence:
+    generic = _load_module("heuristics")
+    return generic.evidence_in(error) if generic is not None else _NO_EVIDENCE
 
 
-def _load(name: str) -> "Any":
+def _load_module(name: str) -> "Any":
     """Import a part that most errors need not; None where no file can be opened at the moment."""
     try:
         return import_module(f"outlast.classify.{name}")
@@ -380,7 +620,7 @@ def _load(name: str) -> "Any":
         return None
 
 
-def _safely(read: "Reader | None", error: BaseException) -> "Evidence | BaseException | None":
+def _read_safely(read: "Reader | None", error: BaseException) -> "Evidence | BaseException | None":
     if read is None:
         return None
     try:

@@ -1,13 +1,60 @@
 """What the error code of an API means: AWS's codes, and reasons that other APIs share."""
 
+import errno
 import re
 from functools import cache
 
-from outlast.failure import Category
+from outlast.classify.safe_access import errno_in_chain, text_of
+from outlast.classify.statuses import judge_status
+from outlast.failure import Category, Evidence, Origin
 
-__all__ = ["CODES", "judge_code"]
+# What an error number of the operating system means.
 
-_NAMES: dict[Category, str] = {
+_ERRNO_NAMES: dict[Category, str] = {
+    Category.NETWORK: (
+        "ECONNREFUSED ECONNRESET ECONNABORTED EPIPE ETIMEDOUT EHOSTUNREACH EHOSTDOWN ENETUNREACH ENETDOWN ENETRESET "
+        "ENOTCONN ESHUTDOWN EADDRNOTAVAIL EALREADY EINPROGRESS EAGAIN EWOULDBLOCK EINTR EISCONN ENONET "
+        "EPROTO ECOMM EREMOTEIO ETIME ENOLINK ESTALE"
+    ),
+    Category.SYSTEM: (
+        "ENOSPC EDQUOT ENOMEM EMFILE ENFILE EIO ENOBUFS EROFS EBUSY ETXTBSY ENOLCK EDEADLK EUSERS ENOSR ENXIO ENODEV"
+    ),
+    Category.NOT_FOUND: "ENOENT ESRCH ENODATA",
+    Category.ACCESS_DENIED: "EACCES EPERM",
+    Category.INVALID_PARAMETERS: (
+        "EINVAL EISDIR ENOTDIR EEXIST ENOTEMPTY ENAMETOOLONG ELOOP EXDEV EFBIG ESPIPE EDOM ERANGE EILSEQ E2BIG EMSGSIZE "
+        "EDESTADDRREQ EOVERFLOW EMLINK"
+    ),
+    Category.CONFIGURATION: (
+        "EADDRINUSE ENOSYS EOPNOTSUPP ENOTSUP EAFNOSUPPORT EPROTONOSUPPORT EPFNOSUPPORT EPROTOTYPE ENOPROTOOPT ESOCKTNOSUPPORT "
+        "ENOEXEC ELIBACC ELIBBAD"
+    ),
+    Category.AUTHENTICATION: "EKEYEXPIRED EKEYREJECTED EKEYREVOKED ENOKEY",
+}
+
+ERRNOS: dict[str, Category] = {name: category for category, names in _ERRNO_NAMES.items() for name in names.split()}
+"""Category by the name of the error number; numbers differ between systems, names do not."""
+
+_FILE_ERRNOS = frozenset(
+    "ENOSPC EDQUOT EROFS EIO ENOENT EISDIR ENOTDIR EEXIST ENOTEMPTY ENAMETOOLONG EXDEV EFBIG".split()
+)
+
+
+def name_of_errno(number: object) -> str | None:
+    """Return the name of an error number on this system, or None for what is none."""
+    if type(number) is not int:
+        return None
+    return errno.errorcode.get(number)
+
+
+def origin_of_errno(name: str) -> Origin:
+    """Return what was probably talked to when this error came."""
+    if name in _FILE_ERRNOS:
+        return Origin.FILE
+    return Origin.NETWORK if ERRNOS.get(name) is Category.NETWORK else Origin.PROGRAM
+
+
+_CODE_NAMES: dict[Category, str] = {
     Category.RATE_LIMIT: (
         "SlowDown Throttling ThrottlingException ThrottledException RequestThrottled RequestThrottledException "
         "TooManyRequestsException TooManyRequests ProvisionedThroughputExceededException RequestLimitExceeded "
@@ -69,11 +116,11 @@ _NAMES: dict[Category, str] = {
     ),
 }
 
-CODES: dict[str, Category] = {name: category for category, names in _NAMES.items() for name in names.split()}
+CODES: dict[str, Category] = {name: category for category, names in _CODE_NAMES.items() for name in names.split()}
 """Category by error code, as it is written."""
 
 _LONGEST_CODE = 100
-_ENDINGS = (
+_CODE_ENDINGS = (
     (r"^(?:Concurrent|Active)\w*(?:Exceeded|LimitExceeded)(?:Exception)?$", Category.RATE_LIMIT),
     (r"(?<!Request)(?<!Rate)(?<!Bandwidth)(?<=\w)LimitExceeded$", Category.QUOTA_EXHAUSTED),
     (r"(?:Throttl\w*|TooManyRequests\w*|RateLimit\w*|RequestLimitExceeded)$", Category.RATE_LIMIT),
@@ -83,8 +130,8 @@ _ENDINGS = (
 
 
 @cache
-def _endings() -> tuple[tuple[re.Pattern[str], Category], ...]:
-    return tuple((re.compile(pattern), category) for pattern, category in _ENDINGS)
+def _code_endings() -> tuple[tuple[re.Pattern[str], Category], ...]:
+    return tuple((re.compile(pattern), category) for pattern, category in _CODE_ENDINGS)
 
 
 def judge_code(code: str) -> Category | None:
@@ -92,7 +139,151 @@ def judge_code(code: str) -> Category | None:
     found = CODES.get(code) or CODES.get(code.rpartition(".")[2])  # AWS.SimpleQueueService.NonExistentQueue
     if found is not None or len(code) > _LONGEST_CODE:
         return found
-    for pattern, category in _endings():
+    for pattern, category in _code_endings():
         if pattern.search(code):
             return category
+    return None
+
+
+# What an SQLSTATE means, whole classes first and the states that differ from their class after.
+
+_C = Category
+
+SQLSTATE_CLASSES: dict[str, Category] = {
+    "02": _C.NOT_FOUND,  # no data
+    "03": _C.UNKNOWN,  # SQL statement not yet complete
+    "08": _C.NETWORK,  # connection exception
+    "09": _C.UNKNOWN,  # triggered action exception
+    "0A": _C.CONFIGURATION,  # feature not supported
+    "0B": _C.UNKNOWN,  # invalid transaction initiation
+    "0F": _C.UNKNOWN,  # locator exception
+    "0L": _C.AUTHENTICATION,  # invalid grantor
+    "0P": _C.AUTHENTICATION,  # invalid role specification
+    "0Z": _C.UNKNOWN,  # diagnostics exception
+    "10": _C.INVALID_PARAMETERS,  # XQuery error
+    "20": _C.UNKNOWN,  # case not found
+    "21": _C.DATA,  # cardinality violation
+    "22": _C.DATA,  # data exception
+    "23": _C.INTEGRITY,  # integrity constraint violation
+    "24": _C.UNKNOWN,  # invalid cursor state
+    "25": _C.UNKNOWN,  # invalid transaction state
+    "26": _C.INVALID_PARAMETERS,  # invalid SQL statement name
+    "27": _C.INTEGRITY,  # triggered data change violation
+    "28": _C.AUTHENTICATION,  # invalid authorization specification
+    "2B": _C.INTEGRITY,  # dependent objects still exist
+    "2D": _C.UNKNOWN,  # invalid transaction termination
+    "2F": _C.UNKNOWN,  # SQL routine exception
+    "34": _C.INVALID_PARAMETERS,  # invalid cursor name
+    "38": _C.UNKNOWN,  # external routine exception
+    "39": _C.UNKNOWN,  # external routine invocation exception
+    "3B": _C.UNKNOWN,  # savepoint exception
+    "3D": _C.CONFIGURATION,  # invalid catalog name
+    "3F": _C.CONFIGURATION,  # invalid schema name
+    "40": _C.DATABASE_BUSY,  # transaction rollback
+    "42": _C.INVALID_PARAMETERS,  # syntax error or access rule violation
+    "44": _C.INTEGRITY,  # WITH CHECK OPTION violation
+    "53": _C.SYSTEM,  # insufficient resources
+    "54": _C.INVALID_PARAMETERS,  # program limit exceeded
+    "55": _C.DATABASE_BUSY,  # object not in prerequisite state
+    "57": _C.DATABASE_BUSY,  # operator intervention
+    "58": _C.SYSTEM,  # system error
+    "72": _C.DATABASE_BUSY,  # snapshot failure
+    "F0": _C.CONFIGURATION,  # configuration file error
+    "HV": _C.UNKNOWN,  # foreign data wrapper error
+    "P0": _C.UNKNOWN,  # PL/pgSQL error
+    "XX": _C.UNKNOWN,  # internal error
+}
+"""Category by the first two characters."""
+
+SQLSTATES: dict[str, Category] = {
+    "25006": _C.CONFIGURATION,  # read only transaction
+    "25P03": _C.NETWORK,  # idle in transaction session timeout: the server hung up
+    "25P04": _C.DATABASE_BUSY,  # transaction timeout
+    "40002": _C.INTEGRITY,  # transaction integrity constraint violation
+    "42501": _C.AUTHENTICATION,  # insufficient privilege
+    "42703": _C.CONFIGURATION,  # undefined column
+    "42883": _C.CONFIGURATION,  # undefined function
+    "42P01": _C.CONFIGURATION,  # undefined table
+    "42704": _C.CONFIGURATION,  # undefined object
+    "53300": _C.DATABASE_BUSY,  # too many connections
+    "53400": _C.CONFIGURATION,  # configuration limit exceeded
+    "55000": _C.UNKNOWN,  # object not in prerequisite state
+    "55P02": _C.CONFIGURATION,  # cannot change runtime parameter
+    "55P04": _C.UNKNOWN,  # unsafe new enum value usage
+    "57P01": _C.NETWORK,  # admin shutdown: the connection is gone
+    "57P02": _C.NETWORK,  # crash shutdown
+    "57P04": _C.CONFIGURATION,  # database dropped
+    "57P05": _C.NETWORK,  # idle session timeout
+    "58P01": _C.CONFIGURATION,  # undefined file
+    "58P02": _C.CONFIGURATION,  # duplicate file
+    "HV00N": _C.NETWORK,  # foreign server: unable to establish connection
+    "P0002": _C.NOT_FOUND,  # no data found
+    "P0003": _C.DATA,  # too many rows
+    "XX001": _C.INTEGRITY,  # data corrupted
+    "XX002": _C.INTEGRITY,  # index corrupted
+}
+"""Category of the states that differ from their class."""
+
+
+def judge_sqlstate(state: str, message: str = "") -> Category | None:
+    """Return the category of an SQLSTATE, or None for one that is no failure or not known.
+
+    Args:
+        state: Five characters.
+        message: Text of the error; 57014 means a timeout or a user's cancel, and only the text tells which.
+    """
+    if state == "57014":
+        return _C.UNKNOWN if "user request" in message else _C.DATABASE_BUSY
+    return SQLSTATES.get(state) or SQLSTATE_CLASSES.get(state[:2])
+
+
+# What lies beneath a failed connection: the operating system's reason, or the answer of a proxy that refused it.
+
+
+def read_connection_errno(error: BaseException) -> Evidence | None:
+    """The error number beneath: the network's, or this machine's when it is out of files or memory."""
+    number = errno_in_chain(error)
+    category = ERRNOS.get(name_of_errno(number) or "")
+    if category is Category.NETWORK or category is Category.SYSTEM:
+        return Evidence(errno=number)
+    return None
+
+
+def read_proxy_status(error: BaseException, before: str) -> Evidence | None:
+    """The status with which a proxy refused to connect us; it stands only in the text, after these words."""
+    text = text_of(error)
+    if not text.startswith(before):
+        return None
+    digits = text[len(before) :].partition(" ")[0]
+    if len(digits) != 3 or digits[0] not in "45" or not (digits.isascii() and digits.isdigit()):
+        return None
+    return Evidence(origin=Origin.HTTP, http_status=int(digits))
+
+
+# From evidence to a verdict: codes, SQLSTATE, HTTP status and error numbers, in this order.
+
+
+def judge_evidence(evidence: Evidence, type_name: str = "") -> tuple[Category, str] | None:
+    """Return the category that evidence stands for and the name of the rule, or None if it shows nothing.
+
+    Args:
+        evidence: What an error or a response shows.
+        type_name: Name of the exception class it was read from.
+    """
+    if evidence.category is not None:
+        said = ", ".join(part for part in (type_name, evidence.code) if part)
+        return evidence.category, said or "stated"
+    if evidence.code is not None and (category := judge_code(evidence.code)) is not None:
+        return category, f"code {evidence.code}"
+    if evidence.sqlstate is not None:
+        category = judge_sqlstate(evidence.sqlstate, evidence.message)
+        if category is not None:
+            return category, f"sqlstate {evidence.sqlstate}"
+    verdict = judge_status(evidence)
+    if verdict is not None:
+        return verdict
+    if evidence.errno is not None:
+        name = name_of_errno(evidence.errno)
+        if name in ERRNOS:
+            return ERRNOS[name], f"errno {name}"
     return None

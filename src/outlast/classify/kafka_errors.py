@@ -2,9 +2,7 @@
 
 from outlast.failure import RETRYABLE, Category, Evidence
 
-__all__ = ["BROKER", "LOCAL", "judge_kafka"]
-
-_BROKER: dict[Category, str] = {
+_BROKER_NAMES: dict[Category, str] = {
     Category.NETWORK: "13:NETWORK_EXCEPTION",
     Category.API_TEMPORARY: (
         "-1:UNKNOWN_SERVER_ERROR 5:LEADER_NOT_AVAILABLE 6:NOT_LEADER_OR_FOLLOWER 7:REQUEST_TIMED_OUT "
@@ -59,7 +57,7 @@ _BROKER: dict[Category, str] = {
     ),
 }
 
-_LOCAL: dict[Category, str] = {
+_LOCAL_NAMES: dict[Category, str] = {
     Category.NETWORK: (
         "_TRANSPORT _RESOLVE _ALL_BROKERS_DOWN _SSL _TIMED_OUT _MSG_TIMED_OUT _TIMED_OUT_QUEUE _FAIL _DESTROY_BROKER"
     ),
@@ -82,14 +80,16 @@ _LOCAL: dict[Category, str] = {
     ),
 }
 
-BROKER: dict[int, tuple[str, Category]] = {
+BROKER_ERRORS: dict[int, tuple[str, Category]] = {
     int(number): (name, category)
-    for category, pairs in _BROKER.items()
+    for category, pairs in _BROKER_NAMES.items()
     for number, _, name in (pair.partition(":") for pair in pairs.split())
 }
 """Name and category by the number that a broker sends."""
 
-LOCAL: dict[str, Category] = {name: category for category, names in _LOCAL.items() for name in names.split()}
+LOCAL_ERRORS: dict[str, Category] = {
+    name: category for category, names in _LOCAL_NAMES.items() for name in names.split()
+}
 """Category by librdkafka's name of an error that it raises by itself."""
 
 
@@ -103,9 +103,9 @@ def judge_kafka(number: int, *, name: str | None = None, retriable: bool = False
             it; that it says nothing proves nothing, as the clients leave it unset for errors met while connecting.
         fatal: Whether the client says that it can go on no more; then a retry cannot help, whatever the number.
     """
-    known, category = BROKER.get(number, (None, Category.UNKNOWN))
+    known, category = BROKER_ERRORS.get(number, (None, Category.UNKNOWN))
     if name is not None and number < -1:
-        category = LOCAL.get(name, Category.UNKNOWN)
+        category = LOCAL_ERRORS.get(name, Category.UNKNOWN)
     if retriable and category not in RETRYABLE and category is not Category.AUTHENTICATION:
         category = Category.API_TEMPORARY
     return Evidence(category=category, code=name or known, retryable=False if fatal else None)

@@ -9,7 +9,7 @@ import re
 import time
 from functools import cache
 
-from outlast.values import Frozen
+from outlast.failure import Frozen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from outlast.clock import WallClock
 
-__all__ = ["MAX_RETRY_AFTER_SECONDS", "RetryHint", "parse_retry_after", "rate_limit_hint"]
 
 MAX_RETRY_AFTER_SECONDS = 3600
 """The longest wait a header can ask for, in seconds."""
@@ -99,12 +98,12 @@ def rate_limit_hint(
     resets = [
         (wait, name)
         for name, value in low.items()
-        if (wait := _reset_of(name, value, low, limited=limited, date=date, now=now)) is not None
+        if (wait := _reset_seconds(name, value, low, limited=limited, date=date, now=now)) is not None
     ]
     return _hint(*max(resets)) if resets else None
 
 
-def exhausted(headers: "Mapping[str, str]") -> bool:
+def allowance_is_exhausted(headers: "Mapping[str, str]") -> bool:
     """Tell whether a header says that nothing remains of an allowance."""
     if not headers:
         return False
@@ -137,14 +136,14 @@ def _seconds_or_date(value: object, date: str | None, now: "WallClock") -> float
     number = _number(value)
     if number is not None or not isinstance(value, str):
         return number
-    moment = _moment(value)
+    moment = _parse_time(value)
     if moment is None:
         return None
-    reference = _moment(date) if date else None
+    reference = _parse_time(date) if date else None
     return max(0.0, moment - (now() if reference is None else reference))
 
 
-def _moment(value: str) -> float | None:
+def _parse_time(value: str) -> float | None:
     """Read an HTTP-date or an ISO 8601 time as seconds since the epoch; without a zone it is UTC."""
     text = value.strip()
     if not text or len(text) > _LONGEST_VALUE or not text.isascii() or ":" not in text:
@@ -162,16 +161,16 @@ def _moment(value: str) -> float | None:
 
 
 @cache
-def _duration() -> re.Pattern[str]:
+def _duration_pattern() -> re.Pattern[str]:
     return re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", re.ASCII)
 
 
-def _relative(value: str) -> float | None:
+def _relative_seconds(value: str) -> float | None:
     """Read a wait such as 1s, 6m0s or 120ms."""
     text = value.strip().lower()
-    if not text or len(text) > _LONGEST_VALUE or _duration().sub("", text):
+    if not text or len(text) > _LONGEST_VALUE or _duration_pattern().sub("", text):
         return None
-    return sum(float(number) * _UNITS[unit] for number, unit in _duration().findall(text))
+    return sum(float(number) * _UNITS[unit] for number, unit in _duration_pattern().findall(text))
 
 
 def _draft_items(value: str) -> dict[str, float]:
@@ -190,7 +189,7 @@ def _draft_items(value: str) -> dict[str, float]:
     return found
 
 
-def _reset_of(  # one exit per dialect reads better than a chain of assignments
+def _reset_seconds(  # one exit per dialect reads better than a chain of assignments
     name: str, value: str, headers: "Mapping[str, str]", *, limited: bool, date: str | None, now: "WallClock"
 ) -> float | None:
     if name == "ratelimit":
@@ -204,12 +203,12 @@ def _reset_of(  # one exit per dialect reads better than a chain of assignments
         return None
     number = _number(value)
     if number is None:
-        relative = _relative(value)
+        relative = _relative_seconds(value)
         return relative if relative is not None else _seconds_or_date(value, date, now)
     if name.endswith("-ms") and number < _EPOCH_MILLISECONDS_FROM:
         return number / 1000
     if name.endswith("-after") or number < _EPOCH_SECONDS_FROM:
         return number
     moment = number / 1000 if number >= _EPOCH_MILLISECONDS_FROM else number
-    reference = _moment(date) if date else None
+    reference = _parse_time(date) if date else None
     return max(0.0, math.ceil(moment - (now() if reference is None else reference)))

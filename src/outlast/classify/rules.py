@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, field
 
-from outlast.classify.peek import status_of
+from outlast.classify.safe_access import status_of
 from outlast.errors import ConfigError
 from outlast.failure import Category, Evidence
 
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     TypeSpec = type[BaseException] | str | Sequence[type[BaseException] | str]
     """An exception class, its qualified name, or several of either."""
-
-__all__ = ["Rule"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +58,7 @@ class Rule:
             message = "a rule needs at least one condition that can match: type, status, code, text or predicate"
             raise ConfigError(message)
         self._check_types()
-        for status in _several(self.status):
+        for status in _as_tuple(self.status):
             if status_of(status) is None:
                 message = f"{status!r} is no HTTP status; give a whole number from 100 to 599"
                 raise ConfigError(message)
@@ -74,14 +72,14 @@ class Rule:
             object.__setattr__(self, "name", ", ".join(f"{key} {value}" for key, value in shown.items()))
 
     def _check_types(self) -> None:
-        for spec in _several(self.type):
+        for spec in _as_tuple(self.type):
             qualified = isinstance(spec, str) and "." in spec
             if not qualified and not (isinstance(spec, type) and issubclass(spec, BaseException)):
                 message = (
                     f"type is {spec!r}; give an exception class, or its qualified name such as 'vendor.errors.Busy'"
                 )
                 raise ConfigError(message)
-        for code in _several(self.code):
+        for code in _as_tuple(self.code):
             if not isinstance(code, str):
                 message = f"code is {code!r}; give text, or use status for an HTTP status"
                 raise ConfigError(message)
@@ -99,34 +97,36 @@ class Rule:
             text: Its message.
         """
         return (
-            (self.type is None or any(_is_a(subject, spec) for spec in _several(self.type)))
-            and (self.status is None or evidence.http_status in _several(self.status))
-            and (self.code is None or any(code in _several(self.code) for code in codes_of(evidence)))
+            (self.type is None or any(_is_instance(subject, spec) for spec in _as_tuple(self.type)))
+            and (self.status is None or evidence.http_status in _as_tuple(self.status))
+            and (self.code is None or any(code in _as_tuple(self.code) for code in codes_of(evidence)))
             and (self._words is None or self._words.search(text) is not None)
-            and (self.predicate is None or _holds(self.predicate, subject))
+            and (self.predicate is None or _predicate_holds(self.predicate, subject))
         )
 
 
 def codes_of(evidence: Evidence) -> tuple[str, ...]:
     """Return every code that the evidence shows."""
-    from outlast.classify.errnos import name_of_errno  # noqa: PLC0415  # only rules with a code need it
+    from outlast.classify.codes import name_of_errno  # noqa: PLC0415  # only rules with a code need it
 
     return tuple(code for code in (evidence.code, evidence.sqlstate, name_of_errno(evidence.errno)) if code)
 
 
-def _several(value: object) -> tuple[object, ...]:
+def _as_tuple(value: object) -> tuple[object, ...]:
     if value is None:
         return ()
     return tuple(value) if isinstance(value, tuple | list) else (value,)
 
 
-def _is_a(subject: object, spec: object) -> bool:
+def _is_instance(subject: object, spec: object) -> bool:
     if isinstance(spec, str):
         return any(f"{each.__module__}.{each.__qualname__}" == spec for each in type(subject).__mro__)
     return isinstance(spec, type) and isinstance(subject, spec)
 
 
-def _holds(predicate: "Callable[[BaseException | Evidence], object]", subject: BaseException | Evidence) -> bool:
+def _predicate_holds(
+    predicate: "Callable[[BaseException | Evidence], object]", subject: BaseException | Evidence
+) -> bool:
     try:
         return bool(predicate(subject))
     except Exception:  # noqa: BLE001  # a predicate of the user's; judging must not fail on it

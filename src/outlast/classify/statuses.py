@@ -3,10 +3,8 @@
 import re
 from functools import cache
 
-from outlast.classify.retry_after import exhausted
+from outlast.classify.retry_after import allowance_is_exhausted
 from outlast.failure import Category, Evidence
-
-__all__ = ["STATUSES", "judge_status", "meaning_of_status", "quota_is_spent"]
 
 _C = Category
 
@@ -41,7 +39,7 @@ _RETRY_AFTER_MAKES_TEMPORARY = frozenset({409, 413, 418})
 
 
 @cache
-def _quota_words() -> re.Pattern[str]:
+def _quota_pattern() -> re.Pattern[str]:
     return re.compile(
         r"\b(?:quotaExceeded|dailyLimitExceeded\w*|insufficient[_ ]quota|quota[_ ]exceeded|quotaExhausted|"
         r"billing_hard_limit_reached|exceeded your (?:current|monthly|daily) quota|"
@@ -51,7 +49,7 @@ def _quota_words() -> re.Pattern[str]:
 
 
 @cache
-def _certain_quota_words() -> re.Pattern[str]:
+def _certain_quota_pattern() -> re.Pattern[str]:
     """Words that mean an exhausted allowance even under a 429; 'quota exceeded' alone may be one per minute."""
     return re.compile(
         r"\b(?:dailyLimitExceeded\w*|insufficient[_ ]quota|billing_hard_limit_reached|exceeded your (?:current|monthly|daily) quota|"
@@ -62,7 +60,7 @@ def _certain_quota_words() -> re.Pattern[str]:
 
 
 @cache
-def _rate_words() -> re.Pattern[str]:
+def _rate_limit_pattern() -> re.Pattern[str]:
     return re.compile(
         r"\b(?:(?:user)?rateLimitExceeded\w*|rate[_ -]?limit(?:s|ed|ing)?|too[_ ]many[_ ]requests|throttl(?:ed|ing)|"
         r"slow ?down|request limit exceeded|abuse detection)\b",
@@ -71,7 +69,7 @@ def _rate_words() -> re.Pattern[str]:
 
 
 @cache
-def _reason_codes() -> re.Pattern[str]:
+def _reason_pattern() -> re.Pattern[str]:
     """Codes that some APIs put into the body of a 400; plain words would be too little there."""
     return re.compile(
         r"\b(?:(ThrottlingException|Throttling|RequestLimitExceeded|(?:user)?rateLimitExceeded)|(quotaExceeded|insufficient_quota))\b"
@@ -80,22 +78,22 @@ def _reason_codes() -> re.Pattern[str]:
 
 def judge_reason(evidence: Evidence) -> Category | None:
     """Return what a reason code in the body says, or None."""
-    match = _reason_codes().search(evidence.body)
+    match = _reason_pattern().search(evidence.body)
     if match is None:
         return None
     return _C.RATE_LIMIT if match[1] else _C.QUOTA_EXHAUSTED
 
 
-def meaning_of_status(status: int) -> Category | None:
+def category_of_status(status: int) -> Category | None:
     """Return what a status means by itself, or None for one that is no failure; 304 is a success."""
     if status == 304:
         return None
     return STATUSES.get(status) or (_C.ACCESS_DENIED if status == 403 else _HUNDREDS.get(status // 100))
 
 
-def quota_is_spent(text: str) -> bool:
+def quota_is_exhausted(text: str) -> bool:
     """Tell whether a text says that an allowance for longer than minutes is used up, whatever status or code it came with."""
-    return _certain_quota_words().search(text) is not None
+    return _certain_quota_pattern().search(text) is not None
 
 
 def judge_status(evidence: Evidence) -> tuple[Category, str] | None:
@@ -103,17 +101,17 @@ def judge_status(evidence: Evidence) -> tuple[Category, str] | None:
     status = evidence.http_status
     if status is None:
         return None
-    category = meaning_of_status(status)
+    category = category_of_status(status)
     if category is None:
         return None
     headers, said = evidence.headers, f"{evidence.code or ''} {evidence.body}"
     if status == 403:
         return _judge_403(evidence, said)
-    if status == 429 and quota_is_spent(said):
+    if status == 429 and quota_is_exhausted(said):
         return _C.QUOTA_EXHAUSTED, "http 429 with a quota reason"
     if status == 400 and (reason := judge_reason(evidence)):
         return reason, "http 400 with a reason in its body"
-    if status == 503 and (exhausted(headers) or _rate_words().search(said)):
+    if status == 503 and (allowance_is_exhausted(headers) or _rate_limit_pattern().search(said)):
         return _C.RATE_LIMIT, "http 503 with rate-limit evidence"
     if status in _RETRY_AFTER_MAKES_TEMPORARY and "retry-after" in headers:
         temporary = _C.RATE_LIMIT if status == 418 else _C.API_TEMPORARY
@@ -122,9 +120,13 @@ def judge_status(evidence: Evidence) -> tuple[Category, str] | None:
 
 
 def _judge_403(evidence: Evidence, said: str) -> tuple[Category, str]:
-    if _quota_words().search(said):
+    if _quota_pattern().search(said):
         return _C.QUOTA_EXHAUSTED, "http 403 with a quota reason"
-    if "retry-after" in evidence.headers or exhausted(evidence.headers) or _rate_words().search(said):
+    if (
+        "retry-after" in evidence.headers
+        or allowance_is_exhausted(evidence.headers)
+        or _rate_limit_pattern().search(said)
+    ):
         return _C.RATE_LIMIT, "http 403 with rate-limit evidence"
     if evidence.credentials_sent:
         return _C.AUTHENTICATION, "http 403 with credentials sent"

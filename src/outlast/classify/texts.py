@@ -15,7 +15,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["PHRASES", "read_text", "status_in_text"]
 
 TEXT_LIMIT = 2048
 """Characters of a message that are read; what matters stands at its beginning."""
@@ -131,7 +130,7 @@ PHRASES: dict[Category, tuple[str, ...]] = {
 }
 """Regular expressions for text in lower case, by category; ASCII ones are bounded by words on both sides."""
 
-_STATUS = (
+_STATUS_PATTERNS = (
     # HTTP 503, HTTP/1.1 503, status 503, status code: 503, error code 503, code=503, error 503
     r"(?:\bhttp(?:/\d(?:\.\d)?)?(?: error)?(?: status)?(?: code)?(?=[\s:=#]|[^\x00-\x7f]|\d{3})|\bstatus(?:[ _]?code)?|\berror(?: code)?|\bresponse(?: code)?|(?<!exit )\bcode|"
     r"(?:ステータス|エラー)(?:コード)?)"
@@ -154,7 +153,7 @@ _STATUS = (
 
 
 @cache
-def _compiled() -> tuple[tuple[Category, re.Pattern[str], re.Pattern[str] | None], ...]:
+def _compiled_phrases() -> tuple[tuple[Category, re.Pattern[str], re.Pattern[str] | None], ...]:
     """Compile the phrases, Japanese ones apart: an ASCII text need not be searched for them."""
     compiled = []
     for category, patterns in PHRASES.items():
@@ -166,7 +165,7 @@ def _compiled() -> tuple[tuple[Category, re.Pattern[str], re.Pattern[str] | None
 
 
 @cache
-def _places() -> re.Pattern[str]:
+def _address_pattern() -> re.Pattern[str]:
     """Addresses and paths, whose parts are names and no words of the message."""
     return re.compile(
         r"[a-z][a-z0-9+.-]{0,30}://[^\s'\"<>]+|(?<![\w/])[~.]{0,2}/[\w.-]+[\w./-]*|\b[a-z]:\\\S+|\S{1,80}@\S+|"
@@ -175,15 +174,15 @@ def _places() -> re.Pattern[str]:
 
 
 @cache
-def _status() -> re.Pattern[str]:
-    return re.compile("|".join(_STATUS), re.ASCII)
+def _status_pattern() -> re.Pattern[str]:
+    return re.compile("|".join(_STATUS_PATTERNS), re.ASCII)
 
 
 def status_in_text(text: str) -> int | None:
     """Return the HTTP status that a text in lower case names as one, or None; of several, the first that is a failure."""
     if not any(digit in text for digit in "45"):
         return None
-    for match in _status().finditer(text):
+    for match in _status_pattern().finditer(text):
         status = int(match[match.lastgroup or 0])
         if status >= 400:  # below are successes and redirects
             return status
@@ -201,11 +200,11 @@ def read_text(text: str) -> "Iterator[tuple[Category, str, int | None]]":
     ascii_only = text.isascii()
     text = text.lower() if ascii_only else unicodedata.normalize("NFKC", text).lower()
     if "/" in text or "\\" in text or "@" in text:
-        text = _places().sub(" … ", text)
+        text = _address_pattern().sub(" … ", text)
     status = status_in_text(text)
     judged = judge_status(Evidence(http_status=status, body=text)) if status is not None else None
     readings = [(judged[0], judged[1], status)] if judged else []
-    for category, bounded, others in _compiled():
+    for category, bounded, others in _compiled_phrases():
         if category is Category.ACCESS_DENIED and judged and judged[0] is Category.RATE_LIMIT:
             continue  # the 'Forbidden' of a 403 that turned out to be a rate limit
         match = bounded.search(text) or (None if ascii_only or others is None else others.search(text))

@@ -5,12 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from outlast.cli.auditing import write_down
-from outlast.cli.choosing import command, with_app
-from outlast.cli.failing import FAILED, OneLineError
+from outlast.cli.app_options import next_command, with_app
+from outlast.cli.audit import write_audit_entry
+from outlast.cli.errors import EXIT_FAILED, CommandError
+from outlast.cli.formats import ROW_LIMIT, relative_time
 from outlast.cli.logs import set_up_logs
-from outlast.cli.moments import relative
-from outlast.cli.numbers import LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,11 +17,10 @@ if TYPE_CHECKING:
     from outlast.app import App
     from outlast.ports.source_rows import Alert
 
-__all__ = ["alerts", "why_untried"]
 
 _MASKED = ("key", "title", "text", "last_error")
-_MOST_DELIVERIES = 100  # of up to 500 alerts each
-_MOST_WAITING = 1000
+_MAX_DELIVERIES = 100  # of up to 500 alerts each
+_MAX_WAITING = 1000
 _NO_CHANNEL = (
     "nothing says where alerts go, so they are only logged: give App(notify=…) in your program and --app here, notify "
     "under [app] in outlast.toml, or set OUTLAST_NOTIFY"
@@ -47,7 +45,7 @@ def alerts() -> None:
 
 @alerts.command("list")
 @click.option("--waiting", is_flag=True, help="Only those that are not delivered yet.")
-@click.option("--limit", type=LIMIT, metavar="N", default=50, show_default=True, help="How many at most.")
+@click.option("--limit", type=ROW_LIMIT, metavar="N", default=50, show_default=True, help="How many at most.")
 @click.option("--json", "as_json", is_flag=True, help="Print a list of JSON objects.")
 @with_app()
 def list_alerts(app: "App", *, waiting: bool, limit: int, as_json: bool) -> None:
@@ -58,64 +56,59 @@ def list_alerts(app: "App", *, waiting: bool, limit: int, as_json: bool) -> None
       outlast alerts list
       outlast alerts list --waiting --json
     """  # noqa: D301  # click reads the control character, not a backslash
-    from outlast.cli.showing import (  # noqa: PLC0415  # not for --help
-        found_none,
-        masked,
-        print_json,
-        say,
-        screen,
-        table,
-    )
+    from outlast.cli.output import make_console, make_table, mask_secrets, print_empty, print_json, print_text  # noqa: PLC0415  # not for --help
 
     found = app.store.alerts(waiting=True if waiting else None, limit=limit)
     if as_json:
-        print_json([_data(alert) for alert in found])
+        print_json([_alert_data(alert) for alert in found])
         return
     if not found:
         if waiting:
-            found_none("no alert waits", f"{command('alerts', 'list')} shows those that were delivered")
+            print_empty("no alert waits", f"{next_command('alerts', 'list')} shows those that were delivered")
         else:
-            found_none("no alerts", f"monitors and workers make them of trouble; try: {command('alerts', 'test')}")
+            print_empty(
+                "no alerts", f"monitors and workers make them of trouble; try: {next_command('alerts', 'test')}"
+            )
         return
     columns = {"ID": None, "KIND": None, "WHEN": None, "TRIES": None, "DELIVERY": 10, "ALERT": None}
     rows = (
         (
             alert.id,
             str(alert.kind),
-            relative(alert.created_at),
+            relative_time(alert.created_at),
             alert.deliveries or None,
-            _delivery(alert),
-            f"{masked(alert.title)}{f' [{masked(alert.last_error)}]' if alert.last_error else ''}",
+            _delivery_text(alert),
+            f"{mask_secrets(alert.title)}{f' [{mask_secrets(alert.last_error)}]' if alert.last_error else ''}",
         )
         for alert in found
     )
-    screen().print(table(columns, rows))
+    make_console().print(make_table(columns, rows))
     if len(found) == limit:
-        say(f"there may be more: --limit {limit * 2}", "dim")
-    if why := why_untried(found):
-        say(why, "yellow")
+        print_text(f"there may be more: --limit {limit * 2}", "dim")
+    if why := untried_alerts_hint(found):
+        print_text(why, "yellow")
 
 
-def why_untried(found: "Iterable[Alert]") -> str:
+def untried_alerts_hint(found: "Iterable[Alert]") -> str:
     """Return what to do where alerts wait and nobody has tried to deliver one; nothing where somebody has."""
     tries = [alert.deliveries for alert in found if alert.delivered_at is None]
     if not tries or any(tries):
         return ""
     return (
         "nobody has tried to deliver them; monitors do so, and workers of an app with notify=…; where neither runs: "
-        f"{command('alerts', 'deliver')}"
+        f"{next_command('alerts', 'deliver')}"
     )
 
 
-def _data(alert: "Alert") -> dict[str, Any]:
-    from outlast.cli.showing import as_data, masked  # noqa: PLC0415  # not for --help
+def _alert_data(alert: "Alert") -> dict[str, Any]:
+    from outlast.cli.output import mask_secrets, row_data  # noqa: PLC0415  # not for --help
 
-    data = as_data(alert)
+    data = row_data(alert)
     del data["epoch"]
-    return {**data, **{name: masked(data[name]) for name in _MASKED}, "delivery": _delivery(alert)}
+    return {**data, **{name: mask_secrets(data[name]) for name in _MASKED}, "delivery": _delivery_text(alert)}
 
 
-def _delivery(alert: "Alert") -> str:
+def _delivery_text(alert: "Alert") -> str:
     if alert.delivered_at is None:
         return "waits"
     return "given up" if alert.last_error else "done"
@@ -132,31 +125,34 @@ def test_channels(app: "App", *, as_json: bool) -> None:
       outlast alerts test --app feeds:app
       OUTLAST_NOTIFY=https://hooks.slack.com/services/… outlast alerts test
     """  # noqa: D301  # click reads the control character, not a backslash
-    from outlast.cli.showing import masked, one_line, print_json, say  # noqa: PLC0415  # not for --help
-    from outlast.decide.alerting import AlertKind  # noqa: PLC0415  # not for --help
+    from outlast.cli.output import mask_secrets, print_json, print_text, printable_line  # noqa: PLC0415  # not for --help
+    from outlast.decide.decision import AlertKind  # noqa: PLC0415  # not for --help
     from outlast.observe.messages import Message  # noqa: PLC0415  # not for --help
 
     if not app.channels:
-        raise OneLineError(_NO_CHANNEL)
+        raise CommandError(_NO_CHANNEL)
     message = Message(
         "Outlast: a test", "If you can read this, alerts arrive here. Nothing is wrong.", (AlertKind.FIRST,)
     )
     with suppress(Exception):  # it says nothing about the store, which need not have tables yet
-        write_down(app, "test_alerts", "alerts", channels=[channel.name for channel in app.channels])
-    outcomes = {channel.name: _sent(channel, message) for channel in app.channels}
+        write_audit_entry(app, "test_alerts", "alerts", channels=[channel.name for channel in app.channels])
+    outcomes = {channel.name: _send_error(channel, message) for channel in app.channels}
     if as_json:
         print_json(
-            [{"channel": name, "delivered": not why, "error": masked(why) or None} for name, why in outcomes.items()]
+            [
+                {"channel": name, "delivered": not why, "error": mask_secrets(why) or None}
+                for name, why in outcomes.items()
+            ]
         )
     else:
         for name, why in outcomes.items():
-            said = f"not delivered: {one_line(masked(why))}" if why else "delivered"
-            say(f"{name}: {said}", "red" if why else "green")
+            said = f"not delivered: {printable_line(mask_secrets(why))}" if why else "delivered"
+            print_text(f"{name}: {said}", "red" if why else "green")
     if any(outcomes.values()):
-        click.get_current_context().exit(FAILED)
+        click.get_current_context().exit(EXIT_FAILED)
 
 
-def _sent(channel: Any, message: Any) -> str:
+def _send_error(channel: Any, message: Any) -> str:
     """Send a message; return why it could not be, or nothing."""
     from outlast.classify import classify  # noqa: PLC0415  # not for --help
 
@@ -182,24 +178,24 @@ def deliver(app: "App", *, as_json: bool) -> None:
     Example:
       outlast alerts deliver --app feeds:app
     """  # noqa: D301  # click reads the control character, not a backslash
-    from outlast.cli.showing import counted, print_json, say  # noqa: PLC0415  # not for --help
+    from outlast.cli.output import count_text, print_json, print_text  # noqa: PLC0415  # not for --help
 
     set_up_logs("warning", as_json=False)
     if app.store.alerts(waiting=True, limit=1):  # a cron asks every minute, mostly for nothing
-        write_down(app, "deliver_alerts", "alerts")
+        write_audit_entry(app, "deliver_alerts", "alerts")
     courier = app.courier()
     taken = 0
-    for _ in range(_MOST_DELIVERIES):
+    for _ in range(_MAX_DELIVERIES):
         now = courier.deliver()
         taken += now
         if not now:
             break
-    waiting = app.store.alerts(waiting=True, limit=_MOST_WAITING)
+    waiting = app.store.alerts(waiting=True, limit=_MAX_WAITING)
     failed = [alert for alert in waiting if alert.last_error is not None]
     if as_json:
         print_json({"tried": taken, "waiting": len(waiting), "failed": len(failed)})
     else:
         rest = f"; {len(waiting)} wait, {len(failed)} of them after a failure" if waiting else ""
-        say(f"{counted(taken, 'alert')} tried{rest}" if taken or waiting else "no alert waits")
+        print_text(f"{count_text(taken, 'alert')} tried{rest}" if taken or waiting else "no alert waits")
     if failed:
-        click.get_current_context().exit(FAILED)
+        click.get_current_context().exit(EXIT_FAILED)

@@ -4,22 +4,37 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from outlast.cli.choosing import command, with_app
-from outlast.cli.moments import relative
-from outlast.cli.numbers import LIMIT, NUMBER
+from outlast.cli.app_options import next_command, with_app
+from outlast.cli.formats import ROW_LIMIT, ROW_NUMBER, relative_time
 
 if TYPE_CHECKING:
     from outlast.app import App
-    from outlast.ports.triage_rows import AuditEntry
+    from outlast.ports.triage import AuditEntry
 
-__all__ = ["audit"]
+
+# The audit log of what is typed: who asks for what is written down before it is done.
+
+
+def write_audit_entry(app: "App", action: str, subject: str, why: str = "", **detail: Any) -> None:
+    """Write down that the user of this process asks for something.
+
+    Args:
+        app: In whose store.
+        action: What, such as ``cancel_task``; the dashboard calls it the same.
+        subject: To what, such as ``task:42``.
+        why: Why, in their words.
+        detail: More.
+    """
+    from outlast.queue import audit  # noqa: PLC0415  # not for --help
+
+    audit.write_audit(app.store, action, subject, detail, why=why)
 
 
 @click.command()
 @click.option("--subject", metavar="WHAT", help="Only what was done to this, such as dead_letter:7 or queue:mail.")
 @click.option("--action", metavar="NAME", help="Only what is called so, such as discard_dead_letter.")
-@click.option("--before", type=NUMBER, metavar="ID", help="Only those with smaller numbers: the next page.")
-@click.option("--limit", type=LIMIT, metavar="N", default=50, show_default=True, help="How many at most.")
+@click.option("--before", type=ROW_NUMBER, metavar="ID", help="Only those with smaller numbers: the next page.")
+@click.option("--limit", type=ROW_LIMIT, metavar="N", default=50, show_default=True, help="How many at most.")
 @click.option("--json", "as_json", is_flag=True, help="Print a list of JSON objects.")
 @with_app()
 def audit(
@@ -35,39 +50,39 @@ def audit(
       outlast audit
       outlast audit --subject dead_letter:7 --json
     """  # noqa: D301  # click reads the control character, not a backslash
-    from outlast.cli.showing import found_none, print_json, say, screen, table  # noqa: PLC0415  # not for --help
+    from outlast.cli.output import make_console, make_table, print_empty, print_json, print_text  # noqa: PLC0415  # not for --help
 
     found = app.store.audits(subject=subject, action=action, before=before, limit=limit)
     if as_json:
-        print_json([_data(entry) for entry in found])
+        print_json([_entry_data(entry) for entry in found])
         return
     if not found:
         narrowed = any(each is not None for each in (subject, action, before))
         if narrowed:
-            found_none("nothing like that was asked for", f"{command('audit')} shows all")
+            print_empty("nothing like that was asked for", f"{next_command('audit')} shows all")
         else:
-            found_none("nothing was asked for by hand yet", "commands such as outlast dlq replay are noted here")
+            print_empty("nothing was asked for by hand yet", "commands such as outlast dlq replay are noted here")
         return
     columns = {"ID": None, "WHEN": None, "WHO": 20, "ACTION": None, "SUBJECT": 28, "WHY": None}
-    rows = ((row.id, relative(row.at), row.who, row.action, row.subject, _why(row)) for row in found)
-    screen().print(table(columns, rows))
+    rows = ((row.id, relative_time(row.at), row.who, row.action, row.subject, _reason_text(row)) for row in found)
+    make_console().print(make_table(columns, rows))
     if len(found) == limit:
-        say(f"there may be more: --before {found[-1].id}", "dim")
+        print_text(f"there may be more: --before {found[-1].id}", "dim")
 
 
-def _why(entry: "AuditEntry") -> str:
+def _reason_text(entry: "AuditEntry") -> str:
     """Return the reason, and what else is known."""
-    from outlast.cli.showing import masked  # noqa: PLC0415  # not for --help
+    from outlast.cli.output import mask_secrets  # noqa: PLC0415  # not for --help
 
-    more = ", ".join(f"{name} {_told(value)}" for name, value in entry.detail.items())
-    return str(masked(f"{entry.reason} ({more})" if entry.reason and more else entry.reason or more))
+    more = ", ".join(f"{name} {_value_text(value)}" for name, value in entry.detail.items())
+    return str(mask_secrets(f"{entry.reason} ({more})" if entry.reason and more else entry.reason or more))
 
 
-def _told(value: Any) -> str:
+def _value_text(value: Any) -> str:
     return " ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _data(entry: "AuditEntry") -> dict[str, Any]:
-    from outlast.cli.showing import as_data, masked  # noqa: PLC0415  # not for --help
+def _entry_data(entry: "AuditEntry") -> dict[str, Any]:
+    from outlast.cli.output import mask_secrets, row_data  # noqa: PLC0415  # not for --help
 
-    return {**as_data(entry), "detail": masked(entry.detail)}
+    return {**row_data(entry), "detail": mask_secrets(entry.detail)}

@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from outlast.cli.alerts import why_untried
-from outlast.cli.choosing import command, store_shown, with_app
+from outlast.cli.alerts import untried_alerts_hint
+from outlast.cli.app_options import next_command, store_label, with_app
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from outlast.app import App
-    from outlast.report.doctor import Finding
+    from outlast.report.doctor import DoctorFinding
 
-__all__ = ["doctor"]
 
-_LEAST_FREE = 0.05  # share of the disk
-_MOST_WAITING = 1000  # alerts that are counted
+_MIN_FREE_SHARE = 0.05  # share of the disk
+_MAX_WAITING = 1000  # alerts that are counted
 
 
 @click.command()
@@ -40,114 +39,118 @@ def doctor(app: "App", *, mend: bool, as_json: bool) -> None:
       outlast doctor --json
       outlast doctor --mend
     """  # noqa: D301  # click reads the control character, not a backslash
-    from outlast.cli.showing import print_json, say  # noqa: PLC0415  # not for --help
-    from outlast.report.doctor import told  # noqa: PLC0415  # not for --help
+    from outlast.cli.output import print_json, print_text  # noqa: PLC0415  # not for --help
+    from outlast.report.doctor import finding_text  # noqa: PLC0415  # not for --help
 
     found = []
-    for finding in _findings(app):
+    for finding in _run_checks(app):
         found.append(finding)
         if not as_json:
-            say(told(finding), {True: "green", False: "red", None: ""}[finding.ok])
+            print_text(finding_text(finding), {True: "green", False: "red", None: ""}[finding.ok])
     sick = any(each.ok is False for each in found)
     if mend and any(each.ok is False and each.check in {"ledger", "pairs"} for each in found):
-        rebuilt = _mended(app, found)
+        rebuilt = _repair_finding(app, found)
         if rebuilt:
             found.append(rebuilt)
-        found += _ledger(app)
+        found += _check_ledger(app)
         sick = any(each.ok is False for each in found if each.check not in {"ledger", "pairs"}) or not found[-1].ok
         if not as_json:
-            say("the books were written anew from what is there")
+            print_text("the books were written anew from what is there")
             if rebuilt:
-                say(told(rebuilt))
-            say(told(found[-1]), "green" if found[-1].ok else "red")
+                print_text(finding_text(rebuilt))
+            print_text(finding_text(found[-1]), "green" if found[-1].ok else "red")
     if as_json:
-        print_json({"store": store_shown(app), "ok": not sick, "findings": [each._asdict() for each in found]})
+        print_json({"store": store_label(app), "ok": not sick, "findings": [each._asdict() for each in found]})
     if sick:
         raise SystemExit(1)
 
 
-def _findings(app: "App") -> "Iterator[Finding]":
+def _run_checks(app: "App") -> "Iterator[DoctorFinding]":
     """Check one thing after the other; what cannot be reached ends it."""
     from outlast.classify import classify  # noqa: PLC0415  # not for --help
     from outlast.errors import SchemaError  # noqa: PLC0415  # not for --help
-    from outlast.report.doctor import Finding, clock_finding  # noqa: PLC0415  # not for --help
+    from outlast.report.doctor import DoctorFinding, clock_finding  # noqa: PLC0415  # not for --help
 
-    yield Finding("settings", ok=True, text="outlast.toml and the environment can be used")  # or we were not here
+    yield DoctorFinding("settings", ok=True, text="outlast.toml and the environment can be used")  # or we were not here
     try:
         began = time.perf_counter()
         app.store.check_schema()
         took = time.perf_counter() - began
-        yield Finding("store", ok=True, text=f"{store_shown(app)} answers within {took * 1000:.0f} ms, its tables fit")
+        yield DoctorFinding(
+            "store", ok=True, text=f"{store_label(app)} answers within {took * 1000:.0f} ms, its tables fit"
+        )
         yield clock_finding(time.time() - app.store.now().timestamp())
         app.store.check_dead_letters()
-        yield Finding("writing", ok=True, text="a dead letter can be written")
+        yield DoctorFinding("writing", ok=True, text="a dead letter can be written")
     except Exception as error:  # noqa: BLE001  # whatever it is, it is what was asked for
         failure = classify(error)
         text = f"{failure.exception_name}: {failure.message}"
         tables = "outlast db init creates the tables and brings them up to date."
         reached = "Is the address right, does the server run, and may this user write? Nothing more can be checked."
-        yield Finding("store", ok=False, text=text, todo=tables if isinstance(error, SchemaError) else reached)
+        yield DoctorFinding("store", ok=False, text=text, todo=tables if isinstance(error, SchemaError) else reached)
         return
-    yield from _surroundings(app)
-    yield from _ledger(app)
+    yield from _check_environment(app)
+    yield from _check_ledger(app)
 
 
-def _surroundings(app: "App") -> "Iterator[Finding]":
-    from outlast.report.doctor import Finding  # noqa: PLC0415  # not for --help
+def _check_environment(app: "App") -> "Iterator[DoctorFinding]":
+    from outlast.report.doctor import DoctorFinding  # noqa: PLC0415  # not for --help
 
     spool = app.settings.spool
     left, refused = (len([*spool.glob(f"*.{kind}")]) for kind in ("jsonl", "refused"))
     if left:
         todo = "They are applied when a worker starts; start one where this folder is."
-        text = f"{_files(left)} that could not be stored {'lies' if left == 1 else 'lie'} in {spool}"
-        yield Finding("spool", ok=False, text=text, todo=todo)
+        text = f"{_files_text(left)} that could not be stored {'lies' if left == 1 else 'lie'} in {spool}"
+        yield DoctorFinding("spool", ok=False, text=text, todo=todo)
     if refused:
         todo = "No worker applies them: those tasks ran again. Look at them (*.refused), then delete or move them."
-        text = f"{_files(refused)} that the store refused for good {'lies' if refused == 1 else 'lie'} in {spool}"
-        yield Finding("refused", ok=None, text=text, todo=todo)
+        text = f"{_files_text(refused)} that the store refused for good {'lies' if refused == 1 else 'lie'} in {spool}"
+        yield DoctorFinding("refused", ok=None, text=text, todo=todo)
     if not left:
-        yield Finding("spool", ok=True, text="no outcome waits to be stored")
+        yield DoctorFinding("spool", ok=True, text="no outcome waits to be stored")
     file = getattr(getattr(app.store, "db", None), "path", None)
     if isinstance(file, Path) and not app.store.in_process:
         disk = shutil.disk_usage(file.parent)
         free = disk.free / disk.total
-        todo = "" if free >= _LEAST_FREE else "Make room: a full disk stops all workers."
-        yield Finding("disk", ok=free >= _LEAST_FREE, text=f"{free:.0%} free, {disk.free / 2**30:.1f} GiB", todo=todo)
+        todo = "" if free >= _MIN_FREE_SHARE else "Make room: a full disk stops all workers."
+        yield DoctorFinding(
+            "disk", ok=free >= _MIN_FREE_SHARE, text=f"{free:.0%} free, {disk.free / 2**30:.1f} GiB", todo=todo
+        )
         if not os.access(file.parent, os.W_OK):
-            yield Finding("folder", ok=False, text=f"{file.parent} cannot be written to", todo="SQLite needs it.")
+            yield DoctorFinding("folder", ok=False, text=f"{file.parent} cannot be written to", todo="SQLite needs it.")
     workers = app.tasks.workers()
     alive = sum(worker.alive for worker in workers)
     silent = len(workers) - alive
     todo = "outlast worker MODULE:APP starts one." if not alive else ""
     text = f"{alive} alive" + (f", {silent} silent: what they held is given to others" if silent else "")
-    yield Finding("workers", ok=True if alive else None, text=text, todo=todo)
-    waiting = app.store.alerts(waiting=True, limit=_MOST_WAITING)
+    yield DoctorFinding("workers", ok=True if alive else None, text=text, todo=todo)
+    waiting = app.store.alerts(waiting=True, limit=_MAX_WAITING)
     if waiting:
-        why = why_untried(waiting)
-        todo = f"{why[0].upper()}{why[1:]}" if why else f"{command('alerts', 'list', '--waiting')} says why."
-        yield Finding("alerts", ok=None, text=f"{len(waiting)} not delivered yet", todo=todo)
+        why = untried_alerts_hint(waiting)
+        todo = f"{why[0].upper()}{why[1:]}" if why else f"{next_command('alerts', 'list', '--waiting')} says why."
+        yield DoctorFinding("alerts", ok=None, text=f"{len(waiting)} not delivered yet", todo=todo)
 
 
-def _ledger(app: "App") -> "list[Finding]":
+def _check_ledger(app: "App") -> "list[DoctorFinding]":
     from outlast.report.doctor import ledger_findings  # noqa: PLC0415  # not for --help
 
     return ledger_findings(*app.store.ledger())
 
 
-def _mended(app: "App", found: "list[Finding]") -> "Finding | None":
+def _repair_finding(app: "App", found: "list[DoctorFinding]") -> "DoctorFinding | None":
     """Write down who mends what, then mend; tell how many dead letters were rebuilt, if any were."""
-    from outlast.queue.auditing import write_down  # noqa: PLC0415  # not for --help
-    from outlast.report.doctor import Finding  # noqa: PLC0415  # not for --help
+    from outlast.queue.audit import write_audit  # noqa: PLC0415  # not for --help
+    from outlast.report.doctor import DoctorFinding  # noqa: PLC0415  # not for --help
 
     off = [each.text for each in found if each.ok is False and each.check in {"ledger", "pairs"}]
-    write_down(app.store, "mend_books", "books", {"off": off})
+    write_audit(app.store, "mend_books", "books", {"off": off})
     count = app.store.recount().get("rebuilt", 0)
     if not count:
         return None
     letters = "1 dead letter was" if count == 1 else f"{count:,} dead letters were"
     text = f"{letters} rebuilt from the failed task and its last attempt"
-    return Finding("rebuilt", ok=None, text=text, todo="outlast dlq list shows them; nothing was given up.")
+    return DoctorFinding("rebuilt", ok=None, text=text, todo="outlast dlq list shows them; nothing was given up.")
 
 
-def _files(count: int) -> str:
+def _files_text(count: int) -> str:
     return "1 file of outcomes" if count == 1 else f"{count:,} files of outcomes"

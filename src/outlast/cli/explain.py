@@ -1,7 +1,13 @@
 """``outlast explain``: what Outlast makes of an error, and how to make it something else."""
 
+import builtins
+import importlib
+import importlib.util
 import json
+import os
+import re
 import sys
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
@@ -9,23 +15,278 @@ from rich.text import Text
 
 from outlast.classify import default_classifier
 from outlast.classify.classifier import NOTHING_MATCHED
-from outlast.cli.subjects import subject_of
-from outlast.cli.tracebacks import error_in
+from outlast.classify.codes import CODES, ERRNOS, judge_sqlstate
+from outlast.classify.libraries import FILES
+from outlast.cli.app_options import with_app
 from outlast.config import configure
-from outlast.decide.explain import Explanation
-from outlast.decide.explain import explain as explain_error
-from outlast.failure import Category, Evidence
+from outlast.decide.explanation import Explanation
+from outlast.decide.explanation import explain as explain_error
+from outlast.failure import Category, Evidence, Origin
 from outlast.redact import MASK
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
-__all__ = ["explain"]
+    from outlast.app import App
+    from outlast.report.classification import Suggestion
 
-_MOST_READ = 100_000_000
-_LONGEST_INPUT = 1_000_000
-_LONGEST_RULE = 200
+
+# What somebody means by ``outlast explain SOMETHING``: a status, a code, an exception's name, or a text.
+
+_STDLIB_MODULES = frozenset(
+    [
+        "asyncio",
+        "asyncio.exceptions",
+        "binascii",
+        "concurrent.futures",
+        "concurrent.futures.process",
+        "configparser",
+        "csv",
+        "decimal",
+        "email.errors",
+        "ftplib",
+        "gzip",
+        "http.client",
+        "imaplib",
+        "json",
+        "json.decoder",
+        "lzma",
+        "multiprocessing",
+        "pickle",
+        "poplib",
+        "queue",
+        "shutil",
+        "smtplib",
+        "socket",
+        "sqlite3",
+        "ssl",
+        "struct",
+        "subprocess",
+        "tarfile",
+        "tomllib",
+        "urllib.error",
+        "xml.etree.ElementTree",
+        "xml.parsers.expat",
+        "zipfile",
+        "zlib",
+    ]
+)
+_DOTTED_NAME = re.compile(r"[A-Za-z_][\w]*(?:\.[A-Za-z_]\w*)*")
+_ERRNO_PATTERN = re.compile(r"\[Errno (-?\d{1,6})\] ([^:]*)")
+
+
+def parse_subject(
+    words: str, headers: "Mapping[str, str]", *, credentials_sent: bool | None = None
+) -> BaseException | Evidence:
+    """Return what to judge.
+
+    Args:
+        words: A status ("503"), a SQLSTATE, an errno name, an API error code, an exception's name, or any text.
+        headers: Response headers that go with a status.
+        credentials_sent: Whether the request carried credentials.
+    """
+    low = {name.lower(): value for name, value in headers.items()}
+    if re.fullmatch(r"[1-5]\d\d", words):
+        return Evidence(origin=Origin.HTTP, http_status=int(words), headers=low, credentials_sent=credentials_sent)
+    if re.fullmatch(r"[0-9A-Z]{5}", words) and any(char.isdigit() for char in words) and judge_sqlstate(words):
+        return Evidence(origin=Origin.DB, sqlstate=words)
+    if words in ERRNOS:
+        import errno  # noqa: PLC0415  # one case of several
+
+        return Evidence(errno=getattr(errno, words, None), code=words)
+    if words in CODES:
+        return Evidence(code=words, headers=low)
+    name, _, message = words.partition(": ")
+    if (
+        _DOTTED_NAME.fullmatch(name)
+        and name.rpartition(".")[2][0].isupper()
+        and (not message or exception_class(name) or "." in name)
+    ):
+        return make_error(name, message)
+    return Exception(words)
+
+
+def make_error(name: str, message: str) -> BaseException:
+    """Return an error of the class of that name, real where the class can be had, made up where not."""
+    kind = exception_class(name)
+    if kind is None:
+        module, _, bare = name.rpartition(".")
+        kind = type(bare, (Exception,), {"__module__": module or "__main__", "__qualname__": bare})
+    found = _ERRNO_PATTERN.match(message)
+    error = _make_instance(kind, message)
+    if isinstance(error, OSError) and found is not None:
+        error.errno = int(found[1])
+    return error
+
+
+def _make_instance(kind: type[BaseException], message: str) -> BaseException:
+    """Make an instance with a text but without calling the class, whose arguments nobody knows."""
+    body = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__str__": lambda _: message}
+    shown: type[BaseException] = type(kind.__name__, (kind,), body)
+    if issubclass(kind, BaseExceptionGroup):
+        return shown(message, [Exception(message)])
+    return shown.__new__(shown)
+
+
+def exception_class(name: str) -> type[BaseException] | None:
+    """Return an exception class by its qualified name, or None.
+
+    A name may come from a traceback, and a traceback from anywhere. So only modules of the standard library that hold
+    exceptions are imported for it, and of other libraries only those that Outlast describes, from where packages are
+    installed: never a file that happens to lie in the current folder.
+    """
+    module, _, bare = name.rpartition(".")
+    if not module:
+        return _as_exception_class(getattr(builtins, bare, None))
+    package = module.partition(".")[0]
+    if (
+        module not in sys.modules
+        and module not in _STDLIB_MODULES
+        and not (package in FILES and _is_installed(package))
+    ):
+        return None
+    try:
+        return _as_exception_class(getattr(importlib.import_module(module), bare, None))
+    except Exception:  # noqa: BLE001  # not installed, or broken; the name alone has to do
+        return None
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        spec = importlib.util.find_spec(package)
+    except (ImportError, ValueError):
+        return False
+    origin = (spec.origin or "") if spec is not None else ""
+    return any(folder in origin for folder in (f"site-packages{os.sep}", f"dist-packages{os.sep}"))
+
+
+def _as_exception_class(thing: object) -> type[BaseException] | None:
+    return thing if isinstance(thing, type) and issubclass(thing, BaseException) else None
+
+
+# From the text of a traceback or a log back to an error that can be judged, with its causes.
+
+_TRACEBACK_START = "Traceback (most recent call last):"
+_CAUSE = "The above exception was the direct cause of the following exception:"
+_CONTEXT = "During handling of the above exception, another exception occurred:"
+_ERROR_LINE = re.compile(r"(?P<name>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?")
+_LOG_LINE = re.compile(
+    r"(?P<name>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Timeout|TimedOut|Interrupt|Exit)): (?P<message>.*)"
+)
+_GROUP_FRAME = re.compile(r"^\s*[|+][-|+ ]*(?:\d+ -+)?\s?", re.MULTILINE)
+
+
+def parse_error_text(text: str) -> BaseException | None:
+    """Return the last error of a log or a traceback, linked to what it came from; None where there is none."""
+    if "Exception Group Traceback" in text:
+        return _parse_group(text)
+    error: BaseException | None = None
+    link = ""
+    for part in re.split(rf"({re.escape(_CAUSE)}|{re.escape(_CONTEXT)})", text):
+        if part in {_CAUSE, _CONTEXT}:
+            link = part
+            continue
+        found = _parse_traceback(part)
+        if found is None:
+            continue
+        if link == _CAUSE:
+            found.__cause__ = error
+        elif link == _CONTEXT:
+            found.__context__ = error
+        error, link = found, ""
+    return error or _parse_log(text)
+
+
+def _parse_traceback(text: str) -> BaseException | None:
+    """Read the last traceback of a text: its frames are indented, the line after them names the error."""
+    if _TRACEBACK_START not in text:
+        return None
+    for line in text.rpartition(_TRACEBACK_START)[2].splitlines():
+        if line.strip() and line[0] not in " \t":
+            match = _ERROR_LINE.fullmatch(line.strip())
+            return make_error(match["name"], match["message"] or "") if match else None
+    return None
+
+
+def _parse_group(text: str) -> BaseException | None:
+    """Read the traceback of an exception group: the errors in it, each after frames of its own."""
+    parts = _GROUP_FRAME.sub("", text).split(_TRACEBACK_START)[1:]
+    leaves = [
+        leaf for part in parts if (leaf := _parse_traceback(_TRACEBACK_START + _restore_indent(part))) is not None
+    ]
+    plain = [leaf for leaf in leaves if isinstance(leaf, Exception) and not isinstance(leaf, BaseExceptionGroup)]
+    return ExceptionGroup("the errors of the traceback", plain) if plain else None
+
+
+def _restore_indent(part: str) -> str:
+    """Put frames back behind the indent that the group's drawing took away."""
+    return re.sub(r"^(File \".*|(?<=\n)\s*\S.*(?=\n(?:File|\s*\^)))", r"  \1", part, flags=re.MULTILINE)
+
+
+def _parse_log(text: str) -> BaseException | None:
+    """Find the last line of a log that names an error and says something of it."""
+    for line in reversed(text.splitlines()):
+        match = _LOG_LINE.search(line)
+        if match:
+            return make_error(match["name"], match["message"])
+    return None
+
+
+# ``outlast explain --unknown``: rules that would judge what is stored and nobody knows.
+
+_NO_RULE = "# nothing in it tells it apart from other errors; raise an exception class of your own"
+_MAX_MESSAGE_CHARS = 160  # characters of a message
+
+
+@with_app()
+def show_suggestions(app: "App", *, as_json: bool) -> None:
+    """Print a rule for each cause that is unknown or judged by weak signs; nothing is written.
+
+    Args:
+        app: Whose store is looked at.
+        as_json: Whether to print JSON.
+    """
+    from outlast.classify import default_classifier  # noqa: PLC0415  # not for --help
+    from outlast.cli.output import print_json, print_text  # noqa: PLC0415  # not for --help
+    from outlast.queue.failure_groups import LARGEST_GROUPS, sampled_groups  # noqa: PLC0415  # not for --help
+    from outlast.report.classification import suggestions  # noqa: PLC0415  # not for --help
+
+    found = suggestions(sampled_groups(app.store), default_classifier().rules)
+    if as_json:
+        print_json([each._asdict() for each in found])
+        return
+    if not found:
+        print_text("every failure is known: none is judged by weak signs, or a rule of yours knows it now")
+        return
+    print_text(
+        f"Of the {LARGEST_GROUPS} largest groups of failures; to judge them, put what is right into outlast.toml:"
+    )
+    for each in found:
+        print_text("")
+        for line in (*_rule_comments(each), *(each.toml or _NO_RULE).splitlines()):
+            print_text(line)
+
+
+def _rule_comments(suggestion: "Suggestion") -> list[str]:
+    """Return the comments above a rule; each in one line, for it is meant to be copied."""
+    line = " ".join(suggestion.message.split())
+    shown = f"{line[:_MAX_MESSAGE_CHARS]} …" if len(line) > _MAX_MESSAGE_CHARS else line
+    matched = (
+        f"Matches {_plural_text(suggestion.failures, 'failure')} in {_plural_text(len(suggestion.groups), 'group')}, "
+        f"{_plural_text(suggestion.dead, 'dead letter')}."
+    )
+    title = f"# {suggestion.title}: {shown}" if shown else f"# {suggestion.title}"
+    return [title, f"# {suggestion.because} Now {suggestion.category}. {matched}"]
+
+
+def _plural_text(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+
+
+_MAX_READ_BYTES = 100_000_000
+_MAX_INPUT_CHARS = 1_000_000
+_MAX_RULE_CHARS = 200
 
 
 @click.command()
@@ -72,7 +333,6 @@ def explain(  # noqa: PLR0913  # its options
         if words or headers or credentials is not None or config is not None:
             message = "--unknown looks at a store, and goes with --app, --url and --json alone"
             raise click.UsageError(message)
-        from outlast.cli.suggesting import show_suggestions  # noqa: PLC0415  # most calls need no store
 
         show_suggestions(reference=reference, url=url, as_json=as_json)
         return
@@ -81,26 +341,26 @@ def explain(  # noqa: PLR0913  # its options
         raise click.UsageError(message)
     configure(config)
     subject = (
-        _from_input()
+        _read_input()
         if words in {(), ("-",)}
-        else subject_of(" ".join(words), _parsed(headers), credentials_sent=credentials)
+        else parse_subject(" ".join(words), _parse_headers(headers), credentials_sent=credentials)
     )
     if (headers or credentials is not None) and not (isinstance(subject, Evidence) and subject.http_status):
         message = "--header and --credentials go with an HTTP status, for instance: outlast explain 403 --credentials"
         raise click.UsageError(message)
     explained = explain_error(subject, classifier=default_classifier())
     if as_json:
-        click.echo(json.dumps(_data(explained, subject), ensure_ascii=False, indent=2))
+        click.echo(json.dumps(_explanation_data(explained, subject), ensure_ascii=False, indent=2))
     else:
-        _show(explained, subject)
+        _print_explanation(explained, subject)
 
 
-def _from_input() -> BaseException:
+def _read_input() -> BaseException:
     if sys.stdin.isatty():
         message = "say what to explain, or pipe a traceback into it; see outlast explain --help"
         raise click.UsageError(message)
-    text = sys.stdin.read(_MOST_READ)[-_LONGEST_INPUT:]  # the last error is what counts
-    error = error_in(text)
+    text = sys.stdin.read(_MAX_READ_BYTES)[-_MAX_INPUT_CHARS:]  # the last error is what counts
+    error = parse_error_text(text)
     if error is not None:
         return error
     if not text.strip():
@@ -109,7 +369,7 @@ def _from_input() -> BaseException:
     return Exception(text.strip())
 
 
-def _parsed(headers: tuple[str, ...]) -> dict[str, str]:
+def _parse_headers(headers: tuple[str, ...]) -> dict[str, str]:
     parsed = {}
     for header in headers:
         name, colon, value = header.partition(":")
@@ -120,7 +380,7 @@ def _parsed(headers: tuple[str, ...]) -> dict[str, str]:
     return parsed
 
 
-def _data(explained: Explanation, subject: BaseException | Evidence) -> "dict[str, Any]":
+def _explanation_data(explained: Explanation, subject: BaseException | Evidence) -> "dict[str, Any]":
     return {
         **explained.failure.to_dict(),
         "strength": explained.strength.value,
@@ -129,11 +389,11 @@ def _data(explained: Explanation, subject: BaseException | Evidence) -> "dict[st
             for other in explained.others
         ],
         "policy": explained.action,
-        "rule_to_change_it": _rule(explained, subject),
+        "rule_to_change_it": _rule_lines(explained, subject),
     }
 
 
-def _show(explained: Explanation, subject: BaseException | Evidence) -> None:
+def _print_explanation(explained: Explanation, subject: BaseException | Evidence) -> None:
     console = Console(highlight=False, soft_wrap=True)
     colour = "green" if explained.failure.retryable else "red"
     for number, line in enumerate(str(explained).splitlines()):
@@ -143,10 +403,10 @@ def _show(explained: Explanation, subject: BaseException | Evidence) -> None:
         shown.highlight_regex(r"^  (?:verdict|because|agrees|differs|asked|policy)", "dim")
         console.print(shown)
     console.print(Text("\nTo have it judged otherwise, put this into outlast.toml:", style="dim"))
-    console.print(Text(_rule(explained, subject), style="dim"))
+    console.print(Text(_rule_lines(explained, subject), style="dim"))
 
 
-def _rule(explained: Explanation, subject: BaseException | Evidence) -> str:
+def _rule_lines(explained: Explanation, subject: BaseException | Evidence) -> str:
     """Return the lines of outlast.toml that would change the verdict, with another category to choose."""
     failure = explained.failure
     conditions = []
@@ -157,7 +417,13 @@ def _rule(explained: Explanation, subject: BaseException | Evidence) -> str:
     if isinstance(subject, Exception) and (kind := type(subject)).__module__ not in {"builtins", "__main__"}:
         conditions.append(f"type = {json.dumps(f'{kind.__module__}.{kind.__qualname__}')}")
     words = failure.message
-    if not conditions and isinstance(subject, Exception) and words and MASK not in words and len(words) < _LONGEST_RULE:
+    if (
+        not conditions
+        and isinstance(subject, Exception)
+        and words
+        and MASK not in words
+        and len(words) < _MAX_RULE_CHARS
+    ):
         conditions.append(f"text = {json.dumps(words, ensure_ascii=False)}")
     if not conditions:
         return "# nothing in it tells it apart from other errors; raise an exception class of your own"

@@ -4,8 +4,6 @@ from pathlib import Path
 
 import click
 
-__all__ = ["TEMPLATE", "init"]
-
 _FILE = "outlast.toml"
 TEMPLATE = """\
 # Settings of Outlast. Programs read them with outlast.configure(), and so does the command `outlast`.
@@ -67,7 +65,7 @@ def init(path: Path, *, force: bool) -> None:
       outlast init
       outlast init --path config/outlast.toml
     """  # noqa: D301  # click reads the control character, not a backslash
-    from outlast.cli.showing import say  # noqa: PLC0415  # not for --help
+    from outlast.cli.output import print_text  # noqa: PLC0415  # not for --help
     from outlast.errors import ConfigError  # noqa: PLC0415  # not for --help
 
     try:
@@ -79,4 +77,4 @@ def init(path: Path, *, force: bool) -> None:
     except OSError as error:
         message = f"{path} cannot be written: {error.strerror or error}"
         raise ConfigError(message) from None
-    say(f"{path} is written; next: outlast db init", "green")
+    print_text(f"{path} is written; next: outlast db init", "green")

@@ -6,19 +6,19 @@ from datetime import UTC, datetime
 
 from outlast.redact import safe_text
 
-__all__ = ["LEVELS", "PlainLines", "quiet_clients", "set_up_logs"]
-
 LEVELS = ("debug", "info", "warning", "error")
-_LONGEST = 65_536
-_CLIENTS = frozenset(["httpx", "httpx2", "httpcore", "httpcore2"])  # they log URLs and headers as they are
+_MAX_MESSAGE_CHARS = 65_536
+_HTTP_LOGGERS = frozenset(["httpx", "httpx2", "httpcore", "httpcore2"])  # they log URLs and headers as they are
 
 
-class PlainLines(logging.Formatter):
+class PlainFormatter(logging.Formatter):
     """``2026-11-15T10:00:00.000+00:00 WARNING outlast.worker: …``, with nothing that a terminal would obey."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the lines of a record."""
-        return safe_text(f"{_time(record)} {record.levelname} {record.name}: {super().format(record)}", _LONGEST)
+        return safe_text(
+            f"{_time(record)} {record.levelname} {record.name}: {super().format(record)}", _MAX_MESSAGE_CHARS
+        )
 
 
 def _time(record: logging.LogRecord) -> str:
@@ -38,10 +38,10 @@ def set_up_logs(level: str, *, as_json: bool) -> None:
 
         handler.setFormatter(JsonFormatter())
     elif sys.stderr.isatty():
-        handler = _for_a_terminal()
+        handler = _terminal_handler()
     else:
-        handler.setFormatter(PlainLines())
-    handler.addFilter(_without_secrets)
+        handler.setFormatter(PlainFormatter())
+    handler.addFilter(_redact_record)
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(level.upper())
@@ -53,34 +53,34 @@ def quiet_clients(level: str) -> None:
     Args:
         level: One of `LEVELS`.
     """
-    for name in _CLIENTS:
+    for name in _HTTP_LOGGERS:
         logging.getLogger(name).setLevel(logging.NOTSET if level.lower() == "debug" else logging.WARNING)
 
 
-def _without_secrets(record: logging.LogRecord) -> bool:
+def _redact_record(record: logging.LogRecord) -> bool:
     """Take secrets out of what an HTTP client logs; let everything pass."""
-    if record.name.partition(".")[0] in _CLIENTS:
-        from outlast.observe.json_logs import message_of  # noqa: PLC0415  # not for --help
+    if record.name.partition(".")[0] in _HTTP_LOGGERS:
+        from outlast.observe.json_logs import record_message  # noqa: PLC0415  # not for --help
         from outlast.queue.masking import masked_text  # noqa: PLC0415  # not for --help
 
-        record.msg, record.args = masked_text(message_of(record)), None
+        record.msg, record.args = masked_text(record_message(record)), None
     return True
 
 
-def _for_a_terminal() -> logging.Handler:
+def _terminal_handler() -> logging.Handler:
     from rich.highlighter import NullHighlighter  # noqa: PLC0415  # only at a terminal
     from rich.logging import RichHandler  # noqa: PLC0415  # only at a terminal
 
-    from outlast.cli.showing import screen  # noqa: PLC0415  # it needs rich
+    from outlast.cli.output import make_console  # noqa: PLC0415  # it needs rich
 
     class Safe(logging.Formatter):
         """The message, with nothing in it that a terminal would obey."""
 
         def format(self, record: logging.LogRecord) -> str:
-            return safe_text(super().format(record), _LONGEST)
+            return safe_text(super().format(record), _MAX_MESSAGE_CHARS)
 
     handler = RichHandler(
-        console=screen(stderr=True),
+        console=make_console(stderr=True),
         show_path=False,
         markup=False,
         highlighter=NullHighlighter(),

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from outlast.cli.failing import FAILED
-from outlast.cli.health import Life, serving_health, with_health
+from outlast.cli.errors import EXIT_FAILED
+from outlast.cli.formats import DURATION
+from outlast.cli.health_endpoints import ProcessState, serve_health, with_health_options
 from outlast.cli.logs import LEVELS, quiet_clients, set_up_logs
-from outlast.cli.moments import SPAN
 
 if TYPE_CHECKING:
-    from outlast.cli.monitor_loading import Chosen
+    from outlast.cli.loader import LoadedMonitor
     from outlast.config import Config
-    from outlast.sources.fetched import Changed
-    from outlast.sources.monitor import CycleSummary, Monitor
+    from outlast.sources.announcements import CycleSummary
+    from outlast.sources.fetchers import Changed
+    from outlast.sources.monitor import Monitor
 
-__all__ = ["monitor"]
 
 log = logging.getLogger("outlast.monitor")
 
@@ -26,7 +26,7 @@ log = logging.getLogger("outlast.monitor")
 @click.argument("reference", metavar="MODULE:APP")
 @click.option("--profile", metavar="NAME", help="Whose sources: blog, feed or your own. Default: feed.")
 @click.option("--once", is_flag=True, help="Poll all active sources once, print what came of it, and end; for cron.")
-@click.option("--every", type=SPAN, metavar="SPAN", help="Between two polls of a source: seconds, or 90s, 15m, 2h.")
+@click.option("--every", type=DURATION, metavar="SPAN", help="Between two polls of a source: seconds, or 90s, 15m, 2h.")
 @click.option("--concurrency", type=click.IntRange(min=1), metavar="N", help="Requests at once.")
 @click.option("--per-host", type=click.IntRange(min=1), metavar="N", help="Requests at once to one host.")
 @click.option("--json", "as_json", is_flag=True, help="With --once: print a JSON object.")
@@ -35,7 +35,7 @@ log = logging.getLogger("outlast.monitor")
     help="What is logged at least.",
 )  # fmt: skip
 @click.option("--json-logs", is_flag=True, help="Log one JSON object per line.")
-@with_health
+@with_health_options
 def monitor(  # noqa: PLR0913  # its options
     reference: str,
     *,
@@ -66,7 +66,7 @@ def monitor(  # noqa: PLR0913  # its options
       outlast monitor feeds:app --once --json | jq .failed
       outlast monitor feeds:blogs --json-logs --health-port 8788
     """  # noqa: D301  # click reads the control character, not a backslash
-    from outlast.cli.monitor_loading import load_monitor  # noqa: PLC0415  # not for --help
+    from outlast.cli.loader import load_monitor  # noqa: PLC0415  # not for --help
     from outlast.config import configure  # noqa: PLC0415  # not for --help
 
     if as_json and not once:
@@ -78,35 +78,35 @@ def monitor(  # noqa: PLR0913  # its options
     chosen = load_monitor(reference, profile)
     made = chosen.monitor
     try:
-        _set(made, changes)
-        reached = _is_reached(chosen, once=once)  # before a start is told
-        life = Life(lambda: made.last_beat, lambda: made.stopping)
-        with serving_health(chosen.app, life, health_port, health_host):
+        _apply_options(made, changes)
+        reached = _check_store(chosen, once=once)  # before a start is told
+        life = ProcessState(lambda: made.last_beat, lambda: made.stopping)
+        with serve_health(chosen.app, life, health_port, health_host):
             if reached:
-                _say_start(chosen, config)
+                _log_start(chosen, config)
             if once:
-                _once(chosen, as_json=as_json)
+                _run_once(chosen, as_json=as_json)
             else:
-                _run(made)
+                _run_until_stopped(made)
     finally:
         chosen.app.close()
 
 
-def _is_reached(chosen: "Chosen", *, once: bool) -> bool:
+def _check_store(chosen: "LoadedMonitor", *, once: bool) -> bool:
     """See that it can begin; tell whether that could be seen, for a monitor waits for a store that is not there yet."""
-    from outlast.run.reaching import may_pass  # noqa: PLC0415  # not for --help
+    from outlast.run.store_wait import is_store_outage  # noqa: PLC0415  # not for --help
 
     try:
         chosen.app.store.check_schema()
         chosen.monitor.check()
     except Exception as error:
-        if once or not may_pass(error):
+        if once or not is_store_outage(error):
             raise
         return False
     return True
 
 
-def _set(made: "Monitor", changes: dict[str, Any]) -> None:
+def _apply_options(made: "Monitor", changes: dict[str, Any]) -> None:
     """Have the monitor do as the options say, and have changes logged that nobody else looks at."""
     given = {name: value for name, value in changes.items() if value is not None}
     if given.get("every") == 0:
@@ -118,9 +118,9 @@ def _set(made: "Monitor", changes: dict[str, Any]) -> None:
 
 
 async def _log_change(changed: "Changed") -> None:
-    from outlast.sources.telling import shown  # noqa: PLC0415  # not for --help
+    from outlast.sources.announcements import redacted_source_url  # noqa: PLC0415  # not for --help
 
-    url, entries = shown(changed.source), len(changed.fetched.entries)
+    url, entries = redacted_source_url(changed.source), len(changed.fetched.entries)
     news = f"{entries} new {'entry' if entries == 1 else 'entries'}" if entries else "something new"
     log.info(
         "source %d has %s%s: %s",
@@ -132,19 +132,19 @@ async def _log_change(changed: "Changed") -> None:
     )
 
 
-def _say_start(chosen: "Chosen", config: "Config") -> None:
-    from outlast.cli.choosing import store_shown  # noqa: PLC0415  # not for --help
-    from outlast.cli.showing import counted  # noqa: PLC0415  # not for --help
+def _log_start(chosen: "LoadedMonitor", config: "Config") -> None:
+    from outlast.cli.app_options import store_label  # noqa: PLC0415  # not for --help
+    from outlast.cli.output import count_text  # noqa: PLC0415  # not for --help
 
     made, settings = chosen.monitor, chosen.monitor.settings
     counts = {str(state): count for state, count in chosen.app.sources.health(made.profile.name).items() if count}
     channels = [channel.name for channel in chosen.courier.channels]
-    where, number = store_shown(chosen.app), sum(counts.values())
+    where, number = store_label(chosen.app), sum(counts.values())
     log.info(
         "monitor %s: profile %s; %s%s; every %g s; concurrency %d, per host %d; store %s; alerts go to %s%s",
         made.name,
         made.profile.name,
-        counted(number, "source"),
+        count_text(number, "source"),
         f" ({', '.join(f'{state} {count}' for state, count in counts.items())})" if counts else "",
         settings.every,
         settings.concurrency,
@@ -173,7 +173,7 @@ def _say_start(chosen: "Chosen", config: "Config") -> None:
         )
 
 
-def _run(made: "Monitor") -> None:
+def _run_until_stopped(made: "Monitor") -> None:
     began = time.monotonic()
     try:
         made.run()
@@ -181,19 +181,19 @@ def _run(made: "Monitor") -> None:
         log.info("monitor %s ended after %.1f s", made.name, time.monotonic() - began)
 
 
-def _once(chosen: "Chosen", *, as_json: bool) -> None:
-    from outlast.cli.cycles import print_summary, summary_data  # noqa: PLC0415  # not for --help
-    from outlast.cli.showing import print_json  # noqa: PLC0415  # not for --help
+def _run_once(chosen: "LoadedMonitor", *, as_json: bool) -> None:
+    from outlast.cli.output import print_json  # noqa: PLC0415  # not for --help
+    from outlast.cli.sources import cycle_summary_data, print_cycle_summary  # noqa: PLC0415  # not for --help
 
     made = chosen.monitor
     summary = made.cycle()
     stopped = summary is None and made.stopping
     if as_json:
-        print_json(summary_data(made.profile.name, summary, stopped=stopped))
+        print_json(cycle_summary_data(made.profile.name, summary, stopped=stopped))
     else:
-        print_summary(made.profile.name, summary, stopped=stopped)
+        print_cycle_summary(made.profile.name, summary, stopped=stopped)
     if stopped or _is_outage(summary) or (summary is not None and summary.broken_callbacks):
-        click.get_current_context().exit(FAILED)
+        click.get_current_context().exit(EXIT_FAILED)
 
 
 def _is_outage(summary: "CycleSummary | None") -> bool:

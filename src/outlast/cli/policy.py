@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from outlast.cli.completing import policy_names
-from outlast.cli.moments import SPAN
+from outlast.cli.completion import policy_names
+from outlast.cli.formats import DURATION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,14 +14,13 @@ if TYPE_CHECKING:
     from outlast.config import Config
     from outlast.decide.policy import RetryPolicy
 
-__all__ = ["policy"]
 
-_MOST_ATTEMPTS = 10_000
-_GIVEN = "the options"
-_BARE = "default"  # what a bare @outlast.retry does
+_MAX_ATTEMPTS = 10_000
+_FROM_OPTIONS = "the options"
+_DEFAULT_NAME = "default"  # what a bare @outlast.retry does
 
 
-class _Named(NamedTuple):
+class _NamedPolicy(NamedTuple):
     """A policy, and where it is from."""
 
     name: str
@@ -30,7 +29,7 @@ class _Named(NamedTuple):
     of_task: bool = False
 
 
-class _Jitter(click.ParamType):  # type: ignore[type-arg]  # not generic before click 8.4
+class _JitterType(click.ParamType):  # type: ignore[type-arg]  # not generic before click 8.4
     """A kind of jitter, or a share of the wait."""
 
     name = "jitter"
@@ -59,12 +58,12 @@ def policy() -> None:
 @policy.command("preview")
 @click.argument("name", required=False, metavar="[NAME]", shell_complete=policy_names)
 @click.option("--app", "reference", metavar="MODULE:APP", help="NAME is a task of this app, and its policy is meant.")
-@click.option("--max-attempts", type=click.IntRange(1, _MOST_ATTEMPTS), metavar="N", help="Calls in all.")
+@click.option("--max-attempts", type=click.IntRange(1, _MAX_ATTEMPTS), metavar="N", help="Calls in all.")
 @click.option("--backoff", type=click.Choice(["fixed", "linear", "exponential"]), help="How waits grow.")
-@click.option("--base-delay", type=SPAN, metavar="SPAN", help="The first wait: seconds, or 90s, 15m, 2h.")
-@click.option("--max-delay", type=SPAN, metavar="SPAN", help="What no wait exceeds.")
-@click.option("--jitter", type=_Jitter(), metavar="KIND", help="none, full, equal, decorrelated, or a share: 0.1.")
-@click.option("--deadline", type=SPAN, metavar="SPAN", help="The time for everything together.")
+@click.option("--base-delay", type=DURATION, metavar="SPAN", help="The first wait: seconds, or 90s, 15m, 2h.")
+@click.option("--max-delay", type=DURATION, metavar="SPAN", help="What no wait exceeds.")
+@click.option("--jitter", type=_JitterType(), metavar="KIND", help="none, full, equal, decorrelated, or a share: 0.1.")
+@click.option("--deadline", type=DURATION, metavar="SPAN", help="The time for everything together.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def preview(name: str | None, *, reference: str | None, as_json: bool, **settings: Any) -> None:
     """Draw the waits of a policy, where calls fail at once and nobody asks for more.
@@ -79,32 +78,35 @@ def preview(name: str | None, *, reference: str | None, as_json: bool, **setting
       outlast policy preview scrape --app jobs:app
       outlast policy preview --backoff exponential --base-delay 1 --jitter full
     """  # noqa: D301  # click reads the control character, not a backslash
-    from outlast.cli.showing import print_json, say  # noqa: PLC0415  # not for --help
+    from outlast.cli.output import print_json, print_text  # noqa: PLC0415  # not for --help
 
     changes = {key: value for key, value in settings.items() if value is not None}
-    meant = _meant(name, reference, changes)
+    meant = _resolve_policy(name, reference, changes)
     if as_json:
-        retried = {"retried": _retried(meant.policy, of_task=meant.of_task)}
-        print_json({"name": meant.name, "from": meant.place, **_data(meant.policy), **retried})
+        retried = {"retried": _retry_on_text(meant.policy, of_task=meant.of_task)}
+        print_json({"name": meant.name, "from": meant.place, **_policy_data(meant.policy), **retried})
         return
-    say(f"{meant.name}, from {meant.place}; tries again after {_retried(meant.policy, of_task=meant.of_task)}", "bold")
-    _draw(meant.policy)
+    print_text(
+        f"{meant.name}, from {meant.place}; tries again after {_retry_on_text(meant.policy, of_task=meant.of_task)}",
+        "bold",
+    )
+    _print_waits(meant.policy)
     for category, other in meant.policy.overrides.items():
-        say(f"\nafter {category}, unless the answer says how long", "bold")
-        _draw(other)
+        print_text(f"\nafter {category}, unless the answer says how long", "bold")
+        _print_waits(other)
     if meant.policy.jitter is None and reference is not None:
-        say("a worker spreads these waits by a tenth", "dim")
+        print_text("a worker spreads these waits by a tenth", "dim")
 
 
-def _draw(chosen: "RetryPolicy") -> None:
-    from outlast.cli.showing import say  # noqa: PLC0415  # not for --help
+def _print_waits(chosen: "RetryPolicy") -> None:
+    from outlast.cli.output import print_text  # noqa: PLC0415  # not for --help
 
     schedule = chosen.preview()
-    say(schedule)
+    print_text(schedule)
     if not schedule.waits and chosen.max_attempts > 1:
         first = chosen.get_delay(1, chance=lambda: 0.0)
         said = f"  the first wait would be {first:g} s, and {chosen.deadline:g} s are all the time there is"
-        say(f"{said}: no second attempt is made", "yellow")
+        print_text(f"{said}: no second attempt is made", "yellow")
 
 
 @policy.command("list")
@@ -117,51 +119,53 @@ def list_policies(*, as_json: bool) -> None:
       outlast policy list
       outlast policy list --json
     """  # noqa: D301  # click reads the control character, not a backslash
-    from outlast.cli.showing import print_json, say, screen, table  # noqa: PLC0415  # not for --help
+    from outlast.cli.output import make_console, make_table, print_json, print_text  # noqa: PLC0415  # not for --help
     from outlast.config import configure  # noqa: PLC0415  # not for --help
 
     config = configure()
-    found = list(_named(config))
+    found = list(_named_policies(config))
     if as_json:
-        print_json([{"name": each.name, "from": each.place, **_settings(each.policy)} for each in found])
+        print_json([{"name": each.name, "from": each.place, **_policy_settings(each.policy)} for each in found])
         return
     columns = {
         "POLICY": 16, "TRIES": None, "WAITS": None, "JITTER": None, "IN ALL": None, "FROM": 13,
         "TRIES AGAIN AFTER": None,
     }  # fmt: skip
-    screen().print(table(columns, (_row(each) for each in found)))
+    make_console().print(make_table(columns, (_policy_row(each) for each in found)))
     if not config.policies:
-        say("outlast.toml adds more, under [policies.NAME]; outlast init writes one", "dim")
+        print_text("outlast.toml adds more, under [policies.NAME]; outlast init writes one", "dim")
 
 
-def _named(config: "Config") -> "Iterator[_Named]":
+def _named_policies(config: "Config") -> "Iterator[_NamedPolicy]":
     """Yield all policies that have names; one of the file goes before one of ours."""
     from outlast.decide.policy import DEFAULT_POLICY  # noqa: PLC0415  # not for --help
     from outlast.decide.presets import PRESETS  # noqa: PLC0415  # not for --help
 
     file = config.source.name if config.source is not None else ""
-    yield from (_Named(name, file, each) for name, each in config.policies.items())
-    ours = {_BARE: DEFAULT_POLICY, **PRESETS}
-    yield from (_Named(name, "Outlast", each) for name, each in ours.items() if name not in config.policies)
+    yield from (_NamedPolicy(name, file, each) for name, each in config.policies.items())
+    ours = {_DEFAULT_NAME: DEFAULT_POLICY, **PRESETS}
+    yield from (_NamedPolicy(name, "Outlast", each) for name, each in ours.items() if name not in config.policies)
 
 
-def _meant(name: str | None, reference: str | None, changes: dict[str, Any]) -> _Named:
+def _resolve_policy(name: str | None, reference: str | None, changes: dict[str, Any]) -> _NamedPolicy:
     from outlast.config import configure  # noqa: PLC0415  # not for --help
     from outlast.decide.policy import RetryPolicy  # noqa: PLC0415  # not for --help
 
     config = configure()
     if name is None and reference is None and changes:
-        return _Named("a policy", _GIVEN, RetryPolicy(**changes))
-    found = _of_a_task(reference, name) if reference is not None else _of_a_name(config, name or _BARE)
+        return _NamedPolicy("a policy", _FROM_OPTIONS, RetryPolicy(**changes))
+    found = (
+        _policy_of_task(reference, name) if reference is not None else _policy_by_name(config, name or _DEFAULT_NAME)
+    )
     if not changes:
         return found
-    return found._replace(place=f"{found.place} and {_GIVEN}", policy=found.policy.replace(**changes))
+    return found._replace(place=f"{found.place} and {_FROM_OPTIONS}", policy=found.policy.replace(**changes))
 
 
-def _of_a_name(config: "Config", name: str) -> _Named:
+def _policy_by_name(config: "Config", name: str) -> _NamedPolicy:
     from outlast.errors import ConfigError  # noqa: PLC0415  # not for --help
 
-    known = {each.name: each for each in _named(config)}
+    known = {each.name: each for each in _named_policies(config)}
     if name not in known:
         message = (
             f"there is no policy {name!r}; there are: {', '.join(known)}. For that of a task give --app MODULE:APP"
@@ -170,21 +174,21 @@ def _of_a_name(config: "Config", name: str) -> _Named:
     return known[name]
 
 
-def _of_a_task(reference: str, name: str | None) -> _Named:
-    from outlast.cli.enqueue import definition_of  # noqa: PLC0415  # not for --help
-    from outlast.cli.loading import load_app  # noqa: PLC0415  # not for --help
+def _policy_of_task(reference: str, name: str | None) -> _NamedPolicy:
+    from outlast.cli.loader import load_app  # noqa: PLC0415  # not for --help
+    from outlast.cli.tasks import task_definition  # noqa: PLC0415  # not for --help
 
     app: App = load_app(reference)
     try:
         if name is None:
             message = f"say which task is meant; {reference} has: {', '.join(sorted(app.tasks_by_name)) or 'none'}"
             raise click.UsageError(message)
-        return _Named(f"task {name}", reference, definition_of(app, name).policy, of_task=True)
+        return _NamedPolicy(f"task {name}", reference, task_definition(app, name).policy, of_task=True)
     finally:
         app.close()
 
 
-def _row(named: _Named) -> tuple[object, ...]:
+def _policy_row(named: _NamedPolicy) -> tuple[object, ...]:
     chosen = named.policy
     grows = chosen.backoff if isinstance(chosen.backoff, str) else "own"
     return (
@@ -194,11 +198,11 @@ def _row(named: _Named) -> tuple[object, ...]:
         chosen.jitter,
         None if chosen.deadline is None else f"{chosen.deadline:g}s",
         named.place,
-        _retried(chosen),
+        _retry_on_text(chosen),
     )
 
 
-def _retried(chosen: "RetryPolicy", *, of_task: bool = False) -> str:
+def _retry_on_text(chosen: "RetryPolicy", *, of_task: bool = False) -> str:
     """Return what is tried again, in a few words; a worker asks the classifier where a policy does not say."""
     from outlast.failure import RETRYABLE  # noqa: PLC0415  # not for --help
 
@@ -211,7 +215,7 @@ def _retried(chosen: "RetryPolicy", *, of_task: bool = False) -> str:
     return ", ".join(getattr(each, "__name__", "a predicate") for each in kinds) or "nothing"
 
 
-def _settings(chosen: "RetryPolicy") -> dict[str, Any]:
+def _policy_settings(chosen: "RetryPolicy") -> dict[str, Any]:
     return {
         "max_attempts": chosen.max_attempts,
         "backoff": chosen.backoff if isinstance(chosen.backoff, str) else None,
@@ -219,14 +223,14 @@ def _settings(chosen: "RetryPolicy") -> dict[str, Any]:
         "max_delay": chosen.max_delay,
         "jitter": chosen.jitter,
         "deadline": chosen.deadline,
-        "retried": _retried(chosen),
+        "retried": _retry_on_text(chosen),
     }
 
 
-def _data(chosen: "RetryPolicy") -> dict[str, Any]:
+def _policy_data(chosen: "RetryPolicy") -> dict[str, Any]:
     waits = [
         {"after": wait.after, "least": wait.least, "most": wait.most, "total": wait.total}
         for wait in chosen.preview().waits
     ]
-    overrides = {str(category): _data(other) for category, other in chosen.overrides.items()}
-    return {**_settings(chosen), "waits": waits, "overrides": overrides}
+    overrides = {str(category): _policy_data(other) for category, other in chosen.overrides.items()}
+    return {**_policy_settings(chosen), "waits": waits, "overrides": overrides}

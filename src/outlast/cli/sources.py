@@ -1,23 +1,375 @@
 """``outlast sources``: look at what is polled; adding and changing sources have files of their own."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from outlast.cli.choosing import command, with_app
-from outlast.cli.completing import profile_names
-from outlast.cli.cycles import cycles
-from outlast.cli.numbers import LIMIT
-from outlast.cli.sources_adding import add, import_sources
-from outlast.cli.sources_handling import disable, enable, found_source, probe, remove
+from outlast.cli.app_options import next_command, with_app
+from outlast.cli.audit import write_audit_entry
+from outlast.cli.completion import profile_names
+from outlast.cli.errors import EXIT_FAILED, CommandError
+from outlast.cli.formats import ROW_LIMIT, duration_text, relative_time
+from outlast.cli.logs import set_up_logs
 
 if TYPE_CHECKING:
-    from outlast.app import App
+    from collections.abc import Callable, Sequence
 
-__all__ = ["sources"]
+    from outlast.app import App
+    from outlast.ports.source_rows import Cycle, Source
+    from outlast.sources.announcements import CycleSummary
+
+
+# How cycles are shown: the one that has just ended, and the last ones.
+
+
+@click.command()
+@click.option("--profile", metavar="NAME", shell_complete=profile_names, help="Only those of a profile.")
+@click.option("--limit", type=ROW_LIMIT, metavar="N", default=20, show_default=True, help="How many at most.")
+@click.option("--json", "as_json", is_flag=True, help="Print a list of JSON objects.")
+@with_app()
+def cycles(app: "App", *, profile: str | None, limit: int, as_json: bool) -> None:
+    """List the last cycles, newest first: one round through the sources that were due.
+
+    \b
+    Examples:
+      outlast sources cycles
+      outlast sources cycles --profile feed --limit 100 --json
+    """  # noqa: D301  # click reads the control character, not a backslash
+    from outlast.cli.output import make_console, make_table, print_empty, print_json, row_data  # noqa: PLC0415  # not for --help
+
+    found = app.sources.cycles(profile, limit)
+    if as_json:
+        print_json([row_data(cycle) for cycle in found])
+        return
+    if not found:
+        print_empty("no cycle yet", "outlast monitor MODULE:APP begins one")
+        return
+    columns = {
+        "CYCLE": None, "STARTED": None, "TOOK": None, "SOURCES": None, "POLLED": None, "CHANGED": None, "FAILED": None,
+        "PUT OFF": None, "PROFILE": None,
+    }  # fmt: skip
+    rows = (
+        (
+            cycle.id,
+            relative_time(cycle.started_at),
+            _cycle_duration(cycle),
+            cycle.sources,
+            cycle.polled,
+            cycle.changed,
+            cycle.failed,
+            cycle.deferred,
+            f"{cycle.profile}{', outage' if cycle.outage_since is not None else ''}",
+        )
+        for cycle in found
+    )
+    make_console().print(make_table(columns, rows))
+
+
+def _cycle_duration(cycle: "Cycle") -> str | None:
+    return "runs" if cycle.ended_at is None else duration_text((cycle.ended_at - cycle.started_at).total_seconds())
+
+
+def cycle_summary_data(profile: str, summary: "CycleSummary | None", *, stopped: bool) -> dict[str, Any]:
+    """Return how a cycle ended, as JSON has it; ``cycle`` is None where no source was due, or it was stopped."""
+    if summary is None:
+        return {"cycle": None, "profile": profile, "stopped": stopped}
+    from outlast.cli.output import row_data  # noqa: PLC0415  # not for --help
+
+    figures = row_data(summary.cycle)
+    return {
+        "cycle": figures.pop("id"),
+        **figures,
+        "outage": summary.cycle.outage_since is not None,
+        "transitions": summary.transitions,
+        "broken_callbacks": summary.broken_callbacks,
+        "seconds": round(summary.seconds, 3),
+        "stopped": stopped,
+    }
+
+
+def print_cycle_summary(profile: str, summary: "CycleSummary | None", *, stopped: bool) -> None:
+    """Print how a cycle ended, for people."""
+    from outlast.cli.output import facts_table, make_console, print_text  # noqa: PLC0415  # not for --help
+
+    if summary is None:
+        if stopped:
+            print_text(
+                "stopped before the end of the cycle; what was polled is kept, the rest is polled next time", "yellow"
+            )
+        else:
+            print_text(
+                f"no source of the profile {profile} can be polled now: there is none, or all are put off or disabled"
+            )
+        return
+    cycle = summary.cycle
+    make_console().print(
+        facts_table(
+            [
+                ("cycle", f"{cycle.id} of {cycle.profile}, {summary.seconds:.1f} s"),
+                ("sources", cycle.sources),
+                ("polled", cycle.polled),
+                ("changed", cycle.changed),
+                ("failed", cycle.failed),
+                ("put off", cycle.deferred),
+                ("in another state", summary.transitions),
+                ("on_change failed", summary.broken_callbacks or None),
+            ]
+        )
+    )
+    if cycle.outage_since is not None:
+        print_text(
+            "so many failed together that it is an outage, not their fault; what each said: outlast sources show ID",
+            "red",
+        )
+
+
+# ``outlast sources add`` and ``outlast sources import``.
+
+_MAX_LISTED = 20
+
+
+@click.command()
+@click.argument("urls", nargs=-1, required=True, metavar="URL...")
+@click.option(
+    "--profile", metavar="NAME", default="feed", show_default=True, help="Who judges them: blog, feed or your own."
+)
+@click.option("--name", metavar="TEXT", default="", help="What people call it; for one URL.")
+@click.option("--selector", metavar="CSS", help="The part of a page that is watched.")
+@click.option("--json", "as_json", is_flag=True, help="Print a list of JSON objects.")
+@with_app(adds=True)
+def add(app: "App", urls: tuple[str, ...], *, profile: str, name: str, selector: str | None, as_json: bool) -> None:
+    """Add sources, due at once. All or none: if a URL or the selector is none, all mistakes are told.
+
+    One that is known already stays as it is.
+
+    \b
+    Examples:
+      outlast sources add https://example.com/feed.xml
+      outlast sources add https://example.com/ --profile blog --selector main
+    """  # noqa: D301  # click reads the control character, not a backslash
+    from outlast.cli.output import mask_secrets, print_json, print_text  # noqa: PLC0415  # not for --help
+    from outlast.ports.source_rows import NewSource  # noqa: PLC0415  # not for --help
+
+    if name and len(urls) > 1:
+        message = "--name is for one URL; add the others on their own"
+        raise click.UsageError(message)
+    write_audit_entry(app, "add_sources", "sources", profile=profile, urls=list(urls))
+    added = app.sources.add_many([NewSource(url, profile, name, selector) for url in urls])
+    rows = [(app.sources.get(each.id), each.created) for each in added]
+    if as_json:
+        print_json([{"id": row.id, "created": created, "url": mask_secrets(row.url)} for row, created in rows])
+    else:
+        for row, created in rows:
+            became = "added, due at once" if created else f"known already, {row.state}"
+            print_text(f"source {row.id}: {became}: {mask_secrets(row.url)}", "green" if created else "")
+    _warn_unknown_profile(app, profile)
+
+
+@click.command("import")
+@click.argument("file", type=click.Path(), metavar="FILE")
+@click.option(
+    "--profile", metavar="NAME", default="feed", show_default=True, help="Who judges them: blog, feed or your own."
+)
+@click.option("--dry-run", is_flag=True, help="Say what would be added, and add nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print the counts as a JSON object.")
+@with_app(adds=True)
+def import_sources(app: "App", file: str, *, profile: str, dry_run: bool, as_json: bool) -> None:
+    """Add the sources of an OPML file, or of a text file with one URL on each line.
+
+    Those that are known already stay as they are, so that the same file can be imported again.
+
+    \b
+    Examples:
+      outlast sources import feeds.opml --dry-run
+      outlast sources import urls.txt --profile blog
+    """  # noqa: D301  # click reads the control character, not a backslash
+    from outlast.cli.output import mask_secrets, print_json, print_text  # noqa: PLC0415  # not for --help
+
+    if dry_run:
+        fresh, known = _compare_import(app, file, profile)
+        new = len(fresh)
+    else:
+        write_audit_entry(app, "import_sources", "sources", profile=profile, file=file)
+        fresh, added = [], {each.id: each.created for each in app.sources.import_file(file, profile=profile)}
+        new = sum(added.values())
+        known = len(added) - new
+    if as_json:
+        print_json({"new": new, "known": known, "dry_run": dry_run})
+    else:
+        print_text(f"{new} {'would be added' if dry_run else 'new'}, {known} known already", "green" if new else "")
+        for source in fresh[:_MAX_LISTED]:
+            print_text(f"  {mask_secrets(source.url)}")
+        if len(fresh) > _MAX_LISTED:
+            print_text(f"  … and {len(fresh) - _MAX_LISTED} more")
+    _warn_unknown_profile(app, profile)
+
+
+def _compare_import(app: "App", file: str, profile: str) -> "tuple[Sequence[Source], int]":
+    """Import a file into a store that is forgotten; return what would be new, and how many are known."""
+    from outlast.sources.registry import SourceRegistry  # noqa: PLC0415  # not for --help
+    from outlast.stores.sqlite.memory import MemoryStore  # noqa: PLC0415  # not for --help
+
+    trial = SourceRegistry(MemoryStore(), app.sources.profiles)
+    trial.import_file(file, profile=profile)
+    found = trial.list()
+    known = {(source.profile, source.url) for source in app.sources.list(profile=profile)}
+    fresh = [source for source in found if (source.profile, source.url) not in known]
+    return fresh, len(found) - len(fresh)
+
+
+def _warn_unknown_profile(app: "App", profile: str) -> None:
+    """Warn of a profile that nobody may know: its sources would never be polled."""
+    if profile not in app.sources.profiles:
+        known = ", ".join(app.sources.profiles)
+        text = f"{profile!r} is none of the profiles {known}: a monitor of that name has to poll it; is it right?"
+        click.secho(text, fg="yellow", err=True)
+
+
+# ``outlast sources enable``, ``disable``, ``probe`` and ``remove``: what is done to sources by hand.
+
+_MAX_ID = 2**63 - 1
+_MAX_ID_DIGITS = 19
+_MAX_NAMED = 5
+
+
+def find_source(app: "App", word: str) -> "Source":
+    """Return the source of a number or a URL.
+
+    Raises:
+        OneLineError: If there is none, or several could be meant.
+    """
+    from outlast.errors import ConfigError  # noqa: PLC0415  # not for --help
+
+    try:
+        if word.isascii() and word.isdecimal():
+            number = int(word) if len(word) <= _MAX_ID_DIGITS else 0
+            return app.sources.get(number if number <= _MAX_ID else 0)
+        return app.sources.get(word)
+    except ConfigError as error:
+        message = f"{word}: {error}; {next_command('sources', 'list')} shows what there is"
+        raise CommandError(message) from None
+
+
+@click.command()
+@click.argument("words", nargs=-1, required=True, metavar="ID_OR_URL...")
+@with_app()
+def enable(app: "App", words: tuple[str, ...]) -> None:
+    """Have sources polled again, at once and with their failures forgotten. Exit code 1 if there is no such source.
+
+    \b
+    Example:
+      outlast sources enable 12
+    """  # noqa: D301  # click reads the control character, not a backslash
+
+    def act(source: "Source") -> str:
+        write_audit_entry(app, "enable_source", f"source:{source.id}")
+        transition = app.sources.enable(source.id)
+        was = f", was {transition.before}" if transition is not None else " already"
+        return f"healthy{was}; its failures are forgotten and it is due now"
+
+    _apply_to_each(app, words, act)
+
+
+@click.command()
+@click.argument("words", nargs=-1, required=True, metavar="ID_OR_URL...")
+@click.option("--reason", metavar="TEXT", default="", help="Why, for its history.")
+@with_app()
+def disable(app: "App", words: tuple[str, ...], *, reason: str) -> None:
+    """Have sources polled no more, not even as a probe, until they are enabled. Exit code 1 if there is no such source.
+
+    \b
+    Example:
+      outlast sources disable 12 --reason 'moved to another site'
+    """  # noqa: D301  # click reads the control character, not a backslash
+
+    def act(source: "Source") -> str:
+        was = source.state
+        write_audit_entry(app, "disable_source", f"source:{source.id}", reason)
+        app.sources.disable(source.id, reason)
+        return f"disabled, was {was}; {next_command('sources', 'enable', source.id)} brings it back"
+
+    _apply_to_each(app, words, act)
+
+
+@click.command()
+@click.argument("words", nargs=-1, required=True, metavar="ID_OR_URL...")
+@with_app()
+def probe(app: "App", words: tuple[str, ...]) -> None:
+    """Have sources polled in the next cycle, also those that their profile has disabled.
+
+    A monitor has to run, or outlast monitor --once. Exit code 1 if there is none, or it was disabled by hand.
+
+    \b
+    Example:
+      outlast sources probe 12
+    """  # noqa: D301  # click reads the control character, not a backslash
+
+    def act(source: "Source") -> str:
+        write_audit_entry(app, "probe_source", f"source:{source.id}")
+        if app.sources.probe(source.id):
+            return "is polled in the next cycle"
+        message = f"was disabled by hand; {next_command('sources', 'enable', source.id)} brings it back"
+        raise CommandError(message)
+
+    _apply_to_each(app, words, act)
+
+
+@click.command()
+@click.argument("words", nargs=-1, required=True, metavar="ID_OR_URL...")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@with_app()
+def remove(app: "App", words: tuple[str, ...], *, yes: bool) -> None:
+    """Remove sources and their history, after asking. If there is no such source, none is removed; exit code 1.
+
+    \b
+    Example:
+      outlast sources remove 12 13 --yes
+    """  # noqa: D301  # click reads the control character, not a backslash
+    from outlast.cli.output import print_text  # noqa: PLC0415  # not for --help
+
+    meant = list({source.id: source for source in (find_source(app, word) for word in words)}.values())
+    if not yes:
+        click.confirm(f"Remove {_source_names(meant)} for good?", abort=True, err=True)
+    for source in meant:
+        write_audit_entry(app, "remove_source", f"source:{source.id}", profile=source.profile, url=source.url)
+        app.sources.remove(source.id)
+        print_text(f"source {source.id}: removed", "green")
+
+
+def _source_names(meant: "Sequence[Source]") -> str:
+    from outlast.cli.output import count_text, printable_line  # noqa: PLC0415  # not for --help
+    from outlast.cli.source_views import source_title  # noqa: PLC0415  # not for --help
+
+    if len(meant) > _MAX_NAMED:
+        return f"{count_text(len(meant), 'source')} and their history"
+    return (
+        ", ".join(f"source {source.id} ({printable_line(source_title(source))})" for source in meant)
+        + " with its history"
+    )
+
+
+def _apply_to_each(app: "App", words: "Sequence[str]", act: "Callable[[Source], str]") -> None:
+    """Do something to sources one by one; one that cannot be done hinders no other."""
+    from outlast.cli.output import mask_secrets, print_text  # noqa: PLC0415  # not for --help
+
+    set_up_logs("error", as_json=False)  # what the book logs is said here
+    failed = False
+    for word in words:
+        try:
+            source = find_source(app, word)
+            said = f"source {source.id}: {act(source)}"
+        except CommandError as error:
+            failed = True
+            said = error.message if error.message.startswith(word) else f"source {word}: {error.message}"
+            print_text(mask_secrets(said), "red")
+        else:
+            print_text(said, "green")
+    if failed:
+        click.get_current_context().exit(EXIT_FAILED)
+
 
 _STATES = ("healthy", "warning", "error", "disabled", "probation")
-_LINES = 20  # of a source's history
+_HISTORY_ROWS = 20  # of a source's history
 
 
 @click.group()
@@ -39,8 +391,8 @@ def sources() -> None:
 @click.option("--state", type=click.Choice(_STATES, case_sensitive=False), help="Only those that stand so.")
 @click.option("--profile", metavar="NAME", shell_complete=profile_names, help="Only those of a profile.")
 @click.option("--text", metavar="TEXT", help="Only those with this text in URL or name.")
-@click.option("--after", type=LIMIT, metavar="ID", help="Only those with larger numbers: the next page.")
-@click.option("--limit", type=LIMIT, metavar="N", default=50, show_default=True, help="How many at most.")
+@click.option("--after", type=ROW_LIMIT, metavar="ID", help="Only those with larger numbers: the next page.")
+@click.option("--limit", type=ROW_LIMIT, metavar="N", default=50, show_default=True, help="How many at most.")
 @click.option("--json", "as_json", is_flag=True, help="Print a list of JSON objects.")
 @with_app()
 def list_sources(
@@ -60,8 +412,8 @@ def list_sources(
       outlast sources list --state error
       outlast sources list --text example.com --json
     """  # noqa: D301  # click reads the control character, not a backslash
-    from outlast.cli.showing import found_none, print_json, say, screen  # noqa: PLC0415  # not for --help
-    from outlast.cli.sources_showing import counts_told, source_data, source_table  # noqa: PLC0415  # not for --help
+    from outlast.cli.output import make_console, print_empty, print_json, print_text  # noqa: PLC0415  # not for --help
+    from outlast.cli.source_views import source_data, source_table, state_counts_text  # noqa: PLC0415  # not for --help
 
     found = app.sources.list(state=state, profile=profile, text=text, after=after, limit=limit)
     if as_json:
@@ -70,16 +422,16 @@ def list_sources(
     counts = app.sources.health(profile)
     of = f" of the profile {profile}" if profile else ""
     if not sum(counts.values()):
-        adding = f"{command('sources', 'add')} https://…, or {command('sources', 'import', 'feeds.opml')}"
-        found_none(f"no sources{of}", f"add some: {adding}")
+        adding = f"{next_command('sources', 'add')} https://…, or {next_command('sources', 'import', 'feeds.opml')}"
+        print_empty(f"no sources{of}", f"add some: {adding}")
         return
-    say(f"{counts_told(counts)}{f' ({profile})' if profile else ''}", "bold")
+    print_text(f"{state_counts_text(counts)}{f' ({profile})' if profile else ''}", "bold")
     if found:
-        screen().print(source_table(found))
+        make_console().print(source_table(found))
     else:
-        found_none("none of them is like that", f"{command('sources', 'list')} shows all")
+        print_empty("none of them is like that", f"{next_command('sources', 'list')} shows all")
     if len(found) == limit:
-        say(f"there may be more: --after {found[-1].id}", "dim")
+        print_text(f"there may be more: --after {found[-1].id}", "dim")
 
 
 @sources.command("show")
@@ -94,24 +446,19 @@ def show_source(app: "App", word: str, *, as_json: bool) -> None:
       outlast sources show 12
       outlast sources show https://example.com/feed.xml --json
     """  # noqa: D301  # click reads the control character, not a backslash
-    from outlast.cli.showing import found_none, line, print_json, screen  # noqa: PLC0415  # not for --help
-    from outlast.cli.sources_showing import (  # noqa: PLC0415  # not for --help
-        history_table,
-        poll_data,
-        source_data,
-        source_facts,
-    )
+    from outlast.cli.output import make_console, print_empty, print_json, styled_text  # noqa: PLC0415  # not for --help
+    from outlast.cli.source_views import history_table, poll_data, source_data, source_facts  # noqa: PLC0415  # not for --help
 
-    source = found_source(app, word)
-    polls = app.sources.history(source.id, _LINES)
+    source = find_source(app, word)
+    polls = app.sources.history(source.id, _HISTORY_ROWS)
     if as_json:
         print_json({**source_data(source, whole=True), "history": [poll_data(poll) for poll in polls]})
         return
-    screen().print(source_facts(source))
+    make_console().print(source_facts(source))
     if polls:
-        screen().print(line(""), history_table(polls))
+        make_console().print(styled_text(""), history_table(polls))
     else:
-        found_none("it was not polled yet", "outlast monitor MODULE:APP polls it")
+        print_empty("it was not polled yet", "outlast monitor MODULE:APP polls it")
 
 
 for _command in (add, import_sources, enable, disable, probe, remove, cycles):

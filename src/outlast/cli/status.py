@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from outlast.cli.choosing import command, store_shown, with_app
-from outlast.cli.moments import relative
+from outlast.cli.app_options import next_command, store_label, with_app
+from outlast.cli.formats import relative_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,16 +15,15 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from outlast.app import App
-    from outlast.cli.job_runs import Known
-    from outlast.ports.rows import Cooldown, Worker
+    from outlast.cli.job_views import JobRunView
+    from outlast.ports.rows import Cooldown, WorkerRow
     from outlast.ports.source_rows import Alert
 
-__all__ = ["status"]
 
-_EVERY = 1.0  # seconds
-_MOST_WAITING = 1000  # alerts that are counted
-_MOST_RUNS = 50  # the last ones that are looked at
-_MOVING = "a move into this database is not over: run outlast move again to go on, or give it up by --cancel"
+_REFRESH_SECONDS = 1.0  # seconds
+_MAX_WAITING = 1000  # alerts that are counted
+_MAX_RUNS = 50  # the last ones that are looked at
+_MOVE_HINT = "a move into this database is not over: run outlast move again to go on, or give it up by --cancel"
 
 
 @click.command()
@@ -49,7 +48,7 @@ def status(app: "App", *, watch: bool, top: int, as_json: bool) -> None:
       outlast status --watch --app jobs:app
       outlast status --json | jq .counts.QUEUED
     """  # noqa: D301  # click reads the control character, not a backslash
-    from outlast.cli.showing import print_json, screen  # noqa: PLC0415  # not for --help
+    from outlast.cli.output import make_console, print_json  # noqa: PLC0415  # not for --help
 
     if watch and as_json:
         message = "--watch is for people, --json for programs; give one of them"
@@ -57,38 +56,38 @@ def status(app: "App", *, watch: bool, top: int, as_json: bool) -> None:
     if watch:
         _watch(app, top)
     elif as_json:
-        print_json(_data(app, top))
+        print_json(_status_data(app, top))
     else:
-        screen().print(_overview(app, top))
+        make_console().print(_overview(app, top))
 
 
 def _watch(app: "App", top: int) -> None:
     from rich.live import Live  # noqa: PLC0415  # not for --help
 
-    from outlast.cli.showing import screen  # noqa: PLC0415  # not for --help
+    from outlast.cli.output import make_console  # noqa: PLC0415  # not for --help
 
     try:
-        with Live(_overview(app, top), console=screen(), auto_refresh=False, vertical_overflow="crop") as live:
+        with Live(_overview(app, top), console=make_console(), auto_refresh=False, vertical_overflow="crop") as live:
             while True:
-                time.sleep(_EVERY)
+                time.sleep(_REFRESH_SECONDS)
                 live.update(_overview(app, top), refresh=True)
     except KeyboardInterrupt:
         return
 
 
-def _data(app: "App", top: int) -> dict[str, Any]:
-    from outlast.cli.job_runs import run_data  # noqa: PLC0415  # not for --help
-    from outlast.cli.showing import as_data  # noqa: PLC0415  # not for --help
+def _status_data(app: "App", top: int) -> dict[str, Any]:
+    from outlast.cli.job_views import run_data  # noqa: PLC0415  # not for --help
+    from outlast.cli.output import row_data  # noqa: PLC0415  # not for --help
 
     return {
-        "store": store_shown(app),
+        "store": store_label(app),
         "counts": app.tasks.counts(),
-        "queues": [as_data(row) for row in app.tasks.queues()],
-        "workers": [as_data(row) for row in app.tasks.workers()],
-        "cooldowns": [as_data(row) for row in app.tasks.cooldowns()],
-        "groups": [as_data(row) for row in app.dead_letters.groups(top)] if top else [],
+        "queues": [row_data(row) for row in app.tasks.queues()],
+        "workers": [row_data(row) for row in app.tasks.workers()],
+        "cooldowns": [row_data(row) for row in app.tasks.cooldowns()],
+        "groups": [row_data(row) for row in app.dead_letters.groups(top)] if top else [],
         "sources": {str(state): count for state, count in app.sources.health().items()},
-        "alerts_waiting": len(_waiting(app)),
+        "alerts_waiting": len(_waiting_alerts(app)),
         "jobs": [run_data(each) for each in _open_runs(app)],
     }
 
@@ -97,101 +96,108 @@ def _overview(app: "App", top: int) -> "RenderableType":
     """Return all tables that have something to show."""
     from rich.console import Group  # noqa: PLC0415  # not for --help
 
-    from outlast.cli.dlq import groups_table  # noqa: PLC0415  # not for --help
+    from outlast.cli.dlq import dead_letter_groups_table  # noqa: PLC0415  # not for --help
+    from outlast.cli.output import status_counts_text, styled_text  # noqa: PLC0415  # not for --help
     from outlast.cli.queues import queues_table  # noqa: PLC0415  # not for --help
-    from outlast.cli.showing import counts_told, line  # noqa: PLC0415  # not for --help
 
     counts = app.tasks.counts()
-    parts: list[RenderableType] = [line(store_shown(app), "dim"), line(counts_told(counts), "bold")]
+    parts: list[RenderableType] = [
+        styled_text(store_label(app), "dim"),
+        styled_text(status_counts_text(counts), "bold"),
+    ]
     queues, workers, cooldowns = app.tasks.queues(), app.tasks.workers(), app.tasks.cooldowns()
     groups = app.dead_letters.groups(top) if top else []
-    parts += [*_of_sources(app), *_of_jobs(app)]
+    parts += [*_source_lines(app), *_job_lines(app)]
     if queues:
-        parts += [line(""), queues_table(queues)]
+        parts += [styled_text(""), queues_table(queues)]
     parts += [
-        line(""),
-        _workers_table(workers) if workers else line(f"no worker is known; {_starting(app)}", "yellow"),
+        styled_text(""),
+        _workers_table(workers) if workers else styled_text(f"no worker is known; {_worker_hint(app)}", "yellow"),
     ]
     if cooldowns:
-        parts += [line(""), _cooldowns_table(cooldowns)]
+        parts += [styled_text(""), _cooldowns_table(cooldowns)]
     if groups:
-        parts += [line(""), groups_table(groups)]
+        parts += [styled_text(""), dead_letter_groups_table(groups)]
     return Group(*parts)
 
 
-def _starting(app: "App") -> str:
+def _worker_hint(app: "App") -> str:
     """Return what starts a worker: ours, or that of an engine whose tasks are all that the app has."""
     if getattr(app.store, "receives_move", bool)():  # PostgreSQL alone can be the target of a move
-        return _MOVING
+        return _MOVE_HINT
     ours = ["outlast worker MODULE:APP starts one"] if app.tasks_by_name or not app.engines else []
     whose = "other tasks" if ours else "its tasks"
     return "; ".join([*ours, *(f"{whose} are {name}'s: {start}" for name, start in app.engines.items())])
 
 
-def _of_sources(app: "App") -> "list[RenderableType]":
+def _source_lines(app: "App") -> "list[RenderableType]":
     """Return a line about sources and one about alerts, where there are any."""
-    from outlast.cli.showing import counted, line  # noqa: PLC0415  # not for --help
-    from outlast.cli.sources_showing import counts_told  # noqa: PLC0415  # not for --help
+    from outlast.cli.output import count_text, styled_text  # noqa: PLC0415  # not for --help
+    from outlast.cli.source_views import state_counts_text  # noqa: PLC0415  # not for --help
 
     parts: list[RenderableType] = []
-    counts, waiting = app.sources.health(), _waiting(app)
+    counts, waiting = app.sources.health(), _waiting_alerts(app)
     if sum(counts.values()):
-        parts.append(line(counts_told(counts), "bold"))
+        parts.append(styled_text(state_counts_text(counts), "bold"))
     if waiting:
-        more = " or more" if len(waiting) == _MOST_WAITING else ""
-        oldest = relative(waiting[-1].created_at)
-        parts.append(line(f"{counted(len(waiting), 'alert')}{more} not delivered yet, the oldest {oldest}", "yellow"))
+        more = " or more" if len(waiting) == _MAX_WAITING else ""
+        oldest = relative_time(waiting[-1].created_at)
+        parts.append(
+            styled_text(f"{count_text(len(waiting), 'alert')}{more} not delivered yet, the oldest {oldest}", "yellow")
+        )
     return parts
 
 
-def _of_jobs(app: "App") -> "list[RenderableType]":
+def _job_lines(app: "App") -> "list[RenderableType]":
     """Return a line about every job that runs, or whose last run died."""
-    from outlast.cli.job_runs import DIED  # noqa: PLC0415  # not for --help
-    from outlast.cli.showing import line, masked  # noqa: PLC0415  # not for --help
+    from outlast.cli.output import mask_secrets, styled_text  # noqa: PLC0415  # not for --help
+    from outlast.report.job_runs import DIED  # noqa: PLC0415  # not for --help
 
     parts: list[RenderableType] = []
     for each in _open_runs(app):
-        job, run_id, died = masked(each.run.job), each.run.id, each.state == DIED
+        job, run_id, died = mask_secrets(each.run.job), each.run.id, each.state == DIED
         how = (
-            f"died: {command('job', 'show', run_id)}"
+            f"died: {next_command('job', 'show', run_id)}"
             if died
-            else f"is running, begun {relative(each.run.started_at)}: run {run_id}"
+            else f"is running, begun {relative_time(each.run.started_at)}: run {run_id}"
         )
-        parts.append(line(f"job {job} {how}", "red" if died else "cyan"))
+        parts.append(styled_text(f"job {job} {how}", "red" if died else "cyan"))
     return parts
 
 
-def _open_runs(app: "App") -> "Sequence[Known]":
+def _open_runs(app: "App") -> "Sequence[JobRunView]":
     """Return the last run of each job if it has not ended; one that died and was followed by another is past."""
-    from outlast.cli.job_runs import known_runs  # noqa: PLC0415  # not for --help
+    from outlast.cli.job_views import recent_runs  # noqa: PLC0415  # not for --help
 
-    newest = {each.run.job: each for each in reversed(known_runs(app.store, None, _MOST_RUNS))}
+    newest = {each.run.job: each for each in reversed(recent_runs(app.store, None, _MAX_RUNS))}
     return [each for each in newest.values() if each.run.ended_at is None]
 
 
-def _waiting(app: "App") -> "Sequence[Alert]":
-    return app.store.alerts(waiting=True, limit=_MOST_WAITING)
+def _waiting_alerts(app: "App") -> "Sequence[Alert]":
+    return app.store.alerts(waiting=True, limit=_MAX_WAITING)
 
 
-def _workers_table(workers: "Sequence[Worker]") -> "Table":
-    from outlast.cli.showing import table  # noqa: PLC0415  # not for --help
+def _workers_table(workers: "Sequence[WorkerRow]") -> "Table":
+    from outlast.cli.output import make_table  # noqa: PLC0415  # not for --help
 
     columns = {"WORKER": 30, "TASKS": None, "SEEN": None, "QUEUES": 16, "STATE": None}
     rows = (
         (
             row.name,
             f"{row.tasks}/{row.concurrency}",
-            relative(row.heartbeat_at),
+            relative_time(row.heartbeat_at),
             ",".join(row.queues),
             row.state if row.alive else "silent",
         )
         for row in workers
     )
-    return table(columns, rows)
+    return make_table(columns, rows)
 
 
 def _cooldowns_table(cooldowns: "Sequence[Cooldown]") -> "Table":
-    from outlast.cli.showing import masked, table  # noqa: PLC0415  # not for --help
+    from outlast.cli.output import make_table, mask_secrets  # noqa: PLC0415  # not for --help
 
     columns = {"COOLING DOWN": 36, "OVER": None, "WHY": None}
-    return table(columns, ((masked(row.resource), relative(row.until), masked(row.reason)) for row in cooldowns))
+    return make_table(
+        columns, ((mask_secrets(row.resource), relative_time(row.until), mask_secrets(row.reason)) for row in cooldowns)
+    )

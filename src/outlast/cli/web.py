@@ -13,13 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import ModuleType
 
-    from outlast.web.access.opening import Opening
-    from outlast.web.server import Server
+    from outlast.web.server import Opening, Server
 
-__all__ = ["web"]
 
-_LOCAL, _PORT, _HIGHEST_PORT = "127.0.0.1", 8787, 65_535
-_NEEDED = {"anyio", "jinja2", "starlette", "uvicorn"}
+_LOCAL_HOST, _DEFAULT_PORT, _MAX_PORT = "127.0.0.1", 8787, 65_535
+_REQUIRED_PACKAGES = {"anyio", "jinja2", "starlette", "uvicorn"}
 
 
 @click.command()
@@ -29,11 +27,11 @@ _NEEDED = {"anyio", "jinja2", "starlette", "uvicorn"}
     "then url under [app] in outlast.toml, then outlast.db if that file is there.",
 )  # fmt: skip
 @click.option(
-    "--host", metavar="ADDRESS", default=_LOCAL, show_default=True,
+    "--host", metavar="ADDRESS", default=_LOCAL_HOST, show_default=True,
     help="Where to listen. Anywhere but on this machine a token is needed.",
 )  # fmt: skip
 @click.option(
-    "--port", type=click.IntRange(0, _HIGHEST_PORT), metavar="PORT", default=_PORT, show_default=True,
+    "--port", type=click.IntRange(0, _MAX_PORT), metavar="PORT", default=_DEFAULT_PORT, show_default=True,
     help="Where to listen; 0 picks a free port.",
 )  # fmt: skip
 @click.option(
@@ -80,11 +78,11 @@ def web(  # noqa: PLR0913  # its options
       export OUTLAST_WEB_TOKEN=…
       outlast web jobs:app --host 0.0.0.0 --allow-host jobs.example.com
     """  # noqa: D301  # click reads the control character, not a backslash
-    from outlast.cli.choosing import chosen_app  # noqa: PLC0415  # not for --help
+    from outlast.cli.app_options import resolve_app  # noqa: PLC0415  # not for --help
 
     set_up_logs(log_level, as_json=json_logs)
-    serving = _serving()
-    app = chosen_app(reference, url, may_create=reference is not None)
+    serving = _import_server()
+    app = resolve_app(reference, url, may_create=reference is not None)
     try:
         app.store.check_schema()  # before a start is told
         with serving.Opening(lambda file: click.launch(file) == 0) as opening:
@@ -98,30 +96,30 @@ def web(  # noqa: PLR0913  # its options
                 proxy=proxy,
                 read_only=read_only,
                 reference=reference,
-                on_link=lambda link: _say_next(link, opening),
+                on_link=lambda link: _print_next_link(link, opening),
             )
-            _say_start(server, opening if opens else None)
+            _print_start(server, opening if opens else None)
             with _links_on_demand(server):
                 server.run()
     finally:
         app.close()
 
 
-def _serving() -> "ModuleType":
+def _import_server() -> "ModuleType":
     """Import the server, or say what is missing."""
     from outlast.errors import ConfigError  # noqa: PLC0415  # not for --help
 
     try:
         from outlast.web import server  # noqa: PLC0415  # needs the extra
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] not in _NEEDED:
+        if error.name is None or error.name.partition(".")[0] not in _REQUIRED_PACKAGES:
             raise
         message = f"the dashboard needs {error.name}, of the extra web: pip install '.[web]' in a clone of Outlast"
         raise ConfigError(message) from error
     return server
 
 
-def _say_start(server: "Server", opening: "Opening | None") -> None:
+def _print_start(server: "Server", opening: "Opening | None") -> None:
     where = server.link() if server.has_links else server.url
     if server.has_links:
         click.echo(f"Dashboard: {where}\nThis link lets one browser in, once. Ctrl-C ends the dashboard.")
@@ -133,7 +131,7 @@ def _say_start(server: "Server", opening: "Opening | None") -> None:
         click.echo("No browser could be opened; open the address yourself.", err=True)
 
 
-def _say_next(link: str, opening: "Opening") -> None:
+def _print_next_link(link: str, opening: "Opening") -> None:
     opening.forget()
     click.echo(f"The link was used. The next one: {link}")
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from outlast.cli.health import Life, heartbeat_of, serving_health, with_health
+from outlast.cli.health_endpoints import ProcessState, heartbeat_check, serve_health, with_health_options
 from outlast.cli.logs import LEVELS, set_up_logs
 from outlast.ports.rows import Kind
 
@@ -17,11 +17,10 @@ if TYPE_CHECKING:
     from outlast.config import Config
     from outlast.queue.worker import Worker
 
-__all__ = ["worker"]
 
 _CONCURRENCY = 10
-_MOST_NAMED = 12
-_SAID = {
+_MAX_LISTED = 12
+_OUTCOME_WORDS = {
     Kind.DONE: "done",
     Kind.RETRY: "to try again",
     Kind.DEFER: "put off",
@@ -44,7 +43,7 @@ log = logging.getLogger("outlast.worker")
     help="What is logged at least.",
 )  # fmt: skip
 @click.option("--json-logs", is_flag=True, help="Log one JSON object per line.")
-@with_health
+@with_health_options
 def worker(  # noqa: PLR0913  # its options
     reference: str,
     queues: str | None,
@@ -71,44 +70,46 @@ def worker(  # noqa: PLR0913  # its options
       outlast worker jobs:app --drain
       outlast worker jobs:app --json-logs --health-port 8787
     """  # noqa: D301  # click reads the control character, not a backslash
-    from outlast.cli.loading import load_app  # noqa: PLC0415  # not for --help
+    from outlast.cli.loader import load_app  # noqa: PLC0415  # not for --help
     from outlast.config import configure  # noqa: PLC0415  # not for --help
 
     set_up_logs(log_level, as_json=json_logs)
     config = configure()
     app = load_app(reference)
-    named = _names(queues) or config.app.get("queues")
+    named = _parse_queues(queues) or config.app.get("queues")
     made = app.worker(
         named,
         concurrency=concurrency or config.app.get("concurrency", _CONCURRENCY),
         name=name,
     )
     try:
-        reached = _is_reached(app, drain=drain)  # before a start is told
-        life = Life(lambda: made.last_beat, lambda: made.stopping, made.queues, {"heartbeat": heartbeat_of(app, made)})
-        with serving_health(app, life, health_port, health_host):
-            _say_start(app, made, config)
+        reached = _check_store(app, drain=drain)  # before a start is told
+        life = ProcessState(
+            lambda: made.last_beat, lambda: made.stopping, made.queues, {"heartbeat": heartbeat_check(app, made)}
+        )
+        with serve_health(app, life, health_port, health_host):
+            _log_start(app, made, config)
             if reached:
-                _warn(app, named or ())
-            _work(made, drain=drain)
+                _warn_about_setup(app, named or ())
+            _run_worker(made, drain=drain)
     finally:
         app.close()
 
 
-def _is_reached(app: "App", *, drain: bool) -> bool:
+def _check_store(app: "App", *, drain: bool) -> bool:
     """See that the tables fit; False where that could not be seen: a worker waits for a store that is not there yet."""
-    from outlast.run.reaching import may_pass  # noqa: PLC0415  # not for --help
+    from outlast.run.store_wait import is_store_outage  # noqa: PLC0415  # not for --help
 
     try:
         app.store.check_schema()
     except Exception as error:
-        if drain or not may_pass(error):
+        if drain or not is_store_outage(error):
             raise
         return False
     return True
 
 
-def _names(queues: str | None) -> list[str] | None:
+def _parse_queues(queues: str | None) -> list[str] | None:
     if queues is None:
         return None
     names = list(dict.fromkeys(name.strip() for name in queues.split(",") if name.strip()))
@@ -118,7 +119,7 @@ def _names(queues: str | None) -> list[str] | None:
     return names
 
 
-def _work(made: "Worker", *, drain: bool) -> None:
+def _run_worker(made: "Worker", *, drain: bool) -> None:
     begun = time.monotonic()
     try:
         if drain:
@@ -127,7 +128,9 @@ def _work(made: "Worker", *, drain: bool) -> None:
             made.run()
     finally:
         written = {kind.value: count for kind, count in made.outcomes.items() if count}
-        said = ", ".join(f"{word} {made.outcomes[kind]}" for kind, word in _SAID.items() if made.outcomes[kind])
+        said = ", ".join(
+            f"{word} {made.outcomes[kind]}" for kind, word in _OUTCOME_WORDS.items() if made.outcomes[kind]
+        )
         log.info(
             "worker %s ended after %.1f s: %s",
             made.name,
@@ -137,12 +140,12 @@ def _work(made: "Worker", *, drain: bool) -> None:
         )
 
 
-def _say_start(app: "App", made: "Worker", config: "Config") -> None:
-    from outlast.cli.choosing import store_shown  # noqa: PLC0415  # not for --help
+def _log_start(app: "App", made: "Worker", config: "Config") -> None:
+    from outlast.cli.app_options import store_label  # noqa: PLC0415  # not for --help
 
     known = sorted(app.tasks_by_name)
-    named = ", ".join(known[:_MOST_NAMED]) + (", …" if len(known) > _MOST_NAMED else "")
-    where = store_shown(app)
+    named = ", ".join(known[:_MAX_LISTED]) + (", …" if len(known) > _MAX_LISTED else "")
+    where = store_label(app)
     keys: dict[str, Any] = {
         "worker": made.name,
         "queues": list(made.queues),
@@ -162,7 +165,7 @@ def _say_start(app: "App", made: "Worker", config: "Config") -> None:
     )
 
 
-def _warn(app: "App", named: "Sequence[str]") -> None:
+def _warn_about_setup(app: "App", named: "Sequence[str]") -> None:
     """Warn of what looks like a mistake: an app without tasks, a queue that nothing names."""
     for engine, start in app.engines.items() if not app.tasks_by_name else ():
         log.warning("the app has no tasks of its own, its tasks are %s's: %s", engine, start)

@@ -13,26 +13,14 @@ if TYPE_CHECKING:
     Jitter = Literal["none", "full", "equal", "decorrelated"] | float | None
     """The name of a jitter, a fraction, or None."""
 
-__all__ = [
-    "BACKOFFS",
-    "JITTERS",
-    "DoublingPause",
-    "check_backoff",
-    "check_jitter",
-    "check_seconds",
-    "delay_before",
-    "is_number",
-    "jittered",
-    "shown",
-]
 
 BACKOFFS = ("fixed", "linear", "exponential")
 """The names of the backoffs."""
 JITTERS = ("none", "full", "equal", "decorrelated")
 """The names of the jitters."""
 
-_MOST_DOUBLINGS = 1000  # 2.0 ** 1024 overflows; the cap applies long before
-_MOST_SHOWN = 80  # characters
+_MAX_DOUBLINGS = 1000  # 2.0 ** 1024 overflows; the cap applies long before
+_REPR_LIMIT = 80  # characters
 
 
 def is_number(value: object) -> bool:
@@ -45,13 +33,13 @@ def is_number(value: object) -> bool:
         return False
 
 
-def shown(value: object) -> str:
+def short_repr(value: object) -> str:
     """Return a value as a message shows it, cut where it is long; numbers of very many digits cannot be written out."""
     try:
         text = repr(value)
     except ValueError:
         return "a number beyond all bounds"
-    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
+    return text if len(text) <= _REPR_LIMIT else f"{text[:_REPR_LIMIT]}…"
 
 
 def check_seconds(name: str, value: "float | timedelta | object") -> float:
@@ -63,7 +51,7 @@ def check_seconds(name: str, value: "float | timedelta | object") -> float:
     total = None if isinstance(value, type) else getattr(value, "total_seconds", None)
     seconds = total() if callable(total) else value
     if not isinstance(seconds, int | float) or not is_number(seconds) or seconds < 0:
-        message = f"{name} is {shown(value)}; give seconds or a timedelta, 0 or more"
+        message = f"{name} is {short_repr(value)}; give seconds or a timedelta, 0 or more"
         raise ConfigError(message)
     return seconds
 
@@ -79,7 +67,7 @@ def check_backoff(given: "Backoff | object") -> "Backoff":
         checked: Backoff = backoff
         return checked
     choices = f"choose one of: {', '.join(BACKOFFS)}, or give a function of the retry's number"
-    message = f"{shown(backoff)} is no backoff; {choices}"
+    message = f"{short_repr(backoff)} is no backoff; {choices}"
     raise ConfigError(message)
 
 
@@ -97,7 +85,7 @@ def check_jitter(given: "Jitter | object") -> "Jitter":
         return 0.1 if jitter else 0.0
     if isinstance(jitter, int | float) and 0 <= jitter <= 1:
         return float(jitter)
-    message = f"jitter is {shown(jitter)}; choose one of: {', '.join(JITTERS)}, or give a fraction from 0 to 1"
+    message = f"jitter is {short_repr(jitter)}; choose one of: {', '.join(JITTERS)}, or give a fraction from 0 to 1"
     raise ConfigError(message)
 
 
@@ -116,7 +104,7 @@ def delay_before(retry: int, backoff: "Backoff", base: float, cap: float) -> flo
     """
     retry = max(retry, 1)
     if backoff == "exponential":
-        return min(base * 2.0 ** min(retry - 1, _MOST_DOUBLINGS), cap)
+        return min(base * 2.0 ** min(retry - 1, _MAX_DOUBLINGS), cap)
     if backoff == "fixed":
         return min(base, cap)
     if backoff == "linear":
@@ -154,7 +142,7 @@ class DoublingPause:
         self.seconds = 0.0
 
 
-def jittered(
+def add_jitter(
     delay: float, jitter: "Jitter", base: float, cap: float, *, previous: float | None, chance: "Callable[[], float]"
 ) -> float:
     """Spread a wait at random, so that callers that failed together do not come back together.

@@ -6,29 +6,66 @@ pass; they close it again or open it anew. The clock is a parameter, and so noth
 
 from collections import deque
 
-from outlast.decide.backoff import check_seconds, is_number, shown
-from outlast.decide.retry_on import check_retry_on, wants
+from outlast.decide.backoff import check_seconds, is_number, short_repr
+from outlast.decide.policy import check_retry_on, matches
 from outlast.errors import ConfigError
-from outlast.failure import RETRYABLE
-from outlast.values import Frozen
+from outlast.failure import RETRYABLE, Frozen
 
 TYPE_CHECKING = False
+
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from outlast.decide.retry_on import RetryOn
+    from outlast.decide.policy import RetryOn
 
-__all__ = ["BREAKER_OPEN", "BY_HAND", "ELSEWHERE", "PROBE_FAILED", "Breaker", "BreakerSettings"]
 
-BY_HAND = "by hand"
+# The retry budget as a pure token bucket: when everything fails, retries stop long before calls do.
+
+
+class Budget:
+    """Retries that may still be made. Not thread-safe by itself.
+
+    Args:
+        capacity: Retries that may come at once; at least 1.
+        per_second: How many come back each second.
+
+    Raises:
+        ConfigError: If a number is not valid.
+    """
+
+    __slots__ = ("_filled", "capacity", "per_second", "tokens")
+
+    def __init__(self, capacity: float = 100.0, per_second: float = 10.0) -> None:
+        """Begin full."""
+        for name, value, least in (("capacity", capacity, 1), ("per_second", per_second, 0)):
+            if not is_number(value) or value < least:
+                message = f"{name} is {short_repr(value)}; give a number, {least} or more"
+                raise ConfigError(message)
+        self.capacity = float(capacity)
+        self.per_second = float(per_second)
+        self.tokens = float(capacity)
+        self._filled: float | None = None
+
+    def take(self, now: float) -> bool:
+        """Take one retry; False if none is left."""
+        if self._filled is not None:
+            self.tokens = min(self.capacity, self.tokens + max(0.0, now - self._filled) * self.per_second)
+        self._filled = now
+        if self.tokens < 1:
+            return False
+        self.tokens -= 1
+        return True
+
+
+OPENED_BY_HAND = "by hand"
 """The reason of a breaker that somebody opened."""
 BREAKER_OPEN = "breaker open"
 """The reason of a cooldown that an open breaker began."""
-ELSEWHERE = "elsewhere: "
+OPENED_ELSEWHERE = "elsewhere: "
 """What the reason of a breaker begins with that is open because another process has opened its own."""
 PROBE_FAILED = "a probe failed"
 """What the reason of a breaker begins with that was tried and opened anew."""
-_LEAST_PROBE_TIME = 1.0  # seconds that a probe has at least before it counts as lost
+_MIN_PROBE_SECONDS = 1.0  # seconds that a probe has at least before it counts as lost
 
 
 class BreakerSettings(Frozen):
@@ -74,10 +111,10 @@ class BreakerSettings(Frozen):
             if number is None and name == "consecutive":
                 continue
             if type(number) is not int or number < 1:
-                message = f"{name} is {shown(number)}; give a whole number, 1 or more"
+                message = f"{name} is {short_repr(number)}; give a whole number, 1 or more"
                 raise ConfigError(message)
         if failure_rate is not None and not (is_number(failure_rate) and 0 < failure_rate <= 1):
-            message = f"failure_rate is {shown(failure_rate)}; give a share above 0 and up to 1"
+            message = f"failure_rate is {short_repr(failure_rate)}; give a share above 0 and up to 1"
             raise ConfigError(message)
         if consecutive is None and failure_rate is None:
             message = "a breaker needs consecutive or failure_rate, or nothing would ever open it"
@@ -99,7 +136,7 @@ class BreakerSettings(Frozen):
 
     def is_failure(self, error: BaseException) -> bool:
         """Tell whether an error is a failure of the resource."""
-        return wants(self.counts, error)
+        return matches(self.counts, error)
 
 
 class Breaker:
@@ -160,7 +197,7 @@ class Breaker:
     def _half_open(self, now: float) -> None:
         self.state, self._out, self._passed = "half_open", 0, 0
         self.generation += 1
-        self.until = now + max(self.settings.open_for, _LEAST_PROBE_TIME)
+        self.until = now + max(self.settings.open_for, _MIN_PROBE_SECONDS)
 
     def succeeded(self, now: float, permit: int, seconds: float = 0.0) -> None:
         """Count a success; one that was too slow counts as a failure."""
@@ -200,7 +237,7 @@ class Breaker:
         if permit == self.generation and self.state == "half_open":
             self._out -= 1
 
-    def open(self, now: float, reason: str = BY_HAND, seconds: "float | timedelta | None" = None) -> None:
+    def open(self, now: float, reason: str = OPENED_BY_HAND, seconds: "float | timedelta | None" = None) -> None:
         """Refuse calls from now on.
 
         Args:

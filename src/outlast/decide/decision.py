@@ -2,16 +2,41 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 
 from outlast.decide.policy import RetryPolicy
 from outlast.failure import Category, Failure
 
-__all__ = ["DEFER_LIMIT", "Abort", "Decision", "Defer", "Fail", "Retry", "Skip", "decide"]
+# What is told of something that went wrong, and when: first, changed, reminder, recovered.
+
+
+class AlertKind(StrEnum):
+    """What an alert says of the one before it on the same matter."""
+
+    FIRST = "first"
+    CHANGED = "changed"
+    REMINDER = "reminder"
+    RECOVERED = "recovered"
+
+
+def next_alert_kind(open_state: str | None, state: str | None) -> AlertKind | None:
+    """Decide what is told, if anything.
+
+    Args:
+        open_state: What was told last of the matter; None where it was never told of, or recovered since.
+        state: What it is now; None for well.
+    """
+    if state is None:
+        return None if open_state is None else AlertKind.RECOVERED
+    if open_state is None:
+        return AlertKind.FIRST
+    return None if open_state == state else AlertKind.CHANGED
+
 
 DEFER_LIMIT = 7 * 86400.0
 """Seconds for which a task may be put off before it is given up as expired."""
 # Calls that we held back ourselves, and after how many seconds they are tried again where nothing better is known.
-_HELD_BACK = {
+_OWN_REFUSALS = {
     "BreakerOpenError": 1.0,
     "ConcurrencyLimitError": 0.1,
     "CoolingDownError": 1.0,
@@ -84,7 +109,7 @@ def decide(  # noqa: PLR0913  # what is known of the task
             with a loop of its own counts every error that it hands over.
         chance: Gives a random number in [0, 1); by default the system's.
     """
-    wait = _deferral(failure, own_time_spends=own_time_spends)
+    wait = _deferral_seconds(failure, own_time_spends=own_time_spends)
     if wait is not None and (wanted or failure.category is Category.QUOTA_EXHAUSTED):
         left = DEFER_LIMIT - deferred_for if expires_in is None else expires_in
         return Fail("expired") if wait > left else Defer(wait)
@@ -97,12 +122,49 @@ def decide(  # noqa: PLR0913  # what is known of the task
     return Fail("expired") if expires_in is not None and delay > expires_in else Retry(delay)
 
 
-def _deferral(failure: Failure, *, own_time_spends: bool) -> float | None:
+def _deferral_seconds(failure: Failure, *, own_time_spends: bool) -> float | None:
     """Return the seconds to put a task off, or None where an attempt is spent."""
     asked = failure.retry_after
-    if failure.exception_name in _HELD_BACK:
-        return asked or _HELD_BACK[failure.exception_name]
+    if failure.exception_name in _OWN_REFUSALS:
+        return asked or _OWN_REFUSALS[failure.exception_name]
     if failure.category is Category.QUOTA_EXHAUSTED:
         return asked
     instructed = failure.exact and (own_time_spends or failure.category is not Category.RATE_LIMIT)
     return asked if asked and not instructed else None
+
+
+# What becomes of one target of a batch job that failed, and of the job.
+
+ABORT_CATEGORIES = frozenset(
+    {
+        Category.ACCESS_DENIED,
+        Category.AUTHENTICATION,
+        Category.QUOTA_EXHAUSTED,
+        Category.CONFIGURATION,
+        Category.INTEGRITY,
+    }
+)
+"""What every other target would meet with too, or what shows that something is wrong with the program."""
+_EXHAUSTED_REASONS = frozenset({"exhausted", "deadline", "budget", "breaker"})
+
+
+def decide_target(
+    failure: Failure, *, reason: str, retry_in: float | None, aborts: bool = False
+) -> Defer | Fail | Abort:
+    """Decide on a target that gets no other attempt.
+
+    Args:
+        failure: The last one.
+        reason: Why there is no other attempt, as in `Report`.
+        retry_in: Seconds after which the other side may be asked again, where it said so.
+        aborts: Whether its handler asks for the end of the job.
+    """
+    if aborts:
+        return Abort(failure.message or failure.exception_name)
+    if failure.category is Category.QUOTA_EXHAUSTED and retry_in is not None:
+        return Defer(retry_in)
+    if failure.category in ABORT_CATEGORIES:
+        return Abort(f"{failure.category}: {failure.exception_name}: {failure.message}"[:500])
+    if reason == "deferred" and retry_in is not None:
+        return Defer(retry_in)
+    return Fail("exhausted" if reason in _EXHAUSTED_REASONS else "permanent")

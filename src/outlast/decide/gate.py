@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from outlast.errors import ConfigError
 
-__all__ = ["ENTITY_RATES", "Counts", "Gate", "Verdict"]
+__all__ = ["ENTITY_RATES", "Counts", "Gate", "GateResult"]
 
 ENTITY_RATES = {"ranking": 0.01, "genre": 0.01, "tag": 0.01, "item": 0.05}
 """Failure rates by entity that need not be stated; any other entity states its own."""
@@ -33,7 +33,7 @@ class Counts(NamedTuple):
         return self.success + self.failed + self.deferred + self.skipped + self.not_attempted
 
 
-class Verdict(NamedTuple):
+class GateResult(NamedTuple):
     """What a gate says.
 
     Attributes:
@@ -91,7 +91,7 @@ class Gate:
             raise ConfigError(message)
         return cls(rate, **settings)  # type: ignore[arg-type]  # checked when it is made
 
-    def judge(self, counts: Counts, *, ended: str | None = None) -> Verdict:
+    def judge(self, counts: Counts, *, ended: str | None = None) -> GateResult:
         """Judge a run that is over.
 
         Args:
@@ -101,16 +101,16 @@ class Gate:
         failed = self._failed(counts)
         reasons = [] if ended is None else [ended]
         if counts.not_attempted:
-            reasons.append(f"{_targets(counts.not_attempted)} not attempted")
+            reasons.append(f"{_count_targets(counts.not_attempted)} not attempted")
         if self._is_too_much(failed, counts.total) and counts.total >= self.min_sample:
             share = float(Fraction(repr(self.max_failure_rate)) * 100)
-            reasons.append(f"{failed} of {_targets(counts.total)} failed, and at most {share:g} % may")
+            reasons.append(f"{failed} of {_count_targets(counts.total)} failed, and at most {share:g} % may")
         if self.max_failures is not None and failed > self.max_failures:
-            reasons.append(f"{_targets(failed)} failed, and at most {self.max_failures} may")
+            reasons.append(f"{_count_targets(failed)} failed, and at most {self.max_failures} may")
         if counts.db_failed:
-            reasons.append(f"{_targets(counts.db_failed)} failed at the database")
+            reasons.append(f"{_count_targets(counts.db_failed)} failed at the database")
         rate = failed / counts.total if counts.total else 0.0
-        return Verdict(1 if reasons else 0, rate, tuple(reasons))
+        return GateResult(1 if reasons else 0, rate, tuple(reasons))
 
     def is_lost(self, counts: Counts, total: int) -> bool:
         """Tell whether a run of so many targets has failed already, whatever becomes of the rest."""
@@ -126,5 +126,5 @@ class Gate:
         return failed > Fraction(repr(self.max_failure_rate)) * total  # exact: 0.07 is no binary fraction
 
 
-def _targets(number: int) -> str:
+def _count_targets(number: int) -> str:
     return "1 target" if number == 1 else f"{number} targets"

@@ -3,29 +3,87 @@
 from types import MappingProxyType
 
 from outlast.classify import classify
-from outlast.decide.backoff import check_backoff, check_jitter, check_seconds, delay_before, jittered, shown
-from outlast.decide.retry_on import check_retry_on, wants
-from outlast.errors import ConfigError
-from outlast.failure import RETRYABLE, Category
-from outlast.values import Frozen
+from outlast.decide.backoff import add_jitter, check_backoff, check_jitter, check_seconds, delay_before, short_repr
+from outlast.errors import ConfigError, PermanentError
+from outlast.failure import RETRYABLE, Category, Frozen
 
 TYPE_CHECKING = False
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import timedelta
     from typing import Any, Self, Unpack
 
     from outlast.decide.backoff import Backoff, Jitter
-    from outlast.decide.preview import Schedule
-    from outlast.decide.retry_on import RetryOn
+    from outlast.decide.schedule import Schedule
     from outlast.decide.settings import PolicySettings
     from outlast.failure import Failure
 
-__all__ = ["DEFAULT_POLICY", "RetryPolicy"]
+
+# Which errors are worth another attempt.
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from collections.abc import Set as AbstractSet
+    from typing import Any
+
+    RetryOn = (
+        type[BaseException]
+        | tuple[type[BaseException], ...]
+        | AbstractSet[str]
+        | Callable[[BaseException], object]
+        | None
+    )
+    """Exception types, categories or their names, a predicate, or None for every Exception."""
+
+
+def matches(retry_on: "RetryOn", error: BaseException) -> bool:
+    """Tell whether this kind of error is retried at all. What is no Exception never is."""
+    if not isinstance(error, Exception):
+        return False
+    if isinstance(retry_on, type | tuple):
+        return isinstance(error, retry_on)
+    if retry_on is None:
+        return not isinstance(error, PermanentError)
+    if isinstance(retry_on, frozenset):
+        failure = classify(error)
+        return failure.retryable if retry_on == RETRYABLE else failure.category in retry_on
+    return bool(retry_on(error))  # type: ignore[operator]  # a predicate, by the checks when the policy was made
+
+
+def check_retry_on(retry_on: "RetryOn", name: str = "retry_on") -> "RetryOn":
+    """Return what is retried in the form that `wants` understands.
+
+    Raises:
+        ConfigError: If it is none of the forms.
+    """
+    given: Any = retry_on
+    if isinstance(given, tuple | list):
+        if not all(_is_exception_class(each) for each in given):
+            message = f"{name} is {given!r}; in a tuple give exception classes, in a set give categories"
+            raise ConfigError(message)
+        return tuple(given)
+    if isinstance(given, Category):
+        return frozenset({given})
+    if isinstance(given, set | frozenset) and given is not RETRYABLE:
+        return frozenset(Category.parse(each) for each in given)
+    if given is None or given is RETRYABLE or _is_exception_class(given) or _is_predicate(given):
+        return retry_on
+    message = f"{name} is {given!r}; give exception classes, a set of categories, outlast.RETRYABLE or a predicate"
+    raise ConfigError(message)
+
+
+def _is_exception_class(thing: object) -> bool:
+    return isinstance(thing, type) and issubclass(thing, BaseException)
+
+
+def _is_predicate(thing: object) -> bool:
+    return callable(thing) and not isinstance(thing, type)
+
 
 _DEFAULT_ATTEMPTS = 3
-_OF_THE_WHOLE_CALL = {"retry_on", "deadline", "attempt_timeout", "overrides", "resource", "nested"}
-_OF_AN_OVERRIDE = ("backoff", "base_delay", "jitter", "max_attempts", "max_delay", "max_retries")
+_CALL_SETTINGS = {"retry_on", "deadline", "attempt_timeout", "overrides", "resource", "nested"}
+_OVERRIDE_SETTINGS = ("backoff", "base_delay", "jitter", "max_attempts", "max_delay", "max_retries")
 
 
 class RetryPolicy(Frozen):
@@ -98,7 +156,7 @@ class RetryPolicy(Frozen):
             ConfigError: If a setting is not valid; it is a ValueError, and its message names the valid choices.
         """
         self.__dict__.update(
-            max_attempts=_attempts(max_attempts, max_retries),
+            max_attempts=_check_attempts(max_attempts, max_retries),
             retry_on=check_retry_on(retry_on),
             backoff=check_backoff(backoff),
             base_delay=check_seconds("base_delay", base_delay),
@@ -106,10 +164,10 @@ class RetryPolicy(Frozen):
             jitter=check_jitter(jitter),
             deadline=None if deadline is None else check_seconds("deadline", deadline),
             attempt_timeout=None if attempt_timeout is None else check_seconds("attempt_timeout", attempt_timeout),
-            resource=_resource(resource),
-            nested=_nested(nested),
+            resource=_check_resource(resource),
+            nested=_check_nested(nested),
             overrides=MappingProxyType({}),
-            _overrides=_given(overrides),
+            _overrides=_check_overrides(overrides),
         )
         self.__dict__["overrides"] = MappingProxyType(
             {category: self._override(given) for category, given in self.__dict__["_overrides"].items()}
@@ -130,11 +188,11 @@ class RetryPolicy(Frozen):
         if isinstance(given, RetryPolicy):
             return given
         for name in given:
-            if name in _OF_THE_WHOLE_CALL:
+            if name in _CALL_SETTINGS:
                 message = f"an override sets attempts and waits; {name} counts for the whole call"
                 raise ConfigError(message)
-            if name not in _OF_AN_OVERRIDE:
-                message = f"{name!r} is no setting of an override; choose from: {', '.join(_OF_AN_OVERRIDE)}"
+            if name not in _OVERRIDE_SETTINGS:
+                message = f"{name!r} is no setting of an override; choose from: {', '.join(_OVERRIDE_SETTINGS)}"
                 raise ConfigError(message)
         changes: dict[str, Any] = {**given, "overrides": {}}
         return self.replace(**changes)
@@ -175,7 +233,7 @@ class RetryPolicy(Frozen):
 
     def retries(self, error: BaseException) -> bool:
         """Tell whether this kind of error is retried at all. What is no Exception never is."""
-        return wants(self.retry_on, error)
+        return matches(self.retry_on, error)
 
     def for_category(self, category: Category) -> "RetryPolicy":
         """Return the policy whose waits and attempts count for failures of a category."""
@@ -194,7 +252,7 @@ class RetryPolicy(Frozen):
         delay = delay_before(attempt, self.backoff, self.base_delay, self.max_delay)
         if not self.jitter or self.jitter == "none":
             return delay
-        return jittered(
+        return add_jitter(
             delay, self.jitter, self.base_delay, self.max_delay, previous=previous, chance=chance or _random()
         )
 
@@ -229,12 +287,12 @@ class RetryPolicy(Frozen):
 
     def preview(self) -> "Schedule":
         """Return the schedule of waits as data; it prints as a small chart."""
-        from outlast.decide.preview import Schedule  # noqa: PLC0415  # for people, not for programs
+        from outlast.decide.schedule import Schedule  # noqa: PLC0415  # for people, not for programs
 
         return Schedule.of(self)
 
 
-def _attempts(max_attempts: object, max_retries: object) -> int:
+def _check_attempts(max_attempts: object, max_retries: object) -> int:
     if max_attempts is not None and max_retries is not None:
         message = "max_attempts and max_retries are two names of one number; give one of them"
         raise ConfigError(message)
@@ -242,22 +300,22 @@ def _attempts(max_attempts: object, max_retries: object) -> int:
     if value is None:
         return _DEFAULT_ATTEMPTS
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        message = f"{name} is {shown(value)}; give a whole number, {least} or more"
+        message = f"{name} is {short_repr(value)}; give a whole number, {least} or more"
         raise ConfigError(message)
     return max(1, value)
 
 
-def _resource(name: object) -> str | None:
+def _check_resource(name: object) -> str | None:
     if name is None or (isinstance(name, str) and name):
         return name
-    message = f"resource is {shown(name)}; give the name of what is called, such as 'api.example.com'"
+    message = f"resource is {short_repr(name)}; give the name of what is called, such as 'api.example.com'"
     raise ConfigError(message)
 
 
-def _nested(value: object) -> bool:
+def _check_nested(value: object) -> bool:
     if isinstance(value, bool):
         return value
-    message = f"nested is {shown(value)}; give True or False"
+    message = f"nested is {short_repr(value)}; give True or False"
     raise ConfigError(message)
 
 
@@ -265,17 +323,17 @@ def _is_mapping(thing: object) -> bool:
     return hasattr(thing, "keys") and not isinstance(thing, type)  # what dict asks for; no module is loaded for it
 
 
-def _given(overrides: "Any") -> "dict[Category, Any]":
+def _check_overrides(overrides: "Any") -> "dict[Category, Any]":
     """Return overrides as they were given, by category, in dicts that nobody else holds."""
     if overrides is None:
         return {}
     if not _is_mapping(overrides):
-        message = f"overrides is {shown(overrides)}; give a dict of policies, or of their settings, by category"
+        message = f"overrides is {short_repr(overrides)}; give a dict of policies, or of their settings, by category"
         raise ConfigError(message)
     kept: dict[Category, Any] = {}
     for key, given in dict(overrides).items():
         if not isinstance(given, RetryPolicy) and not _is_mapping(given):
-            message = f"an override is {shown(given)}; give a policy, or a dict of the settings that differ"
+            message = f"an override is {short_repr(given)}; give a policy, or a dict of the settings that differ"
             raise ConfigError(message)
         kept[Category.parse(key)] = given if isinstance(given, RetryPolicy) else dict(given)
     return kept

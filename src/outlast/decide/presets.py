@@ -4,10 +4,8 @@ from outlast.decide.policy import RetryPolicy
 from outlast.errors import ConfigError
 from outlast.failure import RETRYABLE, Category
 
-__all__ = ["PRESETS", "preset"]
-
 # Equal jitter waits for half of the time or more: from 60 s on.
-_PATIENT = {Category.RATE_LIMIT: {"base_delay": 120.0, "max_delay": 300.0, "jitter": "equal"}}
+_RATE_LIMIT_OVERRIDE = {Category.RATE_LIMIT: {"base_delay": 120.0, "max_delay": 300.0, "jitter": "equal"}}
 
 PRESETS: dict[str, RetryPolicy] = {
     "blog": RetryPolicy(
@@ -17,7 +15,7 @@ PRESETS: dict[str, RetryPolicy] = {
         base_delay=2.0,
         max_delay=30.0,
         jitter="full",
-        overrides=_PATIENT,
+        overrides=_RATE_LIMIT_OVERRIDE,
     ),
     "etl": RetryPolicy(
         max_attempts=5, retry_on=RETRYABLE, backoff="exponential", base_delay=1.0, max_delay=60.0, jitter="full"
@@ -29,7 +27,7 @@ PRESETS: dict[str, RetryPolicy] = {
         base_delay=1.0,
         max_delay=4.0,
         jitter="full",
-        overrides=_PATIENT,
+        overrides=_RATE_LIMIT_OVERRIDE,
     ),
     "worker": RetryPolicy(
         max_attempts=5, retry_on=RETRYABLE, backoff="exponential", base_delay=2.0, max_delay=300.0, jitter="full"

@@ -10,10 +10,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from outlast.decide.backoff import Backoff, Jitter
-    from outlast.decide.policy import RetryPolicy
-    from outlast.decide.retry_on import RetryOn
-
-__all__ = ["PolicySettings"]
+    from outlast.decide.policy import RetryOn, RetryPolicy
 
 
 class PolicySettings(TypedDict, total=False):

@@ -5,12 +5,19 @@
 {'status': 'healthy', 'checks': {'database': True, 'scheduler': True}}
 """
 
-from outlast.health.asgi import health_app
 from outlast.health.checker import HealthChecker, SchedulerProtocol
-from outlast.health.checks import DeadLetterGrowth, DiskSpace, Heartbeat, OldestReadyTask
-from outlast.health.database import DatabaseProtocol
-from outlast.health.findings import Finding, HealthCheckResult, HealthReport, HealthStatus
-from outlast.health.handler import health_handler
+from outlast.health.checks import (
+    DatabaseProtocol,
+    DeadLetterGrowth,
+    DiskSpace,
+    Finding,
+    HealthCheckResult,
+    HealthReport,
+    HealthStatus,
+    Heartbeat,
+    OldestReadyTask,
+)
+from outlast.health.endpoints import health_app, health_handler
 from outlast.health.server import HealthServer
 
 __all__ = [

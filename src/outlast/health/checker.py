@@ -10,19 +10,27 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from outlast import clock
-from outlast.backends import in_trio
+from outlast.async_backends import in_trio
 from outlast.errors import ConfigError
 from outlast.forks import after_fork
-from outlast.health.checks import DeadLetterGrowth, DiskSpace, Heartbeat, OldestReadyTask
-from outlast.health.database import DatabaseProtocol, StoreProtocol, database_check
-from outlast.health.findings import Finding, HealthCheckResult, HealthReport
-from outlast.health.probe import Ask, Probe
-
-__all__ = ["AppProtocol", "HealthChecker", "SchedulerProtocol"]
+from outlast.health.checks import (
+    CheckFunction,
+    CheckRunner,
+    DatabaseProtocol,
+    DeadLetterGrowth,
+    DiskSpace,
+    Finding,
+    HealthCheckResult,
+    HealthReport,
+    HealthStore,
+    Heartbeat,
+    OldestReadyTask,
+    database_check,
+)
 
 READY_CHECKS = ("database", "scheduler", "loop")
 """What has to be well for taking work; what is missing among a checker's checks is not asked."""
-TIMEOUT = 2.0
+CHECK_TIMEOUT = 2.0
 """Seconds that checks have. Whoever asks waits longer (a HEALTHCHECK 3 s), and is told which check hangs."""
 
 
@@ -34,7 +42,7 @@ class SchedulerProtocol(Protocol):
         """Whether it does."""
 
 
-class AppProtocol(Protocol):
+class HealthApp(Protocol):
     """An app, as far as its health goes."""
 
     @property
@@ -62,24 +70,24 @@ class HealthChecker:
 
     def __init__(
         self,
-        db: DatabaseProtocol | StoreProtocol | AppProtocol | None = None,
+        db: DatabaseProtocol | HealthStore | HealthApp | None = None,
         scheduler: SchedulerProtocol | None = None,
-        checks: Mapping[str, Ask] | None = None,
+        checks: Mapping[str, CheckFunction] | None = None,
         cache: float = 1.0,
-        timeout: float = TIMEOUT,
+        timeout: float = CHECK_TIMEOUT,
     ) -> None:
         """Check what was given; nothing is asked yet."""
-        self._cache = _seconds("cache", cache, least=0.0)
-        timeout = _seconds("timeout", timeout, least=0.001)
-        asked: dict[str, Ask] = {}
+        self._cache = _check_seconds("cache", cache, least=0.0)
+        timeout = _check_seconds("timeout", timeout, least=0.001)
+        asked: dict[str, CheckFunction] = {}
         if db is not None:
             asked["database"] = database_check(db)
         if scheduler is not None:
             asked["scheduler"] = lambda: scheduler.running  # it may raise, like any other
         for name, ask in (checks or {}).items():
-            asked[_new(name, asked)] = _usable(name, ask)
+            asked[_check_name(name, asked)] = _check_function(name, ask)
         self._timeout = timeout
-        self._probes = [Probe(name, ask, timeout) for name, ask in asked.items()]
+        self._probes = [CheckRunner(name, ask, timeout) for name, ask in asked.items()]
         self._stopping = False
         self._lock = threading.Lock()
         self._latest: Future[HealthReport] | None = None
@@ -89,13 +97,13 @@ class HealthChecker:
     @classmethod
     def for_app(
         cls,
-        app: AppProtocol,
+        app: HealthApp,
         *,
         loop: Heartbeat | None = None,
         queues: Sequence[str] | None = None,
-        checks: Mapping[str, Ask] | None = None,
+        checks: Mapping[str, CheckFunction] | None = None,
         cache: float = 1.0,
-        timeout: float = TIMEOUT,
+        timeout: float = CHECK_TIMEOUT,
     ) -> "HealthChecker":
         """Return a checker for a worker or monitor of an app.
 
@@ -111,7 +119,7 @@ class HealthChecker:
             timeout: As for the class.
         """
         store = app.store
-        own: dict[str, Ask] = {"database": database_check(store)}
+        own: dict[str, CheckFunction] = {"database": database_check(store)}
         if loop is not None:
             own["loop"] = loop
         own["oldest_ready"] = OldestReadyTask(store, queues=_queues_of(app) if queues is None else tuple(queues))
@@ -195,7 +203,7 @@ class HealthChecker:
         return HealthReport({probe.name: Finding(ok=False, detail="could not be asked") for probe in self._probes})
 
 
-def _queues_of(app: AppProtocol) -> Callable[[], Sequence[str]]:
+def _queues_of(app: HealthApp) -> Callable[[], Sequence[str]]:
     """Return what tells the queues that an app's tasks name; tasks may be added later."""
 
     def queues() -> Sequence[str]:
@@ -205,7 +213,7 @@ def _queues_of(app: AppProtocol) -> Callable[[], Sequence[str]]:
     return queues
 
 
-def _new(name: object, taken: Mapping[str, object]) -> str:
+def _check_name(name: object, taken: Mapping[str, object]) -> str:
     if not isinstance(name, str) or not name.isprintable() or not name.strip():
         message = f"a check is called {name!r}; give it a name in plain text"
         raise ConfigError(message)
@@ -215,18 +223,18 @@ def _new(name: object, taken: Mapping[str, object]) -> str:
     return name
 
 
-def _usable(name: str, ask: Any) -> Ask:
+def _check_function(name: str, ask: Any) -> CheckFunction:
     if not callable(ask):
         message = f"the check {name!r} is {ask!r}; give a function that returns True, False or a Finding"
         raise ConfigError(message)
     if inspect.iscoroutinefunction(ask) or inspect.iscoroutinefunction(getattr(ask, "__call__", None)):  # noqa: B004  # its kind matters
         message = f"the check {name!r} has to be awaited; give a plain function, which may block: it has its own thread"
         raise ConfigError(message)
-    checked: Ask = ask
+    checked: CheckFunction = ask
     return checked
 
 
-def _seconds(name: str, value: object, *, least: float) -> float:
+def _check_seconds(name: str, value: object, *, least: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= threading.TIMEOUT_MAX:
         message = f"{name} is {value!r}; give seconds, {least:g} or more"
         raise ConfigError(message)

@@ -13,19 +13,17 @@ from typing import NamedTuple, Self
 from urllib.parse import urlsplit
 
 from outlast.errors import ConfigError
-from outlast.health.answers import (
-    METRICS_PATH,
-    Answer,
-    Exposition,
-    answered,
-    checked_token,
-    measured,
-    plain,
-    refusal,
-)
 from outlast.health.checker import HealthChecker
-
-__all__ = ["HealthServer"]
+from outlast.health.endpoints import (
+    METRICS_PATH,
+    Exposition,
+    HealthResponse,
+    check_token,
+    error_response,
+    health_response,
+    metrics_response,
+    request_error,
+)
 
 CONNECTIONS = 8
 """Clients that are served at once; others wait until one is done, or one that is silent is sent away for them."""
@@ -37,10 +35,10 @@ HEAD_LIMIT = 8192
 """Bytes of request line and headers."""
 _BACKLOG = 64
 _GRACE = 0.1  # seconds after which who has not asked yet makes room for others; whoever means well asks at once
-_ROUND = 0.01  # seconds between two looks for room
-_MOST_PORT = 65535
+_ROOM_POLL = 0.01  # seconds between two looks for room
+_MAX_PORT = 65535
 _LINGER = 0.5  # seconds for which what a client sends on is read away, so that it sees the answer and no reset
-_END = re.compile(rb"\r?\n\r?\n")
+_HEAD_END = re.compile(rb"\r?\n\r?\n")
 _REQUEST_LINE = re.compile(rb"([A-Z]{1,20}) ([!-~]{1,2048}) HTTP/1\.[0-9]")
 log = logging.getLogger("outlast.health")
 
@@ -79,11 +77,11 @@ class HealthServer:
     ) -> None:
         """Check what was given; nothing listens yet."""
         number: object = port
-        if type(number) is not int or not 0 <= number <= _MOST_PORT:
-            message = f"port is {port!r}; give a whole number from 0 (any that is free) to {_MOST_PORT}"
+        if type(number) is not int or not 0 <= number <= _MAX_PORT:
+            message = f"port is {port!r}; give a whole number from 0 (any that is free) to {_MAX_PORT}"
             raise ConfigError(message)
         self.host, self.port = host.removeprefix("[").removesuffix("]"), port
-        self._checker, self._token, self._metrics = checker, checked_token(token), metrics
+        self._checker, self._token, self._metrics = checker, check_token(token), metrics
         if metrics is not None and token is None:
             message = "metrics need a token, as they are not for everybody; give one"
             raise ConfigError(message)
@@ -154,7 +152,7 @@ class HealthServer:
             selector.register(listener, selectors.EVENT_READ)
             selector.register(sleeper, selectors.EVENT_READ)
             while selector.select() and not self._stop.is_set():
-                if not self._slots.acquire(timeout=_ROUND):
+                if not self._slots.acquire(timeout=_ROOM_POLL):
                     self._make_room()  # all are busy; who came waits in the backlog
                 elif not self._accept(listener):
                     self._slots.release()
@@ -189,7 +187,7 @@ class HealthServer:
     def _serve_client(self, client: socket.socket) -> None:
         try:
             with closing(client), suppress(OSError):
-                _send(client, self._answer(client))
+                _send_response(client, self._answer(client))
         except Exception as error:  # noqa: BLE001  # one client's question never ends the server
             from outlast.classify import classify  # noqa: PLC0415  # only trouble needs it
 
@@ -197,63 +195,63 @@ class HealthServer:
         finally:
             self._slots.release()
 
-    def _answer(self, client: socket.socket) -> Answer:
+    def _answer(self, client: socket.socket) -> HealthResponse:
         with self._silent_lock:
             self._silent[client] = time.monotonic()
         try:
-            asked = _read(client)
+            asked = _read_request(client)
         finally:
             with self._silent_lock:
                 sent_away = self._silent.pop(client, None) is None
-        if isinstance(asked, Answer):
-            return plain(408, "request timed out") if sent_away else asked
-        refused = refusal(asked.method, asked.path, has_metrics=self._metrics is not None)
+        if isinstance(asked, HealthResponse):
+            return error_response(408, "request timed out") if sent_away else asked
+        refused = request_error(asked.method, asked.path, has_metrics=self._metrics is not None)
         if refused is not None:
             return refused
         if self._metrics is not None and asked.path == METRICS_PATH:
-            return measured(self._metrics, asked.method, asked.authorization, self._token)
-        return answered(
+            return metrics_response(self._metrics, asked.method, asked.authorization, self._token)
+        return health_response(
             self._checker, self._checker.report(), asked.method, asked.path, asked.authorization, self._token
         )
 
 
-def _read(client: socket.socket) -> _Request | Answer:
+def _read_request(client: socket.socket) -> _Request | HealthResponse:
     """Read a request's head within its time and size, or return what is to be said about it."""
     until, head = time.monotonic() + HEAD_TIMEOUT, b""
-    while (end := _END.search(head)) is None:
+    while (end := _HEAD_END.search(head)) is None:
         if len(head) > HEAD_LIMIT:
-            return plain(431, "request too large")
+            return error_response(431, "request too large")
         left = until - time.monotonic()
         if left <= 0:
-            return plain(408, "request timed out")
+            return error_response(408, "request timed out")
         client.settimeout(left)
         try:
             more = client.recv(4096)
         except TimeoutError:
-            return plain(408, "request timed out")
+            return error_response(408, "request timed out")
         if not more:
-            return plain(400, "bad request")
+            return error_response(400, "bad request")
         head += more
     if end.start() > HEAD_LIMIT:
-        return plain(431, "request too large")
-    return _parsed(head[: end.start()])
+        return error_response(431, "request too large")
+    return _parse_request(head[: end.start()])
 
 
-def _parsed(head: bytes) -> _Request | Answer:
+def _parse_request(head: bytes) -> _Request | HealthResponse:
     line, *headers = head.replace(b"\r\n", b"\n").split(b"\n")
     matched = _REQUEST_LINE.fullmatch(line)
     if matched is None:
-        return plain(400, "bad request")
+        return error_response(400, "bad request")
     try:
         path = urlsplit(matched[2].decode("ascii")).path
     except ValueError:
-        return plain(400, "bad request")
+        return error_response(400, "bad request")
     fields = [(name.lower(), value.strip()) for name, _, value in (each.partition(b":") for each in headers)]
     given = [value for name, value in fields if name == b"authorization"]
     return _Request(matched[1].decode("ascii"), path, given[0] if len(given) == 1 else None)
 
 
-def _send(client: socket.socket, answer: Answer) -> None:
+def _send_response(client: socket.socket, answer: HealthResponse) -> None:
     lines = [f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}"]
     lines += [f"{name}: {value}" for name, value in (*answer.headers, ("Connection", "close"))]
     client.settimeout(CLIENT_TIMEOUT)

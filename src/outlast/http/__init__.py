@@ -5,32 +5,32 @@ Names are loaded when they are first used; none of the client libraries is neede
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from outlast.http.fetching import RETRYABLE_EXCEPTIONS as RETRYABLE_EXCEPTIONS
-    from outlast.http.fetching import fetch_with_retry as fetch_with_retry
-    from outlast.http.fetching import fetch_with_retry_on_403 as fetch_with_retry_on_403
-    from outlast.http.fetching import handle_rate_limit as handle_rate_limit
-    from outlast.http.fetching import is_403_error as is_403_error
-    from outlast.http.fetching import is_persistent_error as is_persistent_error
-    from outlast.http.keys import idempotency_key as idempotency_key
+    from outlast.http.fetch import RETRYABLE_EXCEPTIONS as RETRYABLE_EXCEPTIONS
+    from outlast.http.fetch import fetch_with_retry as fetch_with_retry
+    from outlast.http.fetch import fetch_with_retry_on_403 as fetch_with_retry_on_403
+    from outlast.http.fetch import handle_rate_limit as handle_rate_limit
+    from outlast.http.fetch import is_403_error as is_403_error
+    from outlast.http.fetch import is_persistent_error as is_persistent_error
     from outlast.http.requests import HTTPAdapter as HTTPAdapter
     from outlast.http.settings import Settings as Settings
+    from outlast.http.settings import idempotency_key as idempotency_key
     from outlast.http.transport import AsyncRetryTransport as AsyncRetryTransport
     from outlast.http.transport import RetryTransport as RetryTransport
     from outlast.http.urllib3 import as_urllib3_retry as as_urllib3_retry
 
 _HOMES = {
-    "RETRYABLE_EXCEPTIONS": "fetching",
+    "RETRYABLE_EXCEPTIONS": "fetch",
     "AsyncRetryTransport": "transport",
     "HTTPAdapter": "requests",
     "RetryTransport": "transport",
     "Settings": "settings",
     "as_urllib3_retry": "urllib3",
-    "fetch_with_retry": "fetching",
-    "fetch_with_retry_on_403": "fetching",
-    "handle_rate_limit": "fetching",
-    "idempotency_key": "keys",
-    "is_403_error": "fetching",
-    "is_persistent_error": "fetching",
+    "fetch_with_retry": "fetch",
+    "fetch_with_retry_on_403": "fetch",
+    "handle_rate_limit": "fetch",
+    "idempotency_key": "settings",
+    "is_403_error": "fetch",
+    "is_persistent_error": "fetch",
 }
 
 __all__ = [

@@ -3,12 +3,128 @@
 Both libraries ask for instances of their own classes; `Library` makes such classes of these.
 """
 
+import zlib
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-from outlast.http.unpacking import Counter
+from outlast.errors import BodyTooLargeError, ContentError
 
-__all__ = ["Again", "Capped", "Chained", "Once", "can_be_read_again", "is_seekable"]
+# Bodies that are packed: unpacked to so many bytes and never more, for a few of them may stand for gigabytes.
+
+_ACCEPTED = "gzip, deflate"
+_WINDOWS = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
+_NOT_STREAMABLE = frozenset({"br", "zstd"})  # which client libraries unpack, and not in pieces
+_CHUNK_BYTES = 64 * 1024
+_GZIP_START = b"\x1f"  # how each part begins
+
+
+def body_too_large(limit: int) -> BodyTooLargeError:
+    """Return the error for an answer that is too long."""
+    return BodyTooLargeError(f"the answer is longer than {limit} bytes")
+
+
+def streamable_encodings(accepted: str) -> str:
+    """Return an Accept-Encoding without the codings that cannot be unpacked in pieces, where a body has a limit."""
+    names = {name.partition(";")[0] for name in content_codings(accepted)}
+    return accepted if _NOT_STREAMABLE.isdisjoint(names) else _ACCEPTED
+
+
+def content_codings(header: str | None) -> list[str]:
+    """Return what a Content-Encoding says, in the order in which it was done."""
+    names = [name.strip() for name in (header or "").lower().split(",")]
+    return [name for name in names if name not in {"", "identity"}]
+
+
+def decompress_beginning(header: str | None, body: bytes, limit: int) -> bytes | None:
+    """Return the beginning of a body that may be cut off; None if it cannot be unpacked, or was packed twice.
+
+    Args:
+        header: Its Content-Encoding.
+        body: As it came.
+        limit: Bytes that are returned at most.
+    """
+    codings = content_codings(header)
+    if not codings:
+        return body[:limit]
+    if len(codings) > 1 or codings[0] not in _WINDOWS:
+        return None
+    return _inflate(_WINDOWS[codings[0]], body, limit)
+
+
+def _inflate(window: int, body: bytes, limit: int) -> bytes | None:
+    if limit <= 0:
+        return b""  # for zlib, 0 means all of it
+    try:
+        return zlib.decompressobj(window).decompress(body, limit)
+    except zlib.error:
+        return _inflate(-zlib.MAX_WBITS, body, limit) if window == zlib.MAX_WBITS else None  # what some call deflate
+
+
+def body_counter(header: str | None, limit: int) -> "BodyCounter":
+    """Return what counts a body.
+
+    Args:
+        header: Its Content-Encoding.
+        limit: Bytes that it may have once it is unpacked.
+
+    Raises:
+        ContentError: If it is packed so that nobody can tell in pieces how long it is.
+    """
+    codings = content_codings(header)
+    if len(codings) > 1 or not _NOT_STREAMABLE.isdisjoint(codings):
+        message = f"the answer is packed as {', '.join(codings)[:100]!r}, so its length cannot be limited"
+        raise ContentError(message)
+    return BodyCounter(_WINDOWS.get(codings[0]) if codings else None, limit)
+
+
+class BodyCounter:
+    """Counts a body as it comes, unpacked, and keeps nothing of it.
+
+    Args:
+        window: How zlib is to unpack it; None for one that is not packed.
+        limit: Bytes that it may have.
+    """
+
+    def __init__(self, window: int | None, limit: int) -> None:
+        """Begin with none."""
+        self._window, self._limit, self._left = window, limit, limit
+        self._zlib = None if window is None else zlib.decompressobj(window)
+        self._begun = False
+
+    def count(self, data: bytes) -> None:
+        """Count a piece of it.
+
+        Raises:
+            BodyTooLargeError: If there are more bytes than there may be.
+        """
+        if self._zlib is None:
+            self._take(len(data))
+            return
+        more = bool(data)
+        while more:
+            if self._zlib.eof:  # gzip may consist of several parts; a library unpacks one or all of them
+                if not data.startswith(_GZIP_START) or self._window != _WINDOWS["gzip"]:
+                    return
+                self._zlib = zlib.decompressobj(self._window)
+            try:
+                piece = self._zlib.decompress(data, _CHUNK_BYTES)
+            except zlib.error:
+                if self._window == zlib.MAX_WBITS and not self._begun:
+                    self._window, self._begun = -zlib.MAX_WBITS, True
+                    self._zlib = zlib.decompressobj(self._window)
+                    continue
+                self._zlib = None  # it is the library's part to say so; whatever it makes of it is counted as it came
+                self._take(len(data))
+                return
+            self._begun = True
+            self._take(len(piece))
+            data = self._zlib.unused_data if self._zlib.eof else self._zlib.unconsumed_tail
+            more = bool(data) or (len(piece) == _CHUNK_BYTES and not self._zlib.eof)  # zlib may hold some back
+
+    def _take(self, number: int) -> None:
+        self._left -= number
+        if self._left < 0:
+            raise body_too_large(self._limit)
 
 
 def is_seekable(file: Any) -> bool:
@@ -20,7 +136,7 @@ def is_seekable(file: Any) -> bool:
         return False
 
 
-def can_be_read_again(stream: Any) -> bool:
+def is_replayable(stream: Any) -> bool:
     """Tell whether a request's body gives the same each time it is read, without our help."""
     if type(stream).__name__ == "MultipartStream" and isinstance(fields := getattr(stream, "fields", None), list):
         files = [getattr(field, "file", b"") for field in fields]
@@ -28,7 +144,7 @@ def can_be_read_again(stream: Any) -> bool:
     return isinstance(getattr(stream, "_stream", None), list | tuple)
 
 
-class _Body:
+class _WrappedBody:
     """What all of them share: closing closes what was wrapped."""
 
     def __init__(self, stream: Any) -> None:
@@ -41,7 +157,7 @@ class _Body:
         await self._stream.aclose()
 
 
-class Once(_Body):
+class OneShotBody(_WrappedBody):
     """A request's body, and whether anybody has begun to read it."""
 
     begun = False
@@ -56,7 +172,7 @@ class Once(_Body):
             yield chunk
 
 
-class Again(_Body):
+class FileBody(_WrappedBody):
     """A request's body that is a file: read from where it stood, each time."""
 
     def __init__(self, stream: Any, file: Any) -> None:
@@ -68,7 +184,7 @@ class Again(_Body):
         yield from self._stream
 
 
-class Chained(_Body):
+class PeekedBody(_WrappedBody):
     """An answer's body, the beginning of which was read already; where it broke off, it does so again."""
 
     def __init__(self, stream: Any, begun: list[bytes], rest: Any, broken: Exception | None) -> None:
@@ -108,7 +224,7 @@ class Chained(_Body):
         await super().aclose()
 
 
-class Capped(_Body):
+class CappedBody(_WrappedBody):
     """An answer's body that ends in an error when it is longer than it may be, before anybody unpacks so much.
 
     Args:
@@ -116,7 +232,7 @@ class Capped(_Body):
         counter: Counts it.
     """
 
-    def __init__(self, stream: Any, counter: Counter) -> None:
+    def __init__(self, stream: Any, counter: BodyCounter) -> None:
         super().__init__(stream)
         self._counter = counter
 

@@ -16,20 +16,16 @@ from requests.utils import rewind_body
 from outlast import clock
 from outlast.decide.policy import RetryPolicy
 from outlast.errors import ConfigError
-from outlast.http.bodies import is_seekable
-from outlast.http.course import FAILING, LOOK_LIMIT, Course
-from outlast.http.keys import KEY_HEADER, key_for
-from outlast.http.scopes import Scope, shown
-from outlast.http.settings import IDEMPOTENT, Settings
-from outlast.http.unpacking import codings_of, counter_for, narrowed, too_large
+from outlast.http.bodies import body_counter, body_too_large, content_codings, is_seekable, streamable_encodings
+from outlast.http.request_attempts import FIRST_ERROR_STATUS, PEEK_LIMIT, RequestAttempts
+from outlast.http.settings import IDEMPOTENT, KEY_HEADER, Scope, Settings, redacted_url, request_key
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
-__all__ = ["HTTPAdapter"]
 
 _CHUNK = 8192
-_SHORTEST = 0.001  # seconds; urllib3 refuses 0
+_MIN_TIMEOUT = 0.001  # seconds; urllib3 refuses 0
 
 
 class HTTPAdapter(_HTTPAdapter):
@@ -103,7 +99,7 @@ class HTTPAdapter(_HTTPAdapter):
         """Send a request, and send it again where the policy says so."""
         settings = self.settings
         _prepare(request, settings)
-        course = Course(settings, _KIT, request, settings.scope(request.url, request.headers))
+        course = RequestAttempts(settings, _ADAPTER, request, settings.scope(request.url, request.headers))
         sent = False
         try:
             while True:
@@ -114,8 +110,8 @@ class HTTPAdapter(_HTTPAdapter):
                     if sent:
                         _rewind(request)
                     sent = True
-                    response = super().send(request, stream, _shortened(timeout, limit), verify, cert, proxies)
-                    judged = _look(response, course.looking()) if response.status_code >= FAILING else None
+                    response = super().send(request, stream, _shorten_timeout(timeout, limit), verify, cert, proxies)
+                    judged = _peek(response, course.looking()) if response.status_code >= FIRST_ERROR_STATUS else None
                 except Exception as error:  # the policy decides
                     delay = course.failed(error)
                     if delay is None:
@@ -127,7 +123,7 @@ class HTTPAdapter(_HTTPAdapter):
                     if judged is None:
                         course.succeeded()
                         return self._answer(request, response)
-                    delay = course.turned_away(response, judged)
+                    delay = course.give_up_response(response, judged)
                     if delay is None:
                         return self._answer(request, response)
                 if delay > 0:
@@ -143,23 +139,23 @@ class HTTPAdapter(_HTTPAdapter):
         known = response._content if isinstance(response._content, bytes) else b""  # noqa: SLF001  # read by us
         if len(known) > limit or (length.isascii() and length.isdigit() and int(length[:18]) > limit):
             response.close()
-            raise too_large(limit)
+            raise body_too_large(limit)
         if not response._content_consumed:  # noqa: SLF001  # the same
             try:
-                counter_for(response.headers.get("content-encoding"), limit)  # refuses what cannot be counted
+                body_counter(response.headers.get("content-encoding"), limit)  # refuses what cannot be counted
             except BaseException:
                 response.close()
                 raise
-            response.raw = _Raw(response.raw, limit=limit)
+            response.raw = _PeekedRaw(response.raw, limit=limit)
         return response
 
 
-class _Kit:
+class _RequestsAdapter:
     """requests, as a course has to know it."""
 
     def name(self, request: Any) -> str:
         """Return method and address for logs: no query, no credentials."""
-        return f"{request.method} {shown(request.url)}"
+        return f"{request.method} {redacted_url(request.url)}"
 
     def method(self, request: Any) -> str:
         """Return the method in capitals."""
@@ -191,7 +187,7 @@ class _Kit:
         return requests.HTTPError(message, request=request, response=response)
 
 
-_KIT = _Kit()
+_ADAPTER = _RequestsAdapter()
 
 
 def _prepare(request: Any, settings: Settings) -> None:
@@ -199,9 +195,9 @@ def _prepare(request: Any, settings: Settings) -> None:
     if settings.keys and request.method not in settings.methods and KEY_HEADER not in request.headers:
         body = request.body or b""
         known = isinstance(body, bytes | str) and "multipart/" not in str(request.headers.get("Content-Type", ""))
-        request.headers[KEY_HEADER] = key_for(request.method, request.url, body if known else None)
+        request.headers[KEY_HEADER] = request_key(request.method, request.url, body if known else None)
     if settings.max_body is not None and request.headers.get("Accept-Encoding"):
-        request.headers["Accept-Encoding"] = narrowed(request.headers["Accept-Encoding"])
+        request.headers["Accept-Encoding"] = streamable_encodings(request.headers["Accept-Encoding"])
 
 
 def _rewind(request: Any) -> None:
@@ -210,11 +206,11 @@ def _rewind(request: Any) -> None:
         rewind_body(request)
 
 
-def _shortened(timeout: Any, limit: float | None) -> Any:
+def _shorten_timeout(timeout: Any, limit: float | None) -> Any:
     """Cut a timeout to the time that is left, for connecting and the head of the answer together."""
     if limit is None:
         return timeout
-    left = max(limit, _SHORTEST)
+    left = max(limit, _MIN_TIMEOUT)
     if isinstance(timeout, urllib3.Timeout):
         total = min(left, timeout.total) if isinstance(timeout.total, int | float) else left
         return urllib3.Timeout(total=total, connect=timeout._connect, read=timeout._read)  # noqa: SLF001  # its copy does so
@@ -222,7 +218,7 @@ def _shortened(timeout: Any, limit: float | None) -> Any:
     return urllib3.Timeout(total=left, connect=connect, read=read)
 
 
-def _look(response: Any, seconds: float) -> Any:
+def _peek(response: Any, seconds: float) -> Any:
     """Read the beginning of an answer's body; all of it can still be read, unless it stalls.
 
     Args:
@@ -233,13 +229,13 @@ def _look(response: Any, seconds: float) -> Any:
         An answer whose body is what was read, to be judged: the same one, if that was all.
     """
     raw, begun, ended, broken = response.raw, b"", False, None
-    if len(codings_of(response.headers.get("content-encoding"))) > 1:  # a few bytes of it may stand for gigabytes
+    if len(content_codings(response.headers.get("content-encoding"))) > 1:  # a few bytes of it may stand for gigabytes
         return _beginning(response, b"")
     read = getattr(raw, "read1", raw.read)  # the first gives what is there, and does not wait for more
     try:
         until = clock.monotonic() + seconds / 2  # if more comes then, the rest is left to who wants it
-        with _reading_within(raw, seconds):
-            while not ended and len(begun) <= LOOK_LIMIT and clock.monotonic() < until:
+        with _read_timeout(raw, seconds):
+            while not ended and len(begun) <= PEEK_LIMIT and clock.monotonic() < until:
                 chunk = read(_CHUNK, decode_content=True)
                 begun, ended = begun + chunk, not chunk
     except Exception as error:  # noqa: BLE001  # the body breaks off; the status stands
@@ -254,19 +250,19 @@ def _look(response: Any, seconds: float) -> Any:
         return response
     raw.decode_content = True  # as its beginning was read
     try:
-        response.raw = _Raw(raw, begun, broken=broken)
+        response.raw = _PeekedRaw(raw, begun, broken=broken)
     finally:
         del broken  # the frames behind it hold this one
-    return _beginning(response, begun[:LOOK_LIMIT])
+    return _beginning(response, begun[:PEEK_LIMIT])
 
 
 @contextlib.contextmanager
-def _reading_within(raw: Any, seconds: float) -> Iterator[None]:
+def _read_timeout(raw: Any, seconds: float) -> Iterator[None]:
     """Have reads time out earlier, where the connection can be told so."""
     try:
         connection = raw._fp.fp.raw._sock  # noqa: SLF001  # nothing public leads there once the head is read
         given = connection.gettimeout()
-        connection.settimeout(max(_SHORTEST, seconds if given is None else min(given, seconds)))
+        connection.settimeout(max(_MIN_TIMEOUT, seconds if given is None else min(given, seconds)))
     except AttributeError:  # it is read to its end, or of another make
         yield
         return
@@ -286,7 +282,7 @@ def _beginning(response: Any, begun: bytes) -> Any:
     return copy
 
 
-class _Raw:
+class _PeekedRaw:
     """An answer's body as requests reads it: begun already, or longer than it may be, or both."""
 
     def __init__(
@@ -340,7 +336,7 @@ class _Raw:
             self._left -= len(data)
             if self._left < 0:
                 self._raw.close()
-                raise too_large(self._limit or 0)
+                raise body_too_large(self._limit or 0)
         return data
 
     def _break_off(self) -> None:

@@ -1,22 +1,164 @@
 """What a transport is told once: the policy, whose cooldowns, which methods."""
 
-from collections.abc import Iterable
+import hashlib
+import threading
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlsplit
 
+from outlast.classify import default_classifier
+from outlast.classify.safe_access import credentials_in
 from outlast.decide.backoff import check_seconds
 from outlast.decide.policy import DEFAULT_POLICY, RetryPolicy
 from outlast.errors import ConfigError
 from outlast.failure import RETRYABLE
-from outlast.http.scopes import SCOPES, Scope, scope_named
-from outlast.run.cooling import Cooling
-from outlast.run.current import CURRENT
+from outlast.run.call_state import CURRENT_TASK
+from outlast.run.cooldowns import CooldownTracker
 from outlast.run.resources import resource
-from outlast.run.retry import checked
+from outlast.run.retry import check_policy
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
-__all__ = ["IDEMPOTENT", "Settings"]
+
+# Keys by which a server can tell that it gets the same request again.
+
+KEY_HEADER = "Idempotency-Key"
+_KEY_NAMESPACE = uuid.UUID("6f5c2c9e-6a41-5d0f-9c8e-2f1f0f5a7b31")
+_MAX_COUNTED = 10_000  # kinds of requests that are counted at once
+_request_counts: "OrderedDict[tuple[object, object, str], int]" = OrderedDict()
+_counts_lock = threading.Lock()
+
+
+def idempotency_key(*parts: object) -> str:
+    """Return a key by which a server can tell that it gets the same request again.
+
+    Within a task it is the same for every attempt and every replay of the task, one for each list of parts. Outside of
+    one it is made of the parts; without parts it is another each time.
+
+    Args:
+        parts: What tells this request from others of the same task, such as ``"charge", order_id``.
+    """
+    task = CURRENT_TASK.get()
+    if task is None and not parts:
+        return str(uuid.uuid4())
+    owner = "" if task is None else f"task {task.id} {getattr(task, 'task_type', '')}"
+    return str(uuid.uuid5(_KEY_NAMESPACE, _key_digest(*parts, owner)))
+
+
+def request_key(method: str, url: object, body: bytes | str | None) -> str:
+    """Return the key of a request that brings none.
+
+    Within a task it is made of the task and the request, and of how many like it this attempt has sent before: an
+    attempt that does the same again gets the same keys, and two equal requests of one attempt are two.
+
+    Args:
+        method: Of the request.
+        url: Of the request.
+        body: What is sent; None where that is not known before: then the key is a new one.
+    """
+    task = CURRENT_TASK.get()
+    if task is None or body is None:
+        return str(uuid.uuid4())
+    request = _key_digest(method, url, body)
+    kind = (task.id, getattr(task, "epoch", None), request)
+    with _counts_lock:
+        before = _request_counts.pop(kind, 0)
+        _request_counts[kind] = before + 1
+        while len(_request_counts) > _MAX_COUNTED:
+            _request_counts.popitem(last=False)
+    return idempotency_key(request, before)
+
+
+def _key_digest(*parts: object) -> str:
+    told = "\x1f".join(part.hex() if isinstance(part, bytes) else str(part) for part in parts)
+    return hashlib.sha256(told.encode("utf-8", "replace")).hexdigest()
+
+
+# What is left alone when a server asks for it: its host, or something narrower.
+
+Scope = Callable[[str, object], str]
+"""Gets a URL and the headers that go with it; returns the name under which a cooldown is kept."""
+
+_HASH_ROUNDS = 100_000  # a password may be a weak one; so nobody finds it by trying them against the name
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+def host_of(url: str) -> str:
+    """Return the host of a URL, with its port where it is not the usual one; never what stands before an ``@``."""
+    parts = urlsplit(url)
+    host = (parts.hostname or "").rstrip(".")
+    try:
+        port = parts.port
+    except ValueError:  # no number, or none that a port can have
+        port = None
+    return host if port is None or port == _DEFAULT_PORTS.get(parts.scheme) else f"{host}:{port}"
+
+
+def redacted_url(url: object) -> str:
+    """Return an address for logs: no query, no credentials, no secrets in its path."""
+    text = "" if url is None else str(url)
+    try:
+        parts = urlsplit(text)
+        plain = f"{parts.scheme}://{host_of(text)}{parts.path}" if parts.netloc else parts.path
+    except ValueError:  # brackets that do not match
+        return "an address that cannot be read"
+    return default_classifier().redact(plain)
+
+
+def _by_host(url: str, _headers: object) -> str:
+    return host_of(url)
+
+
+def _by_url(url: str, _headers: object) -> str:
+    """The host and the path; of one that holds a secret a digest, for scopes are stored and logged."""
+    plain = f"{host_of(url)}{urlsplit(url).path}"
+    masked = default_classifier().redact(plain)
+    return plain if masked == plain else f"{masked}#{_scope_digest(plain)}"
+
+
+def _by_credential(url: str, headers: object) -> str:
+    """The host and a digest of who asks: two keys have two allowances."""
+    parts = urlsplit(url)
+    found = [parts.username or "", parts.password or ""]
+    found += [f"{name}={value}" for name, value in parse_qsl(parts.query) if credentials_in((), f"x:?{name}=x")]
+    found += [f"{name}: {value}" for name, value in _header_items(headers) if credentials_in((name,), "")]
+    if not any(found):
+        return host_of(url)
+    return f"{host_of(url)}#{_scope_digest(*found)}"
+
+
+@lru_cache(1024)  # it takes its time
+def _scope_digest(*parts: str) -> str:
+    told = "\n".join(parts).encode("utf-8", "replace")
+    return hashlib.pbkdf2_hmac("sha256", told, b"outlast scope", _HASH_ROUNDS).hex()[:12]
+
+
+def _header_items(headers: object) -> list[tuple[str, object]]:
+    items = getattr(headers, "items", None)
+    return sorted((str(name).lower(), value) for name, value in items()) if callable(items) else []
+
+
+SCOPES: dict[str, Scope] = {"host": _by_host, "url": _by_url, "credential": _by_credential}
+"""By name: all of a host, one path of it, or one credential's share of it."""
+
+
+def scope_function(scope: "str | Scope") -> Scope:
+    """Return a scope by its name, or one's own function.
+
+    Raises:
+        ConfigError: If there is none of that name.
+    """
+    if isinstance(scope, str) and scope in SCOPES:
+        return SCOPES[scope]
+    if callable(scope):
+        return scope
+    message = f"scope is {scope!r}; choose one of: {', '.join(SCOPES)}, or give a function of URL and headers"
+    raise ConfigError(message)
+
 
 IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
 """Methods that may be sent twice by what HTTP says of them."""
@@ -56,16 +198,16 @@ class Settings:
         raises: bool = True,
     ) -> None:
         """Check them."""
-        chosen = DEFAULT_POLICY if policy is None else checked(policy)
+        chosen = DEFAULT_POLICY if policy is None else check_policy(policy)
         self.policy = chosen.replace(retry_on=RETRYABLE) if chosen.retry_on is None else chosen
-        self.cooling = _cooling(cooling)
-        self.scope = scope_named(scope)
+        self.cooling = _check_cooling(cooling)
+        self.scope = scope_function(scope)
         self.by_host = self.scope is SCOPES["host"]  # which a library can tell more quickly
         self.patience = None if patience is None else check_seconds("patience", patience)
-        self.methods = _methods(methods)
-        self.keys = _flag("keys", keys)
-        self.max_body = _bytes(max_body)
-        self.raises = _flag("raises", raises)
+        self.methods = _check_methods(methods)
+        self.keys = _check_flag("keys", keys)
+        self.max_body = _check_max_body(max_body)
+        self.raises = _check_flag("raises", raises)
         limits = [each for each in (self.policy.deadline, self.policy.attempt_timeout) if each is not None]
         self.timed = bool(limits)
         self.first_limit = min(limits) if limits else None
@@ -83,22 +225,22 @@ class Settings:
     @property
     def most_patience(self) -> float | None:
         """How long a request of the calling code may wait."""
-        if self.patience is None and CURRENT.get() is not None:
+        if self.patience is None and CURRENT_TASK.get() is not None:
             return 0.0
         return self.patience
 
 
-def _cooling(given: Any) -> Cooling:
+def _check_cooling(given: Any) -> CooldownTracker:
     if given is None:
-        return Cooling()
-    found = given if isinstance(given, Cooling) else getattr(given, "cooling", None)
-    if isinstance(found, Cooling):
+        return CooldownTracker()
+    found = given if isinstance(given, CooldownTracker) else getattr(given, "cooling", None)
+    if isinstance(found, CooldownTracker):
         return found
     message = f"cooling is {given!r}; give an App, or its cooling"
     raise ConfigError(message)
 
 
-def _methods(given: Any) -> frozenset[str]:
+def _check_methods(given: Any) -> frozenset[str]:
     methods = [] if isinstance(given, str) else list(given)
     if isinstance(given, str) or not all(isinstance(method, str) for method in methods):
         message = f"methods is {given!r}; give a set such as {{'GET', 'POST'}}"
@@ -106,14 +248,14 @@ def _methods(given: Any) -> frozenset[str]:
     return frozenset(method.upper() for method in methods)
 
 
-def _flag(name: str, value: object) -> bool:
+def _check_flag(name: str, value: object) -> bool:
     if isinstance(value, bool):
         return value
     message = f"{name} is {value!r}; give True or False"
     raise ConfigError(message)
 
 
-def _bytes(value: object) -> int | None:
+def _check_max_body(value: object) -> int | None:
     if value is None or (type(value) is int and value >= 0):
         return value
     message = f"max_body is {value!r}; give a whole number of bytes, 0 or more"

@@ -5,26 +5,296 @@ a look at its status; everything else is decided by the policy, as in every othe
 """
 
 import contextlib
+import importlib
 import threading
-from collections.abc import Iterable
-from functools import cached_property
+from collections.abc import Iterable, Iterator
+from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
-from outlast import backends, clock
+from outlast import async_backends, clock
+from outlast.classify import Classifier, default_classifier
 from outlast.errors import ConfigError
-from outlast.http.course import FAILING, Course
-from outlast.http.library import Library, library_of
-from outlast.http.settings import IDEMPOTENT, Settings
+from outlast.http.bodies import (
+    CappedBody,
+    FileBody,
+    OneShotBody,
+    PeekedBody,
+    body_counter,
+    body_too_large,
+    decompress_beginning,
+    is_replayable,
+    is_seekable,
+    streamable_encodings,
+)
+from outlast.http.request_attempts import FIRST_ERROR_STATUS, PEEK_LIMIT, RequestAttempts
+from outlast.http.settings import IDEMPOTENT, KEY_HEADER, Settings, host_of, request_key
 
-__all__ = ["AsyncRetryTransport", "RetryTransport"]
+# httpx or httpx2, as far as a transport has to know it: errors, bodies, timeouts.
+
+HTTPX_LIBRARIES = ("httpx2", "httpx")
+IDEMPOTENT_EXTENSION = "outlast_idempotent"
+"""Extension by which a request says that it may be sent twice: ``extensions={"outlast_idempotent": True}``."""
+_TIMEOUTS = ("connect", "read", "write", "pool")
+_UNSENT_ERRORS = ("ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError")
+_MIN_TIMEOUT = 0.001  # seconds; 0 would mean: do not block
+_MAX_LENGTH_DIGITS = 18
+_MAX_HOSTS = 4096  # names that are kept
+_KEPT_EXTENSIONS = ("http_version", "reason_phrase")  # the other extensions hold the connection
+_WITHOUT_BODY = frozenset({204, 304})
+_BODY_HEADERS = frozenset({b"content-encoding", b"content-length"})  # not true of one that was unpacked
+
+
+class HttpxAdapter:
+    """One of the two. It is the `Kit` of a course."""
+
+    def __init__(self, name: str) -> None:
+        """Import it; something of it exists, so it is there."""
+        self.module: Any = importlib.import_module(name)
+        self._unsent: tuple[type[Exception], ...] = tuple(getattr(self.module, each) for each in _UNSENT_ERRORS)
+        self._bytes: Any = self.module.ByteStream
+        self._once, self._again, self._chained, self._capped = map(
+            self._body, (OneShotBody, FileBody, PeekedBody, CappedBody)
+        )
+        self._hosts: dict[bytes, str] = {}
+        self._known = (self._bytes, self._once, self._again)
+
+    def _body(self, kind: type) -> Any:
+        """Make a class of ours one of the library's, which is what it asks for."""
+        return type(kind.__name__, (kind, self.module.SyncByteStream, self.module.AsyncByteStream), {})
+
+    def name(self, request: Any) -> str:
+        """Return method and address for logs: no query, no credentials."""
+        url = request.url  # put together here: `copy_with` reads the whole address again
+        path = url.raw_path.partition(b"?")[0]
+        name = f"{request.method} {url.scheme}://{(url.netloc + path).decode('ascii', 'replace')}"
+        return _redact_name(default_classifier(), name)  # the path of a webhook is its secret
+
+    def host(self, request: Any) -> str:
+        """Return the host of a request as `host_of` does; to look it up is much quicker than to read the address."""
+        netloc = request.url.netloc  # without credentials, and without the usual port
+        host = self._hosts.get(netloc)
+        if host is None:
+            if len(self._hosts) >= _MAX_HOSTS:
+                self._hosts.clear()
+            host = self._hosts[netloc] = host_of(str(request.url))
+        return host
+
+    def method(self, request: Any) -> str:
+        """Return the method in capitals."""
+        return str(request.method).upper()
+
+    def marked(self, request: Any) -> bool:
+        """Tell whether the request says of itself that it may be sent twice."""
+        return KEY_HEADER in request.headers or bool(request.extensions.get(IDEMPOTENT_EXTENSION))
+
+    def whole(self, request: Any) -> bool:
+        """Tell whether the body can be sent once more as it was."""
+        return not getattr(request.stream, "begun", False)
+
+    def unsent(self, request: Any, error: Exception) -> bool:
+        """Tell whether an error means that nothing of the request has left; what a transport has read may be gone."""
+        return isinstance(error, self._unsent) and self.whole(request)
+
+    def status_error(self, request: Any, response: Any) -> Exception:
+        """Return the library's own error for an answer."""
+        response.request = request
+        reason = f" {response.reason_phrase}" if response.reason_phrase else ""
+        message = f"HTTP {response.status_code}{reason} for {self.name(request)}"
+        error: Exception = self.module.HTTPStatusError(message, request=request, response=response)
+        return error
+
+    def late_error(self, request: Any, seconds: float) -> Exception:
+        """Return the library's own error for an attempt whose time is over."""
+        error: Exception = self.module.ReadTimeout(f"cancelled after {seconds:.3g} s", request=request)
+        return error
+
+    def prepare(self, request: Any, settings: Settings) -> None:
+        """Make a request ready to be sent more than once: a key where it needs one, an eye on a body read only once."""
+        if settings.keys and request.method not in settings.methods and KEY_HEADER not in request.headers:
+            request.headers[KEY_HEADER] = request_key(request.method, request.url, getattr(request, "_content", None))
+        if settings.max_body is not None and "accept-encoding" in request.headers:
+            request.headers["accept-encoding"] = streamable_encodings(request.headers["accept-encoding"])
+        stream = request.stream
+        if not isinstance(stream, self._known) and not is_replayable(stream):
+            file = getattr(stream, "_stream", None)
+            request.stream = self._again(stream, file) if is_seekable(file) else self._once(stream)
+
+    def limit(self, request: Any, given: dict[str, Any], left: float | None) -> None:
+        """Cut a request's timeouts to the time that is left.
+
+        Args:
+            request: What is sent.
+            given: The extensions that it came with.
+            left: Seconds; None where there is no limit.
+        """
+        if left is None:
+            return
+        timeouts, left = given.get("timeout") or {}, max(left, _MIN_TIMEOUT)
+        for name in _TIMEOUTS:
+            value = timeouts.get(name)
+            if value is None or value > left:
+                shorter = {each: _shorter(timeouts.get(each), left) for each in _TIMEOUTS}
+                request.extensions = {**given, "timeout": shorter}
+                return
+
+    def cap(self, request: Any, response: Any, limit: int) -> None:
+        """See that an answer's body ends in an error when it is longer than it may be.
+
+        Raises:
+            BodyTooLargeError: If it says so itself.
+            ContentError: If it is packed so that this could not be seen in time.
+        """
+        if request.method == "HEAD" or response.status_code in _WITHOUT_BODY:
+            return
+        length = response.headers.get("content-length", "")
+        if length.isascii() and length.isdigit() and int(length[:_MAX_LENGTH_DIGITS]) > limit:
+            raise body_too_large(limit)
+        counter = body_counter(response.headers.get("content-encoding"), limit)
+        response.stream = self._capped(response.stream, counter)
+
+    def look(self, request: Any, response: Any, seconds: float) -> Any:
+        """Read the beginning of an answer's body; all of it can still be read, unless it stalls.
+
+        Args:
+            request: What was answered.
+            response: The answer.
+            seconds: How long its body may stall.
+
+        Returns:
+            A copy whose body is what was read, to be judged.
+        """
+        begun: list[bytes] = []
+        rest = broken = None
+        try:
+            until = clock.monotonic() + seconds / 2  # if more comes then, the rest is left to who wants it
+            with _read_timeout(request.extensions, seconds):
+                chunks = iter(response.stream)
+                for chunk in chunks:
+                    begun.append(chunk)
+                    if _peeked_enough(begun, until):
+                        rest = chunks
+                        break
+        except Exception as error:  # noqa: BLE001  # the body breaks off; the status stands
+            broken = error
+            with contextlib.suppress(Exception):
+                response.stream.close()
+        except BaseException:
+            response.close()
+            raise
+        try:
+            return self._looked_at(response, begun, rest, broken)
+        finally:
+            del broken  # its traceback holds this frame
+
+    async def look_async(self, request: Any, response: Any, seconds: float) -> Any:
+        """Read the beginning of an answer's body; the same as `look`."""
+        begun: list[bytes] = []
+        rest = broken = None
+        try:
+            until = clock.monotonic() + seconds / 2
+
+            async def read() -> Any:
+                chunks = aiter(response.stream)
+                async for chunk in chunks:
+                    begun.append(chunk)
+                    if _peeked_enough(begun, until):
+                        return chunks
+                return None
+
+            rest = await async_backends.run_with_timeout(seconds, read())
+        except TimeoutError:
+            broken = self.late_error(request, seconds)
+            with contextlib.suppress(Exception):
+                await response.stream.aclose()
+        except Exception as error:  # noqa: BLE001  # the body breaks off; the status stands
+            broken = error
+            with contextlib.suppress(Exception):
+                await response.stream.aclose()
+        except BaseException:
+            await response.aclose()
+            raise
+        try:
+            return self._looked_at(response, begun, rest, broken)
+        finally:
+            del broken  # its traceback holds this frame
+
+    def _looked_at(self, response: Any, begun: list[bytes], rest: Any, broken: Exception | None) -> Any:
+        response.stream = self._chained(response.stream, begun, rest, broken)
+        body, headers = b"".join(begun), response.headers
+        kept = {name: value for name, value in response.extensions.items() if name in _KEPT_EXTENSIONS}
+        if "content-encoding" in headers:
+            plain = decompress_beginning(headers["content-encoding"], body, PEEK_LIMIT)
+            body = body if plain is None else plain
+            # As bytes: text that is not ASCII is refused on the way back.
+            headers = [(key, value) for key, value in headers.raw if key.lower() not in _BODY_HEADERS]
+        stream = self._bytes(body[:PEEK_LIMIT])
+        copy = self.module.Response(response.status_code, headers=headers, stream=stream, extensions=kept)
+        copy.read()
+        return copy
+
+
+@lru_cache(512)
+def _redact_name(classifier: Classifier, name: str) -> str:
+    """Return a name without secrets; in an outage the same one comes again and again."""
+    return classifier.redact(name)
+
+
+@cache
+def _adapter(name: str) -> HttpxAdapter:
+    return HttpxAdapter(name)
+
+
+@cache
+def _adapter_of_type(kind: type) -> HttpxAdapter:
+    packages = [each.__module__.partition(".")[0] for each in kind.__mro__]
+    found = next((name for name in packages if name in HTTPX_LIBRARIES), None)
+    if found is None:
+        message = f"{kind.__module__}.{kind.__qualname__} is neither of httpx nor of httpx2"
+        raise TypeError(message)
+    return _adapter(found)
+
+
+def adapter_of(thing: Any) -> HttpxAdapter:
+    """Return the library that a request, a response or a client belongs to, or what it is derived from.
+
+    Raises:
+        TypeError: If it belongs to neither.
+    """
+    kind: Any = type(thing)
+    return _adapter_of_type(kind)
+
+
+def _shorter(value: float | None, left: float) -> float:
+    return left if value is None else min(value, left)
+
+
+@contextlib.contextmanager
+def _read_timeout(extensions: dict[str, Any], seconds: float) -> Iterator[None]:
+    """Have a body that is read from now on time out earlier: who reads it has been handed these extensions."""
+    given = extensions.get("timeout")
+    timeouts = given if isinstance(given, dict) else {}
+    read = timeouts.get("read")
+    extensions["timeout"] = {**timeouts, "read": _shorter(read, max(seconds, _MIN_TIMEOUT))}
+    try:
+        yield
+    finally:
+        if given is None:
+            del extensions["timeout"]
+        else:
+            extensions["timeout"] = given
+
+
+def _peeked_enough(begun: list[bytes], until: float) -> bool:
+    return sum(map(len, begun)) > PEEK_LIMIT or clock.monotonic() >= until
+
 
 if TYPE_CHECKING:
     from datetime import timedelta
     from typing import Self
 
     from outlast.decide.policy import RetryPolicy
-    from outlast.http.scopes import Scope
-    from outlast.run.cooling import Cooling
+    from outlast.http.settings import Scope
+    from outlast.run.cooldowns import CooldownTracker
 
     _Base: Any
 else:
@@ -62,11 +332,11 @@ class _Transport(_Base):  # type: ignore[misc]  # it stands in for the base clas
             raises=raises,
         )
         self._making = threading.Lock()
-        self._made_of: Library | None = None
+        self._made_of: HttpxAdapter | None = None
 
-    def _begun(self, request: Any) -> tuple[Library, Any, Course]:
+    def _begun(self, request: Any) -> tuple[HttpxAdapter, Any, RequestAttempts]:
         """Make a request ready to be sent more than once."""
-        library, inner = library_of(request), self.wrapped
+        library, inner = adapter_of(request), self.wrapped
         if inner is None:  # which library it is, the first request tells
             with self._making:
                 if self.wrapped is None:
@@ -81,7 +351,7 @@ class _Transport(_Base):  # type: ignore[misc]  # it stands in for the base clas
         settings = self.settings
         by_host = settings.by_host
         scope = library.host(request) if by_host else settings.scope(str(request.url), request.headers)
-        return library, inner, Course(settings, library, request, scope)
+        return library, inner, RequestAttempts(settings, library, request, scope)
 
 
 class RetryTransport(_Transport):
@@ -120,7 +390,7 @@ class RetryTransport(_Transport):
                     course.enter()
                     response = inner.handle_request(request)
                     judged = None
-                    if response.status_code >= FAILING:
+                    if response.status_code >= FIRST_ERROR_STATUS:
                         judged = library.look(request, response, course.looking())
                 except Exception as error:  # the policy decides
                     delay = course.failed(error)
@@ -133,7 +403,7 @@ class RetryTransport(_Transport):
                     if judged is None:
                         course.succeeded()
                         return self._answer(library, request, response)
-                    delay = course.turned_away(response, judged)
+                    delay = course.give_up_response(response, judged)
                     if delay is None:
                         return self._answer(library, request, response)
                 if delay > 0:
@@ -158,7 +428,7 @@ class RetryTransport(_Transport):
         if self.wrapped is not None:
             self.wrapped.__exit__(*error)
 
-    def _answer(self, library: Library, request: Any, response: Any) -> Any:
+    def _answer(self, library: HttpxAdapter, request: Any, response: Any) -> Any:
         if self.settings.max_body is not None:
             try:
                 library.cap(request, response, self.settings.max_body)
@@ -168,10 +438,10 @@ class RetryTransport(_Transport):
         return response
 
 
-class _Asking:
+class _AdmitQuestion:
     """A question to the cooldowns in a thread, which goes on if nobody waits for its answer any more."""
 
-    def __init__(self, cooling: "Cooling", scope: str) -> None:
+    def __init__(self, cooling: "CooldownTracker", scope: str) -> None:
         self._cooling, self._scope = cooling, scope
         self._lock = threading.Lock()
         self._left_alone = self._admitted = False
@@ -203,9 +473,9 @@ class AsyncRetryTransport(_Transport):
 
     @cached_property
     def _sending(self) -> Any:
-        from outlast.http.sending import Sending  # noqa: PLC0415  # brings asyncio along, which only this one needs
+        from outlast.http.time_limit import TimedSender  # noqa: PLC0415  # brings asyncio along, which only this one needs
 
-        return Sending(self.settings.first_limit)
+        return TimedSender(self.settings.first_limit)
 
     async def handle_async_request(self, request: Any) -> Any:
         """Send a request, and send it again where the policy says so."""
@@ -220,7 +490,7 @@ class AsyncRetryTransport(_Transport):
                     course.enter()
                     response = await self._sending.send(limit, library, inner, request)
                     judged = None
-                    if response.status_code >= FAILING:
+                    if response.status_code >= FIRST_ERROR_STATUS:
                         judged = await library.look_async(request, response, course.looking())
                 except Exception as error:  # the policy decides
                     delay = course.failed(error)
@@ -258,7 +528,7 @@ class AsyncRetryTransport(_Transport):
         if self.wrapped is not None:
             await self.wrapped.__aexit__(*error)
 
-    async def _wait(self, course: Course) -> None:
+    async def _wait(self, course: RequestAttempts) -> None:
         """Wait until the scope may be called."""
         cooling, scope = self.settings.cooling, course.scope
         while (left := cooling.admit(scope) if cooling.is_quick(scope) else await self._admit(scope)) > 0:
@@ -266,14 +536,14 @@ class AsyncRetryTransport(_Transport):
         course.admitted()
 
     async def _admit(self, scope: str) -> float:
-        asking = _Asking(self.settings.cooling, scope)
+        asking = _AdmitQuestion(self.settings.cooling, scope)
         try:
-            return await backends.in_thread(asking.ask)
+            return await async_backends.run_in_thread(asking.ask)
         except BaseException:
             asking.leave()
             raise
 
-    async def _refused(self, course: Course, response: Any, judged: Any) -> float | None:
+    async def _refused(self, course: RequestAttempts, response: Any, judged: Any) -> float | None:
         """Decide on an answer with an error's status: the wait before the next attempt, None to return the answer."""
         try:
             delay, error = course.refused(judged)
@@ -291,7 +561,7 @@ class AsyncRetryTransport(_Transport):
             del error  # an error whose traceback holds this frame would refer to itself
         return delay
 
-    async def _answer(self, library: Library, request: Any, response: Any) -> Any:
+    async def _answer(self, library: HttpxAdapter, request: Any, response: Any) -> Any:
         if self.settings.max_body is not None:
             try:
                 library.cap(request, response, self.settings.max_body)

@@ -6,20 +6,18 @@ import urllib3
 
 from outlast import clock
 from outlast.classify import rate_limit_hint
-from outlast.classify.statuses import meaning_of_status
+from outlast.classify.statuses import category_of_status
 from outlast.decide.policy import RetryPolicy
 
-__all__ = ["PolicyRetry", "as_urllib3_retry"]
-
 _RETRYABLE_STATUSES = frozenset(
-    status for status in range(400, 600) if (category := meaning_of_status(status)) is not None and category.retryable
+    status for status in range(400, 600) if (category := category_of_status(status)) is not None and category.retryable
 )
 
 
-_MOST_REDIRECTS = 20  # as browsers do; they spend no attempt, so something else has to end a circle
+_MAX_REDIRECTS = 20  # as browsers do; they spend no attempt, so something else has to end a circle
 
 
-class _TooLongError(urllib3.exceptions.ResponseError):
+class _WaitTooLongError(urllib3.exceptions.ResponseError):
     """The server asks for a wait beyond the cap or the deadline."""
 
     text = "the server asks for a longer wait than can be slept through"
@@ -55,7 +53,7 @@ class PolicyRetry(urllib3.Retry):
                 the answer itself is then handed back.
         """
         if response is not None and self._too_long(response):
-            raise urllib3.exceptions.MaxRetryError(_pool, str(url), _TooLongError(_TooLongError.text))
+            raise urllib3.exceptions.MaxRetryError(_pool, str(url), _WaitTooLongError(_WaitTooLongError.text))
         paid = self
         if response is not None and self.redirect is not None and response.get_redirect_location():
             paid = self.new(total=self.total + 1) if type(self.total) is int else self  # urllib3 takes one away again
@@ -86,7 +84,7 @@ def as_urllib3_retry(policy: RetryPolicy, **settings: Any) -> PolicyRetry:
     """
     given = {
         "total": policy.max_attempts - 1,
-        "redirect": _MOST_REDIRECTS,
+        "redirect": _MAX_REDIRECTS,
         "status_forcelist": _RETRYABLE_STATUSES,
         "respect_retry_after_header": True,
         "raise_on_status": False,

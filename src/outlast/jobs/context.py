@@ -6,17 +6,16 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from outlast.classify import default_classifier
-from outlast.run.attempting import left_for_attempt
+from outlast.run.call_state import attempt_seconds_left
 
 if TYPE_CHECKING:
     from outlast.decide.policy import RetryPolicy
 
-__all__ = ["JobContext", "RunFacts", "log", "shown_id"]
 
 log = logging.getLogger("outlast.jobs")
 
 
-def shown_id(source_id: str) -> str:
+def redacted_id(source_id: str) -> str:
     """Return what tells a target from others as logs and events show it: an address may hold a password."""
     return default_classifier().redact(source_id)
 
@@ -110,7 +109,7 @@ class JobContext:
 
         A coroutine is cancelled when they are over; a function is not, and may keep to them.
         """
-        return None if self._timing is None else left_for_attempt(*self._timing)
+        return None if self._timing is None else attempt_seconds_left(*self._timing)
 
     @property
     def log(self) -> "logging.LoggerAdapter[logging.Logger]":
@@ -127,7 +126,7 @@ class JobContext:
 
     def keys(self) -> dict[str, Any]:
         """Return what every log record of this target carries."""
-        return {**self._facts.keys(), "source_id": shown_id(self.source_id)}
+        return {**self._facts.keys(), "source_id": redacted_id(self.source_id)}
 
     def _begin(self, policy: "RetryPolicy", started: float | None, began: float | None) -> None:
         """Begin the next attempt, with the times from which its limits count."""

@@ -6,38 +6,113 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from importlib import import_module
+from inspect import isasyncgenfunction, isgeneratorfunction, signature
 from typing import Any
 
-from outlast.beacon import BreakerStore, keeper_of, process_name, shining, shining_async
-from outlast.decide.budget import Budget
+from outlast.breaker_sync import BreakerStore, breaker_store_of, process_name, sync_breakers, sync_breakers_async
+from outlast.decide.breaker import Budget
 from outlast.decide.gate import Gate
 from outlast.decide.policy import RetryPolicy
 from outlast.errors import ConfigError
-from outlast.jobs.begun import Beginning, Begun, Told
-from outlast.jobs.checks import (
-    check_handler,
-    check_targets,
-    checked_breakers,
-    checked_number,
-    checked_policy,
-    checked_text,
-)
+from outlast.failure import RETRYABLE, Origin
 from outlast.jobs.context import JobContext, RunFacts
-from outlast.jobs.feeding import key_of
-from outlast.jobs.looping import Looping
-from outlast.jobs.observing import judged
-from outlast.jobs.rest import Rest
-from outlast.jobs.running import Running
+from outlast.jobs.job_run import JobRun, JobRunStarter, RemainingTargets, RunOptions
+from outlast.jobs.runner import AsyncTargetRunner, TargetRunner
 from outlast.jobs.summary import Summary
-from outlast.jobs.tally import Tally
-from outlast.jobs.target import Done, Judge, Plan, attempts_of, keyed
-from outlast.ports.job_rows import Run
-from outlast.ports.jobs import Jobs
-from outlast.run.observing import checked_mode
-from outlast.run.retry import is_coroutine_function
+from outlast.jobs.tally import RunTally, would_decide
+from outlast.jobs.target import TargetPlan, TargetResult, WouldDecide, run_attempts, run_log_keys
+from outlast.jobs.target_feed import target_key
+from outlast.ports.job_rows import Jobs, Run
+from outlast.run.observe_mode import checked_mode
+from outlast.run.retry import check_policy, is_coroutine_function
 from outlast.run.signals import run_stopped_by_signals
 
-__all__ = ["Job"]
+# The settings of a job, checked before anything runs.
+
+_LONGEST_NAME = 200
+
+
+def validate_handler(handler: object) -> None:
+    """See that something can handle targets.
+
+    Raises:
+        ConfigError: If it is not so.
+    """
+    if not callable(handler) or isinstance(handler, type):
+        message = f"{handler!r} cannot be a job; decorate a function or a coroutine function"
+        raise ConfigError(message)
+    try:
+        signature(handler).bind(None, None)
+    except TypeError:
+        message = f"{handler!r} cannot be called with a context and a target, which every job is"
+        raise ConfigError(message) from None
+    except ValueError:  # a builtin that does not tell
+        pass
+    if isgeneratorfunction(handler) or isasyncgenfunction(handler):
+        message = f"{handler!r} is a generator, which nobody would run; a job handles one target and returns"
+        raise ConfigError(message)
+
+
+def validate_policy(policy: RetryPolicy) -> RetryPolicy:
+    """Return a policy as jobs use it: without a word on what is retried, it is what the classifier calls retryable.
+
+    Raises:
+        ConfigError: If it is not so.
+    """
+    chosen = check_policy(policy)
+    if chosen.resource is not None:
+        message = f"a job does not know the resource {chosen.resource!r} of its policy; name it where it is called"
+        raise ConfigError(message)
+    return chosen.replace(retry_on=RETRYABLE) if chosen.retry_on is None else chosen
+
+
+def validate_breakers(given: Mapping[str, int]) -> dict[str, int]:
+    """Return breakers whose origins exist.
+
+    Raises:
+        ConfigError: If it is not so.
+    """
+    for origin, number in given.items():
+        if origin not in set(Origin):
+            message = f"breakers names {origin!r}, which is no origin; choose from: {', '.join(Origin)}"
+            raise ConfigError(message)
+        validate_number(f"the breaker of {origin}", number, 1)
+    return {str(origin): number for origin, number in given.items()}
+
+
+def validate_targets(targets: object) -> None:
+    """See that targets can be asked for.
+
+    Raises:
+        ConfigError: If it is not so.
+    """
+    if targets is not None and not callable(targets):
+        message = f"targets is a {type(targets).__name__}; give a function that returns them, such as lambda: [1, 2]"
+        raise ConfigError(message)
+
+
+def validate_number(name: str, value: object, least: int) -> None:
+    """See that a number can be used.
+
+    Raises:
+        ConfigError: If it is not so.
+    """
+    if type(value) is not int or value < least:
+        message = f"{name} is {value!r}; give a whole number, {least} or more"
+        raise ConfigError(message)
+
+
+def validate_text(name: str, value: object) -> str:
+    """Return a name that can be stored and shown.
+
+    Raises:
+        ConfigError: If it is not so.
+    """
+    if isinstance(value, str) and 0 < len(value) <= _LONGEST_NAME and value.isprintable():
+        return value
+    message = f"{name} is {value!r:.100}; give text of 1 to {_LONGEST_NAME} characters"
+    raise ConfigError(message)
+
 
 _ENV = "OUTLAST_ENV"
 
@@ -85,7 +160,7 @@ class Job:
         gate: Gate,
         policy: RetryPolicy,
         targets: Callable[[], Iterable[Any]] | None = None,
-        key: Callable[[Any], str] = key_of,
+        key: Callable[[Any], str] = target_key,
         breakers: Mapping[str, int] | None = None,
         early_stop: bool = False,
         budget: Budget | None = None,
@@ -97,18 +172,18 @@ class Job:
         keep: float | None = None,
     ) -> None:
         """Check and keep the settings."""
-        check_handler(handler)
-        check_targets(targets)
+        validate_handler(handler)
+        validate_targets(targets)
         functools.update_wrapper(self, handler)
-        self.store, self.handler, self.name, self.entity = store, handler, checked_text("name", name), entity
-        self.gate, self.policy, self.targets, self.key = gate, checked_policy(policy), targets, key
-        self.breakers, self.early_stop, self.budget = checked_breakers(breakers or {}), early_stop, budget
+        self.store, self.handler, self.name, self.entity = store, handler, validate_text("name", name), entity
+        self.gate, self.policy, self.targets, self.key = gate, validate_policy(policy), targets, key
+        self.breakers, self.early_stop, self.budget = validate_breakers(breakers or {}), early_stop, budget
         self.hand_over, self.ledger = hand_over, ledger and store is not None
-        self.env = checked_text("env", env or os.environ.get(_ENV) or "local")
+        self.env = validate_text("env", env or os.environ.get(_ENV) or "local")
         self.is_async = is_coroutine_function(handler)
         self.etl, self.keep, self.mode = etl, keep, checked_mode(mode)
         if entity is not None:
-            checked_text("entity", entity)
+            validate_text("entity", entity)
         if hand_over is not None and not self.ledger:
             message = f"{name} hands targets over as it writes them down; it needs ledger=True"
             raise ConfigError(message)
@@ -142,10 +217,10 @@ class Job:
             ConfigError: If it cannot be found by its name.
         """
         name = (self.handler.__module__, self.handler.__qualname__)
-        if _named(*name) is not self:
+        if _find_job(*name) is not self:
             message = f"{':'.join(name)} is another job; a job travels to another process by its name"
             raise ConfigError(message)
-        return _named, name
+        return _find_job, name
 
     def run(  # noqa: PLR0913  # what a run is told
         self,
@@ -157,7 +232,7 @@ class Job:
         only_failed: str | None = None,
         limit: int | None = None,
         dry_run: bool = False,
-        progress: Callable[[Tally], None] | None = None,
+        progress: Callable[[RunTally], None] | None = None,
     ) -> Summary:
         """Run the job over targets, and say how it went.
 
@@ -185,16 +260,16 @@ class Job:
         if self.is_async:
             _check_no_loop(self.name, executor)
         told = self._told(targets, concurrency, resume, only_failed, limit, progress, dry_run=dry_run)
-        begun = Begun(self, told)
+        begun = JobRun(self, told)
         running = begun.running
-        with run_stopped_by_signals(running), shining(self._told_of_breakers(told), process_name, leased=False):
+        with run_stopped_by_signals(running), sync_breakers(self._breaker_store(told), process_name, leased=False):
             try:
                 if self.is_async:
-                    asyncio.run(_looped(running, concurrency))
+                    asyncio.run(_run_on_loop(running, concurrency))
                 elif executor is not None:
-                    running.by_executor(executor, _Call(self, begun.facts, running.plan), concurrency)
+                    running.run_in_executor(executor, _TargetCall(self, begun.facts, running.plan), concurrency)
                 else:
-                    _handled(running, concurrency)
+                    _run_in_threads(running, concurrency)
             except BaseException as error:
                 begun.interrupted(error)
                 raise
@@ -209,7 +284,7 @@ class Job:
         only_failed: str | None = None,
         limit: int | None = None,
         dry_run: bool = False,
-        progress: Callable[[Tally], None] | None = None,
+        progress: Callable[[RunTally], None] | None = None,
     ) -> Summary:
         """Run the job on the running event loop, which is asyncio's; as `run`.
 
@@ -217,20 +292,20 @@ class Job:
         read in one of them. Cancelled, the run ends as if interrupted.
         """
         told = self._told(targets, concurrency, resume, only_failed, limit, progress, dry_run=dry_run)
-        begun = await Beginning(self, told).begun()
+        begun = await JobRunStarter(self, told).begun()
         running = begun.running
         with run_stopped_by_signals(running):
             try:
-                async with shining_async(self._told_of_breakers(told), process_name):
-                    await (_looped if self.is_async else _threaded)(running, concurrency)
+                async with sync_breakers_async(self._breaker_store(told), process_name):
+                    await (_run_on_loop if self.is_async else _run_beside_loop)(running, concurrency)
             except BaseException as error:
                 await asyncio.shield(asyncio.to_thread(begun.interrupted, error))
                 raise
             return await asyncio.shield(asyncio.to_thread(begun.finished))
 
-    def _told_of_breakers(self, told: Told) -> BreakerStore | None:
+    def _breaker_store(self, told: RunOptions) -> BreakerStore | None:
         """Return where people see and order the breakers of a run that is written down."""
-        return keeper_of(self.store) if self.ledger and not told.dry_run else None
+        return breaker_store_of(self.store) if self.ledger and not told.dry_run else None
 
     def _told(  # what a run is told
         self,
@@ -239,13 +314,13 @@ class Job:
         resume: str | None,
         only_failed: str | None,
         limit: int | None,
-        progress: Callable[[Tally], None] | None,
+        progress: Callable[[RunTally], None] | None,
         *,
         dry_run: bool,
-    ) -> Told:
-        checked_number("concurrency", concurrency, 1)
+    ) -> RunOptions:
+        validate_number("concurrency", concurrency, 1)
         if limit is not None:
-            checked_number("limit", limit, 0)
+            validate_number("limit", limit, 0)
         if resume is not None and only_failed is not None:
             message = "resume goes on with a run, only_failed begins another; give one of them"
             raise ConfigError(message)
@@ -255,7 +330,7 @@ class Job:
         if (resume is not None or only_failed is not None) and not self.ledger:
             message = f"{self.name} keeps no ledger, so nothing is known of earlier runs"
             raise ConfigError(message)
-        return Told(
+        return RunOptions(
             functools.partial(self._targets, targets, resume, only_failed),
             resume=resume,
             only_failed=only_failed,
@@ -278,7 +353,7 @@ class Job:
         def own() -> Iterable[Any] | None:
             return given if given is not None else None if self.targets is None else self.targets()
 
-        found = own() if rest_of is None else Rest.of(self.kept, rest_of, self.key, own)
+        found = own() if rest_of is None else RemainingTargets.of(self.kept, rest_of, self.key, own)
         if found is None:
             message = f"{self.name} has no targets; give them to run(…), or targets=… to the job"
             raise ConfigError(message)
@@ -298,9 +373,9 @@ class Job:
         return run
 
     @property
-    def judge(self) -> Judge | None:
+    def judge(self) -> WouldDecide | None:
         """What says of an error what would be done, where the job is only observed."""
-        return judged if self.mode == "observe" else None
+        return would_decide if self.mode == "observe" else None
 
     @property
     def kept(self) -> Jobs:
@@ -311,22 +386,22 @@ class Job:
         return self.store
 
 
-class _Call:
+class _TargetCall:
     """Handles a target, in this process by the run's own plan, in another by what can be known there."""
 
-    def __init__(self, job: Job, facts: RunFacts, plan: Plan | None = None) -> None:
+    def __init__(self, job: Job, facts: RunFacts, plan: TargetPlan | None = None) -> None:
         self._job, self._facts = job, facts
-        self._plan = plan or Plan.apart(job.handler, job.policy, facts, keep_targets=job.ledger, judge=job.judge)
+        self._plan = plan or TargetPlan.apart(job.handler, job.policy, facts, keep_targets=job.ledger, judge=job.judge)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _Call, (self._job, self._facts)
+        return _TargetCall, (self._job, self._facts)
 
-    def __call__(self, key: str, target: Any) -> Done:
-        with keyed(self._facts) as keys:
-            return attempts_of(self._plan, keys, key, target)
+    def __call__(self, key: str, target: Any) -> TargetResult:
+        with run_log_keys(self._facts) as keys:
+            return run_attempts(self._plan, keys, key, target)
 
 
-def _named(module: str, name: str) -> Job:
+def _find_job(module: str, name: str) -> Job:
     """Find a job by the name of its handler."""
     try:
         found: Any = import_module(module)
@@ -340,20 +415,20 @@ def _named(module: str, name: str) -> Job:
     return found
 
 
-def _handled(running: Running, concurrency: int) -> None:
+def _run_in_threads(running: TargetRunner, concurrency: int) -> None:
     if concurrency == 1:
         running.one_by_one()
     else:
         running.in_threads(concurrency)
 
 
-async def _looped(running: Running, concurrency: int) -> None:
-    await Looping(running, concurrency).run()
+async def _run_on_loop(running: TargetRunner, concurrency: int) -> None:
+    await AsyncTargetRunner(running, concurrency).run()
 
 
-async def _threaded(running: Running, concurrency: int) -> None:
+async def _run_beside_loop(running: TargetRunner, concurrency: int) -> None:
     """Handle targets in threads; cancelled, wait until those that run have finished."""
-    work = asyncio.ensure_future(asyncio.to_thread(_handled, running, concurrency))
+    work = asyncio.ensure_future(asyncio.to_thread(_run_in_threads, running, concurrency))
     try:
         await asyncio.shield(work)
     except asyncio.CancelledError:

@@ -12,14 +12,11 @@ from outlast import clock
 from outlast.classify import classify
 from outlast.errors import JobLockedError, OutlastError
 from outlast.jobs.context import log
-from outlast.jobs.target import Done
-from outlast.ports.job_rows import RunState, TargetDone
-from outlast.ports.jobs import JobLock, Jobs
-
-__all__ = ["Ledger", "LockLostError", "NoLedger", "holder", "locked", "patiently"]
+from outlast.jobs.target import TargetResult
+from outlast.ports.job_rows import JobLock, Jobs, RunState, TargetDone
 
 _BATCH = 1000
-_EVERY = 0.5  # seconds after which what there is is written, and the lock is looked at
+_WRITE_INTERVAL = 0.5  # seconds after which what there is is written, and the lock is looked at
 _TRIES = 30
 _PAUSE = 1.0
 
@@ -35,7 +32,7 @@ class LockLostError(OutlastError):
 class NoLedger:
     """Keeps nothing: a run without a ledger cannot be resumed."""
 
-    def add(self, results: Sequence[Done]) -> None:
+    def add(self, results: Sequence[TargetResult]) -> None:
         """Forget them."""
 
     def tick(self) -> None:
@@ -77,7 +74,7 @@ class Ledger(NoLedger):
         self._is_lost = False
         self._lock = threading.RLock()  # on an event loop it is another thread each time
 
-    def add(self, results: Sequence[Done]) -> None:
+    def add(self, results: Sequence[TargetResult]) -> None:
         """Take in what became of targets; it is written when there is enough of it, or after half a second."""
         with self._lock:
             self._rows += [done.row for done in results if done.row is not None]
@@ -92,9 +89,9 @@ class Ledger(NoLedger):
         """
         with self._lock:
             now = clock.monotonic()
-            if len(self._rows) >= _BATCH or (self._rows and now - self._written_at >= _EVERY):
+            if len(self._rows) >= _BATCH or (self._rows and now - self._written_at >= _WRITE_INTERVAL):
                 self._write()
-            if now - self._looked_at >= _EVERY and not self._is_lost:
+            if now - self._looked_at >= _WRITE_INTERVAL and not self._is_lost:
                 self._looked_at = now
                 if not self._job_lock.held():
                     self._is_lost = True
@@ -121,7 +118,7 @@ class Ledger(NoLedger):
         """
         with self._lock:
             self._write()
-            patiently(lambda: self._store.end_run(self._run_id, state, exit_code, summary), self._tries)
+            retry_store_call(lambda: self._store.end_run(self._run_id, state, exit_code, summary), self._tries)
 
     def _write(self) -> None:
         self._written_at = clock.monotonic()
@@ -129,15 +126,15 @@ class Ledger(NoLedger):
             while self._rows:
                 batch = self._rows[:_BATCH]
                 if self._give is not None:
-                    patiently(lambda batch=batch: self._give(batch), self._tries)  # type: ignore[misc]  # bound now
-                patiently(lambda batch=batch: self._store.add_targets(self._run_id, batch), self._tries)  # type: ignore[misc]  # the same
+                    retry_store_call(lambda batch=batch: self._give(batch), self._tries)  # type: ignore[misc]  # bound now
+                retry_store_call(lambda batch=batch: self._store.add_targets(self._run_id, batch), self._tries)  # type: ignore[misc]  # the same
                 del self._rows[: len(batch)]
         except Exception:
             self._tries = 1  # it was waited for once
             raise
 
 
-def patiently(write: Callable[[], object], tries: int = _TRIES) -> Any:
+def retry_store_call(write: Callable[[], object], tries: int = _TRIES) -> Any:
     """Ask the store, again and again for half a minute if it is down: what was done should not be done twice.
 
     Returns:
@@ -157,18 +154,18 @@ def patiently(write: Callable[[], object], tries: int = _TRIES) -> Any:
     return None
 
 
-def holder() -> str:
+def lock_holder() -> str:
     """Return who we are, for others who want to run the same job."""
     return f"{socket.gethostname()[:30]}, process {os.getpid()}, since {time.strftime('%m-%d %H:%M:%S')}"
 
 
-def locked(store: Jobs, job: str) -> JobLock:
+def lock_job(store: Jobs, job: str) -> JobLock:
     """Keep a job to oneself.
 
     Raises:
         JobLockedError: If somebody else runs it.
     """
-    lock = store.lock_job(job, holder())
+    lock = store.lock_job(job, lock_holder())
     if lock is None:
         raise JobLockedError(job, store.job_holder(job))
     return lock

@@ -7,17 +7,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from outlast.decide.gate import Counts, Verdict
-from outlast.jobs.context import shown_id
-from outlast.jobs.tally import Tally
-
-__all__ = ["FIGURES", "Summary", "summary_of", "write_step_summary"]
+from outlast.decide.gate import Counts, GateResult
+from outlast.jobs.context import redacted_id
+from outlast.jobs.tally import RunTally
 
 FIGURES = ("diff_new_hash", "s3_put_success", "s3_put_fail", "db_upsert_success", "db_upsert_fail")
 """What the steps of an ETL count; zero where a job is none."""
-_LARGEST = 5
+_MAX_GROUPS = 5
 _STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
-_SIGNS = {ord(sign): f"&#{ord(sign)};" for sign in "\\`*_{}[]<>()#+!|&~"}
+_MARKDOWN_ESCAPES = {ord(sign): f"&#{ord(sign)};" for sign in "\\`*_{}[]<>()#+!|&~"}
 
 
 @dataclass(frozen=True)
@@ -83,16 +81,17 @@ class Summary:
     def to_markdown(self) -> str:
         """Return it as a page for a build's summary."""
         verdict = self._verdict
-        lines = [f"### {_plain(self.job_id)}: {verdict}", ""]
-        lines += [f"- {_plain(reason)}" for reason in (*self.reasons, *self.would)]
+        lines = [f"### {_escape_markdown(self.job_id)}: {verdict}", ""]
+        lines += [f"- {_escape_markdown(reason)}" for reason in (*self.reasons, *self.would)]
         lines += ["", "| | |", "|---|---:|"]
         lines += [f"| {name.replace('_', ' ')} | {value} |" for name, value in self._rows()]
         if self.groups:
             lines += ["", "| failures | category | what | for instance |", "|---:|---|---|---|"]
             lines += [
-                f"| {each['size']} | {each['category']} | {_plain(each['error'])} | {_plain(shown)} |"
+                f"| {each['size']} | {each['category']} | {_escape_markdown(each['error'])} "
+                f"| {_escape_markdown(shown)} |"
                 for each in self.groups
-                for shown in [shown_id(each["source_id"])]
+                for shown in [redacted_id(each["source_id"])]
             ]
         return "\n".join(lines) + "\n"
 
@@ -125,11 +124,11 @@ class Summary:
         ]
 
 
-def summary_of(  # noqa: PLR0913  # what is known of the run
+def make_summary(  # noqa: PLR0913  # what is known of the run
     facts: dict[str, Any],
-    tally: Tally,
+    tally: RunTally,
     counts: Counts,
-    verdict: Verdict,
+    verdict: GateResult,
     state: str,
     duration: float,
     *,
@@ -158,12 +157,12 @@ def summary_of(  # noqa: PLR0913  # what is known of the run
         by_category=dict(tally.categories.most_common()),
         by_origin=dict(tally.origins.most_common()),
         figures=dict(figures),
-        groups=tuple(_group(tally, mark, size) for mark, size in tally.groups.most_common(_LARGEST)),
+        groups=tuple(_group_row(tally, mark, size) for mark, size in tally.groups.most_common(_MAX_GROUPS)),
         compared=compared,
     )
 
 
-def _group(tally: Tally, mark: str, size: int) -> dict[str, Any]:
+def _group_row(tally: RunTally, mark: str, size: int) -> dict[str, Any]:
     row = tally.samples[mark]
     return {
         "fingerprint": mark,
@@ -175,9 +174,9 @@ def _group(tally: Tally, mark: str, size: int) -> dict[str, Any]:
     }
 
 
-def _plain(text: object) -> str:
+def _escape_markdown(text: object) -> str:
     """Return a text that means nothing in Markdown or HTML, in one line."""
-    return " ".join(str(text).split())[:300].translate(_SIGNS)
+    return " ".join(str(text).split())[:300].translate(_MARKDOWN_ESCAPES)
 
 
 def write_step_summary(summary: Summary) -> None:

@@ -7,37 +7,33 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
-from outlast import backends, clock
+from outlast import async_backends, clock
 from outlast.classify import classify
-from outlast.decide.decision import Abort, Defer, Fail
+from outlast.decide.decision import Abort, Defer, Fail, decide_target
 from outlast.decide.policy import RetryPolicy
-from outlast.decide.targets import decide_target
 from outlast.errors import AbortJob, SkipTarget
 from outlast.failure import Category, Failure
-from outlast.jobs.context import JobContext, RunFacts, log, shown_id
+from outlast.jobs.context import JobContext, RunFacts, log, redacted_id
 from outlast.ports.job_rows import TargetDone, TargetStatus
-from outlast.ports.texts import storable
-from outlast.record.keys import failure_keys
-from outlast.record.tracebacks import one_line, traceback_of
+from outlast.ports.rows import storable
+from outlast.record.log_text import failure_keys, first_line, traceback_of
 from outlast.run.again import never_awaitable
-from outlast.run.attempting import Attempting
-from outlast.run.logs import KEYS
-from outlast.run.report import MARKS, report_of
+from outlast.run.call_state import CallState
+from outlast.run.logs import CONTEXT_LOG_KEYS
+from outlast.run.report import report_counter, report_of
 from outlast.run.resources import Resource
 
-__all__ = ["Done", "Plan", "attempts_async", "attempts_of", "failed_for_good", "keyed"]
-
-_TEXT = 1000  # characters of an error that are kept
+_MAX_ERROR_TEXT = 1000  # characters of an error that are kept
 _SUCCESS = TargetStatus.SUCCESS
 _ERROR = 40
 
 
-Would = tuple[str, float | None, str]
+WouldDecision = tuple[str, float | None, str]
 """What would be done, after how many seconds, and why."""
-Judge = Callable[[BaseException, Failure, RetryPolicy], Would]
+WouldDecide = Callable[[BaseException, Failure, RetryPolicy], WouldDecision]
 
 
-class Plan(NamedTuple):
+class TargetPlan(NamedTuple):
     """What every target of a run is treated by.
 
     Attributes:
@@ -58,7 +54,7 @@ class Plan(NamedTuple):
     wait: Callable[[float], bool]
     wait_async: Callable[[float], Awaitable[bool]]
     keep_targets: bool
-    judge: Judge | None = None
+    judge: WouldDecide | None = None
 
     @classmethod
     def apart(
@@ -69,8 +65,8 @@ class Plan(NamedTuple):
         budget: Resource | None = None,
         *,
         keep_targets: bool,
-        judge: Judge | None = None,
-    ) -> "Plan":
+        judge: WouldDecide | None = None,
+    ) -> "TargetPlan":
         """Return a plan whose waits nobody cuts short."""
         return cls(handler, policy, facts, budget, _wait, _wait_async, keep_targets, judge)
 
@@ -90,7 +86,7 @@ async def _wait_async(seconds: float) -> bool:
     return True
 
 
-class Done(NamedTuple):
+class TargetResult(NamedTuple):
     """What became of a target.
 
     Attributes:
@@ -107,26 +103,26 @@ class Done(NamedTuple):
     abort: str | None = None
     failure: Failure | None = None
     observed: Failure | None = None
-    would: Would | None = None
+    would: WouldDecision | None = None
 
 
 @contextmanager
-def keyed(facts: RunFacts) -> Iterator[dict[str, Any]]:
+def run_log_keys(facts: RunFacts) -> Iterator[dict[str, Any]]:
     """Within the block, log records of attempts carry the keys of the run; `attempts_of` adds those of its target."""
     keys = facts.keys()
-    token = KEYS.set(keys)
+    token = CONTEXT_LOG_KEYS.set(keys)
     try:
         yield keys
     finally:
-        KEYS.reset(token)
+        CONTEXT_LOG_KEYS.reset(token)
 
 
-def attempts_of(plan: Plan, keys: dict[str, Any], source_id: str, target: Any) -> Done:  # noqa: C901  # see below
+def run_attempts(plan: TargetPlan, keys: dict[str, Any], source_id: str, target: Any) -> TargetResult:  # noqa: C901  # see below
     """Call the handler until it succeeds, or the policy gives up; in the calling thread."""
     keys["source_id"] = source_id
-    policy, serial, started = plan.policy, MARKS.last, plan.started()
+    policy, serial, started = plan.policy, report_counter.last, plan.started()
     context = JobContext(plan.facts, source_id, policy.max_attempts)
-    state: Attempting | None = None
+    state: CallState | None = None
     while True:
         context._begin(policy, started, started if state is None else state.attempt_began)  # noqa: SLF001  # ours
         try:
@@ -135,53 +131,53 @@ def attempts_of(plan: Plan, keys: dict[str, Any], source_id: str, target: Any) -
                 never_awaitable(plan.facts.job_id, result)
         except Exception as error:  # noqa: BLE001  # the policy decides
             if isinstance(error, SkipTarget | AbortJob) or plan.judge is not None:
-                return _as_told(plan, context, target, error)
+                return _skipped_or_final(plan, context, target, error)
             if state is None:
-                state = Attempting(policy, _name(context), serial, started, plan.budget)
+                state = CallState(policy, _target_name(context), serial, started, plan.budget)
             delay = state.failed(error)
             if delay is None:
-                return failed_for_good(plan, context, target, error)
+                return final_result(plan, context, target, error)
         else:
             if state is not None:
                 state.succeeded()
-            return Done(TargetDone(source_id, _SUCCESS, context.attempt), context.counts)
+            return TargetResult(TargetDone(source_id, _SUCCESS, context.attempt), context.counts)
         if delay > 0 and not plan.wait(delay):
-            return Done(None, context.counts)
+            return TargetResult(None, context.counts)
         if started is not None and not state.begin():
-            return failed_for_good(plan, context, target, state.overslept())
+            return final_result(plan, context, target, state.overslept())
 
 
-async def attempts_async(  # noqa: C901  # a loop in one piece: who decides looks at the frame that called
-    plan: Plan, keys: dict[str, Any], source_id: str, target: Any
-) -> Done:
+async def run_attempts_async(  # noqa: C901  # a loop in one piece: who decides looks at the frame that called
+    plan: TargetPlan, keys: dict[str, Any], source_id: str, target: Any
+) -> TargetResult:
     """Await the handler until it succeeds, or the policy gives up; what takes too long is cancelled."""
     keys["source_id"] = source_id
-    policy, serial, started = plan.policy, MARKS.last, plan.started()
+    policy, serial, started = plan.policy, report_counter.last, plan.started()
     context = JobContext(plan.facts, source_id, policy.max_attempts)
-    state: Attempting | None = None
+    state: CallState | None = None
     while True:
         context._begin(policy, started, started if state is None else state.attempt_began)  # noqa: SLF001  # ours
         try:
             left, awaitable = context.time_left, plan.handler(context, target)
-            await (awaitable if left is None else backends.run_within(left, awaitable))
+            await (awaitable if left is None else async_backends.run_with_timeout(left, awaitable))
         except (Exception, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and _is_cancelled():
                 raise
             if isinstance(error, SkipTarget | AbortJob) or plan.judge is not None:
-                return _as_told(plan, context, target, error)
+                return _skipped_or_final(plan, context, target, error)
             if state is None:
-                state = Attempting(policy, _name(context), serial, started, plan.budget)
+                state = CallState(policy, _target_name(context), serial, started, plan.budget)
             delay = state.failed(error)  # type: ignore[arg-type]  # what the handler cancelled itself is judged as others
             if delay is None:
-                return failed_for_good(plan, context, target, error)
+                return final_result(plan, context, target, error)
         else:
             if state is not None:
                 state.succeeded()
-            return Done(TargetDone(source_id, _SUCCESS, context.attempt), context.counts)
+            return TargetResult(TargetDone(source_id, _SUCCESS, context.attempt), context.counts)
         if delay > 0 and not await plan.wait_async(delay):
-            return Done(None, context.counts)
+            return TargetResult(None, context.counts)
         if started is not None and not state.begin():
-            return failed_for_good(plan, context, target, state.overslept())
+            return final_result(plan, context, target, state.overslept())
 
 
 def _is_cancelled() -> bool:
@@ -190,26 +186,26 @@ def _is_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def _name(context: JobContext) -> str:
+def _target_name(context: JobContext) -> str:
     """Return what a target is called in logs and events."""
-    return f"{context.job_id} {shown_id(context.source_id)}"
+    return f"{context.job_id} {redacted_id(context.source_id)}"
 
 
-def _as_told(plan: Plan, context: JobContext, target: Any, error: BaseException) -> Done:
+def _skipped_or_final(plan: TargetPlan, context: JobContext, target: Any, error: BaseException) -> TargetResult:
     """Return what becomes of a target whose handler has said so itself, or is only observed."""
     if not isinstance(error, SkipTarget):
-        return failed_for_good(plan, context, target, error)
+        return final_result(plan, context, target, error)
     failure = classify(error)
-    why = storable(failure.message, _TEXT)
+    why = storable(failure.message, _MAX_ERROR_TEXT)
     with suppress(Exception):  # a handler of logs that raises must not end the job
-        log.debug("%s is left out: %s", _name(context), one_line(why), extra=context.keys())
+        log.debug("%s is left out: %s", _target_name(context), first_line(why), extra=context.keys())
     row = TargetDone(context.source_id, TargetStatus.SKIPPED, context.attempt, error_message=why)
     if plan.judge is None:
-        return Done(row, context.counts)
-    return Done(row, context.counts, observed=failure, would=plan.judge(error, failure, plan.policy))
+        return TargetResult(row, context.counts)
+    return TargetResult(row, context.counts, observed=failure, would=plan.judge(error, failure, plan.policy))
 
 
-def failed_for_good(plan: Plan, context: JobContext, target: Any, error: BaseException) -> Done:
+def final_result(plan: TargetPlan, context: JobContext, target: Any, error: BaseException) -> TargetResult:
     """Return what becomes of a target that gets no other attempt."""
     failure, report = classify(error), report_of(error)
     reason = report.reason if report is not None else "permanent"
@@ -224,27 +220,29 @@ def failed_for_good(plan: Plan, context: JobContext, target: Any, error: BaseExc
         TargetStatus.FAILED,
         context.attempt,
         _as_json(target) if plan.keep_targets else None,
-        storable(failure.exception_name, _TEXT),
-        storable(failure.message, _TEXT),
+        storable(failure.exception_name, _MAX_ERROR_TEXT),
+        storable(failure.message, _MAX_ERROR_TEXT),
         str(failure.category),
         str(failure.origin),
         failure.http_status,
         failure.fingerprint,
     )
     if plan.judge is not None:
-        _tell(plan.policy, context, failure, Fail("observed"), error)
-        return Done(row, context.counts, None, failure, failure, plan.judge(error, failure, plan.policy))
-    _tell(plan.policy, context, failure, decision, error)
+        _log_failure(plan.policy, context, failure, Fail("observed"), error)
+        return TargetResult(row, context.counts, None, failure, failure, plan.judge(error, failure, plan.policy))
+    _log_failure(plan.policy, context, failure, decision, error)
     match decision:
         case Abort(why):
-            return Done(row, context.counts, why, failure)
+            return TargetResult(row, context.counts, why, failure)
         case Defer(delay):
-            return Done(row._replace(status=TargetStatus.DEFERRED, retry_in=delay), context.counts, None, failure)
+            return TargetResult(
+                row._replace(status=TargetStatus.DEFERRED, retry_in=delay), context.counts, None, failure
+            )
         case Fail():
-            return Done(row, context.counts, None, failure)
+            return TargetResult(row, context.counts, None, failure)
 
 
-def _tell(
+def _log_failure(
     policy: RetryPolicy, context: JobContext, failure: Failure, decision: Abort | Defer | Fail, error: BaseException
 ) -> None:
     if not log.isEnabledFor(_ERROR):
@@ -256,19 +254,19 @@ def _tell(
         "max_attempts": most,
         **failure_keys(failure),
     }
-    about = (context.attempt, most, failure.category.value, failure.exception_name, one_line(failure.message))
+    about = (context.attempt, most, failure.category.value, failure.exception_name, first_line(failure.message))
     with suppress(Exception):  # a handler of logs that raises must not end the job
         match decision:
             case Defer(delay):
                 log.warning(
                     "%s is put off for %.0f s after attempt %d of %d (%s): %s: %s",
-                    _name(context), delay, *about, extra=keys,
+                    _target_name(context), delay, *about, extra=keys,
                 )  # fmt: skip
             case Abort() | Fail():
                 what = "ends the job" if isinstance(decision, Abort) else f"failed ({decision.reason})"
                 log.error(
                     "%s %s after attempt %d of %d (%s): %s: %s\n%s",
-                    _name(context), what, *about, traceback_of(error), extra=keys,
+                    _target_name(context), what, *about, traceback_of(error), extra=keys,
                 )  # fmt: skip
 
 

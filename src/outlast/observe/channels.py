@@ -1,15 +1,185 @@
 """Where messages go: Slack, whatever Apprise knows, a function of yours, or a channel of your own making."""
 
+import contextvars
+import hashlib
 import inspect
+import json
+import logging
+import re
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
-from outlast.errors import ConfigError
+from outlast.decide.decision import AlertKind
+from outlast.errors import ConfigError, TemporaryAPIError
 from outlast.observe.messages import Message
-from outlast.observe.slack import SlackChannel
+from outlast.observe.webhook import parse_webhook_url, post
 
 __all__ = ["Channel", "FunctionChannel", "channel"]
+
+
+# What a channel is called where everybody may read it: never by its address, which is often the secret.
+
+_HASH_ROUNDS = 100_000  # an address may hold a weak password; so nobody finds it by trying them against the name
+
+
+def channel_name(service: str, address: str) -> str:
+    """Return a name that is the same for the same address, and tells nothing of it.
+
+    Args:
+        service: What kind of channel it is.
+        address: Its URL.
+    """
+    digest = hashlib.pbkdf2_hmac("sha256", address.encode("utf-8", "replace"), b"outlast channel", _HASH_ROUNDS)
+    return f"{service}#{digest.hex()[:8]}"
+
+
+# Slack's incoming webhook, which Mattermost and others understand too.
+
+_HEADER_LIMIT = 150  # what Slack takes in a header
+_SECTION_LIMIT = 3000  # and in a section
+_MENTIONS = re.compile(r"@(?=(?:channel|here|everyone|all|group)\b)", re.IGNORECASE)
+_HALF_ENTITY = re.compile(r"&[a-z]{0,3}$")
+_SLACK_HEADERS = {"Content-Type": "application/json; charset=utf-8", "User-Agent": "outlast"}
+
+
+class SlackChannel:
+    """Sends messages to an incoming webhook.
+
+    Args:
+        url: The webhook's address. It is a secret: whoever knows it can write to the channel.
+        allow_private: Whether it may lead into a private network, and begin with http.
+        timeout: Seconds for one request.
+
+    Attributes:
+        name: Safe to store and show.
+
+    Raises:
+        ConfigError: If the address cannot be used.
+    """
+
+    def __init__(self, url: str, *, allow_private: bool = False, timeout: float = 10.0) -> None:
+        """Look at the address; whom it leads to is checked whenever it is called."""
+        parse_webhook_url(url, allow_private=allow_private)
+        self.name = channel_name("slack", url)
+        self._url, self._allow_private, self._timeout = url, allow_private, timeout
+
+    def __repr__(self) -> str:
+        """Show the name alone."""
+        return f"<SlackChannel {self.name}>"
+
+    def send(self, message: Message) -> None:
+        """Send a message, or raise what went wrong, as `post` does."""
+        body = json.dumps(slack_payload(message), ensure_ascii=False).encode("utf-8", "replace")
+        post(self._url, body, _SLACK_HEADERS, allow_private=self._allow_private, timeout=self._timeout)
+
+
+def slack_payload(message: Message) -> dict[str, Any]:
+    """Return what Slack is sent: blocks for those who know them, and the whole as text for the others.
+
+    Nothing in a text can call people or become a link: an error message is not ours, and may say '@channel'.
+    """
+    title, text = _escape(message.title, _HEADER_LIMIT), _escape(message.text, _SECTION_LIMIT)
+    blocks: list[dict[str, Any]] = [{"type": "header", "text": {"type": "plain_text", "text": title, "emoji": False}}]
+    if text:
+        blocks.append({"type": "section", "text": {"type": "mrkdwn", "text": text, "verbatim": True}})
+    whole = _escape(message.title, _SECTION_LIMIT)
+    return {"text": f"{whole}\n{text}" if text else whole, "blocks": blocks}
+
+
+def _escape(text: str, limit: int) -> str:
+    """Escape the three characters that mean something to Slack, and cut behind that, not within an escape."""
+    calm = _MENTIONS.sub("@\u200b", text)
+    safe = calm.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    if len(safe) <= limit:
+        return safe
+    return f"{_HALF_ENTITY.sub('', safe[: limit - 1])}…"
+
+
+# Everything else, by Apprise: mail, chat and push services, each by a URL of its own kind (extra ``notify``).
+
+_APPRISE_LOGGERS = ("apprise", "urllib3.connectionpool")  # both write addresses, which are secrets
+_logs_silenced: contextvars.ContextVar[bool] = contextvars.ContextVar("outlast_apprise_quiet", default=False)
+
+
+def _is_log_allowed(_: logging.LogRecord) -> bool:
+    return not _logs_silenced.get()
+
+
+class AppriseChannel:
+    """Sends messages to one service that Apprise knows.
+
+    Apprise makes its own requests: it follows redirects, and its addresses are **not** checked for private networks.
+    Who may set the URL can make this program call whatever it can reach. What Apprise logs meanwhile is dropped,
+    because it shows addresses.
+
+    Args:
+        url: An Apprise URL, such as ``mailto://…`` or ``discord://…``.
+
+    Attributes:
+        name: Safe to store and show.
+
+    Raises:
+        ConfigError: If Apprise is not installed, or does not understand the URL.
+    """
+
+    def __init__(self, url: str) -> None:
+        """Have Apprise read the URL."""
+        try:
+            apprise: Any = import_module("apprise")
+        except ImportError as error:
+            message = 'this kind of notification needs Apprise; run: pip install ".[notify]" in a clone of Outlast'
+            raise ConfigError(message) from error
+        for each in map(logging.getLogger, _APPRISE_LOGGERS):
+            if _is_log_allowed not in each.filters:
+                each.addFilter(_is_log_allowed)
+        self._service = apprise.Apprise()
+        if not self._added(url) or len(self._service) != 1:
+            message = (
+                "Apprise does not understand the address of a notification (not shown, it may hold secrets), or it "
+                "names several services; a webhook that speaks Slack's language is written slack+https://…"
+            )
+            raise ConfigError(message)
+        self.name = channel_name(urlsplit(url).scheme or "apprise", url)
+
+    def __repr__(self) -> str:
+        """Show the name alone."""
+        return f"<AppriseChannel {self.name}>"
+
+    def _added(self, url: str) -> bool:
+        token = _logs_silenced.set(True)
+        try:
+            return bool(self._service.add(url))
+        except Exception:  # noqa: BLE001  # whatever a service makes of a URL; its text may show it
+            return False
+        finally:
+            _logs_silenced.reset(token)
+
+    def send(self, message: Message) -> None:
+        """Send a message.
+
+        Raises:
+            TemporaryAPIError: If Apprise could not deliver it; it does not say why.
+        """
+        recovered = all(kind is AlertKind.RECOVERED for kind in message.kinds)
+        token = _logs_silenced.set(True)
+        try:
+            sent = self._service.notify(
+                title=message.title,
+                body=message.text or message.title,  # some services drop a message without a body
+                notify_type="success" if recovered else "warning",
+                body_format="text",
+            )
+        except Exception as error:  # noqa: BLE001  # its text may show the address
+            failure = f"Apprise could not deliver to {self.name}: {type(error).__name__}"
+            raise TemporaryAPIError(failure) from None
+        finally:
+            _logs_silenced.reset(token)
+        if not sent:
+            failure = f"Apprise could not deliver to {self.name}"
+            raise TemporaryAPIError(failure)
+
 
 _SLACK_HOSTS = {"hooks.slack.com", "hooks.slack-gov.com"}
 _SLACK_SCHEMES = {"slack+https", "slack+http"}
@@ -82,10 +252,10 @@ def channel(target: Channel | Callable[[Message], object] | str, *, allow_privat
             does not show the URL.
     """
     if isinstance(target, str):
-        return _by_url(target.strip(), allow_private=allow_private)
+        return _channel_from_url(target.strip(), allow_private=allow_private)
     given: Any = target  # settings come from anywhere
     if isinstance(given, Channel) and not isinstance(given, type):
-        return _named(given)
+        return _check_name(given)
     if callable(given) and not isinstance(given, type):
         return FunctionChannel(given)
     shown = given.__name__ if isinstance(given, type) else type(given).__name__
@@ -93,7 +263,7 @@ def channel(target: Channel | Callable[[Message], object] | str, *, allow_privat
     raise ConfigError(message)
 
 
-def _named(given: Channel) -> Channel:
+def _check_name(given: Channel) -> Channel:
     name = getattr(given, "name", None)  # somebody else's object may say anything
     if isinstance(name, str) and name:
         return given
@@ -101,7 +271,7 @@ def _named(given: Channel) -> Channel:
     raise ConfigError(message)
 
 
-def _by_url(url: str, *, allow_private: bool) -> Channel:
+def _channel_from_url(url: str, *, allow_private: bool) -> Channel:
     try:
         parts = urlsplit(url)
         host = parts.hostname
@@ -118,6 +288,5 @@ def _by_url(url: str, *, allow_private: bool) -> Channel:
             "knows by its scheme (mailto://…); a server that speaks Slack's language is written slack+https://…"
         )
         raise ConfigError(message)
-    from outlast.observe.apprise_channel import AppriseChannel  # noqa: PLC0415  # needed only where it is used
 
     return AppriseChannel(url)

@@ -9,12 +9,12 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from outlast.observe.log_keys import STANDARD, error_in, known_keys
-from outlast.record.plain import json_text, plain
-from outlast.record.tracebacks import TRACEBACK_LIMIT, traceback_of
+from outlast.observe.log_keys import STANDARD_ATTRIBUTES, context_keys, error_from_exc_info
+from outlast.record.json_values import json_text, to_json_value
+from outlast.record.log_text import TRACEBACK_LIMIT, traceback_of
 from outlast.redact import Redactor
 
-__all__ = ["LINE_KEYS", "JsonFormatter", "message_of"]
+__all__ = ["LINE_KEYS", "JsonFormatter", "record_message"]
 
 LINE_KEYS = {
     "time": "When, in UTC, with milliseconds.",
@@ -40,12 +40,14 @@ class JsonFormatter(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": message_of(record),
+            "message": record_message(record),
         }
-        data.update((key, value) for key, value in vars(record).items() if key not in STANDARD and key not in data)
-        error = error_in(record.exc_info)
+        data.update(
+            (key, value) for key, value in vars(record).items() if key not in STANDARD_ATTRIBUTES and key not in data
+        )
+        error = error_from_exc_info(record.exc_info)
         with suppress(Exception):  # a line without them is better than none
-            data.update(known_keys(data, error))
+            data.update(context_keys(data, error))
         if error is not None:
             data["exception"] = traceback_of(error, chain=True)
         elif record.exc_text:
@@ -55,9 +57,9 @@ class JsonFormatter(logging.Formatter):
         return json_text(data, ensure_ascii=True)  # no terminal or log shipper chokes on ASCII
 
 
-def message_of(record: logging.LogRecord) -> str:
+def record_message(record: logging.LogRecord) -> str:
     """Return the text of a record, whatever its arguments are."""
     try:
         return record.getMessage()
     except Exception:  # noqa: BLE001  # arguments that do not fit, or that cannot be written
-        return f"{plain(record.msg)} (its arguments cannot be put into it)"
+        return f"{to_json_value(record.msg)} (its arguments cannot be put into it)"

@@ -5,11 +5,17 @@ from collections.abc import Mapping, MutableMapping
 from typing import Any
 
 from outlast.classify import classify
-from outlast.record.keys import failure_keys
-from outlast.record.tracebacks import traceback_of
-from outlast.run.current import CURRENT
+from outlast.record.log_text import failure_keys, traceback_of
+from outlast.run.call_state import CURRENT_TASK
 
-__all__ = ["LOG_KEYS", "STANDARD", "error_in", "known_keys", "outlast_keys", "redacted_exception"]
+__all__ = [
+    "LOG_KEYS",
+    "STANDARD_ATTRIBUTES",
+    "context_keys",
+    "error_from_exc_info",
+    "outlast_keys",
+    "redacted_exception",
+]
 
 LOG_KEYS = {
     "job_id": "Name of the job.",
@@ -33,11 +39,11 @@ LOG_KEYS = {
 }
 """What records of failures carry, as far as it is known of each."""
 
-STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
+STANDARD_ATTRIBUTES = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
 """What every record has, and no key of ours."""
 
 
-def known_keys(given: Mapping[str, Any], error: BaseException | None = None) -> dict[str, Any]:
+def context_keys(given: Mapping[str, Any], error: BaseException | None = None) -> dict[str, Any]:
     """Return keys that are known and were not given: of the task that runs here, and of an error.
 
     Args:
@@ -45,7 +51,7 @@ def known_keys(given: Mapping[str, Any], error: BaseException | None = None) -> 
         error: What is logged with it.
     """
     found: dict[str, Any] = {}
-    task = CURRENT.get()
+    task = CURRENT_TASK.get()
     if task is not None:
         found.update(task_id=task.id, task_type=task.task_type, attempt=task.retry_count + 1)
     if error is not None and "error_category" not in given:
@@ -68,10 +74,10 @@ def outlast_keys(logger: Any, name: str, event_dict: MutableMapping[str, Any]) -
     record = event_dict.get("_record")
     if isinstance(record, logging.LogRecord):
         for key, value in vars(record).items():
-            if key not in STANDARD:
+            if key not in STANDARD_ATTRIBUTES:
                 event_dict.setdefault(key, value)
-    error = error_in(event_dict.get("exc_info"))
-    for key, value in known_keys(event_dict, error).items():
+    error = error_from_exc_info(event_dict.get("exc_info"))
+    for key, value in context_keys(event_dict, error).items():
         event_dict.setdefault(key, value)
     return event_dict
 
@@ -86,13 +92,13 @@ def redacted_exception(logger: Any, name: str, event_dict: MutableMapping[str, A
         name: Not looked at.
         event_dict: What is logged.
     """
-    error = error_in(event_dict.pop("exc_info", None))
+    error = error_from_exc_info(event_dict.pop("exc_info", None))
     if error is not None:
         event_dict["exception"] = traceback_of(error, chain=True)
     return event_dict
 
 
-def error_in(exc_info: object) -> BaseException | None:
+def error_from_exc_info(exc_info: object) -> BaseException | None:
     """Return the error that was given with a record, in any of the forms that logging takes."""
     if isinstance(exc_info, BaseException):
         return exc_info

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from outlast.decide.alerting import AlertKind
+from outlast.decide.decision import AlertKind
 from outlast.ports.source_rows import Alert
 from outlast.redact import Redactor
 
@@ -16,11 +16,11 @@ TITLE_LIMIT = 200
 """Characters of a title."""
 TEXT_LIMIT = 3000
 """Characters of a text."""
-_LINES = 20  # of a digest
+_MAX_LINES = 20  # of a digest
 _LINE_LIMIT = 140  # so that all lines of a digest fit into its text
-_WORDS = 6  # that a digest's title counts
-_WORD_LIMIT = 40
-_OPENINGS = {
+_MAX_COUNTS = 6  # that a digest's title counts
+_COUNT_LABEL_LIMIT = 40
+_TITLE_PREFIXES = {
     AlertKind.FIRST: "",
     AlertKind.CHANGED: "now: ",
     AlertKind.REMINDER: "still: ",
@@ -54,44 +54,48 @@ def compose(alerts: Sequence[Alert], digest_at: int = DIGEST_AT) -> list[tuple[M
         Each message with the alerts that it tells.
     """
     if len(alerts) >= max(digest_at, 2):
-        return [(_digest(alerts), tuple(alerts))]
-    return [(_single(alert), (alert,)) for alert in alerts]
+        return [(_digest_message(alerts), tuple(alerts))]
+    return [(_single_message(alert), (alert,)) for alert in alerts]
 
 
-def _single(alert: Alert) -> Message:
-    return Message(_headline(alert, TITLE_LIMIT), _cut(_redact(alert.text).strip(), TEXT_LIMIT), (alert.kind,))
+def _single_message(alert: Alert) -> Message:
+    return Message(_headline(alert, TITLE_LIMIT), _truncate(_redact(alert.text).strip(), TEXT_LIMIT), (alert.kind,))
 
 
-def _digest(alerts: Sequence[Alert]) -> Message:
-    lines = [_headline(alert, _LINE_LIMIT) for alert in alerts[:_LINES]]
-    if len(alerts) > _LINES:
-        lines.append(f"… and {len(alerts) - _LINES} more")
-    title = f"{len(alerts)} changes: {_counts(alerts)}"
-    return Message(_cut(title, TITLE_LIMIT), _cut("\n".join(lines), TEXT_LIMIT), tuple(alert.kind for alert in alerts))
+def _digest_message(alerts: Sequence[Alert]) -> Message:
+    lines = [_headline(alert, _LINE_LIMIT) for alert in alerts[:_MAX_LINES]]
+    if len(alerts) > _MAX_LINES:
+        lines.append(f"… and {len(alerts) - _MAX_LINES} more")
+    title = f"{len(alerts)} changes: {_counts_text(alerts)}"
+    return Message(
+        _truncate(title, TITLE_LIMIT), _truncate("\n".join(lines), TEXT_LIMIT), tuple(alert.kind for alert in alerts)
+    )
 
 
-def _counts(alerts: Sequence[Alert]) -> str:
+def _counts_text(alerts: Sequence[Alert]) -> str:
     """Say how many there are of each, most frequent first."""
-    counted = Counter(map(_word, alerts)).most_common()
-    parts = [f"{count} {word}{'s' if word == 'reminder' and count > 1 else ''}" for word, count in counted[:_WORDS]]
-    others = sum(count for _, count in counted[_WORDS:])
+    counted = Counter(map(_count_label, alerts)).most_common()
+    parts = [
+        f"{count} {word}{'s' if word == 'reminder' and count > 1 else ''}" for word, count in counted[:_MAX_COUNTS]
+    ]
+    others = sum(count for _, count in counted[_MAX_COUNTS:])
     return ", ".join([*parts, f"{others} other"] if others else parts)
 
 
-def _word(alert: Alert) -> str:
+def _count_label(alert: Alert) -> str:
     if alert.kind is AlertKind.RECOVERED or alert.kind is AlertKind.REMINDER:
         return alert.kind.value
-    return _cut(_line(alert.state or alert.kind.value), _WORD_LIMIT)
+    return _truncate(_redacted_line(alert.state or alert.kind.value), _COUNT_LABEL_LIMIT)
 
 
 def _headline(alert: Alert, limit: int) -> str:
-    return _cut(_OPENINGS[alert.kind] + (_line(alert.title) or _line(alert.key)), limit)
+    return _truncate(_TITLE_PREFIXES[alert.kind] + (_redacted_line(alert.title) or _redacted_line(alert.key)), limit)
 
 
-def _line(text: str) -> str:
+def _redacted_line(text: str) -> str:
     """Return a text without secrets as one line."""
     return _redact(" ".join(text.split()))
 
 
-def _cut(text: str, limit: int) -> str:
+def _truncate(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}…"

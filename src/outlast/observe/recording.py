@@ -6,29 +6,29 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from outlast.classify import classify
-from outlast.observe.logs import log
-from outlast.ports.texts import storable
+from outlast.observe.alert_delivery import log
+from outlast.ports.rows import storable
 from outlast.record.bus import subscribe
 from outlast.record.events import Observed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from outlast.ports.triage import Triage
+    from outlast.ports.triage import TriageStore
 
 __all__ = ["recording"]
 
-_MOST = 10_000  # observations that wait to be written; what comes beyond them is dropped
+_MAX_WAITING = 10_000  # observations that wait to be written; what comes beyond them is dropped
 _BATCH = 200
-_LONGEST = 4096  # characters of an error's text that are kept
+_MAX_TEXT = 4096  # characters of an error's text that are kept
 _EVERY = 1.0  # seconds
 _LEAVING = 10.0  # seconds that the end of the block waits for what is left
 
-Row = tuple[str, str, str, str, str, str]
+ObservationRow = tuple[str, str, str, str, str, str]
 
 
 @contextmanager
-def recording(store: "Triage") -> "Iterator[None]":
+def recording(store: "TriageStore") -> "Iterator[None]":
     """Write what the bus tells of `Observed` into a store, in batches, by a thread; at the end all that is left.
 
     A store that does not answer is told to the log, and the program goes on: what could not be written is dropped, and
@@ -37,14 +37,16 @@ def recording(store: "Triage") -> "Iterator[None]":
     Args:
         store: Where to.
     """
-    waiting: queue.SimpleQueue[Row | None] = queue.SimpleQueue()
+    waiting: queue.SimpleQueue[ObservationRow | None] = queue.SimpleQueue()
     ended = threading.Event()
 
     def take(event: Observed) -> None:
-        if waiting.qsize() < _MOST:
-            waiting.put(_row(event))
+        if waiting.qsize() < _MAX_WAITING:
+            waiting.put(_observation_row(event))
 
-    thread = threading.Thread(target=_write_on, args=(store, waiting, ended), name="outlast-recording", daemon=True)
+    thread = threading.Thread(
+        target=_write_batches, args=(store, waiting, ended), name="outlast-recording", daemon=True
+    )
     thread.start()
     end = subscribe(take, Observed)
     try:
@@ -55,19 +57,21 @@ def recording(store: "Triage") -> "Iterator[None]":
         waiting.put(None)
         thread.join(_LEAVING)
         if thread.is_alive():
-            _drop(waiting)
+            _drop_waiting(waiting)
 
 
-def _row(event: Observed) -> Row:
+def _observation_row(event: Observed) -> ObservationRow:
     failure = event.failure
-    text = storable(failure.message, _LONGEST)
+    text = storable(failure.message, _MAX_TEXT)
     name = storable(event.name)
     return name, event.decision, failure.category.value, failure.fingerprint, failure.exception_name, text
 
 
-def _write_on(store: "Triage", waiting: "queue.SimpleQueue[Row | None]", ended: threading.Event) -> None:
+def _write_batches(
+    store: "TriageStore", waiting: "queue.SimpleQueue[ObservationRow | None]", ended: threading.Event
+) -> None:
     while True:
-        rows = _batch(waiting)
+        rows = _take_batch(waiting)
         if rows:
             try:
                 store.observed(rows)
@@ -80,7 +84,7 @@ def _write_on(store: "Triage", waiting: "queue.SimpleQueue[Row | None]", ended: 
             ended.wait(_EVERY)
 
 
-def _drop(waiting: "queue.SimpleQueue[Row | None]") -> None:
+def _drop_waiting(waiting: "queue.SimpleQueue[ObservationRow | None]") -> None:
     """Take away what still waits, so that the thread ends with the batch it has in hand."""
     dropped = 0
     try:
@@ -94,8 +98,8 @@ def _drop(waiting: "queue.SimpleQueue[Row | None]") -> None:
     )  # fmt: skip
 
 
-def _batch(waiting: "queue.SimpleQueue[Row | None]") -> list[Row]:
-    rows: list[Row] = []
+def _take_batch(waiting: "queue.SimpleQueue[ObservationRow | None]") -> list[ObservationRow]:
+    rows: list[ObservationRow] = []
     try:
         row = waiting.get()
         while row is not None:

@@ -7,32 +7,92 @@ connection goes to one of those that were. The system's proxy settings are not u
 
 import http.client
 import io
+import ipaddress
+import queue
 import re
 import socket
 import ssl
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
-from outlast.classify.peek import read_headers
+from outlast.classify.safe_access import read_headers
 from outlast.errors import ConfigError
-from outlast.observe.addresses import Address, is_public, resolve
 
-__all__ = ["Answer", "Target", "WebhookError", "post", "target_of"]
+# Where a name leads, and whether everybody may be sent there: addresses of the public internet only.
 
-ANSWER_LIMIT = 4096
+_UNICAST = ipaddress.ip_network("2000::/3")  # all that is given out of IPv6; what lies outside serves some special use
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+
+
+class ResolvedAddress(NamedTuple):
+    """An address that a name leads to, as the socket wants it."""
+
+    family: int
+    where: tuple[Any, ...]
+
+
+def is_public(address: str) -> bool:
+    """Tell whether an address belongs to the public internet, also the one that is wrapped in an IPv6 address."""
+    try:
+        ip = ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    if isinstance(ip, ipaddress.IPv4Address):
+        return ip.is_global and not (ip.is_multicast or ip.is_reserved)
+    inner = ip.ipv4_mapped or ip.sixtofour
+    if inner is None and ip in _NAT64:
+        inner = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
+    if inner is not None:
+        return is_public(str(inner))
+    return ip in _UNICAST and ip.is_global
+
+
+def resolve(host: str, port: int, timeout: float) -> list[ResolvedAddress]:
+    """Return the addresses of a name, in the order in which they are to be tried.
+
+    The system's resolver cannot be interrupted, so it is asked in a thread of its own.
+
+    Raises:
+        OSError: If the name is not known, or no answer came in time.
+    """
+    answers: queue.SimpleQueue[list[ResolvedAddress] | BaseException] = queue.SimpleQueue()
+
+    def ask() -> None:
+        try:
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            answers.put(list(dict.fromkeys(ResolvedAddress(family, where) for family, _, _, _, where in found)))
+        except BaseException as error:  # noqa: BLE001  # raised again by who asked
+            answers.put(error)
+
+    threading.Thread(target=ask, name="outlast-resolve", daemon=True).start()
+    try:
+        answer = answers.get(timeout=max(timeout, 0.001))
+    except queue.Empty:
+        message = f"the name {host} was not resolved in {timeout:.3g} s"
+        raise TimeoutError(message) from None
+    if isinstance(answer, UnicodeError):  # a label that is empty or too long
+        message = f"{host} is no name of a host"
+        raise ConfigError(message) from None
+    if isinstance(answer, BaseException):
+        raise answer
+    return answer
+
+
+RESPONSE_LIMIT = 4096
 """Bytes of an answer that are read."""
 _UNSAFE = re.compile(r"[\x00-\x20\x7f\\]")
 _HOST = re.compile(r"[\w.:%-]+", re.ASCII)
 _PLAIN_REASON = re.compile(r"[a-z][a-z_]{2,59}")  # such as no_service; a sentence may repeat the address
 _REDIRECTS = range(300, 400)
-_WELL = range(200, 300)
-_ALLOW = "App(notify_private=True) or channel(…, allow_private=True)"
+_SUCCESS = range(200, 300)
+_ALLOW_HINT = "App(notify_private=True) or channel(…, allow_private=True)"
 
 
-class Target(NamedTuple):
+class WebhookTarget(NamedTuple):
     """An address, taken apart. Only the host may be shown: the path is often the secret."""
 
     secure: bool
@@ -42,7 +102,7 @@ class Target(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Answer:
+class WebhookResponse:
     """What the other side answered, as far as it is looked at.
 
     Attributes:
@@ -64,7 +124,7 @@ class WebhookError(Exception):
         response: The answer, by which the failure is classified.
     """
 
-    def __init__(self, message: str, response: Answer) -> None:
+    def __init__(self, message: str, response: WebhookResponse) -> None:
         """Keep the answer."""
         super().__init__(message, response)
         self.message, self.response = message, response
@@ -79,7 +139,7 @@ class WebhookError(Exception):
         return "configuration" if self.response.status in _REDIRECTS else None
 
 
-def target_of(url: str, *, allow_private: bool = False) -> Target:
+def parse_webhook_url(url: str, *, allow_private: bool = False) -> WebhookTarget:
     """Take an address apart.
 
     Args:
@@ -92,7 +152,7 @@ def target_of(url: str, *, allow_private: bool = False) -> Target:
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
-        named = _ascii(host)
+        named = _to_ascii(host)
     except ValueError:
         message = "the address of a webhook cannot be read as a URL"
         raise ConfigError(message) from None  # the error shows parts of it
@@ -103,19 +163,21 @@ def target_of(url: str, *, allow_private: bool = False) -> Target:
     elif not _HOST.fullmatch(named) or _UNSAFE.search(url):
         message = "the address of a webhook has no host, or holds blanks or control characters"
     elif parts.scheme == "http" and not allow_private:
-        message = f"the webhook at {named} is called with http; use https, or in your own network {_ALLOW}"
+        message = f"the webhook at {named} is called with http; use https, or in your own network {_ALLOW_HINT}"
     else:
         secure = parts.scheme == "https"
-        path = quote(parts.path or "/", safe="/%:;=@&$+,!~*'()") + (f"?{_query(parts.query)}" if parts.query else "")
-        return Target(secure, named, port or (443 if secure else 80), path)
+        path = quote(parts.path or "/", safe="/%:;=@&$+,!~*'()") + (
+            f"?{_quote_query(parts.query)}" if parts.query else ""
+        )
+        return WebhookTarget(secure, named, port or (443 if secure else 80), path)
     raise ConfigError(message)
 
 
-def _ascii(host: str) -> str:
+def _to_ascii(host: str) -> str:
     return host if host.isascii() else host.encode("idna").decode("ascii")
 
 
-def _query(text: str) -> str:
+def _quote_query(text: str) -> str:
     return quote(text, safe="/%:;=@&$+,!~*'()?")
 
 
@@ -138,22 +200,22 @@ def post(
         OSError: If the other side cannot be reached, breaks off, or takes too long.
         http.client.HTTPException: If what it answers is no HTTP.
     """
-    target = target_of(url, allow_private=allow_private)
+    target = parse_webhook_url(url, allow_private=allow_private)
     until = time.monotonic() + timeout
     found = resolve(target.host, target.port, timeout)
     if not allow_private and not (found and all(is_public(str(address.where[0])) for address in found)):
-        message = f"the webhook at {target.host} leads to an address that is not public; {_ALLOW} lets it"
+        message = f"the webhook at {target.host} leads to an address that is not public; {_ALLOW_HINT} lets it"
         raise ConfigError(message)
     try:
-        answer = _exchange(target, found, body, headers, until)
+        answer = _send_request(target, found, body, headers, until)
     except TimeoutError:
         message = f"the webhook at {target.host} did not answer in {timeout:.3g} s"
         raise TimeoutError(message) from None
-    if answer.status not in _WELL:
-        raise WebhookError(_said(target, answer), answer)
+    if answer.status not in _SUCCESS:
+        raise WebhookError(_error_text(target, answer), answer)
 
 
-def _said(target: Target, answer: Answer) -> str:
+def _error_text(target: WebhookTarget, answer: WebhookResponse) -> str:
     if answer.status in _REDIRECTS:
         return f"the webhook at {target.host} answered with a redirect ({answer.status}), which is not followed"
     reason = answer.body.strip()
@@ -161,40 +223,40 @@ def _said(target: Target, answer: Answer) -> str:
     return f"the webhook at {target.host} answered {answer.status}" + (f": {reason}" if known else "")
 
 
-def _exchange(
-    target: Target, addresses: list[Address], body: bytes, headers: Mapping[str, str], until: float
-) -> Answer:
+def _send_request(
+    target: WebhookTarget, addresses: list[ResolvedAddress], body: bytes, headers: Mapping[str, str], until: float
+) -> WebhookResponse:
     sock = _connect(addresses, until)
     try:
         if target.secure:
-            sock.settimeout(_left(until))
+            sock.settimeout(_seconds_left(until))
             sock = ssl.create_default_context().wrap_socket(sock, server_hostname=target.host)
         connection = http.client.HTTPConnection(target.host, target.port)
         connection.default_port = 443 if target.secure else 80  # the Host header names any other
         connection.sock = _TimedSocket(sock, until)
         connection.request("POST", target.path, body, {**headers, "Connection": "close"})
         with connection.getresponse() as response:
-            return Answer(response.status, read_headers(response.headers), _beginning(response))
+            return WebhookResponse(response.status, read_headers(response.headers), _read_beginning(response))
     finally:
         sock.close()
 
 
-def _beginning(response: http.client.HTTPResponse) -> str:
+def _read_beginning(response: http.client.HTTPResponse) -> str:
     """Read the beginning of an answer; the status has said what matters, so one that breaks off is taken as it is."""
     try:
-        return response.read(ANSWER_LIMIT).decode("utf-8", "replace")
+        return response.read(RESPONSE_LIMIT).decode("utf-8", "replace")
     except (OSError, http.client.HTTPException):
         return ""
 
 
-def _connect(addresses: list[Address], until: float) -> socket.socket:
+def _connect(addresses: list[ResolvedAddress], until: float) -> socket.socket:
     """Connect to the first address that answers; each gets its share of the time, so that a dead one eats no more."""
     refused: OSError | None = None
     for tried, address in enumerate(addresses):
         sock = None
         try:
             sock = socket.socket(address.family, socket.SOCK_STREAM)
-            sock.settimeout(_left(until) / (len(addresses) - tried))
+            sock.settimeout(_seconds_left(until) / (len(addresses) - tried))
             sock.connect(address.where)
         except OSError as error:
             refused = error
@@ -205,7 +267,7 @@ def _connect(addresses: list[Address], until: float) -> socket.socket:
     raise refused or TimeoutError
 
 
-def _left(until: float) -> float:
+def _seconds_left(until: float) -> float:
     left = until - time.monotonic()
     if left <= 0:
         raise TimeoutError
@@ -221,7 +283,7 @@ class _TimedSocket:
     def sendall(self, data: bytes) -> None:
         view = memoryview(data)
         while view:
-            self._sock.settimeout(_left(self._until))
+            self._sock.settimeout(_seconds_left(self._until))
             view = view[self._sock.send(view) :]
 
     def makefile(self, *_: object, **__: object) -> io.BufferedReader:
@@ -242,5 +304,5 @@ class _TimedReader(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        self._sock.settimeout(_left(self._until))
+        self._sock.settimeout(_seconds_left(self._until))
         return self._sock.recv_into(buffer)

@@ -1,8 +1,9 @@
 """The rows that travel between the queue and its stores. Times are aware datetimes, waits are seconds."""
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 __all__ = [
     "Attempt",
@@ -19,13 +20,13 @@ __all__ = [
     "QueueRow",
     "Reason",
     "Rescued",
+    "SettleAndClaim",
+    "SettleAndClaimResult",
     "Settlement",
     "Status",
     "Task",
     "TaskFilter",
-    "Turn",
-    "Turned",
-    "Worker",
+    "WorkerRow",
 ]
 
 
@@ -192,7 +193,7 @@ class Settlement(NamedTuple):
     suspect: bool = False
 
 
-class Turn(NamedTuple):
+class SettleAndClaim(NamedTuple):
     """One transaction of a worker: settle what is over, mark what starts, claim what is next.
 
     Attributes:
@@ -210,7 +211,7 @@ class Turn(NamedTuple):
     claim: Claim | None = None
 
 
-class Turned(NamedTuple):
+class SettleAndClaimResult(NamedTuple):
     """What a turn gave.
 
     Attributes:
@@ -348,7 +349,7 @@ class Group(NamedTuple):
     last_seen: datetime
 
 
-class Worker(NamedTuple):
+class WorkerRow(NamedTuple):
     """A worker that the store knows of.
 
     Attributes:
@@ -396,3 +397,56 @@ class Rescued(NamedTuple):
     task_id: int
     worker_id: str
     outcome: str
+
+
+# Many tasks that differ in nothing but their arguments.
+
+
+class TaskBatch(Sequence[NewTask]):
+    """Reads as a list of tasks. The text of the arguments is made when it is read: a store may send some meanwhile.
+
+    Args:
+        alike: What they have in common.
+        calls: The arguments of each.
+        encode: Makes the text of arguments; what it raises reaches whoever reads.
+    """
+
+    def __init__(
+        self, alike: NewTask, calls: Sequence[Mapping[str, Any]], encode: Callable[[Mapping[str, Any]], str]
+    ) -> None:
+        """Make nothing yet."""
+        self.alike, self._calls, self._encode = alike, calls, encode
+
+    def texts(self, begin: int = 0, end: int | None = None) -> list[str]:
+        """Return the arguments of some of them as text."""
+        return [*map(self._encode, self._calls[begin:end])]
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._calls)
+
+    @overload
+    def __getitem__(self, place: int) -> NewTask: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[NewTask]: ...
+    def __getitem__(self, place: int | slice) -> NewTask | list[NewTask]:
+        """Return one, or some."""
+        if isinstance(place, slice):
+            return [self._task(call) for call in self._calls[place]]
+        return self._task(self._calls[place])
+
+    def __iter__(self) -> Iterator[NewTask]:
+        """Return one after the other."""
+        return map(self._task, self._calls)
+
+    def _task(self, call: Mapping[str, Any]) -> NewTask:
+        return self.alike._replace(parameters=self._encode(call))
+
+
+# Texts as every store takes them.
+
+
+def storable(text: str, limit: int | None = None) -> str:
+    """Return a text without what databases refuse: NUL and lone surrogates are replaced; cut where it is too long."""
+    clean = text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode("utf-8")
+    return clean if limit is None else clean[:limit]

@@ -1,12 +1,15 @@
 """What is asked of a store, duty by duty. Every method is one transaction, unless it says otherwise."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from outlast.ports.jobs import Jobs
-from outlast.ports.limits import Limits
-from outlast.ports.reads import Breakers, Reads
+from outlast import clock
+from outlast.decide.limits import Candidate, ResourceLimit
+from outlast.ports.job_rows import Jobs
+from outlast.ports.read_rows import Breakers, Reads
 from outlast.ports.rows import (
     Attempt,
     Cooldown,
@@ -17,16 +20,110 @@ from outlast.ports.rows import (
     NewTask,
     QueueRow,
     Rescued,
+    SettleAndClaim,
+    SettleAndClaimResult,
     Task,
     TaskFilter,
-    Turn,
-    Turned,
-    Worker,
+    WorkerRow,
 )
-from outlast.ports.sources import Alerts, Sources
-from outlast.ports.triage import Triage
+from outlast.ports.source_rows import Alerts, Sources
+from outlast.ports.triage import TriageStore
 
-__all__ = ["Cooldowns", "DeadLetters", "Periodic", "Queues", "Schema", "Store", "Tasks", "Wakes", "Workers"]
+# For how long a store may be waited for, where somebody else waits for the answer.
+
+_wait_until: ContextVar[float | None] = ContextVar("outlast_store_until", default=None)
+
+
+@contextmanager
+def limit_store_wait(seconds: float) -> Iterator[None]:
+    """Have everything that is asked of a store within the block, together, wait no longer for a connection or a lock.
+
+    A block within a block never has more time than the one around it. What the store does once it is reached takes as
+    long as it takes.
+    """
+    before = _wait_until.set(clock.monotonic() + seconds_left(seconds))
+    try:
+        yield
+    finally:
+        _wait_until.reset(before)
+
+
+def seconds_left(most: float) -> float:
+    """Return how long may be waited now.
+
+    Args:
+        most: Where nobody has said anything, and otherwise at most.
+    """
+    until = _wait_until.get()
+    return most if until is None else max(0.0, min(most, until - clock.monotonic()))
+
+
+# What is asked of a store that keeps limits: who may start, and when a retry may come.
+
+
+class LimitRequest(NamedTuple):
+    """Claimed tasks of one resource that are about to start.
+
+    Attributes:
+        limit: What the resource takes; the worker brings the settings.
+        candidates: The tasks, in the order in which they go.
+        mean: Seconds that a task of the resource needs, as this worker has seen it; None if it has seen none end.
+    """
+
+    limit: ResourceLimit
+    candidates: tuple[Candidate, ...]
+    mean: float | None = None
+
+
+class LimitRow(NamedTuple):
+    """A limit as people see it, with the settings of the worker that asked last.
+
+    Attributes:
+        resource: What is limited.
+        rate: Starts per second.
+        burst: Starts that may come at once.
+        concurrency: Tasks that run at once.
+        retries: Retries per second.
+        retry_burst: Retries that may come at once.
+        running: Tasks that run now; None where their number is not limited.
+        next_start: When the rate lets the next one start; None for now.
+        waiting_until: When the last of those comes back that were refused; None if that is over.
+        retries_until: When the last retry has its place; None if that is over.
+        mean: Seconds that a task needs, as workers have seen it.
+        asked_at: When a worker last asked.
+    """
+
+    resource: str
+    rate: float | None
+    burst: int
+    concurrency: int | None
+    retries: float | None
+    retry_burst: int
+    running: int | None
+    next_start: datetime | None
+    waiting_until: datetime | None
+    retries_until: datetime | None
+    mean: float
+    asked_at: datetime
+
+
+class Limits(Protocol):
+    """Limits of resources, kept across all workers of the store."""
+
+    def admit(self, asks: Sequence[LimitRequest]) -> dict[int, float]:
+        """Let claimed tasks start as far as their resources allow; in one transaction that locks what is known of them.
+
+        A task counts as running until it is settled, given back or taken from a dead worker; nobody has to say so.
+
+        Returns:
+            By task, the seconds after which those that must not start now should come back. The others may start.
+        """
+
+    def reserve_retries(self, limit: ResourceLimit, count: int) -> list[float]:
+        """Give so many retries a place each; return the seconds for which each is to wait, the shortest first."""
+
+    def limits(self) -> list[LimitRow]:
+        """Return the limits that were asked for within a day, by resource."""
 
 
 class Tasks(Protocol):
@@ -41,7 +138,7 @@ class Tasks(Protocol):
                 committed then.
         """
 
-    def turn(self, turn: Turn) -> Turned:
+    def turn(self, turn: SettleAndClaim) -> SettleAndClaimResult:
         """Settle, start and claim for a worker, in one transaction.
 
         Raises:
@@ -104,7 +201,7 @@ class Tasks(Protocol):
 class Workers(Protocol):
     """Who works, and what becomes of what a dead worker held."""
 
-    def register(self, worker: Worker, lease: float) -> None:
+    def register(self, worker: WorkerRow, lease: float) -> None:
         """Add a worker, alive for so many seconds.
 
         Raises:
@@ -128,7 +225,7 @@ class Workers(Protocol):
         alone next time, and if it was alone already, its crashes are counted; at the limit it is a dead letter.
         """
 
-    def workers(self) -> list[Worker]:
+    def workers(self) -> list[WorkerRow]:
         """Return the known workers."""
 
 
@@ -260,7 +357,7 @@ class Schema(Protocol):
         """Give the connections back."""
 
 
-class Wakes(Protocol):
+class WorkerWakeups(Protocol):
     """How an idle worker learns that there is something to do.
 
     Attributes:
@@ -293,8 +390,8 @@ class Store(
     Alerts,
     Jobs,
     Reads,
-    Triage,
-    Wakes,
+    TriageStore,
+    WorkerWakeups,
     Schema,
     Protocol,
 ):

@@ -1,13 +1,366 @@
 """Dead letters as a program handles them: look, replay, discard."""
 
+import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from outlast.ports.rows import Attempt, DeadLetter, Group
-from outlast.queue.auditing import write_down
-from outlast.queue.triage import Triage, check_meant, meant, pages, subject_of, told
+from outlast.decide.limits import per_second
+from outlast.errors import ConfigError, PayloadError
+from outlast.failure import Category
+from outlast.ports.read_rows import FailureGroup
+from outlast.ports.rows import Attempt, DeadLetter, DeadLetterFilter, Group, Reason
+from outlast.ports.store import Store
+from outlast.ports.triage import NewReplay, PayloadEdit, Replay, ReplayState
+from outlast.queue.audit import os_user, write_audit
+from outlast.queue.masking import masked_parameters, masked_text
+from outlast.queue.payload_patch import apply_patch, masked_values
+from outlast.queue.task_reader import enum_member
+from outlast.redact import MASK
+
+if TYPE_CHECKING:
+    from outlast.queue.definition import TaskDefinition
 
 __all__ = ["DeadLetterBox", "DeadLetterHistory", "Handled"]
+
+
+# How dead letters are cleared up with care: replays in steps, edits of arguments, what people say of groups.
+
+_PAGE = 200
+_LONGEST_NOTE = 2000  # characters
+_LONGEST_SNOOZE = 366 * 86400.0
+
+
+class DryRun(NamedTuple):
+    """What a replay or a discard would be about.
+
+    Attributes:
+        total: How many dead letters.
+        groups: How many of each group, by fingerprint, the largest first.
+        tasks: The same by task.
+        categories: The same by category.
+    """
+
+    total: int
+    groups: dict[str, int]
+    tasks: dict[str, int]
+    categories: dict[str, int]
+
+
+class DeadLetterTriage:
+    """The part of ``app.dead_letters`` that clears up. Whoever asks is written down before anything is done.
+
+    Everywhere ``who`` is who asks, by default the user of this process, and ``why`` is the reason in their words;
+    ``reason`` is a filter.
+
+    Args:
+        store: Where dead letters are.
+    """
+
+    def __init__(self, store: Store) -> None:
+        """Keep the store."""
+        self._store = store
+
+    def dry_run(self, number: int | None = None, **which: Any) -> DryRun:
+        """Count what a replay or a discard would be about; arguments as for `replay`."""
+        if number is not None:
+            which = {"ids": (number,)}
+        limit: int | None = which.pop("limit", None)
+        check_filter_given(which)
+        wanted = dead_letter_filter(which)
+        if limit is not None:
+            return _count_by_paging(self._store, wanted, limit)
+        groups = {each.fingerprint: each.size for each in self._store.groups(wanted)}
+        known = self._store.dead_letter_counts()
+        names = {task for task, _ in known if wanted.task_type in {None, task}}
+        tasks = {name: self._store.count_dead_letters(wanted._replace(task_type=name)) for name in names}
+        names = {kind for _, kind in known if wanted.category in {None, kind}}
+        kinds = {name: self._store.count_dead_letters(wanted._replace(category=name)) for name in names}
+        return DryRun(
+            self._store.count_dead_letters(wanted), _largest_first(groups), _largest_first(tasks), _largest_first(kinds)
+        )
+
+    def replay_later(
+        self,
+        *,
+        canary: bool = True,
+        rate: str | float | None = None,
+        who: str | None = None,
+        why: str = "",
+        **which: Any,
+    ) -> Replay:
+        """Begin a replay that workers carry on, whatever becomes of this process.
+
+        Args:
+            canary: Whether one is tried first, then ten, then the rest. A canary gets one attempt.
+            rate: Tasks for the rest: ``"10/s"``, ``"30/min"``, ``"1000/d"``, or a number per second; None for no limit.
+            who: Who asks.
+            why: Why.
+            which: As for `replay`.
+        """
+        limit: int | None = which.pop("limit", None)
+        check_filter_given(which)
+        speed = None if rate is None else per_second("rate", rate)
+        wanted = dead_letter_filter(which, limit=limit)
+        write_audit(
+            self._store,
+            "begin_replay",
+            audit_subject(wanted),
+            filter_detail(wanted) | {"canary": canary, "rate": speed},
+            who=who,
+            why=why,
+        )
+        return self._store.add_replay(NewReplay(wanted, canary, speed, who or os_user(), why))
+
+    def replays(self, *, running: bool = False, limit: int = 20) -> list[Replay]:
+        """Return the replays that were begun by `replay_later`, newest first."""
+        return self._store.replay_runs(running=running, limit=limit)
+
+    def replay_run(self, number: int) -> Replay:
+        """Return one.
+
+        Raises:
+            LookupError: If there is none.
+        """
+        found = self._store.replay_run(number)
+        if found is None:
+            message = f"there is no replay {number}"
+            raise LookupError(message)
+        return found
+
+    def stop_replay(self, number: int, *, who: str | None = None, why: str = "") -> bool:
+        """Have a replay queue no more; tell whether it ran. What it has queued already runs."""
+        self.replay_run(number)
+        write_audit(self._store, "stop_replay", f"replay:{number}", who=who, why=why)
+        return self._store.end_replay(number, ReplayState.CANCELLED, why or f"stopped by {who or os_user()}")
+
+    def resume_replay(self, number: int, *, who: str | None = None, why: str = "") -> Replay:
+        """Have a replay go on that was stopped, from its first stage: one, then ten, then the rest.
+
+        What it had replayed and has failed again is replayed again too, as the last.
+
+        Raises:
+            LookupError: If there is none.
+            ConfigError: If it runs, or is done.
+        """
+        there = self.replay_run(number)
+        write_audit(self._store, "resume_replay", f"replay:{number}", who=who, why=why)
+        found = self._store.resume_replay(number)
+        if found is None:
+            message = f"replay {number} is {there.state}; only one that was stopped goes on"
+            raise ConfigError(message)
+        return found
+
+    def edit(
+        self,
+        number: int,
+        patch: object,
+        *,
+        definition: "TaskDefinition[Any, Any] | None",
+        who: str | None = None,
+        why: str = "",
+    ) -> PayloadEdit:
+        """Change the arguments of a dead letter; what was there is kept, with who changed it and why.
+
+        Args:
+            number: Of the dead letter.
+            patch: Operations of JSON Patch: add, replace, remove. What is masked can only be replaced.
+            definition: The task, whose types the arguments have to fit.
+            who: Who asks.
+            why: Why.
+
+        Raises:
+            LookupError: If there is no such dead letter (any more), or somebody else has changed it meanwhile.
+            ConfigError: If the task is not known here.
+            PayloadError: If the patch cannot be applied, or the task does not take what comes of it.
+        """
+        letter = self._store.dead_letter(number)
+        if letter is None:
+            message = f"there is no dead letter {number}"
+            raise LookupError(message)
+        if definition is None or definition.name != letter.task_type:
+            message = f"task {letter.task_type!r} is not known here, so its arguments cannot be checked"
+            raise ConfigError(message)
+        after = apply_patch(letter.parameters, patch)
+        _check_arguments(definition, after)
+        author = who or os_user()
+        write_audit(
+            self._store, "edit_dead_letter", f"dead_letter:{number}",
+            {"task": letter.original_task_id, "operations": _patch_operations(patch)}, who=author, why=why,
+        )  # fmt: skip
+        text = json.dumps(patch, ensure_ascii=False, separators=(",", ":"))
+        became = self._store.edit_payload(number, letter.parameters, after, text, author, why)
+        if became != "edited":
+            message = f"dead letter {number} {_EDIT_REFUSALS[became]}"
+            raise LookupError(message)
+        return self._store.edits(letter.original_task_id)[-1]
+
+    def edits(self, task_id: int) -> list[PayloadEdit]:
+        """Return the edits of a task, oldest first; whole, so mask them before they are shown."""
+        return self._store.edits(task_id)
+
+    def acknowledge(self, fingerprint: str, *, who: str | None = None) -> FailureGroup:
+        """Say that somebody sees to a group. It is open again by itself when it fails after that.
+
+        Raises:
+            LookupError: If there is no such group.
+        """
+        return self._marked(fingerprint, "acknowledge_group", who, acknowledged=True)
+
+    def snooze(self, fingerprint: str, seconds: float, *, who: str | None = None) -> FailureGroup:
+        """Have a group not told of for so many seconds; 0 has it told of again, as `reopen` does.
+
+        Raises:
+            LookupError: If there is no such group.
+            ConfigError: If that is not a duration.
+        """
+        if not 0 <= seconds <= _LONGEST_SNOOZE:
+            message = f"a snooze of {seconds!r} seconds; give 0 to end one, or up to a year"
+            raise ConfigError(message)
+        if not seconds:
+            return self.reopen(fingerprint, who=who)
+        return self._marked(fingerprint, "snooze_group", who, snooze=float(seconds))
+
+    def reopen(self, fingerprint: str, *, who: str | None = None) -> FailureGroup:
+        """Have a group told of again that was acknowledged or snoozed.
+
+        Raises:
+            LookupError: If there is no such group.
+        """
+        return self._marked(fingerprint, "reopen_group", who, acknowledged=False, snooze=0.0)
+
+    def note(self, fingerprint: str, text: str, *, who: str | None = None) -> FailureGroup:
+        """Write a note for people to a group; an empty one removes it.
+
+        Raises:
+            LookupError: If there is no such group.
+            ConfigError: If it is too long.
+        """
+        if len(text) > _LONGEST_NOTE:
+            message = f"a note of {len(text)} characters; {_LONGEST_NOTE} are enough"
+            raise ConfigError(message)
+        return self._marked(fingerprint, "note_group", who, note=text)
+
+    def _marked(self, fingerprint: str, action: str, who: str | None, **marks: Any) -> FailureGroup:
+        if self._store.failure(fingerprint) is None:
+            message = f"there is no group {fingerprint}"
+            raise LookupError(message)
+        author = who or os_user()
+        write_audit(self._store, action, f"group:{fingerprint}", marks, who=author)
+        group = self._store.mark_group(fingerprint, who=author, **marks)
+        if group is None:
+            message = f"there is no group {fingerprint} any more"
+            raise LookupError(message)
+        return group
+
+
+_EDIT_REFUSALS = {
+    "changed": "was changed by somebody else meanwhile; look at it again",
+    "gone": "is not there any more: it was replayed or discarded meanwhile",
+}
+
+
+def masked_edit(edit: PayloadEdit) -> PayloadEdit:
+    """Return an edit as it may be shown: what it was and what it is without secrets, and of the patch no value."""
+    before, after = masked_parameters(edit.before), masked_parameters(edit.after)
+    return edit._replace(before=before, after=after, patch=_patch_without_values(edit.patch))
+
+
+def _patch_without_values(patch: str) -> str:
+    """Return what a patch does and where; never a value, which may be a secret that is in neither text."""
+    operations = json.loads(patch)
+    if not isinstance(operations, list):
+        return MASK
+    bare = [{"op": each["op"], "path": masked_text(each["path"])} for each in operations]
+    return json.dumps(bare, ensure_ascii=False, separators=(",", ":"))
+
+
+def check_filter_given(which: dict[str, Any]) -> None:
+    """See that it is said which dead letters are meant; ``all`` is taken out.
+
+    Raises:
+        ValueError: If nothing is said.
+    """
+    if not which.pop("all", False) and all(value is None for value in which.values()):
+        message = "say which dead letters are meant, or all=True"
+        raise ValueError(message)
+
+
+def dead_letter_filter(which: dict[str, Any], **more: Any) -> DeadLetterFilter:
+    """Return what is meant, its words checked.
+
+    Raises:
+        ConfigError: If there is no such category or reason.
+    """
+    for name, kind in (("category", Category), ("reason", Reason)):
+        if which.get(name) is not None:
+            which = which | {name: enum_member(kind, which[name])}
+    return DeadLetterFilter(**which, **more)
+
+
+def iter_dead_letters(store: Store, wanted: DeadLetterFilter, limit: int | None) -> Iterator[DeadLetter]:
+    """Yield the dead letters that are meant, newest first, a page at a time.
+
+    Only what was there at the beginning: a task that fails again is a new dead letter, and is not taken twice.
+    """
+    before: int | None = wanted.before
+    while limit is None or limit > 0:
+        most = _PAGE if limit is None else min(_PAGE, limit)
+        page = store.dead_letters(wanted._replace(limit=most, before=before))
+        yield from page
+        if len(page) < most:
+            return
+        before = page[-1].id
+        limit = None if limit is None else limit - len(page)
+
+
+def filter_detail(wanted: DeadLetterFilter) -> dict[str, Any]:
+    """Return a filter as the audit log has it: what narrows, by name."""
+    return {name: value for name, value in wanted._asdict().items() if value is not None}
+
+
+def audit_subject(wanted: DeadLetterFilter) -> str:
+    """Return what a replay is about: one dead letter, one group, or several."""
+    if wanted.ids is not None and len(wanted.ids) == 1:
+        return f"dead_letter:{wanted.ids[0]}"
+    return f"group:{wanted.fingerprint}" if wanted.fingerprint else "dead_letters"
+
+
+def _count_by_paging(store: Store, wanted: DeadLetterFilter, limit: int) -> DryRun:
+    groups: Counter[str] = Counter()
+    tasks: Counter[str] = Counter()
+    kinds: Counter[str] = Counter()
+    for letter in iter_dead_letters(store, wanted, limit):
+        groups[letter.fingerprint] += 1
+        tasks[letter.task_type] += 1
+        kinds[letter.error_category] += 1
+    return DryRun(groups.total(), _largest_first(groups), _largest_first(tasks), _largest_first(kinds))
+
+
+def _largest_first(counts: dict[str, int]) -> dict[str, int]:
+    return dict(sorted(((name, n) for name, n in counts.items() if n), key=lambda each: (-each[1], each[0])))
+
+
+def _check_arguments(definition: "TaskDefinition[Any, Any]", text: str) -> None:
+    """See that a task takes these arguments; what is masked in them is not in the message."""
+    try:
+        args, kwargs = definition.codec.decode(text)
+        definition.codec.encode(args, kwargs)
+        size = len(text.encode())
+    except (PayloadError, UnicodeEncodeError) as error:
+        message = str(error)
+        for leaf in sorted(map(str, masked_values(text)), key=len, reverse=True):
+            message = message.replace(leaf, MASK)
+        raise PayloadError(message) from None
+    if size > definition.codec.limit:
+        message = f"task {definition.name}: {size} bytes of JSON, of at most {definition.codec.limit}"
+        raise PayloadError(message)
+
+
+def _patch_operations(patch: object) -> list[str]:
+    """Return what a patch does, without its values."""
+    operations = patch if isinstance(patch, list) else []
+    return [f"{each['op']} {each['path']}" for each in operations]
 
 
 class DeadLetterHistory(NamedTuple):
@@ -29,7 +382,7 @@ class Handled(NamedTuple):
     outcome: str
 
 
-class DeadLetterBox(Triage):
+class DeadLetterBox(DeadLetterTriage):
     """The dead letters of an app, as ``app.dead_letters``.
 
     Everywhere ``which`` narrows: ``task_type``, ``queue``, ``category``, ``reason``, ``fingerprint``, ``since`` and
@@ -42,11 +395,11 @@ class DeadLetterBox(Triage):
 
     def list(self, limit: int | None = 50, **which: Any) -> list[DeadLetter]:
         """Return dead letters, newest first."""
-        return self._store.dead_letters(meant(which, limit=limit))
+        return self._store.dead_letters(dead_letter_filter(which, limit=limit))
 
     def count(self, **which: Any) -> int:
         """Return how many there are."""
-        return self._store.count_dead_letters(meant(which))
+        return self._store.count_dead_letters(dead_letter_filter(which))
 
     def show(self, number: int) -> DeadLetterHistory:
         """Return one with its history.
@@ -62,7 +415,7 @@ class DeadLetterBox(Triage):
 
     def groups(self, limit: int | None = 50, **which: Any) -> "Sequence[Group]":
         """Return them grouped by cause, the largest group first."""
-        return self._store.groups(meant(which, limit=limit))
+        return self._store.groups(dead_letter_filter(which, limit=limit))
 
     def replay(
         self, number: int | None = None, *, who: str | None = None, why: str = "", **which: Any
@@ -102,12 +455,14 @@ class DeadLetterBox(Triage):
     ) -> Iterator[int]:
         """Write down what is asked for, then yield the numbers that are meant, newest first."""
         if number is not None:
-            write_down(self._store, action, f"dead_letter:{number}", who=who, why=why)
+            write_audit(self._store, action, f"dead_letter:{number}", who=who, why=why)
             yield number
             return
         limit: int | None = which.pop("limit", None)
-        check_meant(which)
-        wanted = meant(which)
-        write_down(self._store, f"{action}s", subject_of(wanted), told(wanted) | {"limit": limit}, who=who, why=why)
-        for letter in pages(self._store, wanted, limit):
+        check_filter_given(which)
+        wanted = dead_letter_filter(which)
+        write_audit(
+            self._store, f"{action}s", audit_subject(wanted), filter_detail(wanted) | {"limit": limit}, who=who, why=why
+        )
+        for letter in iter_dead_letters(self._store, wanted, limit):
             yield letter.id

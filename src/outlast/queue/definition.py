@@ -4,28 +4,28 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from outlast import clock
 from outlast.decide.policy import RetryPolicy
 from outlast.errors import ConfigError
-from outlast.ports.batch import Batch
-from outlast.ports.rows import Enqueued, NewTask
-from outlast.queue.child import check_loaded, target_of
+from outlast.ports.rows import Claimed, Enqueued, NewTask, TaskBatch
+from outlast.queue.child_process import check_not_loading, function_ref
 from outlast.queue.payload import Codec, decode_result
+from outlast.run.call_state import CURRENT_TASK
 
 if TYPE_CHECKING:
     from outlast.app import App
 
-__all__ = ["OPTIONS", "TaskDefinition", "required_seconds", "seconds"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-OPTIONS = frozenset({"connection", "delay", "expires", "priority", "queue", "run_at", "unique_key"})
+ENQUEUE_OPTIONS = frozenset({"connection", "delay", "expires", "priority", "queue", "run_at", "unique_key"})
 """What `enqueue` understands beside the task's own parameters, which therefore must not be called so."""
 _PRIORITIES = range(10)
-_LONGEST = 100 * 366 * 86400.0
+_LONGEST_SECONDS = 100 * 366 * 86400.0
 
 
 class TaskDefinition(Generic[P, R]):
@@ -64,24 +64,24 @@ class TaskDefinition(Generic[P, R]):
         functools.update_wrapper(self, function)
         self._app = app
         self.function = function
-        self.name = _text("name", name)
+        self.name = _check_text("name", name)
         self.policy = policy
-        self.queue = _text("queue", queue)
-        self.priority = _priority(priority)
+        self.queue = _check_text("queue", queue)
+        self.priority = _check_priority(priority)
         self.timeout = seconds("timeout", timeout, least=0.001)
-        self.resource = None if resource is None else _text("resource", resource)
+        self.resource = None if resource is None else _check_text("resource", resource)
         self.expires = seconds("expires", expires)
         self.keep_result = seconds("keep_result", keep_result)
         self.is_async = inspect.iscoroutinefunction(function)
         self.codec = Codec(function, limit=payload_limit, name=name)
         self._check_function()
-        self.target = target_of(function) if self.timeout is not None and not self.is_async else None
+        self.target = function_ref(function) if self.timeout is not None and not self.is_async else None
 
     def _check_function(self) -> None:
         if inspect.isgeneratorfunction(self.function) or inspect.isasyncgenfunction(self.function):
             message = f"task {self.name} is a generator; a task runs once and returns"
             raise ConfigError(message)
-        taken = OPTIONS & inspect.signature(self.function).parameters.keys()
+        taken = ENQUEUE_OPTIONS & inspect.signature(self.function).parameters.keys()
         if taken:
             message = f"task {self.name}: the parameter {min(taken)!r} is an option of enqueue; call it otherwise"
             raise ConfigError(message)
@@ -108,10 +108,10 @@ class TaskDefinition(Generic[P, R]):
             PayloadError: If the arguments do not fit the function or have no form in JSON.
             ConfigError: If an option cannot be used.
         """
-        check_loaded()
-        if OPTIONS.isdisjoint(arguments):
+        check_not_loading()
+        if ENQUEUE_OPTIONS.isdisjoint(arguments):
             return self._app.store.enqueue([self._row(self.codec.encode(args, arguments))])[0]
-        options = _taken_out(arguments)
+        options = _pop_options(arguments)
         connection = options.pop("connection", None)
         return self._app.store.enqueue([self.prepare(args, arguments, options)], connection)[0]
 
@@ -129,22 +129,22 @@ class TaskDefinition(Generic[P, R]):
                 stand among them.
             options: Options for all of them.
         """
-        check_loaded()
+        check_not_loading()
         connection = options.pop("connection", None)
         given = list(calls)
         if not all(isinstance(call, Mapping) for call in given):
             message = "calls are mappings of arguments by name, such as [{'url': 'https://…'}, …]"
             raise ConfigError(message)
         tasks: Sequence[NewTask]
-        if not options and all(map(OPTIONS.isdisjoint, given)):
+        if not options and all(map(ENQUEUE_OPTIONS.isdisjoint, given)):
             alike = NewTask(self.name, "", self.queue, self.priority, resource=self.resource, expires=self.expires)
-            tasks = Batch(alike, given, functools.partial(self.codec.encode, ()))
+            tasks = TaskBatch(alike, given, functools.partial(self.codec.encode, ()))
         else:
             tasks = [self._prepared(dict(call), options) for call in given]
         return self._app.store.enqueue(tasks, connection) if tasks else []
 
     def _prepared(self, arguments: dict[str, Any], options: Mapping[str, Any]) -> NewTask:
-        return self.prepare((), arguments, {**options, **_taken_out(arguments)})
+        return self.prepare((), arguments, {**options, **_pop_options(arguments)})
 
     def result(self, task: Enqueued | int) -> R:
         """Return what a task returned, while it is kept.
@@ -169,12 +169,12 @@ class TaskDefinition(Generic[P, R]):
         parameters = self.codec.encode(args, arguments)
         if not options:
             return self._row(parameters)
-        unknown = options.keys() - OPTIONS
+        unknown = options.keys() - ENQUEUE_OPTIONS
         if unknown:
-            message = f"{min(unknown)!r} is no option of enqueue; choose from: {', '.join(sorted(OPTIONS))}"
+            message = f"{min(unknown)!r} is no option of enqueue; choose from: {', '.join(sorted(ENQUEUE_OPTIONS))}"
             raise ConfigError(message)
         delay = seconds("delay", options.get("delay"))
-        run_at = _moment(options.get("run_at"))
+        run_at = _run_at_seconds(options.get("run_at"))
         if delay is not None and run_at is not None:
             message = "give delay or run_at, not both"
             raise ConfigError(message)
@@ -182,21 +182,21 @@ class TaskDefinition(Generic[P, R]):
         return NewTask(
             self.name,
             parameters,
-            _text("queue", options.get("queue", self.queue)),
-            _priority(options.get("priority", self.priority)),
+            _check_text("queue", options.get("queue", self.queue)),
+            _check_priority(options.get("priority", self.priority)),
             delay or 0.0,
             run_at,
-            None if key is None else _text("unique_key", key),
+            None if key is None else _check_text("unique_key", key),
             self.resource,
             seconds("expires", options.get("expires", self.expires)),
         )
 
 
-def _taken_out(arguments: dict[str, Any]) -> dict[str, Any]:
+def _pop_options(arguments: dict[str, Any]) -> dict[str, Any]:
     """Take the options of `enqueue` out of the arguments of a task."""
-    if OPTIONS.isdisjoint(arguments):
+    if ENQUEUE_OPTIONS.isdisjoint(arguments):
         return {}
-    return {name: arguments.pop(name) for name in OPTIONS & arguments.keys()}
+    return {name: arguments.pop(name) for name in ENQUEUE_OPTIONS & arguments.keys()}
 
 
 def seconds(name: str, value: object, *, least: float = 0.0) -> float | None:
@@ -208,7 +208,7 @@ def seconds(name: str, value: object, *, least: float = 0.0) -> float | None:
     if value is None:
         return None
     number = value.total_seconds() if isinstance(value, timedelta) else value
-    if isinstance(number, int | float) and not isinstance(number, bool) and least <= number <= _LONGEST:
+    if isinstance(number, int | float) and not isinstance(number, bool) and least <= number <= _LONGEST_SECONDS:
         return float(number)
     message = f"{name} is {value!r}; give seconds, {least:g} or more, or a timedelta"
     raise ConfigError(message)
@@ -227,12 +227,12 @@ def required_seconds(name: str, value: object, least: float) -> float:
     return checked
 
 
-def _moment(value: object) -> float | None:
+def _run_at_seconds(value: object) -> float | None:
     if value is None:
         return None
     if isinstance(value, datetime) and value.tzinfo is not None:
         at = value.timestamp()
-        if 0 <= at <= clock.now() + _LONGEST:
+        if 0 <= at <= clock.now() + _LONGEST_SECONDS:
             return at
         message = f"run_at is {value!r}; give a time from 1970 on, and no more than a hundred years from now"
         raise ConfigError(message)
@@ -240,7 +240,7 @@ def _moment(value: object) -> float | None:
     raise ConfigError(message)
 
 
-def _priority(value: object) -> int:
+def _check_priority(value: object) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and value in _PRIORITIES:
         return value
     message = f"priority is {value!r}; give a whole number from 0, which goes first, to 9"
@@ -250,7 +250,7 @@ def _priority(value: object) -> int:
 _LONGEST_NAME = 200
 
 
-def _text(name: str, value: object) -> str:
+def _check_text(name: str, value: object) -> str:
     if isinstance(value, str) and 0 < len(value) <= _LONGEST_NAME and "\x00" not in value:
         try:
             value.encode()
@@ -260,3 +260,67 @@ def _text(name: str, value: object) -> str:
             return value
     message = f"{name} is {value!r:.100}; give text of 1 to {_LONGEST_NAME} characters"
     raise ConfigError(message)
+
+
+# From a function and its settings to a task of an app.
+
+DEFAULT_QUEUE = "default"
+_TASK_SETTINGS = {"name", "policy", "queue", "priority", "timeout", "resource", "expires", "keep_result"}
+
+
+def check_task_settings(settings: Mapping[str, Any]) -> None:
+    """See that a task is given no setting that it does not have.
+
+    Raises:
+        ConfigError: If it is.
+    """
+    unknown = settings.keys() - _TASK_SETTINGS
+    if unknown:
+        message = f"{min(unknown)!r} is no setting of a task; choose from: {', '.join(sorted(_TASK_SETTINGS))}"
+        raise ConfigError(message)
+
+
+def define_task(app: "App", function: Callable[P, R], settings: Mapping[str, Any]) -> TaskDefinition[P, R]:
+    """Make a function a task of an app.
+
+    Raises:
+        ConfigError: If it cannot be one, or another task has its name.
+    """
+    thing: object = function
+    if not callable(thing) or isinstance(thing, type | TaskDefinition):
+        message = f"{function!r} cannot be a task; decorate a function or a coroutine function"
+        raise ConfigError(message)
+    policy = settings.get("policy") or app.policy
+    if not isinstance(policy, RetryPolicy):
+        message = f"policy is {policy!r}; give a RetryPolicy, or a preset such as outlast.preset('etl')"
+        raise ConfigError(message)
+    definition = TaskDefinition(
+        app,
+        function,
+        name=settings.get("name") or function.__name__,
+        policy=policy,
+        queue=settings.get("queue", DEFAULT_QUEUE),
+        priority=settings.get("priority", 5),
+        timeout=settings.get("timeout", policy.attempt_timeout if iscoroutinefunction(function) else None),
+        resource=settings.get("resource", policy.resource),
+        expires=settings.get("expires"),
+        keep_result=settings.get("keep_result"),
+        payload_limit=app.payload_limit,
+    )
+    if definition.name in app.tasks_by_name:
+        message = f"there is a task {definition.name!r} already; give one of them another name=…"
+        raise ConfigError(message)
+    app.tasks_by_name[definition.name] = definition
+    return definition
+
+
+# The task that the calling code is part of.
+
+
+def current_task() -> Claimed | None:
+    """Return the task that a worker runs at this moment in this thread or coroutine, or None outside of one.
+
+    Its ``id`` is the same for every attempt, which makes it a good idempotency key.
+    """
+    task: Claimed | None = CURRENT_TASK.get()
+    return task

@@ -7,34 +7,31 @@ from typing import Any
 from outlast.decide.decision import Defer, Fail, Retry
 from outlast.ports.rows import Claimed
 from outlast.queue.definition import TaskDefinition
-from outlast.queue.verdict import Verdict
-from outlast.record.keys import failure_keys
-from outlast.record.tracebacks import one_line, span
-
-__all__ = ["crashed", "failed", "log"]
+from outlast.queue.task_failure import TaskFailure
+from outlast.record.log_text import failure_keys, first_line, format_seconds
 
 log = logging.getLogger("outlast.worker")
 
 
-def crashed(definition: TaskDefinition[Any, Any], claimed: Claimed, verdict: Verdict, crash_limit: int) -> None:
+def log_crash(definition: TaskDefinition[Any, Any], claimed: Claimed, verdict: TaskFailure, crash_limit: int) -> None:
     """Tell that a suspect took its process down, and is to be tried again."""
     failure = verdict.failure
     keys = {"task_id": claimed.id, "task_type": definition.name, **failure_keys(failure)}
     with suppress(Exception):  # a handler that raises must not end the worker
         log.warning(
             "%s %d: crash %d of %d, it runs apart again: %s",
-            definition.name, claimed.id, claimed.crash_count + 1, crash_limit, one_line(failure.message), extra=keys,
+            definition.name, claimed.id, claimed.crash_count + 1, crash_limit, first_line(failure.message), extra=keys,
         )  # fmt: skip
 
 
-def failed(
-    definition: TaskDefinition[Any, Any], claimed: Claimed, verdict: Verdict, decision: Retry | Defer | Fail
+def log_failure(
+    definition: TaskDefinition[Any, Any], claimed: Claimed, verdict: TaskFailure, decision: Retry | Defer | Fail
 ) -> None:
     """Tell what became of a failed attempt. Arguments of the task are never logged."""
     failure, attempt = verdict.failure, claimed.retry_count + 1
     most = definition.policy.for_category(failure.category).max_attempts
     about = f"{definition.name} {claimed.id}"
-    text = f"{failure.exception_name}: {one_line(failure.message)}"
+    text = f"{failure.exception_name}: {first_line(failure.message)}"
     keys: dict[str, Any] = {
         "task_id": claimed.id,
         "task_type": definition.name,
@@ -48,14 +45,14 @@ def failed(
                 keys["delay"] = delay
                 log.warning(
                     "%s: attempt %d of %d failed (%s), again in %s: %s",
-                    about, attempt, most, failure.category.value, span(delay), text, extra=keys,
+                    about, attempt, most, failure.category.value, format_seconds(delay), text, extra=keys,
                 )  # fmt: skip
                 log.debug("%s: traceback of attempt %d\n%s", about, attempt, verdict.traceback)
             case Defer(delay):
                 keys["delay"] = delay
                 log.warning(
                     "%s: put off for %s, no attempt spent (%s): %s",
-                    about, span(delay), failure.category.value, text, extra=keys,
+                    about, format_seconds(delay), failure.category.value, text, extra=keys,
                 )  # fmt: skip
             case Fail(reason):
                 keys["reason"] = reason

@@ -14,13 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-__all__ = ["ENGINES_PART", "is_secret_name", "masked_arguments", "masked_parameters", "masked_text", "masked_value"]
 
-ENGINES_PART = "__celery__"
+ENGINE_KEY = "__celery__"
 """The name in a payload under which stands what only Celery needs: people are shown the arguments without it."""
 
 _DEEPEST = 100  # lists within lists that are shown; JSON of any depth may be stored
-_LONGEST = 65_536  # characters of a text; what is stored is shorter, so no text is cut a second time
+_MAX_NAME = 65_536  # characters of a text; what is stored is shorter, so no text is cut a second time
 _ACCENT = re.compile("[\u0300-\u036f]")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_a-zA-Z]+")
 _SECRET_WORD = re.compile(
@@ -39,7 +38,7 @@ _LOCKED_BY = frozenset(
     ]
 )
 _QUANTITIES = frozenset(["budget", "count", "length", "limit", "size"])
-_CALLED, _VALUES = frozenset(["name", "key", "header"]), frozenset(["value", "values"])
+_NAME_KEYS, _VALUE_KEYS = frozenset(["name", "key", "header"]), frozenset(["value", "values"])
 
 
 def masked_text(text: str) -> str:
@@ -49,7 +48,7 @@ def masked_text(text: str) -> str:
         text: As it is stored: a unique key, a resource, the text of an error, a traceback.
     """
     redact = copy.copy(default_classifier().redact)
-    redact.limit = max(redact.limit, _LONGEST)
+    redact.limit = max(redact.limit, _MAX_NAME)
     masked = redact(text)
     return text if masked == safe_text(text, redact.limit) else masked
 
@@ -65,9 +64,7 @@ def masked_parameters(text: str) -> str:
         text: As it is stored.
     """
     try:
-        return json.dumps(
-            _without_engines_part(_read(text)), ensure_ascii=False, allow_nan=False, separators=(",", ":")
-        )
+        return json.dumps(_without_engine_key(_parse(text)), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except (ValueError, TypeError, RecursionError):
         return default_classifier().redact(text)
 
@@ -81,7 +78,7 @@ def masked_value(text: str) -> "Any":
         text: As it is stored.
     """
     try:
-        return _read(text)
+        return _parse(text)
     except (ValueError, TypeError, RecursionError):
         return default_classifier().redact(text)
 
@@ -92,20 +89,20 @@ def masked_arguments(text: str) -> "Any":
     Args:
         text: As it is stored.
     """
-    return _without_engines_part(masked_value(text))
+    return _without_engine_key(masked_value(text))
 
 
-def _without_engines_part(value: "Any") -> "Any":
-    if not isinstance(value, dict) or not isinstance(value.get(ENGINES_PART), dict):
+def _without_engine_key(value: "Any") -> "Any":
+    if not isinstance(value, dict) or not isinstance(value.get(ENGINE_KEY), dict):
         return value
-    return {name: each for name, each in value.items() if name != ENGINES_PART}
+    return {name: each for name, each in value.items() if name != ENGINE_KEY}
 
 
-def _read(text: str) -> "Any":
-    return _masked(json.loads(text, parse_constant=str, parse_float=_number), default_classifier().redact, _DEEPEST)
+def _parse(text: str) -> "Any":
+    return _mask(json.loads(text, parse_constant=str, parse_float=_parse_number), default_classifier().redact, _DEEPEST)
 
 
-def _number(text: str) -> float | str:
+def _parse_number(text: str) -> float | str:
     number = float(text)
     return number if math.isfinite(number) else text
 
@@ -119,7 +116,7 @@ def is_secret_name(name: str, value: object = "") -> bool:
     """
     if value is None or isinstance(value, bool):
         return False
-    words = [word.lower() for word in _WORD.findall(_plain(name[-200:]))]
+    words = [word.lower() for word in _WORD.findall(_without_accents(name[-200:]))]
     number = isinstance(value, int | float)
     if not words or (number and words[-1] in _QUANTITIES):
         return False
@@ -135,7 +132,7 @@ def is_secret_name(name: str, value: object = "") -> bool:
     )
 
 
-def _plain(name: str) -> str:
+def _without_accents(name: str) -> str:
     """Return a name without accents, its letters of full width as others are."""
     if name.isascii():
         return name
@@ -144,29 +141,29 @@ def _plain(name: str) -> str:
     return normalize("NFC", _ACCENT.sub("", normalize("NFKD", name)))
 
 
-def _masked(value: "Any", redact: "Callable[[str], str]", depth: int) -> "Any":
+def _mask(value: "Any", redact: "Callable[[str], str]", depth: int) -> "Any":
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, list | dict) and depth == 0:
         return "…"
     if isinstance(value, list):
         return [
-            MASK if number and _names_the_next(value, number) else _masked(each, redact, depth - 1)
+            MASK if number and _is_name_before_value(value, number) else _mask(each, redact, depth - 1)
             for number, each in enumerate(value)
         ]
     if isinstance(value, dict):
-        called = [each for key, each in value.items() if key.lower() in _CALLED and isinstance(each, str)]
+        called = [each for key, each in value.items() if key.lower() in _NAME_KEYS and isinstance(each, str)]
         return {
             redact(key): MASK
             if is_secret_name(key, each)
-            or (key.lower() in _VALUES and any(is_secret_name(name, each) for name in called))
-            else _masked(each, redact, depth - 1)
+            or (key.lower() in _VALUE_KEYS and any(is_secret_name(name, each) for name in called))
+            else _mask(each, redact, depth - 1)
             for key, each in value.items()
         }
     return value
 
 
-def _names_the_next(values: "list[Any]", number: int) -> bool:
+def _is_name_before_value(values: "list[Any]", number: int) -> bool:
     """Tell whether a value follows its name: in pairs, as headers are sent, or behind an option of a command."""
     before, size = values[number - 1], len(values)
     if not isinstance(before, str):

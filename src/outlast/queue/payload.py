@@ -11,32 +11,37 @@ from json import JSONDecoder, JSONEncoder
 from typing import Any, NoReturn
 
 from outlast.errors import PayloadError
-from outlast.queue.hints import conversion_of, or_none
-from outlast.queue.records import hints_of
-from outlast.queue.scalars import ATOMS, Misfit, native, unfit
+from outlast.queue.json_conversion import (
+    PLAIN_TYPES,
+    Misfit,
+    check_native,
+    conversion_of,
+    hints_of,
+    misfit_error,
+    optional_conversion,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from outlast.queue.scalars import Conversion
+    from outlast.queue.json_conversion import Conversion
 
-__all__ = ["PAYLOAD_LIMIT", "Codec", "decode_result", "encode_result"]
 
 PAYLOAD_LIMIT = 262_144
 """Bytes of a payload or a result."""
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")  # the escape itself, and not a backslash before the letters
-_Kind = inspect.Parameter
+_Parameter = inspect.Parameter
 _NO_ARGUMENTS: tuple[Any, ...] = ()
 
 
-def _no_constant(name: str) -> NoReturn:
+def _refuse_constant(name: str) -> NoReturn:
     message = f"{name} is no JSON"
     raise ValueError(message)
 
 
 _encoder = JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-_decoder = JSONDecoder(parse_constant=_no_constant)
+_decoder = JSONDecoder(parse_constant=_refuse_constant)
 
 
 class Codec:
@@ -69,7 +74,7 @@ class Codec:
         """
         plan = self._plan
         if not args and type(kwargs) is dict and kwargs.keys() == plan.plain:
-            text = _quickly(kwargs, plan.atoms, self.limit)
+            text = _encode_plain(kwargs, plan.atoms, self.limit)
             if text is not None:
                 return text
         if args or not plan.required <= kwargs.keys() <= plan.by_keyword:
@@ -79,16 +84,16 @@ class Codec:
         dumps = plan.dumps
         for name, value in given.items():
             dump, kinds = dumps.get(name), plan.kinds.get(name)
-            if dump is not None or kinds is not None or type(value) not in ATOMS:
+            if dump is not None or kinds is not None or type(value) not in PLAIN_TYPES:
                 try:
                     if kinds is not None and not isinstance(value, kinds):
-                        raise unfit(value, plan.labels[name])
-                    given[name] = (dump or native)(value)
+                        raise misfit_error(value, plan.labels[name])
+                    given[name] = (dump or check_native)(value)
                 except Exception as error:  # attributes of the user's classes are read
                     raise self._error(name, error) from error
         try:
-            return _checked(given, self.limit)
-        except _Unstorable as error:
+            return _encode_checked(given, self.limit)
+        except _UnstorableError as error:
             raise self._unstorable(given, error) from error.__cause__
 
     def decode(self, text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -128,8 +133,8 @@ class Codec:
         return self._plan.returns
 
     @cached_property
-    def _plan(self) -> "_Plan":
-        return _Plan(self.function)
+    def _plan(self) -> "_CodecPlan":
+        return _CodecPlan(self.function)
 
     def _bound(self, args: tuple[Any, ...], kwargs: "Mapping[str, Any]") -> dict[str, Any]:
         """Return the arguments by parameter, as a call would."""
@@ -154,14 +159,14 @@ class Codec:
 
     def _error(self, name: str, error: Exception) -> PayloadError:
         path = f"{name}{error.path}" if isinstance(error, Misfit) else name
-        said = str(error) if isinstance(error, Misfit) else _said(error)
+        said = str(error) if isinstance(error, Misfit) else _error_text(error)
         return PayloadError(f"task {self.name}, parameter {path}: {said}")
 
-    def _unstorable(self, given: dict[str, Any], error: "_Unstorable") -> PayloadError:
+    def _unstorable(self, given: dict[str, Any], error: "_UnstorableError") -> PayloadError:
         for name, value in given.items():
             try:
-                _checked({name: value}, self.limit)
-            except _Unstorable as alone:
+                _encode_checked({name: value}, self.limit)
+            except _UnstorableError as alone:
                 if not alone.is_size:
                     return PayloadError(f"task {self.name}, parameter {name}: {alone}")
         return PayloadError(f"task {self.name}: {error}")
@@ -179,12 +184,12 @@ def encode_result(value: Any, hint: Any = Any, *, limit: int = PAYLOAD_LIMIT) ->
         PayloadError: As for arguments.
     """
     try:
-        return _checked(conversion_of(hint).dump(value), limit)
+        return _encode_checked(conversion_of(hint).dump(value), limit)
     except Misfit as error:
         message = f"result{error.path}: {error}"
         raise PayloadError(message) from error
     except Exception as error:
-        message = f"result: {error if isinstance(error, _Unstorable) else _said(error)}"
+        message = f"result: {error if isinstance(error, _UnstorableError) else _error_text(error)}"
         raise PayloadError(message) from error
 
 
@@ -200,11 +205,11 @@ def decode_result(text: str, hint: Any = Any) -> Any:
         message = f"result{error.path}: {error}"
         raise PayloadError(message) from error
     except Exception as error:
-        message = f"result: {_said(error)}"
+        message = f"result: {_error_text(error)}"
         raise PayloadError(message) from error
 
 
-def _quickly(given: dict[str, Any], atoms: dict[str, frozenset[type]], limit: int) -> str | None:
+def _encode_plain(given: dict[str, Any], atoms: dict[str, frozenset[type]], limit: int) -> str | None:
     """Return the text of arguments as most are: plain values and plain text. None where they are not, or not valid."""
     for name, value in given.items():
         if type(value) not in atoms[name]:
@@ -216,7 +221,7 @@ def _quickly(given: dict[str, Any], atoms: dict[str, frozenset[type]], limit: in
     return text if len(text) <= limit and text.isascii() and "\\u0000" not in text else None
 
 
-class _Unstorable(Exception):  # noqa: N818  # told by a PayloadError
+class _UnstorableError(Exception):  # told by a PayloadError
     """JSON that cannot be stored."""
 
     def __init__(self, message: str, *, is_size: bool = False) -> None:
@@ -224,34 +229,34 @@ class _Unstorable(Exception):  # noqa: N818  # told by a PayloadError
         self.is_size = is_size
 
 
-def _checked(value: Any, limit: int) -> str:
+def _encode_checked(value: Any, limit: int) -> str:
     """Return the text of a JSON value that every store can hold."""
     try:
         text = _encoder.encode(value)
         size = len(text) if text.isascii() else len(text.encode())
     except UnicodeEncodeError as error:
         message = "it holds half of a surrogate pair, which is no text; decode it with errors='replace'"
-        raise _Unstorable(message) from error
+        raise _UnstorableError(message) from error
     except (ValueError, TypeError, RecursionError) as error:  # NaN, a number of thousands of digits, a circle
         message = str(error)
-        raise _Unstorable(message) from error
+        raise _UnstorableError(message) from error
     if "\\u0000" in text and _NUL.search(text):
         message = "it holds a NUL character, which databases refuse; take it out, or annotate it as bytes"
-        raise _Unstorable(message)
+        raise _UnstorableError(message)
     if size > limit:
         message = (
             f"{size} bytes of JSON, of at most {limit}; store the data elsewhere, a file, table or bucket, "
             "and pass a reference to it"
         )
-        raise _Unstorable(message, is_size=True)
+        raise _UnstorableError(message, is_size=True)
     return text
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return f"{type(error).__name__} while it was converted"
 
 
-class _Plan:
+class _CodecPlan:
     """What is known of a function's parameters, read once."""
 
     def __init__(self, function: "Callable[..., Any]") -> None:
@@ -262,17 +267,17 @@ class _Plan:
         hints = hints_of(beneath if hasattr(beneath, "__annotations__") else type(beneath).__call__)
         self.returns = hints.get("return", Any)
         parameters = list(self.signature.parameters.values())
-        star = {each.name for each in parameters if each.kind in {_Kind.VAR_POSITIONAL, _Kind.VAR_KEYWORD}}
+        star = {each.name for each in parameters if each.kind in {_Parameter.VAR_POSITIONAL, _Parameter.VAR_KEYWORD}}
         self.names = frozenset(self.signature.parameters)
         self.required = frozenset(each.name for each in parameters if each.default is each.empty) - star
-        by_position = {_Kind.POSITIONAL_ONLY, _Kind.POSITIONAL_OR_KEYWORD}
+        by_position = {_Parameter.POSITIONAL_ONLY, _Parameter.POSITIONAL_OR_KEYWORD}
         self.positional = tuple(each.name for each in parameters if each.kind in by_position)
-        by_keyword = {_Kind.POSITIONAL_OR_KEYWORD, _Kind.KEYWORD_ONLY}
+        by_keyword = {_Parameter.POSITIONAL_OR_KEYWORD, _Parameter.KEYWORD_ONLY}
         self.by_keyword = frozenset(each.name for each in parameters if each.kind in by_keyword)
-        self.rest = next((each.name for each in parameters if each.kind is _Kind.VAR_POSITIONAL), None)
-        self.more = next((each.name for each in parameters if each.kind is _Kind.VAR_KEYWORD), None)
+        self.rest = next((each.name for each in parameters if each.kind is _Parameter.VAR_POSITIONAL), None)
+        self.more = next((each.name for each in parameters if each.kind is _Parameter.VAR_KEYWORD), None)
         self.only_keywords = self.by_keyword == self.names
-        found = {each.name: _conversion(each, hints.get(each.name, Any)) for each in parameters}
+        found = {each.name: _parameter_conversion(each, hints.get(each.name, Any)) for each in parameters}
         converted = {name: each for name, each in found.items() if not each.kinds}
         self.dumps = {name: each.dump for name, each in converted.items()}
         self.loads = {name: each.load for name, each in converted.items()}
@@ -280,7 +285,7 @@ class _Plan:
         self.kinds = {name: each.kinds for name, each in asis.items()}
         self.labels = {name: each.label for name, each in asis.items()}
         self.atoms = {
-            name: frozenset(atom for atom in ATOMS if issubclass(atom, each.kinds or (object,)))
+            name: frozenset(atom for atom in PLAIN_TYPES if issubclass(atom, each.kinds or (object,)))
             for name, each in found.items()
         }
         self.plain: Any = self.by_keyword if self.only_keywords and not converted and not star else None
@@ -290,7 +295,7 @@ class _Plan:
         rest = given.pop(self.rest, ()) if self.rest else ()
         more = given.pop(self.more, {}) if self.more else {}
         if not isinstance(more, dict) or more.keys() & self.by_keyword:
-            raise unfit(more, "an object of further keywords")
+            raise misfit_error(more, "an object of further keywords")
         placed = [name for name in self.positional if rest or name not in self.by_keyword]
         present = [name in given for name in placed] + [True] * bool(rest)
         if present != sorted(present, reverse=True):
@@ -300,10 +305,10 @@ class _Plan:
         return (*args, *rest), {**given, **more}
 
 
-def _conversion(parameter: inspect.Parameter, hint: Any) -> "Conversion":
-    if parameter.kind is _Kind.VAR_POSITIONAL:
+def _parameter_conversion(parameter: inspect.Parameter, hint: Any) -> "Conversion":
+    if parameter.kind is _Parameter.VAR_POSITIONAL:
         return conversion_of(tuple[hint, ...])
-    if parameter.kind is _Kind.VAR_KEYWORD:
+    if parameter.kind is _Parameter.VAR_KEYWORD:
         return conversion_of(dict[str, hint])
     conversion = conversion_of(hint)
-    return or_none(conversion) if parameter.default is None else conversion
+    return optional_conversion(conversion) if parameter.default is None else conversion

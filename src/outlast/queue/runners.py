@@ -4,26 +4,78 @@ import asyncio
 from collections import deque
 from collections.abc import Iterable
 from queue import Empty, SimpleQueue
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 from outlast.ports.rows import Claimed, Kind, Settlement
-from outlast.queue.apart import Apart, NotNowError
-from outlast.queue.child import Children
+from outlast.queue.child_process import ChildPool
 from outlast.queue.definition import TaskDefinition
-from outlast.queue.executing import execute, execute_async, execute_in_child, released
+from outlast.queue.execution import (
+    execute,
+    execute_async,
+    execute_async_with_events,
+    execute_in_child,
+    execute_in_child_with_events,
+    execute_with_events,
+    release_settlement,
+)
 from outlast.queue.logs import log
 from outlast.queue.settings import WorkerSettings
-from outlast.queue.settling import put_off
-from outlast.queue.told import execute_in_child_told, execute_told, execute_told_async
-from outlast.queue.tray import Tray
+from outlast.queue.settlement import Outcome, settle_no_process
+from outlast.queue.suspects import IsolatedRunner, NoChildError
 from outlast.record.bus import has_subscribers
-from outlast.record.tracebacks import traceback_of
+from outlast.record.log_text import traceback_of
 
-__all__ = ["Runners"]
+# What passes between the pump, which talks to the store, and the runners, which run tasks.
+#
+# Made for the pace of tasks that do nothing: appending to a deque needs no lock, and the pump is woken once per batch.
+
+
+class OutcomeQueue:
+    """Outcomes on their way back.
+
+    Attributes:
+        outcomes: What runners have finished and the pump has not taken yet.
+        wake: Set when the pump has something to do.
+        hungry: Set when a runner has nothing left to run: no use in waiting for more outcomes.
+    """
+
+    __slots__ = ("idle", "outcomes", "wake")
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        self.outcomes: deque[list[Outcome]] = deque()
+        self.wake = Event()
+        self.idle = Event()
+
+    def put(self, outcomes: list[Outcome], *, more: bool) -> None:
+        """Hand in what became of one task.
+
+        Args:
+            outcomes: To be written.
+            more: Whether other tasks wait for this runner.
+        """
+        self.outcomes.append(outcomes)
+        if not more:
+            if not self.idle.is_set():
+                self.idle.set()
+            if not self.wake.is_set():
+                self.wake.set()
+        elif len(self.outcomes) == 1:
+            self.wake.set()
+
+    def take(self) -> list[list[Outcome]]:
+        """Take all that is there."""
+        self.idle.clear()
+        self.wake.clear()
+        taken = []
+        while self.outcomes:
+            taken.append(self.outcomes.popleft())
+        return taken
+
 
 Definition = TaskDefinition[Any, Any]
-_MISTAKE_WAIT = 60.0  # seconds
+_BUG_WAIT = 60.0  # seconds
 
 
 class Runners:
@@ -40,7 +92,7 @@ class Runners:
     def __init__(
         self,
         concurrency: int,
-        tray: Tray,
+        tray: OutcomeQueue,
         loop: asyncio.AbstractEventLoop,
         *,
         mixed: bool,
@@ -56,8 +108,8 @@ class Runners:
         self.leaving = False
         self._tray = tray
         self._loop = loop
-        self._children = Children(concurrency)
-        self._apart = None if apart is None else Apart(self._children, apart)
+        self._children = ChildPool(concurrency)
+        self._apart = None if apart is None else IsolatedRunner(self._children, apart)
         self._inbox: SimpleQueue[tuple[Definition, Claimed] | None] = SimpleQueue()
         self._threads: list[Thread] = []
         self._waiting: deque[tuple[Definition, Claimed]] = deque()
@@ -120,7 +172,7 @@ class Runners:
         unbegun = list(self._unbegun.values())  # cancelled before their first step, they cannot say so themselves
         self._unbegun.clear()
         for claimed in unbegun:
-            self._tray.put([released(claimed)], more=False)
+            self._tray.put([release_settlement(claimed)], more=False)
 
     def _add_thread(self) -> None:
         thread = Thread(target=self._work, name=f"outlast-{len(self._threads) + 1}", daemon=True)
@@ -143,33 +195,35 @@ class Runners:
                         self._loop.call_soon_threadsafe(self._begin)
                     continue
             try:
-                run = execute_told if has_subscribers() else execute
+                run = execute_with_events if has_subscribers() else execute
                 outcomes = run(*pair, children, self._is_leaving)
             except BaseException as error:  # noqa: BLE001  # a mistake of ours must not end the thread
-                outcomes = [_mistaken(pair[1], error)]
+                outcomes = [_defer_after_bug(pair[1], error)]
             if slots is not None:
                 slots.put(None)
                 if self._waiting:
                     self._loop.call_soon_threadsafe(self._begin)
             tray.put(outcomes, more=not inbox.empty())
 
-    def _run_apart(self, apart: Apart, definition: Definition, claimed: Claimed) -> None:
+    def _run_apart(self, apart: IsolatedRunner, definition: Definition, claimed: Claimed) -> None:
         """Run a suspect in a child; one that cannot run there runs here as any other."""
         try:
-            place = apart.place_for(definition)
+            place = apart.child_target(definition)
             if place is not None:
-                run = execute_in_child_told if has_subscribers() else execute_in_child
+                run = execute_in_child_with_events if has_subscribers() else execute_in_child
                 bounds = apart.bounds(definition)
                 outcomes = run(definition, claimed, place, self._children, self._is_leaving, bounds)
             elif self.leaving:
-                outcomes = [released(claimed)]
+                outcomes = [release_settlement(claimed)]
             else:
                 self.start([(definition, claimed)], here=True)
                 return
-        except NotNowError as error:
-            outcomes = [released(claimed)] if self.leaving else put_off(definition, claimed, str(error))
+        except NoChildError as error:
+            outcomes = (
+                [release_settlement(claimed)] if self.leaving else settle_no_process(definition, claimed, str(error))
+            )
         except BaseException as error:  # noqa: BLE001  # a mistake of ours must not lose the task
-            outcomes = [_mistaken(claimed, error)]
+            outcomes = [_defer_after_bug(claimed, error)]
         self._tray.put(outcomes, more=False)
 
     def _is_leaving(self) -> bool:
@@ -196,10 +250,10 @@ class Runners:
         """Run a task in an asyncio task of its own, and have the next one begin."""
         del self._unbegun[id(claimed)]
         try:
-            run = execute_told_async if has_subscribers() else execute_async
+            run = execute_async_with_events if has_subscribers() else execute_async
             outcomes = await run(definition, claimed, self._is_leaving)
         except Exception as error:  # noqa: BLE001  # a mistake of ours must not lose the task
-            outcomes = [_mistaken(claimed, error)]
+            outcomes = [_defer_after_bug(claimed, error)]
         self._running.discard(asyncio.current_task())
         if self._slots is not None:
             self._slots.put(None)
@@ -208,7 +262,7 @@ class Runners:
             self._begin()
 
 
-def _mistaken(claimed: Claimed, error: BaseException) -> Settlement:
+def _defer_after_bug(claimed: Claimed, error: BaseException) -> Settlement:
     """Put a task off that we could not even settle: a bug of ours, or an interpreter out of memory."""
     log.error("%s %d could not be settled\n%s", claimed.task_type, claimed.id, traceback_of(error))
-    return Settlement(claimed.id, claimed.epoch, Kind.DEFER, _MISTAKE_WAIT, suspect=claimed.suspect)
+    return Settlement(claimed.id, claimed.epoch, Kind.DEFER, _BUG_WAIT, suspect=claimed.suspect)

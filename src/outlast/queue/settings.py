@@ -7,8 +7,6 @@ from typing import NamedTuple
 from outlast.errors import ConfigError
 from outlast.queue.definition import required_seconds, seconds
 
-__all__ = ["WorkerSettings", "worker_settings"]
-
 _LEAST_MEMORY = 2**20  # bytes
 _MOST_MEMORY = 2**62  # bytes
 
@@ -77,12 +75,12 @@ def worker_settings(  # noqa: PLR0913  # the settings
         keep_done=seconds("keep_done", keep_done),
         keep_dead=seconds("keep_dead", keep_dead),
         alert_age=seconds("alert_age", alert_age),
-        suspect_memory=_memory(suspect_memory),
+        suspect_memory=_check_memory(suspect_memory),
         suspect_timeout=seconds("suspect_timeout", suspect_timeout, least=0.001),
     )
 
 
-def _memory(given: float | None) -> float | None:
+def _check_memory(given: float | None) -> float | None:
     value: object = given
     if value is None:
         return None

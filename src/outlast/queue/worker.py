@@ -1,6 +1,7 @@
 """The worker: takes tasks from the store and runs them until it is told to stop."""
 
 import asyncio
+import json
 import os
 import re
 import socket
@@ -12,44 +13,138 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from outlast import clock
-from outlast.beacon import shining
+from outlast.breaker_sync import sync_breakers
 from outlast.classify import classify
 from outlast.decide.backoff import DoublingPause
 from outlast.errors import ConfigError, LeaseLostError, SchemaError
-from outlast.ports.rows import Kind
-from outlast.ports.rows import Worker as WorkerRow
+from outlast.ports.rows import Kind, Note, Reason, SettleAndClaim, Settlement, WorkerRow
 from outlast.ports.store import Store
+from outlast.queue.claim_loop import ClaimLoop
 from outlast.queue.definition import TaskDefinition
-from outlast.queue.heart import Chore, Heart
+from outlast.queue.failure_groups import GROUP_ALERT_EVERY as WATCH_EVERY
+from outlast.queue.failure_groups import GroupAlerts
+from outlast.queue.heartbeat import LeaseHeartbeat, PeriodicDuty
 from outlast.queue.logs import log
-from outlast.queue.periodic import Schedule
-from outlast.queue.pump import Pump
-from outlast.queue.replaying import EVERY as REPLAY_EVERY
-from outlast.queue.replaying import Replayer
-from outlast.queue.runners import Runners
+from outlast.queue.periodic_tasks import PeriodicSchedule
+from outlast.queue.replay import REPLAY_EVERY, Replayer
+from outlast.queue.runners import OutcomeQueue, Runners
 from outlast.queue.settings import WorkerSettings
-from outlast.queue.spool import Spool
-from outlast.queue.tray import Tray
-from outlast.queue.watching import EVERY as WATCH_EVERY
-from outlast.queue.watching import Watch
-from outlast.run.reaching import persist
-from outlast.run.signals import stopped_by_signals
+from outlast.run.signals import stop_on_signals
+from outlast.run.store_wait import wait_for_store
 
 if TYPE_CHECKING:
-    from outlast.decide.limits import Limit
+    from outlast.decide.limits import ResourceLimit
 
-__all__ = ["Worker", "WorkerSettings"]
+
+# Settlements that could not be written before a worker had to end: kept in a file and applied at the next start.
+
+
+class Spool:
+    """A folder of such files. They hold ids, epochs and failures, never a payload, and only their owner may read them.
+
+    Args:
+        folder: Where they are.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Look at nothing yet."""
+        self._folder = folder
+
+    def keep(self, done: list[tuple[int, int]], settlements: list[Settlement]) -> bool:
+        """Write down what the store could not take; tell whether anything was."""
+        lines = [_spool_line(Settlement(number, epoch, Kind.DONE)) for number, epoch in done]
+        lines += [_spool_line(each) for each in settlements if each.kind is not Kind.RELEASE]
+        if not lines:
+            return False
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path = self._folder / f"{uuid.uuid4().hex}.jsonl"
+            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+                file.write("\n".join(lines) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            log.error("%d outcomes could not be written anywhere, those tasks will run again: %s", len(lines), error)
+            return False
+        log.warning("%d outcomes could not be stored and wait in %s for the next start", len(lines), path)
+        return True
+
+    def replay(self, store: Store, worker_id: str) -> int:
+        """Apply what is there, where the task has not been given to somebody else; return how many were."""
+        applied = 0
+        for path in sorted(self._folder.glob("*.jsonl")) if self._folder.is_dir() else ():
+            try:
+                settlements = _read_spool(path)
+            except FileNotFoundError:  # another worker, started at the same time, was quicker
+                continue
+            try:
+                refused = store.turn(SettleAndClaim(worker_id, [], settlements, [])).refused
+            except LeaseLostError:
+                raise
+            except Exception as error:  # noqa: BLE001  # a file must not keep workers from starting
+                failure = classify(error)
+                log.error("%s cannot be applied (%s): %s", path, failure.category, failure.message)
+                if not failure.retryable:
+                    path.rename(path.with_suffix(".refused"))
+                continue
+            path.unlink(missing_ok=True)
+            applied += len(settlements) - len(refused)
+            log.warning("%d outcomes from %s were applied, %d came too late", len(settlements), path, len(refused))
+        return applied
+
+
+def _spool_line(settlement: Settlement) -> str:
+    note = settlement.note
+    return json.dumps(
+        {
+            "task_id": settlement.task_id,
+            "epoch": settlement.epoch,
+            "kind": settlement.kind,
+            "delay": settlement.delay,
+            "reason": settlement.reason,
+            "result": settlement.result,
+            "keep": settlement.keep,
+            "suspect": settlement.suspect,
+            "note": None if note is None else note._asdict(),
+        }
+    )
+
+
+def _read_spool(path: Path) -> list[Settlement]:
+    """Read a file; a line that was cut off is left out."""
+    settlements = []
+    for line in path.read_text("utf-8", errors="replace").splitlines():
+        try:
+            data: dict[str, Any] = json.loads(line)
+            settlements.append(
+                Settlement(
+                    int(data["task_id"]),
+                    int(data["epoch"]),
+                    Kind(data["kind"]),
+                    float(data["delay"]),
+                    Note(**data["note"]) if data["note"] else None,
+                    Reason(data["reason"]) if data["reason"] else None,
+                    data.get("result"),
+                    float(data.get("keep", 0.0)),
+                    bool(data.get("suspect")),
+                )
+            )
+        except (ValueError, TypeError, KeyError) as error:
+            log.error("a line of %s cannot be read: %s", path, error)
+    return settlements
+
 
 _PRUNE_EVERY = 60.0  # seconds
 _ROLL_UP_EVERY = 5.0  # seconds
-_EVER = 1e9  # seconds; longer than anybody keeps anything
+_FOREVER = 1e9  # seconds; longer than anybody keeps anything
 _REGISTER_PAUSES = (0.1, 5.0)  # seconds after the first failure to register again, and at most
 
 
-class Delivery(Protocol):
+class BackgroundDelivery(Protocol):
     """Brings alerts to people, in a thread of its own."""
 
     def start(self) -> None:
@@ -85,7 +180,7 @@ class Worker:
         queues: Sequence[str],
         concurrency: int,
         settings: WorkerSettings,
-        schedule: Schedule,
+        schedule: PeriodicSchedule,
         name: str | None = None,
     ) -> None:
         """Begin stopped."""
@@ -98,10 +193,10 @@ class Worker:
         self.id = ""
         self.outcomes: Counter[Kind] = Counter()
         self.last_beat = clock.monotonic()
-        self.delivery: Delivery | None = None
-        self.limits: Mapping[str, Limit] = {}
+        self.delivery: BackgroundDelivery | None = None
+        self.limits: Mapping[str, ResourceLimit] = {}
         self._stop = threading.Event()
-        self._pump: Pump | None = None
+        self._pump: ClaimLoop | None = None
 
     @property
     def stopping(self) -> bool:
@@ -139,7 +234,7 @@ class Worker:
 
     async def _work(self, *, drain: bool) -> int:
         loop = asyncio.get_running_loop()
-        with stopped_by_signals(
+        with stop_on_signals(
             loop, self._signalled, lambda: log.warning("second signal: ending at once; what runs will be run again")
         ):
             return await self._thread(loop, drain=drain)
@@ -152,9 +247,9 @@ class Worker:
             try:
                 written = self._live(loop, drain=drain)
             except BaseException as error:  # noqa: BLE001  # raised where the worker was started
-                _tell(loop, ended, error)
+                _set_future(loop, ended, error)
             else:
-                _tell(loop, ended, written)
+                _set_future(loop, ended, written)
 
         threading.Thread(target=body, name="outlast-pump", daemon=True).start()
         try:
@@ -170,15 +265,15 @@ class Worker:
         before = self.outcomes.total()
         if not self._persist(self._enter, drain=drain):
             return 0
-        tray = Tray()
+        tray = OutcomeQueue()
         kinds = {each.is_async for each in self.definitions.values()}
         apart = None if self.store.in_process else self.settings  # a task there would find another store than ours
         runners = Runners(self.concurrency, tray, loop, mixed=len(kinds) > 1, apart=apart)
         spool = Spool(self.settings.spool)
-        pump = Pump(self.store, self.id, self.definitions, self.queues, runners, tray, self.limits)
+        pump = ClaimLoop(self.store, self.id, self.definitions, self.queues, runners, tray, self.limits)
         heart = self._heart(pump)
         self._pump, pump.may_claim, pump.outcomes = pump, lambda: heart.holds, self.outcomes
-        pump.told_to_stop = self._stop.is_set
+        pump.stop_requested = self._stop.is_set
 
         def wake() -> None:
             pump.signalled = True
@@ -187,13 +282,13 @@ class Worker:
         deafen = self.store.listen(wake)
         thread = threading.Thread(target=heart.run, name="outlast-heart", daemon=True)
         try:
-            if not self._persist(lambda: self._look_around(spool, heart, drain=drain), drain=drain):
+            if not self._persist(lambda: self._recover(spool, heart, drain=drain), drain=drain):
                 return 0
             thread.start()
             if self.delivery is not None and not drain:
                 self.delivery.start()
-            with shining(self.store, lambda: pump.worker_id, leased=True):
-                self._pump_until_end(pump, heart, drain=drain)
+            with sync_breakers(self.store, lambda: pump.worker_id, leased=True):
+                self._claim_until_end(pump, heart, drain=drain)
                 self._wind_down(pump, heart, runners)
         finally:
             deafen()
@@ -219,7 +314,7 @@ class Worker:
             self.last_beat = clock.monotonic()
             log.error("it cannot begin, the store is not there; again in %.1f s: %s", pause, classify(error).message)
 
-        return persist(work, self._stop, tell)
+        return wait_for_store(work, self._stop, tell)
 
     def _enter(self) -> None:
         """See that all is there that it needs, and register."""
@@ -227,7 +322,7 @@ class Worker:
         self.store.check_dead_letters()
         self._register()
 
-    def _look_around(self, spool: Spool, heart: Heart, *, drain: bool) -> None:
+    def _recover(self, spool: Spool, heart: LeaseHeartbeat, *, drain: bool) -> None:
         """See to what others left behind, and to what it left itself, before the first claim."""
         spool.replay(self.store, self.id)
         self.store.unpark(list(self.definitions))
@@ -236,7 +331,7 @@ class Worker:
         if drain:
             self.schedule.tick(self.store)
 
-    def _pump_until_end(self, pump: Pump, heart: Heart, *, drain: bool) -> None:
+    def _claim_until_end(self, pump: ClaimLoop, heart: LeaseHeartbeat, *, drain: bool) -> None:
         while not self._stop.is_set():
             self._step(pump, heart)
             if drain and pump.idle:
@@ -245,7 +340,7 @@ class Worker:
                 pump.suspects = self.store.suspects_due(self.queues)
                 pump.signalled = True
 
-    def _wind_down(self, pump: Pump, heart: Heart, runners: Runners) -> None:
+    def _wind_down(self, pump: ClaimLoop, heart: LeaseHeartbeat, runners: Runners) -> None:
         """Give back what has not begun; give the rest its time, then what can be stopped is stopped."""
         pump.stopping = True
         pump.give_back()
@@ -260,10 +355,10 @@ class Worker:
         if pump.held:
             log.warning("%d tasks run in threads, which cannot be stopped; they will be run again", len(pump.held))
 
-    def _step(self, pump: Pump, heart: Heart) -> None:
+    def _step(self, pump: ClaimLoop, heart: LeaseHeartbeat) -> None:
         self.last_beat = clock.monotonic()
         try:
-            if pump.taken_for_dead:
+            if pump.lease_lost:
                 raise LeaseLostError(pump.worker_id)
             pump.step(min(self.store.poll, 0.5))
         except LeaseLostError as error:
@@ -271,7 +366,7 @@ class Worker:
             pump.lost()
             self._begin_anew(pump, heart)
 
-    def _begin_anew(self, pump: Pump, heart: Heart) -> None:
+    def _begin_anew(self, pump: ClaimLoop, heart: LeaseHeartbeat) -> None:
         """Register under another name, however long it takes; not on tables of another version."""
         pause = DoublingPause(*_REGISTER_PAUSES)
         while True:
@@ -287,16 +382,16 @@ class Worker:
                 if self._stop.wait(seconds):
                     return
             else:
-                pump.worker_id, pump.taken_for_dead = name, False
+                pump.worker_id, pump.lease_lost = name, False
                 heart.renewed()
                 return
 
-    def _heart(self, pump: Pump) -> Heart:
+    def _heart(self, pump: ClaimLoop) -> LeaseHeartbeat:
         settings = self.settings
 
         def lost(worker_id: str) -> None:
             if worker_id == pump.worker_id:  # else the pump has heard of it already, and has another name by now
-                pump.taken_for_dead = True
+                pump.lease_lost = True
                 pump.tray.wake.set()
 
         def state() -> str:
@@ -307,7 +402,7 @@ class Worker:
             pump.signalled = pump.signalled or pump.suspects
 
         def prune() -> None:
-            count = self.store.prune(done_before=_EVER if settings.keep_done is None else settings.keep_done)
+            count = self.store.prune(done_before=_FOREVER if settings.keep_done is None else settings.keep_done)
             if count:
                 log.info("pruned %d finished tasks and expired results", count)
             if settings.keep_dead is not None:
@@ -315,7 +410,7 @@ class Worker:
                 if count:
                     log.warning("discarded %d dead letters older than %.0f s", count, settings.keep_dead)
 
-        heart = Heart(
+        heart = LeaseHeartbeat(
             self.store,
             lambda: pump.worker_id,
             lease=settings.lease,
@@ -324,18 +419,18 @@ class Worker:
             on_lost=lost,
         )
         often = min(settings.heartbeat, self.store.rescue_every)
-        replayer, watch = Replayer(self.store, lambda: pump.worker_id), Watch(self.store, settings.alert_age)
-        heart.chores = [
-            Chore(often, partial(heart.rescue, settings.crash_limit)),
-            Chore(often, suspects),
-            Chore(_PRUNE_EVERY, prune),
-            Chore(settings.heartbeat, self._unpark),
-            Chore(_ROLL_UP_EVERY, self.store.roll_up),
-            Chore(REPLAY_EVERY, replayer.carry_on),
-            Chore(WATCH_EVERY, watch.look_at_groups),
+        replayer, watch = Replayer(self.store, lambda: pump.worker_id), GroupAlerts(self.store, settings.alert_age)
+        heart.duties = [
+            PeriodicDuty(often, partial(heart.rescue, settings.crash_limit)),
+            PeriodicDuty(often, suspects),
+            PeriodicDuty(_PRUNE_EVERY, prune),
+            PeriodicDuty(settings.heartbeat, self._unpark),
+            PeriodicDuty(_ROLL_UP_EVERY, self.store.roll_up),
+            PeriodicDuty(REPLAY_EVERY, replayer.advance_replays),
+            PeriodicDuty(WATCH_EVERY, watch.check_groups),
         ]
         if self.schedule:
-            heart.chores.append(Chore(min(1.0, settings.heartbeat), partial(self.schedule.tick, self.store)))
+            heart.duties.append(PeriodicDuty(min(1.0, settings.heartbeat), partial(self.schedule.tick, self.store)))
         return heart
 
     def _unpark(self) -> None:
@@ -353,7 +448,7 @@ class Worker:
         return self.id
 
 
-def _tell(loop: asyncio.AbstractEventLoop, ended: "asyncio.Future[int]", value: int | BaseException) -> None:
+def _set_future(loop: asyncio.AbstractEventLoop, ended: "asyncio.Future[int]", value: int | BaseException) -> None:
     def tell() -> None:
         if ended.done():
             return

@@ -1,7 +1,7 @@
 """The bus: events go to subscribers, and a subscriber that raises is logged, no more."""
 
 from outlast.errors import ConfigError
-from outlast.record.tracebacks import traceback_of
+from outlast.record.log_text import traceback_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
     Handler = Callable[[Any], object]
 
-__all__ = ["has_subscribers", "publish", "subscribe"]
 
 _handlers: "tuple[tuple[tuple[type[Event], ...], Handler], ...]" = ()
 
@@ -31,7 +30,7 @@ def subscribe(handler: "Handler", *kinds: "type[Event]") -> "Callable[[], None]"
         ConfigError: If the handler cannot be called, or a kind is no event class.
     """
     global _handlers  # noqa: PLW0603  # replaced as a whole, so that a publisher never sees half a change
-    _check(handler, kinds)
+    _check_subscription(handler, kinds)
     entry = (kinds, handler)
     _handlers = (*_handlers, entry)
 
@@ -42,7 +41,7 @@ def subscribe(handler: "Handler", *kinds: "type[Event]") -> "Callable[[], None]"
     return unsubscribe
 
 
-def _check(handler: object, kinds: tuple[object, ...]) -> None:
+def _check_subscription(handler: object, kinds: tuple[object, ...]) -> None:
     from outlast.record.events import Event  # noqa: PLC0415  # only subscribers need it
 
     if not callable(handler):
@@ -66,10 +65,10 @@ def publish(event: "Event") -> None:
             try:
                 handler(event)
             except Exception as error:  # noqa: BLE001  # a subscriber must not replace the error at hand
-                _log(event, error)
+                _log_handler_error(event, error)
 
 
-def _log(event: "Event", error: Exception) -> None:
+def _log_handler_error(event: "Event", error: Exception) -> None:
     import logging  # noqa: PLC0415  # only a broken subscriber needs it
 
     try:

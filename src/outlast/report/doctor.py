@@ -5,14 +5,12 @@ from typing import NamedTuple
 
 from outlast.ports.rows import Status
 
-__all__ = ["Finding", "clock_finding", "ledger_findings", "told"]
-
-_SKEW = 5.0  # seconds between two clocks that disturb nobody
+_MAX_CLOCK_SKEW = 5.0  # seconds between two clocks that disturb nobody
 _LIVE = (Status.QUEUED, Status.RUNNING, Status.PARKED)
-_NAMES = {Status.FAILED: "failed for good", Status.DISCARDED: "discarded", Status.CANCELLED: "cancelled"}
+_STATUS_NAMES = {Status.FAILED: "failed for good", Status.DISCARDED: "discarded", Status.CANCELLED: "cancelled"}
 
 
-class Finding(NamedTuple):
+class DoctorFinding(NamedTuple):
     """What one check found.
 
     Attributes:
@@ -28,7 +26,7 @@ class Finding(NamedTuple):
     todo: str = ""
 
 
-def ledger_findings(books: Mapping[str, int], real: Mapping[str, int]) -> list[Finding]:
+def ledger_findings(books: Mapping[str, int], real: Mapping[str, int]) -> list[DoctorFinding]:
     """Compare the books with what is there, both of one moment.
 
     Args:
@@ -38,33 +36,35 @@ def ledger_findings(books: Mapping[str, int], real: Mapping[str, int]) -> list[F
     Returns:
         What is off, a line for each; or one line that all is well.
     """
-    off = [_off(name, books[name], real[name]) for name in books if books[name] != real[name]]
+    off = [_mismatch_finding(name, books[name], real[name]) for name in books if books[name] != real[name]]
     if real["FAILED"] != real["dead_letters"]:
-        letters = _many(real["dead_letters"], "dead letter")
-        text = f"{_many(real['FAILED'], 'task')} failed for good, and there are {letters}"
-        off.append(Finding("pairs", ok=False, text=text, todo="Every task that failed for good has one dead letter."))
+        letters = _plural(real["dead_letters"], "dead letter")
+        text = f"{_plural(real['FAILED'], 'task')} failed for good, and there are {letters}"
+        off.append(
+            DoctorFinding("pairs", ok=False, text=text, todo="Every task that failed for good has one dead letter.")
+        )
     if off:
         return off
     live = sum(real[status] for status in _LIVE)
     tasks = sum(real[status] for status in Status)
     text = (
-        f"{_many(tasks, 'task')} = {real['DONE']:,} done + {real['FAILED']:,} dead + {live:,} live"
+        f"{_plural(tasks, 'task')} = {real['DONE']:,} done + {real['FAILED']:,} dead + {live:,} live"
         f" + {real['CANCELLED']:,} cancelled + {real['DISCARDED']:,} discarded, as by the books"
     )
-    return [Finding("ledger", ok=True, text=text)]
+    return [DoctorFinding("ledger", ok=True, text=text)]
 
 
-def _off(name: str, by_books: int, there: int) -> Finding:
+def _mismatch_finding(name: str, by_books: int, there: int) -> DoctorFinding:
     missing = by_books - there
     what = "dead letter" if name == "dead_letters" else "task"
-    called = "" if name == "dead_letters" else f" {_NAMES.get(Status(name), name)}"
+    called = "" if name == "dead_letters" else f" {_STATUS_NAMES.get(Status(name), name)}"
     word = "missing" if missing > 0 else "too many"
     count = abs(missing)
     text = (
-        f"{_many(count, what)}{called} {'is' if count == 1 else 'are'} {word}: "
+        f"{_plural(count, what)}{called} {'is' if count == 1 else 'are'} {word}: "
         f"by the books {by_books:,} {'is' if by_books == 1 else 'are'} there, counted {there:,}"
     )
-    return Finding(
+    return DoctorFinding(
         "ledger",
         ok=False,
         text=text,
@@ -72,16 +72,16 @@ def _off(name: str, by_books: int, there: int) -> Finding:
     )
 
 
-def clock_finding(seconds: float) -> Finding:
+def clock_finding(seconds: float) -> DoctorFinding:
     """Judge how far this machine's clock is from the store's.
 
     Args:
         seconds: By how much this machine is ahead.
     """
-    if abs(seconds) <= _SKEW:
-        return Finding("clock", ok=True, text=f"this machine and the store are {abs(seconds):.1f} s apart")
+    if abs(seconds) <= _MAX_CLOCK_SKEW:
+        return DoctorFinding("clock", ok=True, text=f"this machine and the store are {abs(seconds):.1f} s apart")
     which = "ahead of" if seconds > 0 else "behind"
-    return Finding(
+    return DoctorFinding(
         "clock",
         ok=False,
         text=f"this machine is {abs(seconds):.1f} s {which} the store",
@@ -89,12 +89,12 @@ def clock_finding(seconds: float) -> Finding:
     )
 
 
-def told(finding: Finding) -> str:
+def finding_text(finding: DoctorFinding) -> str:
     """Return a finding as it is printed."""
     sign = {True: "✓", False: "✗", None: "•"}[finding.ok]
     line = f"{sign} {finding.check:<12} {finding.text}"
     return f"{line}\n  {'':<12} {finding.todo}" if finding.todo else line
 
 
-def _many(count: int, what: str) -> str:
+def _plural(count: int, what: str) -> str:
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"

@@ -5,13 +5,11 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from outlast.ports.read_rows import FlowEvent, FlowPoint, Pulse
-from outlast.report.words import CATEGORIES
+from outlast.report.text_format import CATEGORIES
 
-__all__ = ["Flow", "by_category", "failing", "flow_of", "happened", "is_failure", "is_young", "series_of", "steps_of"]
-
-YOUNG = 1_800.0
+NEW_STORE_SECONDS = 1_800.0
 """Seconds for which books are young."""
-_FAILING = (FlowEvent.RETRIED, FlowEvent.LOST, FlowEvent.FAILED)
+_FAILURE_EVENTS = (FlowEvent.RETRIED, FlowEvent.LOST, FlowEvent.FAILED)
 
 
 class Flow(NamedTuple):
@@ -37,7 +35,7 @@ def is_failure(event: FlowEvent, category: str) -> bool:
 
     A task that fails for good is written as failed alone, so nothing is counted twice.
     """
-    return event in _FAILING or (event is FlowEvent.DEFERRED and bool(category))
+    return event in _FAILURE_EVENTS or (event is FlowEvent.DEFERRED and bool(category))
 
 
 def steps_of(now: datetime, window: float, step: float) -> tuple[datetime, ...]:
@@ -76,17 +74,17 @@ def flow_of(points: Sequence[FlowPoint], now: datetime, window: float, step: flo
     )
 
 
-def happened(counts: Mapping[tuple[FlowEvent, str], int], *events: FlowEvent) -> int:
+def event_count(counts: Mapping[tuple[FlowEvent, str], int], *events: FlowEvent) -> int:
     """Return how often some events happened, whatever their category."""
     return sum(number for (event, _), number in counts.items() if event in events)
 
 
-def failing(counts: Mapping[tuple[FlowEvent, str], int]) -> int:
+def failed_attempts(counts: Mapping[tuple[FlowEvent, str], int]) -> int:
     """Return how many attempts failed."""
     return sum(number for (event, category), number in counts.items() if is_failure(event, category))
 
 
-def by_category(counts: Mapping[tuple[FlowEvent, str], int]) -> dict[str, int]:
+def failures_by_category(counts: Mapping[tuple[FlowEvent, str], int]) -> dict[str, int]:
     """Return how many attempts failed of each category, the most frequent first."""
     found: dict[str, int] = {}
     for (event, category), number in counts.items():
@@ -95,7 +93,7 @@ def by_category(counts: Mapping[tuple[FlowEvent, str], int]) -> dict[str, int]:
     return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
 
-def is_young(pulse: Pulse) -> bool:
+def is_new_store(pulse: Pulse) -> bool:
     """Tell whether the first thing in the books happened not long ago.
 
     What began anew after a silence is not young: most tasks that ever were are not among those of late.
@@ -105,7 +103,7 @@ def is_young(pulse: Pulse) -> bool:
     """
     if not pulse.newest_task:
         return True
-    if not pulse.flow or (pulse.at - min(point.at for point in pulse.flow)).total_seconds() > YOUNG:
+    if not pulse.flow or (pulse.at - min(point.at for point in pulse.flow)).total_seconds() > NEW_STORE_SECONDS:
         return False
     lately = sum(point.count for point in pulse.flow if point.event is FlowEvent.ENQUEUED)
     return lately * 2 >= pulse.newest_task

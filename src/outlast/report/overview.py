@@ -1,26 +1,25 @@
 """What the overview says in words: whether all is well, what is not, and what changed in the last hour."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 
-from outlast.ports.read_rows import FlowEvent, Pulse
-from outlast.report.flow import by_category, failing, happened
-from outlast.report.words import category_look, count, counted, span
+from outlast.ports.read_rows import Change, FlowEvent, Pulse
+from outlast.report.flow import event_count, failed_attempts, failures_by_category
+from outlast.report.text_format import category_look, count, counted, span
 
-__all__ = ["Headline", "Point", "headline", "points", "rise"]
-
-MANY = 10
+RISE_MINIMUM = 10
 """Failures in an hour from which on a rise is worth a word."""
-TWICE = 2.0
-LATE = 300.0
+RISE_FACTOR = 2.0
+LATE_SECONDS = 300.0
 """Seconds for which a ready task waits when its queue does not keep up."""
-STALLED = 20
+STALLED_ALERTS = 20
 """Alerts that wait when their channel does not take them."""
 
-_WEIGHT = {"bad": 0, "warn": 1, "info": 2, "mute": 3, "ok": 4}
+_SEVERITY_ORDER = {"bad": 0, "warn": 1, "info": 2, "mute": 3, "ok": 4}
 
 
-class Point(NamedTuple):
+class HeadlinePoint(NamedTuple):
     """One thing worth knowing, and the list behind it.
 
     Attributes:
@@ -53,7 +52,7 @@ class Headline(NamedTuple):
     text: str
     page: str
     params: Mapping[str, Any]
-    points: tuple[Point, ...]
+    points: tuple[HeadlinePoint, ...]
 
 
 def headline(pulse: Pulse) -> Headline:
@@ -61,68 +60,69 @@ def headline(pulse: Pulse) -> Headline:
     found = points(pulse)
     if found:
         first, *others = found
-        return Headline(first.kind, first.text, _standing(pulse), first.page, first.params, tuple(others))
+        return Headline(first.kind, first.text, _status_text(pulse), first.page, first.params, tuple(others))
     if not pulse.newest_task and not sum(pulse.sources.values()) and not pulse.running_jobs:
         text = "Enqueue a task, start a worker, add a source or run a job: it shows here at once."
         return Headline("mute", "Nothing has happened yet", text, "", {}, ())
-    return Headline("ok", "All is well", _standing(pulse), "", {}, ())
+    return Headline("ok", "All is well", _status_text(pulse), "", {}, ())
 
 
-def points(pulse: Pulse) -> tuple[Point, ...]:
+def points(pulse: Pulse) -> tuple[HeadlinePoint, ...]:
     """Return what is not as it should be, the worst first."""
-    return tuple(sorted(_points(pulse), key=lambda point: _WEIGHT[point.kind]))
+    return tuple(sorted(_collect_points(pulse), key=lambda point: _SEVERITY_ORDER[point.kind]))
 
 
-def rise(now: int, before: int) -> bool:
+def is_rise(now: int, before: int) -> bool:
     """Tell whether there were markedly more failures in an hour than in the one before."""
-    return now >= MANY and now >= TWICE * before
+    return now >= RISE_MINIMUM and now >= RISE_FACTOR * before
 
 
-def _points(pulse: Pulse) -> Iterable[Point]:
+def _collect_points(pulse: Pulse) -> Iterable[HeadlinePoint]:
     waiting = pulse.counts.get("QUEUED", 0)
     if not pulse.workers and waiting:
-        yield Point("bad", f"No worker is alive: {counted(waiting, 'task waits', 'tasks wait')}", "queues", {})
-    now, before = failing(pulse.last_hour), failing(pulse.hour_before)
-    dead, dead_before = happened(pulse.last_hour, FlowEvent.FAILED), happened(pulse.hour_before, FlowEvent.FAILED)
-    if rise(now, before):
-        text = f"{counted(now, 'failure')} in the last hour, {count(before)} in the hour before{_mostly(pulse)}"
-        yield Point("bad" if dead else "warn", text, *_failures(pulse))
+        yield HeadlinePoint("bad", f"No worker is alive: {counted(waiting, 'task waits', 'tasks wait')}", "queues", {})
+    now, before = failed_attempts(pulse.last_hour), failed_attempts(pulse.hour_before)
+    dead, dead_before = event_count(pulse.last_hour, FlowEvent.FAILED), event_count(pulse.hour_before, FlowEvent.FAILED)
+    if is_rise(now, before):
+        text = f"{counted(now, 'failure')} in the last hour, {count(before)} in the hour before"
+        text += _main_category_text(pulse)
+        yield HeadlinePoint("bad" if dead else "warn", text, *_failures_link(pulse))
     if dead:
         became = counted(dead, "task became a dead letter", "tasks became dead letters")
         text = f"{became} in the last hour, {count(dead_before)} in the hour before"
-        yield Point("bad", text, "dead_letters", {"since": "1h"})
-    yield from _hurdles(pulse)
-    yield from _sources(pulse.sources)
+        yield HeadlinePoint("bad", text, "dead_letters", {"since": "1h"})
+    yield from _blockage_points(pulse)
+    yield from _source_points(pulse.sources)
 
 
-def _hurdles(pulse: Pulse) -> Iterable[Point]:
-    if pulse.workers and pulse.oldest_ready is not None and pulse.oldest_ready >= LATE:
-        yield Point("warn", f"A ready task has waited for {span(pulse.oldest_ready)}", "queues", {})
+def _blockage_points(pulse: Pulse) -> Iterable[HeadlinePoint]:
+    if pulse.workers and pulse.oldest_ready is not None and pulse.oldest_ready >= LATE_SECONDS:
+        yield HeadlinePoint("warn", f"A ready task has waited for {span(pulse.oldest_ready)}", "queues", {})
     if pulse.silent_workers:
         said = counted(pulse.silent_workers, "worker has gone silent", "workers have gone silent")
-        yield Point("warn", said, "queues", {})
+        yield HeadlinePoint("warn", said, "queues", {})
     if pulse.open_breakers:
-        yield Point("warn", counted(pulse.open_breakers, "breaker is open", "breakers are open"), "waits", {})
+        yield HeadlinePoint("warn", counted(pulse.open_breakers, "breaker is open", "breakers are open"), "waits", {})
     if pulse.cooldowns:
-        yield Point("warn", counted(pulse.cooldowns, "resource cools down", "resources cool down"), "waits", {})
+        yield HeadlinePoint("warn", counted(pulse.cooldowns, "resource cools down", "resources cool down"), "waits", {})
     if pulse.paused_queues:
-        yield Point("warn", counted(pulse.paused_queues, "queue is paused", "queues are paused"), "queues", {})
-    if pulse.alerts_waiting >= STALLED:
-        yield Point("warn", f"{counted(pulse.alerts_waiting, 'alert')} wait to be delivered", "health", {})
+        yield HeadlinePoint("warn", counted(pulse.paused_queues, "queue is paused", "queues are paused"), "queues", {})
+    if pulse.alerts_waiting >= STALLED_ALERTS:
+        yield HeadlinePoint("warn", f"{counted(pulse.alerts_waiting, 'alert')} wait to be delivered", "health", {})
 
 
-def _sources(states: Mapping[str, int]) -> Iterable[Point]:
+def _source_points(states: Mapping[str, int]) -> Iterable[HeadlinePoint]:
     for state, kind, one, many in (
         ("error", "warn", "source fails", "sources fail"),
         ("disabled", "info", "source is disabled", "sources are disabled"),
     ):
         if number := states.get(state, 0):
-            yield Point(kind, counted(number, one, many), "sources", {"state": state})
+            yield HeadlinePoint(kind, counted(number, one, many), "sources", {"state": state})
 
 
-def _mostly(pulse: Pulse) -> str:
+def _main_category_text(pulse: Pulse) -> str:
     """Say what most failures of the last hour are, and of which task if all that is new of it is of one."""
-    share = by_category(pulse.last_hour)
+    share = failures_by_category(pulse.last_hour)
     if not share:
         return ""
     category, number = next(iter(share.items()))
@@ -132,19 +132,270 @@ def _mostly(pulse: Pulse) -> str:
     return f": {how} {category_look(category).label}{where}"
 
 
-def _failures(pulse: Pulse) -> tuple[str, dict[str, Any]]:
-    share = by_category(pulse.last_hour)
+def _failures_link(pulse: Pulse) -> tuple[str, dict[str, Any]]:
+    share = failures_by_category(pulse.last_hour)
     category, number = next(iter(share.items()))
     return "failures", {"category": category} if number * 2 > sum(share.values()) else {}
 
 
-def _standing(pulse: Pulse) -> str:
+def _status_text(pulse: Pulse) -> str:
     """Say what runs, in one line."""
-    parts = [f"{counted(happened(pulse.last_hour, FlowEvent.DONE), 'task')} done in the last hour"]
-    failures = failing(pulse.last_hour)
-    if failures and not rise(failures, failing(pulse.hour_before)):
+    parts = [f"{counted(event_count(pulse.last_hour, FlowEvent.DONE), 'task')} done in the last hour"]
+    failures = failed_attempts(pulse.last_hour)
+    if failures and not is_rise(failures, failed_attempts(pulse.hour_before)):
         parts.append(f"{counted(failures, 'attempt')} failed")
     parts.append(counted(pulse.workers, "worker") + " alive")
     if dead := pulse.counts.get("dead_letters", 0):
         parts.append(counted(dead, "dead letter waits", "dead letters wait") + " for a decision")
     return ", ".join(parts) + "."
+
+
+# What changed in the last hour, in sentences. Many changes of one kind are told as one.
+
+CHANGE_MINIMUM = 10
+"""From so many in an hour on, more or fewer is worth a sentence."""
+CHANGE_FACTOR = 2.0
+GROUP_FROM = 3
+"""Changes of one kind from which on they are told in one sentence."""
+NAMES_SHOWN = 3
+"""Of those, so many are named."""
+
+_SOURCE_KINDS = {"healthy": "ok", "warning": "warn", "error": "bad", "disabled": "mute", "probation": "warn"}
+_BREAKER_TEXTS = {
+    "open": ("bad", "Breaker of {} opened"),
+    "half_open": ("warn", "Breaker of {} tries again"),
+    "closed": ("ok", "Breaker of {} closed"),
+}
+_RUN_TEXTS = {"done": "done", "aborted": "was aborted", "stopped": "was stopped"}
+
+
+class ChangeLine(NamedTuple):
+    """One sentence.
+
+    Attributes:
+        at: When; None for what happened over the whole hour.
+        kind: ``ok``, ``info``, ``warn``, ``bad`` or ``mute``.
+        text: The sentence.
+        detail: More, such as the message of a failure; may be empty.
+        page: Name of the page behind it.
+        params: What narrows that page to it.
+    """
+
+    at: datetime | None
+    kind: str
+    text: str
+    detail: str
+    page: str
+    params: Mapping[str, Any]
+
+
+def recent_changes(pulse: Pulse, most: int = 12) -> list[ChangeLine]:
+    """Return what changed in the last hour: first what the numbers say, then what happened, newest first.
+
+    Args:
+        pulse: What is known.
+        most: How many sentences at most.
+    """
+    single = sorted(_change_lines(_deduplicate(pulse.changes)), key=lambda said: said.at or pulse.at, reverse=True)
+    return [*_count_lines(pulse), *single][:most]
+
+
+def _count_lines(pulse: Pulse) -> Iterable[ChangeLine]:
+    now, before = failed_attempts(pulse.last_hour), failed_attempts(pulse.hour_before)
+    if _is_notable(now, before):
+        share = failures_by_category(pulse.last_hour)
+        category, number = next(iter(share.items()), ("", 0))
+        detail = f"Most often {category_look(category).label}: {count(number)}." if len(share) > 1 else ""
+        text = f"Failures {_trend_text(now, before)}."
+        yield ChangeLine(None, "bad" if now > before else "ok", text, detail, "failures", {})
+    done, done_before = event_count(pulse.last_hour, FlowEvent.DONE), event_count(pulse.hour_before, FlowEvent.DONE)
+    if _is_notable(done, done_before):
+        kind = "warn" if done < done_before else "info"
+        what = "Tasks done" if done and done_before else "Work"
+        yield ChangeLine(None, kind, f"{what} {_trend_text(done, done_before)}.", "", "tasks", {"status": "DONE"})
+    for event, text, page in (
+        (FlowEvent.FAILED, "became dead letters", "dead_letters"),
+        (FlowEvent.LOST, "went down with their worker", "failures"),
+        (FlowEvent.REPLAYED, "replayed", "tasks"),
+        (FlowEvent.DISCARDED, "discarded", "dead_letters"),
+        (FlowEvent.CANCELLED, "cancelled", "tasks"),
+    ):
+        if number := event_count(pulse.last_hour, event):
+            yield _event_line(event, number, text, page)
+
+
+def _event_line(event: FlowEvent, number: int, text: str, page: str) -> ChangeLine:
+    kind = {FlowEvent.FAILED: "bad", FlowEvent.LOST: "warn"}.get(event, "info")
+    if event is FlowEvent.CANCELLED:
+        return ChangeLine(None, kind, f"{counted(number, 'task')} cancelled.", "", page, {"status": "CANCELLED"})
+    if event in {FlowEvent.REPLAYED, FlowEvent.DISCARDED}:
+        return ChangeLine(None, kind, f"{counted(number, 'dead letter')} {text}.", "", page, {})
+    if number == 1:
+        text = "became a dead letter" if event is FlowEvent.FAILED else "went down with its worker"
+    return ChangeLine(None, kind, f"{counted(number, 'task')} {text}.", "", page, {})
+
+
+def _is_notable(now: int, before: int) -> bool:
+    high, low = max(now, before), min(now, before)
+    return high >= CHANGE_MINIMUM and high >= CHANGE_FACTOR * low
+
+
+def _trend_text(now: int, before: int) -> str:
+    if not before:
+        return f"began: {count(now)} in the last hour, none in the hour before"
+    if not now:
+        return f"ceased: none in the last hour, {count(before)} in the hour before"
+    return f"{'rose' if now > before else 'fell'} from {count(before)} to {count(now)} an hour"
+
+
+def _deduplicate(changes: Sequence[Change]) -> list[Change]:
+    """Return changes once for each subject and state: what many processes told is one change."""
+    seen: dict[tuple[str, str, str], Change] = {}
+    for change in changes:
+        seen.setdefault((change.kind, change.subject, change.after), change)
+    return list(seen.values())
+
+
+def _change_lines(changes: Sequence[Change]) -> Iterable[ChangeLine]:
+    alike: dict[tuple[str, str, str], list[Change]] = {}
+    for change in changes:
+        before = change.before if change.kind == "source" else ""
+        after = change.after if change.kind in {"source", "group"} else ""
+        key = (
+            (change.kind, before, after) if change.kind in {"source", "group", "worker"} else (*_change_key(change), "")
+        )
+        alike.setdefault(key, []).append(change)
+    for changes_alike in alike.values():
+        if len(changes_alike) < GROUP_FROM:
+            yield from (_single_line(change) for change in changes_alike)
+        else:
+            yield _group_line(changes_alike)
+
+
+def _change_key(change: Change) -> tuple[str, str]:
+    return change.kind, f"{change.subject} {change.after}"
+
+
+def _single_line(change: Change) -> ChangeLine:
+    match change.kind:
+        case "group":
+            text = f"New failure in {change.name}: {category_look(change.after).label}."
+            return ChangeLine(change.at, "bad", text, change.text, "failure", {"fingerprint": change.subject})
+        case "source":
+            return _source_line(change)
+        case "run":
+            return _run_line(change)
+        case "breaker":
+            kind, text = _BREAKER_TEXTS.get(change.after, ("info", "Breaker of {} changed"))
+            return ChangeLine(change.at, kind, f"{text.format(change.name)}.", change.text, "waits", {})
+        case "worker":
+            return ChangeLine(change.at, "info", f"Worker {change.name} started.", change.text, "queues", {})
+        case _:
+            text = f"{change.name}: {change.before or 'nothing'} became {change.after or 'nothing'}."
+            return ChangeLine(change.at, "info", text, change.text, "overview", {})
+
+
+def _source_line(change: Change) -> ChangeLine:
+    kind = _SOURCE_KINDS.get(change.after, "info")
+    page, params = "source", {"number": change.subject}
+    if change.after == "healthy":
+        return ChangeLine(change.at, kind, f"Source {change.name} is well again.", "", page, params)
+    text = f"Source {change.name} is {_state_text(change.after)} now"
+    return ChangeLine(change.at, kind, f"{text}{_previous_state_text(change.before)}.", change.text, page, params)
+
+
+def _run_line(change: Change) -> ChangeLine:
+    state, _, code = change.after.partition(" ")
+    bad = state == "aborted" or code not in {"", "0"}
+    kind = "bad" if bad else "ok" if state == "done" else "warn"
+    ending = f" with exit code {code}" if code else ""
+    text = f"Run of job {change.name} {_RUN_TEXTS.get(state, state)}{ending}."
+    return ChangeLine(change.at, kind, text, change.text, "run", {"run": change.subject})
+
+
+def _group_line(changes: Sequence[Change]) -> ChangeLine:
+    first = changes[0]
+    names = list(dict.fromkeys(change.name for change in changes))
+    detail = ", ".join(names[:NAMES_SHOWN]) + (
+        f" and {count(len(names) - NAMES_SHOWN)} more" if len(names) > NAMES_SHOWN else ""
+    )
+    at = max(change.at for change in changes)
+    number = count(len(changes))
+    if first.kind == "group":
+        text = f"{number} new kinds of failure: {category_look(first.after).label}."
+        return ChangeLine(at, "bad", text, f"In {detail}", "failures", {"category": first.after})
+    if first.kind == "worker":
+        return ChangeLine(at, "info", f"{number} workers started.", detail, "queues", {})
+    if first.after == "healthy":
+        return ChangeLine(at, "ok", f"{number} sources are well again.", detail, "sources", {"state": "healthy"})
+    text = f"{number} sources are {_state_text(first.after)} now{_previous_state_text(first.before, many=True)}."
+    return ChangeLine(at, _SOURCE_KINDS.get(first.after, "info"), text, detail, "sources", {"state": first.after})
+
+
+def _state_text(state: str) -> str:
+    return {"error": "failing", "warning": "at a warning", "probation": "on probation"}.get(state, state)
+
+
+def _previous_state_text(before: str, *, many: bool = False) -> str:
+    return f", {'were' if many else 'was'} {_state_text(before)}" if before else ""
+
+
+# The small numbers beside the pages' names.
+
+_THOUSAND, _MILLION = 1_000, 1_000_000
+_COMPACT_DECIMALS_BELOW = 10
+
+
+class Badge(NamedTuple):
+    """What stands beside a page's name.
+
+    Attributes:
+        text: A short number.
+        kind: ``warn``, ``bad``, ``info`` or ``mute``.
+        title: The same in words.
+    """
+
+    text: str
+    kind: str
+    title: str
+
+
+def badges(pulse: Pulse) -> dict[str, Badge]:
+    """Return the badges of those pages that have something to say, by name."""
+    found: dict[str, Badge] = {}
+    now, before = failed_attempts(pulse.last_hour), failed_attempts(pulse.hour_before)
+    if now:
+        kind = "warn" if is_rise(now, before) else "mute"
+        found["failures"] = Badge(compact(now), kind, f"{counted(now, 'failure')} in the last hour")
+    if dead := pulse.counts.get("dead_letters", 0):
+        kind = "bad" if event_count(pulse.last_hour, FlowEvent.FAILED) else "mute"
+        found["dead_letters"] = Badge(compact(dead), kind, counted(dead, "dead letter"))
+    if running := pulse.counts.get("RUNNING", 0):
+        found["tasks"] = Badge(compact(running), "mute", counted(running, "task runs", "tasks run"))
+    if not pulse.workers and pulse.counts.get("QUEUED", 0):
+        found["queues"] = Badge("!", "bad", "No worker is alive and tasks wait")
+    elif pulse.paused_queues:
+        said = counted(pulse.paused_queues, "queue is paused", "queues are paused")
+        found["queues"] = Badge(compact(pulse.paused_queues), "warn", said)
+    elif pulse.silent_workers:
+        said = counted(pulse.silent_workers, "worker has gone silent", "workers have gone silent")
+        found["queues"] = Badge(compact(pulse.silent_workers), "warn", said)
+    if failed := pulse.sources.get("error", 0) + pulse.sources.get("warning", 0):
+        kind = "bad" if pulse.sources.get("error", 0) else "warn"
+        found["sources"] = Badge(compact(failed), kind, counted(failed, "source fails", "sources fail"))
+    if pulse.running_jobs:
+        said = counted(pulse.running_jobs, "job runs", "jobs run")
+        found["jobs"] = Badge(compact(pulse.running_jobs), "info", said)
+    if waits := pulse.open_breakers + pulse.cooldowns:
+        said = f"{counted(pulse.cooldowns, 'cooldown')}, {counted(pulse.open_breakers, 'open breaker')}"
+        found["waits"] = Badge(compact(waits), "warn", said)
+    return found
+
+
+def compact(number: int) -> str:
+    """Return a number in at most four characters: ``7``, ``940``, ``1.2k``, ``38k``, ``2.1M``."""
+    if number < _THOUSAND:
+        return str(number)
+    size, unit = (_THOUSAND, "k") if number < _MILLION else (_MILLION, "M")
+    many = number / size
+    return f"{many:.1f}{unit}" if many < _COMPACT_DECIMALS_BELOW else f"{many:.0f}{unit}"

@@ -7,19 +7,7 @@ from typing import Any, NamedTuple
 
 from outlast.ports.source_rows import Cycle, Poll, Source
 
-__all__ = [
-    "KINDS",
-    "Cell",
-    "NextPoll",
-    "cell_of",
-    "cycle_told",
-    "doubt_told",
-    "failure_told",
-    "next_poll",
-    "strip_told",
-]
-
-KINDS = {
+OUTCOME_KINDS = {
     "changed": "info",
     "unchanged": "ok",
     "failed": "bad",
@@ -33,8 +21,8 @@ KINDS = {
     "disabled": "mute",
 }
 """How each line of a history looks."""
-_GROUPS = {"changed": "answered", "unchanged": "answered", "failed": "failed", "deferred": "put off"}
-_TOLD = {
+_OUTCOME_GROUPS = {"changed": "answered", "unchanged": "answered", "failed": "failed", "deferred": "put off"}
+_OUTCOME_TEXTS = {
     "changed": "answered, with something new",
     "unchanged": "answered, nothing new",
     "failed": "failed",
@@ -58,7 +46,7 @@ class NextPoll(NamedTuple):
     at: datetime | None
 
 
-class Cell(NamedTuple):
+class HistoryCell(NamedTuple):
     """One line of a history as a strip shows it.
 
     Attributes:
@@ -91,7 +79,7 @@ def next_poll(source: Source, now: datetime) -> NextPoll:
     return NextPoll("held" if held else "scheduled", due)
 
 
-def failure_told(failure: Mapping[str, Any] | None) -> str | None:
+def failure_text(failure: Mapping[str, Any] | None) -> str | None:
     """Return a failure as it was stored, in one line; another program may have stored anything."""
     if not failure:
         return None
@@ -100,14 +88,14 @@ def failure_told(failure: Mapping[str, Any] | None) -> str | None:
     return f"{said}: {failure.get('exception_name', '')}: {failure.get('message', '')}"
 
 
-def doubt_told(source: Source, polls: Sequence[Poll]) -> str:
+def uncounted_failures_text(source: Source, polls: Sequence[Poll]) -> str:
     """Return what its state does not say of a source: that it never answered, or fails and is not blamed for it.
 
     Args:
         source: The row.
         polls: The last lines of its history, newest first.
     """
-    lines = [poll.outcome for poll in polls if poll.outcome in _GROUPS]
+    lines = [poll.outcome for poll in polls if poll.outcome in _OUTCOME_GROUPS]
     failed = next((place for place, outcome in enumerate(lines) if outcome != "failed"), len(lines))
     if not failed:
         return ""
@@ -118,23 +106,25 @@ def doubt_told(source: Source, polls: Sequence[Poll]) -> str:
     return ""
 
 
-def cell_of(poll: Poll) -> Cell:
+def history_cell(poll: Poll) -> HistoryCell:
     """Return a line of a source's history for its strip."""
     moved = f", {poll.before} to {poll.after}" if poll.after is not None and poll.before is not None else ""
     status = f", {poll.http_status}" if poll.http_status else ""
     why = ": ".join(each for each in (poll.category, poll.error) if each)
-    said = f"{_TOLD.get(poll.outcome, poll.outcome)}{status}{moved}{f': {why}' if why else ''}"
-    return Cell(KINDS.get(poll.outcome, "mute"), f"{poll.at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC: {said}")
+    said = f"{_OUTCOME_TEXTS.get(poll.outcome, poll.outcome)}{status}{moved}{f': {why}' if why else ''}"
+    return HistoryCell(
+        OUTCOME_KINDS.get(poll.outcome, "mute"), f"{poll.at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC: {said}"
+    )
 
 
-def strip_told(polls: Sequence[Poll]) -> str:
+def history_summary(polls: Sequence[Poll]) -> str:
     """Return what a strip shows, in a line."""
-    counts = Counter(_GROUPS.get(poll.outcome, "other") for poll in polls)
+    counts = Counter(_OUTCOME_GROUPS.get(poll.outcome, "other") for poll in polls)
     figures = [f"{counts[name]} {name}" for name in ("answered", "failed", "put off", "other") if counts[name]]
     return f"The last {len(polls)} lines: {', '.join(figures)}" if polls else "Not polled yet"
 
 
-def cycle_told(cycle: Cycle) -> str:
+def cycle_text(cycle: Cycle) -> str:
     """Return what a cycle found, in a line."""
     figures = [f"{cycle.polled} polled", f"{cycle.changed} with something new", f"{cycle.failed} failed"]
     if cycle.deferred:

@@ -2,7 +2,7 @@
 
 from types import CoroutineType
 
-from outlast import backends, clock
+from outlast import async_backends, clock
 from outlast.errors import ConfigError
 
 TYPE_CHECKING = False
@@ -10,11 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from outlast.run.attempting import Attempting
+    from outlast.run.call_state import CallState
 
     Function = Callable[..., Any]
-
-__all__ = ["again", "again_async", "limited", "never_awaitable"]
 
 
 def never_awaitable(name: str, result: "Any") -> type:
@@ -38,7 +36,7 @@ def never_awaitable(name: str, result: "Any") -> type:
 
 
 def again(
-    function: "Function", args: "tuple[Any, ...]", kwargs: "dict[str, Any]", state: "Attempting", delay: float
+    function: "Function", args: "tuple[Any, ...]", kwargs: "dict[str, Any]", state: "CallState", delay: float
 ) -> "Any":
     """Make the second and further attempts."""
     while True:
@@ -63,7 +61,7 @@ def again(
 
 
 async def again_async(
-    attempt: "Function", args: "tuple[Any, ...]", kwargs: "dict[str, Any]", state: "Attempting", delay: float
+    attempt: "Function", args: "tuple[Any, ...]", kwargs: "dict[str, Any]", state: "CallState", delay: float
 ) -> "Any":
     """Make the second and further attempts, each by calling a coroutine function that keeps to its time."""
     while True:
@@ -87,12 +85,12 @@ async def again_async(
             return result
 
 
-def limited(function: "Function", state: "Attempting") -> "Function":
+def limited(function: "Function", state: "CallState") -> "Function":
     """Return a coroutine function that has its own timeout or what is left until the deadline, whichever is shorter."""
 
     async def attempt(*args: "Any", **kwargs: "Any") -> "Any":
         left = state.attempt_left()
         awaitable = function(*args, **kwargs)
-        return await (awaitable if left is None else backends.run_within(left, awaitable))
+        return await (awaitable if left is None else async_backends.run_with_timeout(left, awaitable))
 
     return attempt

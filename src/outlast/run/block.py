@@ -2,10 +2,10 @@
 
 from itertools import count
 
-from outlast import backends, clock
+from outlast import async_backends, clock
 from outlast.decide.policy import DEFAULT_POLICY, RetryPolicy
-from outlast.run.attempting import Attempting
-from outlast.run.report import MARKS
+from outlast.run.call_state import CallState
+from outlast.run.report import report_counter
 from outlast.run.resources import resource
 
 TYPE_CHECKING = False
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Self
 
-__all__ = ["Attempts", "BlockAttempt", "attempts", "running_in"]
 
 _order = count(1)
 
@@ -28,7 +27,7 @@ class BlockAttempt:
     def __init__(self, owner: "Attempts", number: int) -> None:
         """Belong to a loop."""
         self._owner = owner
-        self._limit: backends.Limit | None = None
+        self._limit: async_backends.TimeLimit | None = None
         self.number = number
         self.entered = 0  # while its block runs: how many had been entered before, so that the innermost can be told
 
@@ -38,7 +37,7 @@ class BlockAttempt:
         return self._owner.time_left
 
     @property
-    def state(self) -> Attempting:
+    def state(self) -> CallState:
         """The call that it is an attempt of."""
         return self._owner.state
 
@@ -82,7 +81,7 @@ class Attempts:
         """Begin."""
         timed = policy.deadline is not None or policy.attempt_timeout is not None
         self._guard = None if policy.resource is None else resource(policy.resource)
-        self.state = Attempting(policy, name, MARKS.last, clock.monotonic() if timed else None, self._guard)
+        self.state = CallState(policy, name, report_counter.last, clock.monotonic() if timed else None, self._guard)
         self._delay: float | None = 0.0
         self._permit = 0
         self._begun = 0.0
@@ -95,7 +94,7 @@ class Attempts:
         """Seconds left for the attempt that runs."""
         return self.state.attempt_left()
 
-    def entered(self) -> "backends.Limit | None":
+    def entered(self) -> "async_backends.TimeLimit | None":
         """Take the beginning of a block in; return what ends it in time, where something does."""
         self._waiting = False
         if self._guard is not None:
@@ -107,7 +106,7 @@ class Attempts:
             self._begun = clock.monotonic()
         left = self.state.attempt_left() if self._async else None
         try:
-            return None if left is None else backends.Limit(left)
+            return None if left is None else async_backends.TimeLimit(left)
         except BaseException:  # an event loop that we do not know
             if self._guard is not None:
                 self._guard.withdrawn(self._permit)

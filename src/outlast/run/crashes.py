@@ -7,8 +7,6 @@ import time
 from pathlib import Path
 from typing import NoReturn
 
-__all__ = ["Crash", "crash_of"]
-
 
 class Crash:
     """Ends this process as ``kill -9`` does when a place is passed for the right time.
@@ -34,12 +32,12 @@ class Crash:
             _append(self.folder / "passed", json.dumps(name).encode() + b"\n")
             if name == self.place and _append(self.folder / "here", b".") == self.after + 1:
                 (self.folder / "ended").write_text(str(os.getpid()))
-                _end()
+                _kill_self()
         except FileNotFoundError:  # the test has removed its folder, and this process outlives it
             self._is_over = True
 
 
-def crash_of(text: str) -> Crash | None:
+def crash_from_json(text: str) -> Crash | None:
     """Return the crash that stands in the environment, as JSON; None if it is no such thing, or its test is over."""
     try:
         told = json.loads(text)
@@ -61,7 +59,7 @@ def _append(file: Path, data: bytes) -> int:
         os.close(number)
 
 
-def _end() -> NoReturn:
+def _kill_self() -> NoReturn:
     os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))  # Windows has one way to kill, and calls it so
     while True:
         time.sleep(1)  # the signal is on its way; nothing after the place may run

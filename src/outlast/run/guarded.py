@@ -4,9 +4,9 @@ import functools
 
 from outlast import clock
 from outlast.run.again import again, again_async, limited, never_awaitable
-from outlast.run.attempting import Attempting
+from outlast.run.call_state import CallState
 from outlast.run.loops import name_of, wrapped_async, wrapped_sync
-from outlast.run.report import MARKS
+from outlast.run.report import report_counter
 from outlast.run.resources import Resource, resource
 
 TYPE_CHECKING = False
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from outlast.decide.policy import RetryPolicy
 
     Function = Callable[..., Any]
-
-__all__ = ["guarded_async", "guarded_sync"]
 
 
 def guarded_sync(function: "Function", policy: "RetryPolicy", fallback: "Function | None") -> "Function":
@@ -49,7 +47,7 @@ def _is_plain(policy: "RetryPolicy", guard: Resource) -> bool:
 
 
 def _plain_sync(function: "Function", policy: "RetryPolicy", guard: Resource) -> "Function":
-    name, marks, seen = name_of(function), MARKS, type(None)
+    name, marks, seen = name_of(function), report_counter, type(None)
     entering = _entering_sync(function, guard)
     breaker: Any = guard.breaker
 
@@ -62,7 +60,7 @@ def _plain_sync(function: "Function", policy: "RetryPolicy", guard: Resource) ->
         except Exception as error:  # the policy decides
             if permit:
                 guard.failed(error, permit)
-            state = Attempting(policy, name, serial, None, guard)
+            state = CallState(policy, name, serial, None, guard)
             delay = state.failed(error)
             if delay is None:
                 raise
@@ -81,7 +79,7 @@ def _plain_sync(function: "Function", policy: "RetryPolicy", guard: Resource) ->
 
 
 def _with_resource(function: "Function", policy: "RetryPolicy", guard: Resource) -> "Function":
-    name, marks, seen = name_of(function), MARKS, type(None)
+    name, marks, seen = name_of(function), report_counter, type(None)
     timed = policy.deadline is not None or policy.attempt_timeout is not None
     entering = _entering_sync(function, guard)
 
@@ -92,7 +90,7 @@ def _with_resource(function: "Function", policy: "RetryPolicy", guard: Resource)
         try:
             result = entering(*args, **kwargs)
         except Exception as error:  # the policy decides
-            state = Attempting(policy, name, serial, started, guard)
+            state = CallState(policy, name, serial, started, guard)
             delay = state.failed(error)
             if delay is None:
                 raise
@@ -148,13 +146,13 @@ def guarded_async(function: "Function", policy: "RetryPolicy", fallback: "Functi
 
 
 def _plain_async(function: "Function", policy: "RetryPolicy", guard: Resource) -> "Function":
-    name, marks = name_of(function), MARKS
+    name, marks = name_of(function), report_counter
     breaker: Any = guard.breaker
 
     @functools.wraps(function)
     async def wrapper(*args: "Any", **kwargs: "Any") -> "Any":
         serial, permit = marks.last, breaker.passing
-        state = None if permit else Attempting(policy, name, serial, None, guard)
+        state = None if permit else CallState(policy, name, serial, None, guard)
         try:
             if state is not None:
                 return await _entering(function, state, guard)(*args, **kwargs)
@@ -162,7 +160,7 @@ def _plain_async(function: "Function", policy: "RetryPolicy", guard: Resource) -
         except Exception as error:  # the policy decides
             if state is None:
                 guard.failed(error, permit)
-                state = Attempting(policy, name, serial, None, guard)
+                state = CallState(policy, name, serial, None, guard)
             delay = state.failed(error)
             if delay is None:
                 raise
@@ -176,12 +174,12 @@ def _plain_async(function: "Function", policy: "RetryPolicy", guard: Resource) -
 
 
 def _with_resource_async(function: "Function", policy: "RetryPolicy", guard: Resource) -> "Function":
-    name, marks = name_of(function), MARKS
+    name, marks = name_of(function), report_counter
     timed = policy.deadline is not None or policy.attempt_timeout is not None
 
     @functools.wraps(function)
     async def wrapper(*args: "Any", **kwargs: "Any") -> "Any":
-        state = Attempting(policy, name, marks.last, clock.monotonic() if timed else None, guard)
+        state = CallState(policy, name, marks.last, clock.monotonic() if timed else None, guard)
         attempt = _entering(function, state, guard)
         try:
             return await attempt(*args, **kwargs)
@@ -194,7 +192,7 @@ def _with_resource_async(function: "Function", policy: "RetryPolicy", guard: Res
     return wrapper
 
 
-def _entering(function: "Function", state: Attempting, guard: Resource) -> "Function":
+def _entering(function: "Function", state: CallState, guard: Resource) -> "Function":
     """Return an attempt behind its resource; one that ends for want of time is its failure, a cancelled one is not."""
     within = limited(function, state)
 

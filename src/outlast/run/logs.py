@@ -7,9 +7,9 @@ from contextvars import ContextVar
 from functools import cache
 
 from outlast.classify import default_classifier
-from outlast.classify.peek import text_of
+from outlast.classify.safe_access import text_of
 from outlast.failure import Category
-from outlast.record.tracebacks import one_line, traceback_of
+from outlast.record.log_text import first_line, traceback_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,10 +20,9 @@ if TYPE_CHECKING:
 
     Described = tuple[str, str, str, dict[str, Any]]
 
-__all__ = ["KEYS", "broken", "gave_up", "retrying", "wants_failures", "wants_retries"]
 
 _NAME_LIMIT = 200
-KEYS: "ContextVar[dict[str, Any] | None]" = ContextVar("outlast_log_keys", default=None)
+CONTEXT_LOG_KEYS: "ContextVar[dict[str, Any] | None]" = ContextVar("outlast_log_keys", default=None)
 """Further keys for every record of the attempts that are made in this context, such as those of a job."""
 
 
@@ -63,12 +62,12 @@ def _describe(failure: "Failure | None", error: Exception) -> "Described":
         "exception_name": kind,
         "failure_message": message,
     }
-    return category, kind, one_line(message), keys
+    return category, kind, first_line(message), keys
 
 
 def _warn(log: "logging.Logger", text: str, args: "tuple[Any, ...]", keys: "dict[str, Any]") -> None:
     """Write a warning with the keys of its context."""
-    further = KEYS.get()
+    further = CONTEXT_LOG_KEYS.get()
     if further:
         keys = {**further, **keys}
         if type(target := keys.get("source_id")) is str:  # the address of a target may hold a password
@@ -76,7 +75,7 @@ def _warn(log: "logging.Logger", text: str, args: "tuple[Any, ...]", keys: "dict
     log.warning(text, *args, extra=keys)
 
 
-def retrying(
+def log_retry(
     name: str, failure: "Failure | None", attempt: int, max_attempts: int, delay: float, error: Exception
 ) -> None:
     """Warn that another attempt follows after a wait."""
@@ -94,7 +93,7 @@ def retrying(
         return
 
 
-def broken(what: str, name: str, error: Exception) -> None:
+def log_user_error(what: str, name: str, error: Exception) -> None:
     """Tell that a function of the user's raised where it should have decided."""
     try:
         _log().error("%s: %s raised an error of its own; nothing more is tried\n%s", name, what, traceback_of(error))
@@ -102,7 +101,7 @@ def broken(what: str, name: str, error: Exception) -> None:
         return
 
 
-def gave_up(
+def log_give_up(
     name: str, failure: "Failure | None", attempt: int, max_attempts: int, reason: str, error: Exception
 ) -> None:
     """Warn that no further attempt is made; the error itself is raised, and logging it is its catcher's business."""
@@ -118,12 +117,12 @@ def gave_up(
         return
 
 
-def would(name: str, failure: "Failure", decision: str, delay: float | None) -> None:
+def log_observed(name: str, failure: "Failure", decision: str, delay: float | None) -> None:
     """Tell what would have been done with an error, where a program is only observed."""
     try:
         import logging  # noqa: PLC0415  # only those who observe need these
 
-        from outlast.record.keys import failure_keys  # noqa: PLC0415  # as above
+        from outlast.record.log_text import failure_keys  # noqa: PLC0415  # as above
 
         wait = "" if delay is None else f" after {delay:.3g} s"
         keys = {**failure_keys(failure), "call": name, "would": decision, "delay": delay}

@@ -8,8 +8,8 @@ import functools
 
 from outlast import clock
 from outlast.run.again import again, again_async, never_awaitable
-from outlast.run.attempting import Attempting
-from outlast.run.report import MARKS
+from outlast.run.call_state import CallState
+from outlast.run.report import report_counter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from outlast.decide.policy import RetryPolicy
 
     Function = Callable[..., Any]
-
-__all__ = ["name_of", "wrapped_async", "wrapped_sync"]
 
 
 def name_of(function: object) -> str:
@@ -34,7 +32,7 @@ def wrapped_sync(function: "Function", policy: "RetryPolicy", fallback: "Functio
         from outlast.run.guarded import guarded_sync  # noqa: PLC0415  # only they need it, and it needs this module
 
         return guarded_sync(function, policy, fallback)
-    name, marks, seen = name_of(function), MARKS, type(None)
+    name, marks, seen = name_of(function), report_counter, type(None)
     if policy.deadline is None and policy.attempt_timeout is None:
 
         @functools.wraps(function)
@@ -44,7 +42,7 @@ def wrapped_sync(function: "Function", policy: "RetryPolicy", fallback: "Functio
             try:
                 result = function(*args, **kwargs)
             except Exception as error:  # the policy decides
-                state = Attempting(policy, name, serial, None)
+                state = CallState(policy, name, serial, None)
                 delay = state.failed(error)
                 if delay is None:
                     raise
@@ -63,7 +61,7 @@ def wrapped_sync(function: "Function", policy: "RetryPolicy", fallback: "Functio
 
 def _timed_sync(function: "Function", policy: "RetryPolicy", name: str) -> "Function":
     """The function with its retries, the time of its first attempt taken."""
-    marks, seen = MARKS, type(None)
+    marks, seen = report_counter, type(None)
 
     @functools.wraps(function)
     def wrapper(*args: "Any", **kwargs: "Any") -> "Any":
@@ -72,7 +70,7 @@ def _timed_sync(function: "Function", policy: "RetryPolicy", name: str) -> "Func
         try:
             result = function(*args, **kwargs)
         except Exception as error:  # the policy decides
-            state = Attempting(policy, name, serial, started)
+            state = CallState(policy, name, serial, started)
             delay = state.failed(error)
             if delay is None:
                 raise
@@ -94,7 +92,7 @@ def wrapped_async(function: "Function", policy: "RetryPolicy", fallback: "Functi
         from outlast.run.guarded import guarded_async  # noqa: PLC0415  # only they need it, and it needs this module
 
         return guarded_async(function, policy, fallback)
-    name, marks = name_of(function), MARKS
+    name, marks = name_of(function), report_counter
     if policy.deadline is not None or policy.attempt_timeout is not None:
         from outlast.run.watched import watched  # noqa: PLC0415  # brings asyncio along, which only async functions need
 
@@ -106,7 +104,7 @@ def wrapped_async(function: "Function", policy: "RetryPolicy", fallback: "Functi
         try:
             return await function(*args, **kwargs)
         except Exception as error:  # the policy decides
-            state = Attempting(policy, name, serial, None)
+            state = CallState(policy, name, serial, None)
             delay = state.failed(error)
             if delay is None:
                 raise

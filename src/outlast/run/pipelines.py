@@ -3,18 +3,111 @@
 Three layers handle errors, nearest first: ``try`` inside a step, the step's own retries, and `on_error` for the whole.
 """
 
+import collections.abc
 import contextlib
 import inspect
+import types
+import typing
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
 
 from outlast import clock
+from outlast.decide.policy import RetryPolicy
 from outlast.errors import ConfigError
-from outlast.run.attempting import FAILED_ATTEMPTS
+from outlast.run.call_state import FAILED_ATTEMPTS
 from outlast.run.loops import name_of
-from outlast.run.retry import is_coroutine_function
-from outlast.run.types import check_fit, first_positional
+from outlast.run.retry import check_policy, is_coroutine_function, wrap
 
 TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Any
+
+
+# Whether two steps fit: what one says it returns against what the next says it takes.
+
+
+def check_step_types(steps: "Sequence[Callable[..., Any]]") -> None:
+    """Check that each step can take what the one before returns, as far as annotations tell.
+
+    Raises:
+        ConfigError: If they cannot; the message names both steps and both types.
+    """
+    for one, other in pairwise(steps):
+        returned, taken = _return_type(one), _parameter_type(other)
+        if returned is not None and taken is not None and not _types_fit(returned, taken):
+            gives, wants = (
+                f"{name_of(one)} returns {_type_name(returned)}",
+                f"{name_of(other)}, takes {_type_name(taken)}",
+            )
+            message = f"{gives}, but the step after it, {wants}"
+            raise ConfigError(message)
+
+
+def _type_hints(function: object) -> "dict[str, Any]":
+    try:
+        plain: Any = inspect.unwrap(function)  # type: ignore[arg-type]  # any callable
+        if not inspect.isroutine(plain) and not isinstance(plain, type):
+            plain = type(plain).__call__  # an object that can be called says it there
+        return typing.get_type_hints(plain)
+    except Exception:  # noqa: BLE001  # names that cannot be resolved, built-ins, objects: nothing is known then
+        return {}
+
+
+def _return_type(step: object) -> object:
+    hint = _type_hints(step).get("return")
+    if typing.get_origin(hint) in {collections.abc.Awaitable, collections.abc.Coroutine}:
+        hint = typing.get_args(hint)[-1]
+    return type(None) if hint is None and "return" in _type_hints(step) else hint
+
+
+def _parameter_type(step: object) -> object:
+    try:
+        parameters = inspect.signature(step).parameters.values()  # type: ignore[arg-type]  # any callable
+    except (TypeError, ValueError):
+        return None
+    first = first_positional(parameters)
+    return None if first is None else _type_hints(step).get(first.name)
+
+
+def first_positional(parameters: "Iterable[inspect.Parameter]") -> inspect.Parameter | None:
+    """Return the parameter that takes the value of the step before, or None."""
+    return next((each for each in parameters if each.kind not in {each.KEYWORD_ONLY, each.VAR_KEYWORD}), None)
+
+
+def _types_fit(returned: object, taken: object) -> bool:
+    """Tell whether a type can be taken for another; what is not plain is trusted."""
+    if returned is typing.Any or taken is typing.Any or taken is object:
+        return True
+    options = typing.get_args(taken) if _is_union(taken) else (taken,)
+    given = typing.get_args(returned) if _is_union(returned) else (returned,)
+    return any(_plain_types_fit(one, other) for one in given for other in options)
+
+
+def _is_union(hint: object) -> bool:
+    return typing.get_origin(hint) in {typing.Union, types.UnionType}
+
+
+def _plain_types_fit(returned: object, taken: object) -> bool:
+    if typing.Any in (returned, taken):
+        return True
+    one, other = typing.get_origin(returned) or returned, typing.get_origin(taken) or taken
+    if not isinstance(one, type) or not isinstance(other, type) or getattr(other, "_is_protocol", False):
+        return True
+    if (one, other) in {(int, float), (int, complex), (float, complex)}:
+        return True
+    try:
+        return issubclass(one, other) or issubclass(other, one)
+    except TypeError:
+        return True
+
+
+def _type_name(hint: object) -> str:
+    return hint.__name__ if isinstance(hint, type) and not typing.get_args(hint) else str(hint)
+
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any
@@ -24,8 +117,6 @@ if TYPE_CHECKING:
     OnStep = Callable[[str, Any], object]
 
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-
-__all__ = ["StepTrace", "Trace", "typed_async_pipeline", "typed_pipeline"]
 
 
 @dataclass(frozen=True)
@@ -63,7 +154,7 @@ class Trace:
         )
 
 
-class _Run:
+class _PipelineRun:
     """One run of a pipeline: what both forms share."""
 
     def __init__(
@@ -95,7 +186,7 @@ class _Run:
                 if inspect.iscoroutinefunction(function) or is_coroutine_function(function):
                     message = f"{name}{name_of(function)} is a coroutine function; run it with typed_async_pipeline"
                     raise ConfigError(message)
-        check_fit(steps)
+        check_step_types(steps)
         self.steps = steps
         self.on_error = on_error
         self.on_step = on_step
@@ -188,7 +279,7 @@ def typed_pipeline(
         ConfigError: If there are no steps, two that follow each other do not fit, a parameter has no taker, or a step
             or hook gives a coroutine, which nobody would await here.
     """
-    run = _Run(steps, on_error, on_step, params, trace)
+    run = _PipelineRun(steps, on_error, on_step, params, trace)
     value: Any = None
     for number, step in enumerate(steps):
         args, kwargs = run.arguments(number, value)
@@ -205,10 +296,10 @@ def typed_pipeline(
                 outcome = "fallback"
         finally:
             run.done(number, started, failed, outcome)
-        _plain(value, name_of(step) if outcome == "ok" else f"on_error {name_of(run.on_error)}")
+        _refuse_coroutine(value, name_of(step) if outcome == "ok" else f"on_error {name_of(run.on_error)}")
         if run.on_step is not None:
             with run.telling(number):
-                _plain(run.on_step(name_of(step), value), f"on_step {name_of(run.on_step)}")
+                _refuse_coroutine(run.on_step(name_of(step), value), f"on_step {name_of(run.on_step)}")
     return value
 
 
@@ -224,7 +315,7 @@ async def typed_async_pipeline(
     Steps, `on_error` and `on_step` may be coroutine functions, plain ones, or objects with either kind of ``__call__``;
     what they give is awaited where it can be.
     """
-    run = _Run(steps, on_error, on_step, params, trace, awaits=True)
+    run = _PipelineRun(steps, on_error, on_step, params, trace, awaits=True)
     value: Any = None
     for number, step in enumerate(steps):
         args, kwargs = run.arguments(number, value)
@@ -232,22 +323,22 @@ async def typed_async_pipeline(
         try:
             try:
                 with run.counted() as failed:
-                    value = await _awaited(step(*args, **kwargs))
+                    value = await _await_result(step(*args, **kwargs))
                 outcome = "ok"
             except Exception as error:
                 if run.on_error is None:
                     raise
-                value = await _awaited(run.on_error(error, name_of(step)))
+                value = await _await_result(run.on_error(error, name_of(step)))
                 outcome = "fallback"
         finally:
             run.done(number, started, failed, outcome)
         if run.on_step is not None:
             with run.telling(number):
-                await _awaited(run.on_step(name_of(step), value))
+                await _await_result(run.on_step(name_of(step), value))
     return value
 
 
-def _plain(value: object, name: str) -> None:
+def _refuse_coroutine(value: object, name: str) -> None:
     """Refuse a coroutine, which nobody would await."""
     if inspect.iscoroutine(value):
         value.close()
@@ -255,5 +346,65 @@ def _plain(value: object, name: str) -> None:
         raise ConfigError(message)
 
 
-async def _awaited(value: "Any") -> "Any":
+async def _await_result(value: "Any") -> "Any":
     return await value if inspect.isawaitable(value) else value
+
+
+# Nodes: functions that are steps of a pipeline, each with its own retries.
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, ParamSpec, TypeVar, overload
+
+    from outlast.decide.policy import RetryOn
+
+    P = ParamSpec("P")
+    R = TypeVar("R")
+
+
+_SINGLE_ATTEMPT = RetryPolicy(max_attempts=1)
+
+
+if TYPE_CHECKING:  # typing's overload is not loaded at run time
+
+    @overload
+    def node(function: Callable[P, R], /) -> Callable[P, R]: ...
+    @overload
+    def node(*, retry_policy: RetryPolicy | None) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+    @overload
+    def node(*, retries: int | None = None, retry_on: RetryOn = None) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+    def node(function: Any = None, /, **settings: Any) -> Any:
+        """Make a function a step of a pipeline."""
+
+else:
+
+    def node(function=None, /, *, retry_policy=None, retries=None, retry_on=None):  # noqa: ANN001, ANN201
+        """Make a function or coroutine function a step of a pipeline, with retries of its own.
+
+        Args:
+            function: The function, when used without brackets; it is then called once.
+            retry_policy: A whole policy.
+            retries: Short for ``RetryPolicy(max_retries=…)``: calls in all; by default every Exception is retried.
+            retry_on: With `retries`: what is retried.
+
+        Raises:
+            ConfigError: If a policy and its short form are both given, or the policy is none.
+        """
+        policy = _node_policy(retry_policy, retries, retry_on)
+        if function is None:
+            return partial(wrap, policy=policy, fallback=None)
+        return wrap(function, policy, None)
+
+
+def _node_policy(retry_policy: RetryPolicy | None, retries: int | None, retry_on: "RetryOn") -> RetryPolicy:
+    if retry_policy is not None:
+        if retries is not None or retry_on is not None:
+            message = "give retry_policy, or retries and retry_on, not both"
+            raise ConfigError(message)
+        return check_policy(retry_policy)
+    if retries is None:
+        if retry_on is not None:
+            message = "retry_on says what is retried, and retries how often; give retries too"
+            raise ConfigError(message)
+        return _SINGLE_ATTEMPT
+    return RetryPolicy(max_retries=retries, retry_on=retry_on)

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
     Listener = Callable[[str], object]
 
-__all__ = ["listen", "point"]
 
 _listeners: "tuple[Listener, ...]" = ()
 
@@ -27,7 +26,7 @@ def point(name: str) -> None:
         listener(name)
 
 
-def listen(listener: "Listener") -> "Callable[[], None]":
+def add_listener(listener: "Listener") -> "Callable[[], None]":
     """Have a function called with the name of every point that is passed; what it raises, the point raises.
 
     Returns:
@@ -44,8 +43,8 @@ def listen(listener: "Listener") -> "Callable[[], None]":
 
 
 if "OUTLAST_CRASH" in os.environ:  # this process was started by a test that ends it at a point
-    from outlast.run.crashes import crash_of
+    from outlast.run.crashes import crash_from_json
 
-    _crash = crash_of(os.environ["OUTLAST_CRASH"])
+    _crash = crash_from_json(os.environ["OUTLAST_CRASH"])
     if _crash is not None:
-        listen(_crash)
+        add_listener(_crash)

@@ -5,23 +5,22 @@ from collections import deque
 from itertools import count
 
 from outlast.classify import default_classifier
+from outlast.failure import Frozen
 from outlast.run.stack import frames_of_call, number_of
-from outlast.values import Frozen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import FrameType
 
-__all__ = ["MARKS", "Attempt", "Report", "attach", "attempt_of", "report_of", "retried_beneath", "shared_by_calls"]
 
 _NOTE = "outlast: "
-_MOST_CAUSES = 16  # a chain of causes may be a ring
-_MOST_FRAMES = 1000
-_MOST_MARKS = 64  # of reports, the times are kept of so many; since a call began there are mostly one or none
-_TRIED_BENEATH = frozenset({"budget", "nested"})  # even after one attempt
+_MAX_CAUSES = 16  # a chain of causes may be a ring
+_MAX_FRAMES = 1000
+_MAX_REPORT_TIMES = 64  # of reports, the times are kept of so many; since a call began there are mostly one or none
+_RETRIED_REASONS = frozenset({"budget", "nested"})  # even after one attempt
 
 
-class Attempt(Frozen):
+class FailedAttempt(Frozen):
     """One failed attempt.
 
     Attributes:
@@ -56,7 +55,7 @@ class Report(Frozen):
         serial: Which of this process's reports it is.
     """
 
-    attempts: tuple[Attempt, ...]
+    attempts: tuple[FailedAttempt, ...]
     elapsed: float
     reason: str
     retry_at: float | None
@@ -65,7 +64,7 @@ class Report(Frozen):
 
     def __init__(  # the fields above
         self,
-        attempts: tuple[Attempt, ...],
+        attempts: tuple[FailedAttempt, ...],
         elapsed: float,
         reason: str,
         retry_at: float | None,
@@ -78,14 +77,14 @@ class Report(Frozen):
             self.__dict__["_within"] = _within
 
 
-class _Marks:
+class _ReportCounter:
     """Numbers the reports, so that an outer loop can tell an inner one's from one that is left from before."""
 
     __slots__ = ("_count", "_made", "last")
 
     def __init__(self) -> None:
         self._count = count(1)
-        self._made: deque[float] = deque(maxlen=_MOST_MARKS)
+        self._made: deque[float] = deque(maxlen=_MAX_REPORT_TIMES)
         self.last = 0
 
     def next(self) -> int:
@@ -99,7 +98,7 @@ class _Marks:
         return last - sum(made >= moment for made in self._made.copy())
 
 
-MARKS = _Marks()
+report_counter = _ReportCounter()
 
 
 def report_of(error: BaseException) -> Report | None:
@@ -111,13 +110,13 @@ def report_of(error: BaseException) -> Report | None:
     return report if isinstance(report, Report) else None
 
 
-def retried_beneath(error: BaseException, serial: int) -> bool:
+def was_retried_inside(error: BaseException, serial: int) -> bool:
     """Tell whether an inner retry, begun after the report of that number, has tried an error or a cause of it again.
 
     An inner retry that made a single attempt has multiplied nothing, and the outer one is free to go on.
     """
     waiting: list[BaseException | None] = [error]
-    for _ in range(_MOST_CAUSES):
+    for _ in range(_MAX_CAUSES):
         if not waiting:
             return False
         link = waiting.pop(0)
@@ -125,10 +124,10 @@ def retried_beneath(error: BaseException, serial: int) -> bool:
             continue
         report = report_of(link)
         if report is not None and report.serial > serial and not _is_of_another_call(report):
-            return len(report.attempts) > 1 or report.reason in _TRIED_BENEATH
+            return len(report.attempts) > 1 or report.reason in _RETRIED_REASONS
         waiting += [link.__cause__, link.__context__]
         if isinstance(link, BaseExceptionGroup):
-            waiting += link.exceptions[:_MOST_CAUSES]
+            waiting += link.exceptions[:_MAX_CAUSES]
     return False
 
 
@@ -141,7 +140,7 @@ def _is_of_another_call(report: Report) -> bool:
     return within is not None and number_of(frames_of_call()[-1]) not in within
 
 
-def shared_by_calls(error: BaseException, serial: int) -> frozenset[int] | None:
+def calls_sharing_error(error: BaseException, serial: int) -> frozenset[int] | None:
     """Return the numbers of the calls that the one giving up runs in, where its error is one that is raised over again.
 
     Such an error, made once and kept, is raised by calls that have nothing to do with each other, and what one leaves
@@ -157,7 +156,7 @@ def shared_by_calls(error: BaseException, serial: int) -> frozenset[int] | None:
         return None
     found: set[int] = set()
     frame = frames[-1].f_back
-    while frame is not None and len(found) < _MOST_FRAMES:
+    while frame is not None and len(found) < _MAX_FRAMES:
         found.add(number_of(frame))
         frame = frame.f_back
     return frozenset(found)
@@ -170,7 +169,7 @@ def _was_raised_before(error: BaseException, frames: "list[FrameType]") -> bool:
         return False
     if link.tb_frame not in frames:  # another thread has raised it in the meantime
         return True
-    for _ in range(_MOST_FRAMES):
+    for _ in range(_MAX_FRAMES):
         link = link.tb_next
         if link is None:
             return False
@@ -179,7 +178,7 @@ def _was_raised_before(error: BaseException, frames: "list[FrameType]") -> bool:
     return True
 
 
-def attach(error: BaseException, report: Report) -> None:
+def attach_report(error: BaseException, report: Report) -> None:
     """Put a report and its notes on an error; an error that takes none is left as it is."""
     try:
         notes = [note for note in getattr(error, "__notes__", ()) if not str(note).startswith(_NOTE)]
@@ -200,6 +199,6 @@ def _notes(report: Report) -> list[str]:
     return lines
 
 
-def attempt_of(number: int, name: str, text: str, waited: float | None) -> Attempt:
+def failed_attempt(number: int, name: str, text: str, waited: float | None) -> FailedAttempt:
     """Return an attempt with its text made safe to keep."""
-    return Attempt(number, name, default_classifier().redact(text), waited)
+    return FailedAttempt(number, name, default_classifier().redact(text), waited)

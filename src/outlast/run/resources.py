@@ -8,8 +8,7 @@ from _thread import allocate_lock  # what threading hands out, without its impor
 from contextvars import ContextVar
 
 from outlast import clock
-from outlast.decide.breaker import ELSEWHERE, PROBE_FAILED, Breaker, BreakerSettings
-from outlast.decide.budget import Budget
+from outlast.decide.breaker import OPENED_ELSEWHERE, PROBE_FAILED, Breaker, BreakerSettings, Budget
 from outlast.errors import BreakerOpenError, ConcurrencyLimitError, ConfigError
 from outlast.forks import after_fork
 from outlast.record.bus import has_subscribers, publish
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     T = TypeVar("T")
     _Entry = tuple["Resource", int, float]
     """A resource entered by hand: the permit, and when."""
-
-__all__ = ["Resource", "resource", "resources_with_breakers", "unwatch_breakers", "watch_breakers"]
 
 
 class Resource:
@@ -127,7 +124,7 @@ class Resource:
             counts = breaker.settings.is_failure(error)
         except Exception as mistake:  # noqa: BLE001  # a predicate of the user's; the error at hand matters more
             counts = False
-            logs.broken("the breaker's predicate", self.name, mistake)
+            logs.log_user_error("the breaker's predicate", self.name, mistake)
         self._changing(
             (lambda: breaker.failed(clock.monotonic(), permit)) if counts else lambda: breaker.withdrawn(permit)
         )
@@ -179,7 +176,7 @@ class Resource:
                 return False
             if breaker.generation > 1 and reason.startswith(PROBE_FAILED):
                 return False
-            breaker.open(now, ELSEWHERE + reason, seconds)
+            breaker.open(now, OPENED_ELSEWHERE + reason, seconds)
             return True
 
         return self._changing(change)
@@ -213,7 +210,7 @@ class Resource:
             after, reason, until = breaker.state, breaker.reason, breaker.until
         if before != after:
             if after == "open":
-                _tell_watchers()
+                _notify_watchers()
             if has_subscribers():
                 _publish_transition(self.name, after, reason, until - clock.monotonic())
         return result
@@ -222,8 +219,8 @@ class Resource:
         """Ask for a call."""
         entry = (self, self.enter(), clock.monotonic())
         self._entries[id(entry)] = entry
-        still_in = (each for each in _entered.get() if id(each) in each[0]._entries)  # noqa: SLF001  # of this class
-        _entered.set((*still_in, entry))
+        still_in = (each for each in _open_permits.get() if id(each) in each[0]._entries)  # noqa: SLF001  # of this class
+        _open_permits.set((*still_in, entry))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
@@ -241,10 +238,10 @@ class Resource:
 
     def _left(self) -> "_Entry | None":
         """Take out the innermost entry of this context, else the last of another, which has left it to this one."""
-        entries = _entered.get()
+        entries = _open_permits.get()
         for entry in reversed(entries):
             if entry[0] is self and self._entries.pop(id(entry), None) is not None:
-                _entered.set(tuple(each for each in entries if each is not entry))
+                _open_permits.set(tuple(each for each in entries if each is not entry))
                 return entry
         try:
             return self._entries.popitem()[1]
@@ -252,7 +249,7 @@ class Resource:
             return None
 
 
-_entered: "ContextVar[tuple[_Entry, ...]]" = ContextVar("outlast_entered", default=())
+_open_permits: "ContextVar[tuple[_Entry, ...]]" = ContextVar("outlast_entered", default=())
 """The resources entered by hand, innermost last: one resource serves many threads and tasks at once."""
 
 
@@ -268,8 +265,8 @@ def _publish_transition(name: str, state: str, reason: str, seconds: float) -> N
 
 
 _resources: dict[str, Resource] = {}
-_watching: "list[Callable[[], object]]" = []
-_registering = allocate_lock()
+_watchers: "list[Callable[[], object]]" = []
+_registry_lock = allocate_lock()
 
 
 def resource(
@@ -284,7 +281,7 @@ def resource(
     Raises:
         ConfigError: If it has settings already and others are given.
     """
-    with _registering:
+    with _registry_lock:
         known = _resources.get(name)
         given = breaker is not None or budget is not None or max_concurrency is not None
         if known is None:
@@ -295,37 +292,37 @@ def resource(
             message = f"resource {name!r} exists already with settings of its own; give them once"
             raise ConfigError(message)
     if breaker is not None:
-        _tell_watchers()
+        _notify_watchers()
     return known
 
 
-def _tell_watchers() -> None:
-    for tell in tuple(_watching):
+def _notify_watchers() -> None:
+    for tell in tuple(_watchers):
         tell()
 
 
 def resources_with_breakers() -> "list[tuple[Resource, Breaker]]":
     """Return the resources of this process that have a breaker, each with it."""
-    with _registering:
+    with _registry_lock:
         known = list(_resources.values())
     return [(each, each.breaker) for each in known if each.breaker is not None]
 
 
 def watch_breakers(tell: "Callable[[], object]") -> None:
     """Have a function called, from any thread, whenever a resource of this process gets a breaker or one opens."""
-    _watching.append(tell)
+    _watchers.append(tell)
 
 
 def unwatch_breakers(tell: "Callable[[], object]") -> None:
     """Have it called no more."""
-    if tell in _watching:
-        _watching.remove(tell)
+    if tell in _watchers:
+        _watchers.remove(tell)
 
 
 def _after_fork_in_child() -> None:
     """Have locks of its own: those that another thread held at that moment would be held for good."""
-    global _registering  # noqa: PLW0603  # the old one may be held
-    _registering = allocate_lock()
+    global _registry_lock  # noqa: PLW0603  # the old one may be held
+    _registry_lock = allocate_lock()
     for each in _resources.values():
         each._lock = allocate_lock()  # noqa: SLF001  # of this module
 

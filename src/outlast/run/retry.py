@@ -5,10 +5,10 @@ from functools import partial
 
 from outlast.decide.policy import DEFAULT_POLICY, RetryPolicy
 from outlast.errors import ConfigError
-from outlast.run.attempting import RETRIES_OFF, Attempting, left_for_attempt
+from outlast.failure import Frozen
+from outlast.run.call_state import RETRIES_OFF, CallState, attempt_seconds_left
 from outlast.run.loops import name_of, wrapped_async, wrapped_sync
 from outlast.run.stack import attempting_locals
-from outlast.values import Frozen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,17 +20,6 @@ if TYPE_CHECKING:
     P = ParamSpec("P")
     R = TypeVar("R")
 
-__all__ = [
-    "CurrentAttempt",
-    "call",
-    "checked",
-    "current_attempt",
-    "is_coroutine_function",
-    "no_retries",
-    "retry",
-    "with_policy",
-    "wrap",
-]
 
 _SETTINGS = {*RetryPolicy._fields, "max_retries"}  # the names of its fields are its settings
 # Flags of code objects, as `inspect` names them; importing it would double the cost of importing Outlast.
@@ -80,7 +69,7 @@ else:
             mode: ``act``, or ``observe`` to call once, tell what would have been done, and change nothing.
             settings: Settings of a `RetryPolicy` that differ from those of a bare ``@outlast.retry``.
         """
-        chosen = _chosen(policy, settings)
+        chosen = _pick_policy(policy, settings)
         if mode != "act":
             return _observing(function, chosen, mode)
         if function is None:
@@ -92,7 +81,7 @@ def _observing(function: "Any", policy: RetryPolicy, mode: object) -> "Any":
     if mode != "observe":
         message = f"mode is {mode!r}; choose act or observe"
         raise ConfigError(message)
-    from outlast.run.observing import observe  # noqa: PLC0415  # only those who observe need it, and it needs this module
+    from outlast.run.observe_mode import observe  # noqa: PLC0415  # only those who observe need it, and it needs this module
 
     return observe(function, policy=policy)
 
@@ -106,7 +95,7 @@ def call(function: "Callable[..., R]", /, *args: "Any", policy: RetryPolicy | No
         policy: What decides; by default ``RetryPolicy()``, which retries every Exception but a `PermanentError`.
         kwargs: Its keyword arguments.
     """
-    result: R = wrap(function, RetryPolicy() if policy is None else checked(policy), None)(*args, **kwargs)
+    result: R = wrap(function, RetryPolicy() if policy is None else check_policy(policy), None)(*args, **kwargs)
     return result
 
 
@@ -129,12 +118,12 @@ def with_policy(
         message = f"{name_of(function)} is not decorated with a policy"
         raise ConfigError(message)
     bound = getattr(function, "__self__", None)
-    chosen = own if policy is None else checked(policy)
+    chosen = own if policy is None else check_policy(policy)
     again = wrap(inner, chosen.replace(**changes), getattr(function, "__outlast_fallback__", None))
     return again if bound is None else again.__get__(bound)
 
 
-_blocks: "ContextVar[int]" = ContextVar("outlast_no_retries", default=0)
+_no_retry_tokens: "ContextVar[int]" = ContextVar("outlast_no_retries", default=0)
 """How many blocks of `no_retries` this thread or task is in; an instance keeps nothing, and so serves many at once."""
 
 
@@ -147,13 +136,15 @@ class no_retries:  # noqa: N801  # a context manager is named like a function
 
     def __enter__(self) -> None:
         """Switch retries off."""
-        _blocks.set(_blocks.get() + 1)
+        _no_retry_tokens.set(_no_retry_tokens.get() + 1)
         RETRIES_OFF.set(True)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
         """Put things back as they were: off inside an outer block, else on."""
-        left = max(0, _blocks.get() - 1)  # a block that was entered in another context is not counted in this one
-        _blocks.set(left)
+        left = max(
+            0, _no_retry_tokens.get() - 1
+        )  # a block that was entered in another context is not counted in this one
+        _no_retry_tokens.set(left)
         RETRIES_OFF.set(left > 0)
 
 
@@ -181,17 +172,17 @@ def current_attempt() -> CurrentAttempt | None:
     if known is None:
         return None
     state = known.get("state")
-    if isinstance(state, Attempting):
+    if isinstance(state, CallState):
         return CurrentAttempt(state.number, state.policy.max_attempts, state.attempt_left())
     own: Any = known.get("own")  # of a call that is watched, as is its beginning
     policy = known.get("policy") if own is None else own.policy
     started = known["watch"].started if own is not None and "started" not in known else known.get("started")
     if not isinstance(policy, RetryPolicy):
         return None
-    return CurrentAttempt(1, policy.max_attempts, left_for_attempt(policy, started, started))
+    return CurrentAttempt(1, policy.max_attempts, attempt_seconds_left(policy, started, started))
 
 
-def _chosen(policy: RetryPolicy | None, settings: "dict[str, Any]") -> RetryPolicy:
+def _pick_policy(policy: RetryPolicy | None, settings: "dict[str, Any]") -> RetryPolicy:
     unknown = [name for name in settings if name not in _SETTINGS]
     if unknown:
         message = f"{unknown[0]!r} is no setting; choose from: {', '.join(sorted(_SETTINGS))}"
@@ -208,7 +199,7 @@ def _chosen(policy: RetryPolicy | None, settings: "dict[str, Any]") -> RetryPoli
     if settings:
         message = "give a policy or its settings, not both"
         raise ConfigError(message)
-    return checked(policy)
+    return check_policy(policy)
 
 
 def _given_overrides(policy: RetryPolicy) -> "dict[Any, Any]":
@@ -217,7 +208,7 @@ def _given_overrides(policy: RetryPolicy) -> "dict[Any, Any]":
     return given
 
 
-def checked(policy: object) -> RetryPolicy:
+def check_policy(policy: object) -> RetryPolicy:
     """Return a policy.
 
     Raises:

@@ -23,7 +23,7 @@ class _Run(Protocol):
 
 
 @contextmanager
-def stopped_by_signals(
+def stop_on_signals(
     loop: "asyncio.AbstractEventLoop", first: Callable[[], None], second: Callable[[], None]
 ) -> Iterator[None]:
     """Within the block, in the main thread, signals call these functions; after the second the process ends.
@@ -56,7 +56,7 @@ def stopped_by_signals(
         for each, handler in before.items():
             with suppress(NotImplementedError):
                 loop.remove_signal_handler(each)
-                if handler is not None and not _is_a_loops(handler):
+                if handler is not None and not _is_asyncio_handler(handler):
                     signal.signal(each, handler)
 
 
@@ -64,7 +64,7 @@ def _in_main_thread() -> bool:
     return threading.current_thread() is threading.main_thread()
 
 
-def _is_a_loops(handler: object) -> bool:
+def _is_asyncio_handler(handler: object) -> bool:
     """Tell whether a handler is what asyncio sets beside its own; by itself it would ignore the signal."""
     return getattr(handler, "__name__", "") == "_sighandler_noop"
 

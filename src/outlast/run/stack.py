@@ -8,13 +8,12 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-__all__ = ["attempting_locals", "frames_of_call", "number_of"]
 
 _MOST_FRAMES = 1000
 _BLOCK = "outlast.run.block"
 _LOOPS = frozenset(f"outlast.run.{name}" for name in ("loops", "watched", "again", "guarded"))
-_COURSE = "outlast.http.course"  # a request through a transport: the loop is in the transport itself
-_WITHIN = frozenset({"outlast.run.stack", "outlast.run.report", "outlast.run.attempting", _BLOCK, _COURSE})
+_COURSE = "outlast.http.request_attempts"  # a request through a transport: the loop is in the transport itself
+_WITHIN = frozenset({"outlast.run.stack", "outlast.run.report", "outlast.run.call_state", _BLOCK, _COURSE})
 _AGAIN = "outlast.run.again"
 
 

@@ -13,7 +13,7 @@ from asyncio import tasks as asyncio_tasks
 from contextvars import Context
 from weakref import WeakSet, ref
 
-from outlast import backends
+from outlast import async_backends
 from outlast.forks import after_fork
 
 TYPE_CHECKING = False
@@ -200,7 +200,7 @@ class Here(local):
         Returns:
             Its watch and the task; None under trio, for a call within a call, and in a task that is being cancelled.
         """
-        if backends.in_trio():
+        if async_backends.in_trio():
             return None
         watch = self.watch
         running_here = watch.place._thread_id == get_ident()  # noqa: SLF001  # there is no other way to know

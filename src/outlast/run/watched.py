@@ -8,10 +8,10 @@ import functools
 from _thread import get_ident
 from time import monotonic
 
-from outlast import backends, clock
+from outlast import async_backends, clock
 from outlast.run.again import again_async, limited
-from outlast.run.attempting import Attempting
-from outlast.run.report import MARKS
+from outlast.run.call_state import CallState
+from outlast.run.report import report_counter
 from outlast.run.watch import NO_WATCH, RUNNING, CancelledError, Here
 
 TYPE_CHECKING = False
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from outlast.run.watch import Watch
 
     Function = Callable[..., Any]
-
-__all__ = ["watched"]
 
 
 def _no_thread() -> int:
@@ -56,9 +54,9 @@ class _Own:
         """Return the error of an attempt whose time is over."""
         return TimeoutError(f"cancelled after {self.limit:g} s")
 
-    def failing(self, started: float) -> Attempting:
+    def failing(self, started: float) -> CallState:
         """Return what decides on a first attempt that failed."""
-        return Attempting(self.policy, self.name, MARKS.before(started), started)
+        return CallState(self.policy, self.name, report_counter.before(started), started)
 
 
 def watched(function: "Function", policy: "RetryPolicy", name: str) -> "Function":
@@ -132,14 +130,14 @@ def _among_others(function: "Function", own: _Own, seen: "Callable[[Watch], None
 
 def _with_a_timer(function: "Function", policy: "RetryPolicy", name: str, limit: float) -> "Function":
     """The same with a timer for each call, for where there is no watch."""
-    marks = MARKS
+    marks = report_counter
 
     async def wrapper(*args: "Any", **kwargs: "Any") -> "Any":
         serial, started = marks.last, clock.monotonic()
         try:
-            return await backends.run_within(limit, function(*args, **kwargs))
+            return await async_backends.run_with_timeout(limit, function(*args, **kwargs))
         except Exception as error:  # the policy decides
-            state = Attempting(policy, name, serial, started)
+            state = CallState(policy, name, serial, started)
             delay = state.failed(error)
             if delay is None:
                 raise

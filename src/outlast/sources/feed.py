@@ -14,15 +14,16 @@ from xml.sax import SAXException
 
 from outlast.errors import ConfigError, ContentError
 from outlast.ports.source_rows import Source
-from outlast.sources.fetched import Entry, Fetched
-from outlast.sources.reading import Answer, charset, read
+from outlast.sources.fetchers import Entry, Fetched, SourceResponse, download, web_charset
 
 __all__ = ["Feed", "fetch_feed"]
 
 _REMEMBERED = 1_000  # entries, those that left the feed included; a feed that is longer is remembered whole
 _MOST_ENTRIES = 10_000  # of one feed; what stands behind them is not looked at
 _DIGEST = 16  # hex digits by which an entry is remembered
-_DECLARED = re.compile(rb"^\s{0,100}<\?xml[^>]{0,200}?encoding\s{0,10}=\s{0,10}[\"']([^\"'>]{0,60})[\"'][^>]{0,100}\?>")
+_XML_DECLARATION = re.compile(
+    rb"^\s{0,100}<\?xml[^>]{0,200}?encoding\s{0,10}=\s{0,10}[\"']([^\"'>]{0,60})[\"'][^>]{0,100}\?>"
+)
 _PAGE = re.compile(rb"^\s{0,1000}<(?:!doctype\s{1,10})?html", re.IGNORECASE)
 
 
@@ -56,19 +57,19 @@ async def fetch_feed(source: Source, client: Any) -> Fetched:
         Exception: As for `read`.
     """
     parser = _feedparser()
-    answer = await read(client, source)
+    answer = await download(client, source)
     if answer.not_modified:
         return Fetched(not_modified=True, http_status=answer.status)
-    feed, digest = await asyncio.to_thread(_parse, parser, answer)
-    seen = _seen(source.memory)
-    named = [(_short(entry.id), entry) for entry in feed.entries]
+    feed, digest = await asyncio.to_thread(_parse_feed, parser, answer)
+    seen = _seen_digests(source.memory)
+    named = [(_short_digest(entry.id), entry) for entry in feed.entries]
     return Fetched(
         content=feed,
         hash=digest,
         etag=answer.etag,
         last_modified=answer.last_modified,
         entries=tuple(entry for name, entry in named if name not in seen),
-        memory=_memory([name for name, _ in named], seen),
+        memory=_new_memory([name for name, _ in named], seen),
         http_status=answer.status,
     )
 
@@ -82,7 +83,7 @@ def _feedparser() -> Any:
     return feedparser
 
 
-def _parse(parser: Any, answer: Answer) -> tuple[Feed, str]:
+def _parse_feed(parser: Any, answer: SourceResponse) -> tuple[Feed, str]:
     """Read a feed; return it and the hash of its entries."""
     if not answer.body.strip():
         message = "the answer is no feed: it is empty"
@@ -101,18 +102,18 @@ def _parse(parser: Any, answer: Answer) -> tuple[Feed, str]:
         raise ContentError(message) from error
     _check(parsed, answer)
     raw = parsed.entries[:_MOST_ENTRIES]
-    entries = _distinct([_entry(each) for each in raw])
-    prints = sorted(_print(entry, each) for entry, each in zip(entries, raw, strict=True))
+    entries = _distinct_entries([_entry(each) for each in raw])
+    prints = sorted(_entry_digest(entry, each) for entry, each in zip(entries, raw, strict=True))
     whole = hashlib.sha256("".join(dict.fromkeys(prints)).encode()).hexdigest()
     unique = tuple({entry.id: entry for entry in reversed(entries)}.values())[::-1]
     return Feed(_text(parsed.feed, "title"), _text(parsed.feed, "link"), unique), whole
 
 
-def _content_type(answer: Answer) -> str:
+def _content_type(answer: SourceResponse) -> str:
     """Return what the headers say, but for a charset that the body proves wrong, as default settings of servers do."""
     kind = answer.headers.get("content-type", "").partition(";")[0].strip() or "application/xml"
-    match = _DECLARED.match(answer.body)
-    known = "utf-8" if match is None else charset(match[1].decode("latin-1"))
+    match = _XML_DECLARATION.match(answer.body)
+    known = "utf-8" if match is None else web_charset(match[1].decode("latin-1"))
     name = "utf-8" if known == "utf-8" and _is_utf_8(answer.body) else answer.encoding
     return f"{kind}; charset={name}" if name else kind
 
@@ -127,13 +128,13 @@ def _is_utf_8(body: bytes) -> bool:
 
 def _without_strange_charset(body: bytes) -> bytes:
     """Drop a declaration with a charset that nobody writes feeds in; Python has some that take hours."""
-    match = _DECLARED.match(body)
-    if match is None or charset(match[1].decode("latin-1")) is not None:
+    match = _XML_DECLARATION.match(body)
+    if match is None or web_charset(match[1].decode("latin-1")) is not None:
         return body
     return body[match.end() :]
 
 
-def _check(parsed: Any, answer: Answer) -> None:
+def _check(parsed: Any, answer: SourceResponse) -> None:
     """Raise if it is no feed. One that is broken and has entries all the same will do."""
     version, trouble = parsed.get("version", ""), parsed.get("bozo_exception")
     if not version and (not parsed.entries or _PAGE.match(answer.body)):
@@ -150,7 +151,7 @@ def _entry(raw: Any) -> Entry:
     title, link, summary = _text(raw, "title"), _text(raw, "link"), _summary(raw)
     name = _text(raw, "id") or link or title
     return Entry(
-        id=name or _short(_dates(raw) + summary),
+        id=name or _short_digest(_dates(raw) + summary),
         title=title,
         link=link,
         published=_published(raw),
@@ -158,7 +159,7 @@ def _entry(raw: Any) -> Entry:
     )
 
 
-def _distinct(entries: list[Entry]) -> list[Entry]:
+def _distinct_entries(entries: list[Entry]) -> list[Entry]:
     """Give a longer name to entries that share one: some feeds call all of theirs the same."""
     times = Counter(entry.id for entry in entries)
     return [
@@ -195,16 +196,16 @@ def _published(raw: Any) -> str | None:
     return None
 
 
-def _print(entry: Entry, raw: Any) -> str:
+def _entry_digest(entry: Entry, raw: Any) -> str:
     told = json.dumps([entry.id, entry.title, entry.link, _dates(raw), entry.summary])
     return hashlib.sha256(told.encode()).hexdigest()
 
 
-def _short(name: str) -> str:
+def _short_digest(name: str) -> str:
     return hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:_DIGEST]
 
 
-def _seen(memory: str | None) -> dict[str, None]:
+def _seen_digests(memory: str | None) -> dict[str, None]:
     """Return the digests that are remembered, in order; none if the memory is somebody else's."""
     try:
         kept = json.loads(memory or "[]")
@@ -213,7 +214,7 @@ def _seen(memory: str | None) -> dict[str, None]:
     return dict.fromkeys(each for each in kept if isinstance(each, str)) if isinstance(kept, list) else {}
 
 
-def _memory(names: list[str], seen: Iterable[str]) -> str:
+def _new_memory(names: list[str], seen: Iterable[str]) -> str:
     """Remember what is in the feed, and of what has left it as much as there is room for, the latest first."""
     kept = list(dict.fromkeys([*names, *seen]))
     return json.dumps(kept[: max(_REMEMBERED, len(names))], separators=(",", ":"))

@@ -6,6 +6,7 @@ what came of it; whoever finds that nothing is left ends the cycle.
 
 import asyncio
 import contextlib
+import importlib
 import os
 import socket
 import threading
@@ -15,42 +16,101 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, ParamSpec, Protocol, TypeVar
 
+import outlast
 from outlast import clock
-from outlast.beacon import keeper_of, process_name, shining_async
+from outlast.breaker_sync import breaker_store_of, process_name, sync_breakers_async
 from outlast.classify import classify
-from outlast.decide.profiles import Profile
-from outlast.errors import OutlastError
-from outlast.ports.source_rows import Closed, Cycle, Source, SourceFilter
-from outlast.ports.sources import Sources
-from outlast.run.cooling import Cooling
-from outlast.run.reaching import persist_async
-from outlast.run.signals import stopped_by_signals
-from outlast.sources import checking, outcomes
-from outlast.sources.client import open_client
-from outlast.sources.hands import Hands
-from outlast.sources.observing import ObservingPoller, WatchedClose
-from outlast.sources.polling import Poller, Settings
-from outlast.sources.summary import CycleSummary
-from outlast.sources.telling import log, shown, tell_of_cycle
-from outlast.sources.writing import write
+from outlast.decide.policy import RetryPolicy
+from outlast.decide.source_health import Profile
+from outlast.errors import ConfigError, OutlastError
+from outlast.failure import RETRYABLE
+from outlast.http.transport import AsyncRetryTransport
+from outlast.ports.source_rows import Closed, Cycle, NewAlert, Source, SourceFilter, Sources
+from outlast.ports.store import Store
+from outlast.run.cooldowns import CooldownTracker
+from outlast.run.signals import stop_on_signals
+from outlast.run.store_wait import wait_for_store_async
+from outlast.sources import outcomes, registry
+from outlast.sources.announcements import CycleSummary, announce_cycle, log, redacted_source_url
+from outlast.sources.inflight import InflightSources, write_results
+from outlast.sources.poller import ObservingClose, ObservingPoller, Poller, PollSettings
 
-__all__ = ["CycleSummary", "Delivery", "Monitor"]
+# The HTTP client that a monitor polls with.
+
+_SINGLE_ATTEMPT = RetryPolicy(
+    max_attempts=1, retry_on=RETRYABLE
+)  # the monitor tries again itself, and holds no slot meanwhile
+
+
+def open_client(cooling: CooldownTracker, *, concurrency: int, timeout: float, user_agent: str | None) -> Any:
+    """Return an AsyncClient of httpx2, or of httpx where that is what is installed.
+
+    Raises:
+        ConfigError: If neither is.
+    """
+    library = _httpx_module()
+    limits = library.Limits(max_connections=concurrency, max_keepalive_connections=concurrency)
+    transport = AsyncRetryTransport(
+        library.AsyncHTTPTransport(limits=limits), policy=_SINGLE_ATTEMPT, cooling=cooling, patience=0.0
+    )
+    agent = user_agent or f"outlast/{outlast.__version__}"
+    return library.AsyncClient(
+        transport=transport, timeout=timeout, follow_redirects=True, headers={"User-Agent": agent}
+    )
+
+
+def _httpx_module() -> Any:
+    for name in ("httpx2", "httpx"):
+        try:
+            return importlib.import_module(name)
+        except ImportError:
+            continue
+    message = 'polling needs an HTTP client; install one with: pip install ".[feeds]" in a clone of Outlast'
+    raise ConfigError(message)
+
+
+# Cooldowns of an app: shared by its processes, and told of when a host asks for too long again and again.
+
+
+class SharedCooldownTracker(CooldownTracker):
+    """What an app's processes know of cooldowns; it is its ``app.cooling``.
+
+    Args:
+        store: Shares them.
+    """
+
+    def __init__(self, store: Store) -> None:
+        """Begin without a thread."""
+        super().__init__(store)
+        self._outbox = store
+
+    def _capped_again(self, scope: str, times: int, reason: str) -> None:
+        title = f"{scope}: asks to be left alone for longer than an hour, again"
+        self._outbox.raise_alerts([NewAlert(f"cooldown:{scope}", "capped", title, reason)])
+        super()._capped_again(scope, times, reason)
+
+    def _calmed(self, scope: str, *, answers: bool) -> None:
+        how = "answers again" if answers else "no longer asks for more than an hour"
+        self._outbox.raise_alerts([NewAlert(f"cooldown:{scope}", None, f"{scope}: {how}")])
+
 
 P = ParamSpec("P")
 T = TypeVar("T")
 _LOOK = 0.5  # seconds between two looks, for sources that are due or that others have left
 _BATCH = 200  # sources that are taken in one go
-_AHEAD = 2  # for each request that may run, so many sources are in our hands
-_MOST = 10  # the same with those that only wait for their host or their next attempt: others shall have some too
-_LONG = 10  # leases after which it is told what we still have in our hands
-_MOST_NAMED = 5
+_BUSY_PER_SLOT = 2  # for each request that may run, so many sources are in our hands
+_MAX_HELD_PER_SLOT = (
+    10  # the same with those that only wait for their host or their next attempt: others shall have some too
+)
+_LONG_LEASES = 10  # leases after which it is told what we still have in our hands
+_MAX_NAMED = 5
 _PAUSE = 1.0  # seconds before a store that is down is tried again
-_QUIET = 60.0  # seconds between two lines about it
+_COMPLAIN_EVERY = 60.0  # seconds between two lines about it
 _STORE_THREADS = 3  # that ask the store, and do nothing else: names that resolve slowly must not cost us our leases
-_MOST_DELIVERIES = 20  # one brings hundreds of alerts
+_MAX_DELIVERIES = 20  # one brings hundreds of alerts
 
 
-class Delivery(Protocol):
+class MonitorDelivery(Protocol):
     """What brings alerts to people, beside the monitor."""
 
     def start(self) -> None:
@@ -90,10 +150,10 @@ class Monitor:
     def __init__(  # noqa: PLR0913  # its parts
         self,
         store: Sources,
-        cooling: Cooling,
-        settings: Settings,
+        cooling: CooldownTracker,
+        settings: PollSettings,
         *,
-        delivery: Delivery | None = None,
+        delivery: MonitorDelivery | None = None,
         client: Callable[[], Any] | None = None,
         lease: float = 60.0,
         grace: float = 10.0,
@@ -163,10 +223,10 @@ class Monitor:
             self.delivery.start()
         try:
             with self._signals():
-                if not await persist_async(partial(self._in_thread, self.check), self._stopping, self._complain):
+                if not await wait_for_store_async(partial(self._in_thread, self.check), self._stopping, self._complain):
                     return
                 self.running = True
-                async with shining_async(keeper_of(self.store), process_name), self._opened() as client:
+                async with sync_breakers_async(breaker_store_of(self.store), process_name), self._opened() as client:
                     while not self._stopping.is_set():
                         self._beat()
                         cycle = await self._asked(self.store.open_cycle, self.profile.name)
@@ -191,7 +251,7 @@ class Monitor:
         summary = None
         if cycle is not None:
             with self._signals():
-                async with shining_async(keeper_of(self.store), process_name), self._opened() as client:
+                async with sync_breakers_async(breaker_store_of(self.store), process_name), self._opened() as client:
                     summary = await self._take_part(cycle, client)
                     if cycle.id in {each.id for each in newest} and not self.stopping:  # it had begun before this call
                         cycle = await self._in_thread(self.store.open_cycle, self.profile.name, everything=True)
@@ -205,7 +265,7 @@ class Monitor:
         if self.delivery is None:
             return
         try:
-            for _ in range(_MOST_DELIVERIES):
+            for _ in range(_MAX_DELIVERIES):
                 if not await asyncio.to_thread(self.delivery.deliver):
                     return
         except Exception as error:  # noqa: BLE001  # they wait in the outbox
@@ -218,16 +278,14 @@ class Monitor:
             ConfigError: If some cannot; the message lists all of them. No request was made.
         """
         which = SourceFilter(profile=self.profile.name)
-        checking.check(source for source in self.store.sources(which) if source.is_active)
+        registry.check_sources(source for source in self.store.sources(which) if source.is_active)
 
     def _signals(self) -> contextlib.AbstractContextManager[None]:
         def first() -> None:
             log.warning("stopping: polls that run have %.0f s to end; a second signal ends at once", self._grace)
             self.stop()
 
-        return stopped_by_signals(
-            asyncio.get_running_loop(), first, lambda: log.warning("second signal: ending at once")
-        )
+        return stop_on_signals(asyncio.get_running_loop(), first, lambda: log.warning("second signal: ending at once"))
 
     @contextlib.asynccontextmanager
     async def _opened(self) -> AsyncIterator[Any]:
@@ -249,17 +307,17 @@ class Monitor:
         """Poll sources of a cycle until none is left; None if the monitor is told to stop before that."""
         began = clock.monotonic()
         polls = ObservingPoller if self.observes else Poller
-        hands = Hands(polls(self.settings, self._cooling, client, self._stopping.is_set))
+        hands = InflightSources(polls(self.settings, self._cooling, client, self._stopping.is_set))
         renewing = asyncio.create_task(self._renew())
         waits = told = False
         try:
             while not self._stopping.is_set():
                 self._beat()
                 taken = await self._taken(cycle, hands)
-                if not hands.are_empty:
+                if not hands.is_empty:
                     await hands.wait(_LOOK)
                     await self._write(hands)
-                    told = told or self._told_of_long(cycle, hands)
+                    told = told or self._warn_of_long_polls(cycle, hands)
                 elif not taken:
                     closed = await self._closed(cycle)
                     if closed is not None:
@@ -276,43 +334,43 @@ class Monitor:
             return None
         finally:
             try:
-                await self._put_down(hands)
+                await self._release_all(hands)
             finally:
                 renewing.cancel()
             if hasattr(client, "cookies"):
                 client.cookies.clear()  # what a site wants remembered is none of the next cycle's business
 
-    async def _taken(self, cycle: Cycle, hands: Hands) -> list[Source]:
+    async def _taken(self, cycle: Cycle, hands: InflightSources) -> list[Source]:
         """Take as many sources as there is room for."""
         at_once = self.settings.concurrency
-        room = min(at_once * _AHEAD - hands.busy, at_once * _MOST - hands.held, _BATCH)
+        room = min(at_once * _BUSY_PER_SLOT - hands.busy, at_once * _MAX_HELD_PER_SLOT - hands.held, _BATCH)
         if room <= 0:
             return []
         taken = await self._asked(self.store.claim_sources, cycle.id, self._id, room, self._lease)
         hands.take(taken)
         return taken
 
-    def _told_of_long(self, cycle: Cycle, hands: Hands) -> bool:
+    def _warn_of_long_polls(self, cycle: Cycle, hands: InflightSources) -> bool:
         """Warn if the cycle goes on and on for what we ourselves have in our hands; tell whether it was said."""
-        long = hands.held_for(self._lease * _LONG)
+        long = hands.held_for(self._lease * _LONG_LEASES)
         if not long:
             return False
         log.warning(
             "cycle %d: %d sources have been in our hands for more than %.0f s, and it cannot end without them: %s%s",
             cycle.id,
             len(long),
-            self._lease * _LONG,
-            ", ".join(f"{each.id} ({shown(each)})" for each in long[:_MOST_NAMED]),
-            ", …" if len(long) > _MOST_NAMED else "",
+            self._lease * _LONG_LEASES,
+            ", ".join(f"{each.id} ({redacted_source_url(each)})" for each in long[:_MAX_NAMED]),
+            ", …" if len(long) > _MAX_NAMED else "",
             extra={"cycle": cycle.id, "profile": self.profile.name},
         )
         return True
 
-    async def _write(self, hands: Hands) -> None:
+    async def _write(self, hands: InflightSources) -> None:
         """Write down what is done; what the store does not take stays in our hands."""
         results = hands.results()
         try:
-            changed = await write(self._asked, self.store, self.profile.rules, results)
+            changed = await write_results(self._asked, self.store, self.profile.rules, results)
         except BaseException as error:
             hands.keep(results)
             if not isinstance(error, Exception):
@@ -325,13 +383,13 @@ class Monitor:
     async def _closed(self, cycle: Cycle) -> Closed | None:
         """End the cycle, or see that another monitor has; None while others have sources of it in their hands."""
         profile = self.profile
-        watched = WatchedClose(profile.name, profile.rules) if self.observes else None
-        close = watched or outcomes.closing(profile.name, profile.rules)
+        watched = ObservingClose(profile.name, profile.rules) if self.observes else None
+        close = watched or outcomes.cycle_close(profile.name, profile.rules)
         closed = await self._asked(self.store.close_cycle, cycle.id, close)
         if closed is not None:
             if watched is not None:
                 watched.tell()
-            tell_of_cycle(closed)
+            announce_cycle(closed)
             if self.delivery is not None:
                 self.delivery.wake()
             return closed
@@ -341,16 +399,16 @@ class Monitor:
             return Closed(cycle, [])
         return None if known.ended_at is None else Closed(known, [])
 
-    def _summary(self, closed: Closed, hands: Hands, seconds: float) -> CycleSummary:
+    def _summary(self, closed: Closed, hands: InflightSources, seconds: float) -> CycleSummary:
         summary = CycleSummary(closed.cycle, len(closed.transitions), hands.poller.broken_callbacks, seconds)
         log.info("%s", summary, extra={"cycle": closed.cycle.id, "profile": self.profile.name})
         return summary
 
-    async def _put_down(self, hands: Hands) -> None:
+    async def _release_all(self, hands: InflightSources) -> None:
         """Let go of everything: what is done is written, what is not is given back."""
         await hands.end(self._grace)
         try:
-            await write(self._in_thread, self.store, self.profile.rules, hands.results())
+            await write_results(self._in_thread, self.store, self.profile.rules, hands.results())
         except Exception as error:  # noqa: BLE001  # others poll it again
             log.warning("what was polled last could not be written, and is polled again: %s", classify(error))
         try:
@@ -391,7 +449,7 @@ class Monitor:
     def _complain(self, error: Exception, _pause: float = _PAUSE) -> None:
         self._beat()
         now = clock.monotonic()
-        if self._complained is None or now - self._complained >= _QUIET:
+        if self._complained is None or now - self._complained >= _COMPLAIN_EVERY:
             self._complained = now
             log.error("the store cannot be asked; trying again every %.0f s: %s", _PAUSE, classify(error))
 

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from outlast.classify import default_classifier
-from outlast.decide.health import (
-    Health,
-    Polls,
+from outlast.decide.source_health import (
+    PollCounts,
+    SourceHealth,
     SourceRules,
     SourceState,
     after_failure,
@@ -18,30 +18,26 @@ from outlast.decide.health import (
     probe_delay,
 )
 from outlast.failure import Category, Failure
-from outlast.ports.source_rows import Closing, Cycle, NewAlert, Poll, Source, SourceChange, Transition
-from outlast.ports.sources import Change, Close
-from outlast.ports.texts import storable
-from outlast.record.tracebacks import one_line
-from outlast.sources.fetched import Fetched
+from outlast.ports.rows import storable
+from outlast.ports.source_rows import (
+    ChangeSource,
+    CloseCycle,
+    Closing,
+    Cycle,
+    NewAlert,
+    Poll,
+    Source,
+    SourceChange,
+    Transition,
+)
+from outlast.record.log_text import first_line
+from outlast.sources.fetchers import Fetched
 
-__all__ = [
-    "closing",
-    "deferred",
-    "disabled",
-    "enabled",
-    "failed",
-    "failed_at_once",
-    "next_slot",
-    "probed",
-    "succeeded",
-    "succeeded_at_once",
-]
-
-_TEXT = 1000  # characters of an error that are kept with a source and its history
+_MAX_TEXT = 1000  # characters of an error that are kept with a source and its history
 _IN_TROUBLE = frozenset({SourceState.ERROR, SourceState.DISABLED})
 _POLLED = frozenset({"changed", "unchanged", "failed"})
-_MOST_NAMED = 5
-_FORGOTTEN = 86400.0  # seconds without a cycle after which nobody knows whether an outage lasted
+_MAX_NAMED = 5
+_OUTAGE_FORGOTTEN = 86400.0  # seconds without a cycle after which nobody knows whether an outage lasted
 
 
 def next_slot(now: datetime, every: float) -> datetime:
@@ -54,7 +50,9 @@ def next_slot(now: datetime, every: float) -> datetime:
     return datetime.fromtimestamp((math.floor(now.timestamp() / every) + 1) * every, UTC)
 
 
-def succeeded(rules: SourceRules, every: float, fetched: Fetched, content_hash: str | None, **poll: Any) -> Change:
+def success_change(
+    rules: SourceRules, every: float, fetched: Fetched, content_hash: str | None, **poll: Any
+) -> ChangeSource:
     """Say what is written for a poll that brought an answer.
 
     Args:
@@ -67,7 +65,7 @@ def succeeded(rules: SourceRules, every: float, fetched: Fetched, content_hash: 
 
     def change(source: Source, now: datetime) -> SourceChange:
         after = source._replace(
-            health=source.health if _is_off(source) else after_success(source.health, rules, now),
+            health=source.health if _is_disabled_by_hand(source) else after_success(source.health, rules, now),
             next_poll_at=next_slot(now, every),
             not_before=None,
             outcome=poll["outcome"],
@@ -77,16 +75,16 @@ def succeeded(rules: SourceRules, every: float, fetched: Fetched, content_hash: 
         if content_hash is not None:
             after = after._replace(
                 content_hash=content_hash,
-                etag=_short(fetched.etag),
-                last_modified=_short(fetched.last_modified),
+                etag=_stored_validator(fetched.etag),
+                last_modified=_stored_validator(fetched.last_modified),
                 memory=fetched.memory,
             )
-        return _changed(source, after, now, "it answers again", http_status=fetched.http_status, **poll)
+        return _source_change(source, after, now, "it answers again", http_status=fetched.http_status, **poll)
 
     return change
 
 
-def failed(rules: SourceRules, every: float, failure: Failure, attempts: int) -> Change:
+def failure_change(rules: SourceRules, every: float, failure: Failure, attempts: int) -> ChangeSource:
     """Say what is written for a poll that failed in a cycle: it counts when the cycle ends."""
 
     def change(source: Source, now: datetime) -> SourceChange:
@@ -96,36 +94,36 @@ def failed(rules: SourceRules, every: float, failure: Failure, attempts: int) ->
             next_poll_at=next_slot(now, every),
             not_before=probed_again,
             outcome="failed",
-            pending=_kept(failure),
+            pending=_stored_failure(failure),
             leased_until=None,
         )
-        return SourceChange(after, _line(after, now, "failed", attempts, failure))
+        return SourceChange(after, _poll_row(after, now, "failed", attempts, failure))
 
     return change
 
 
-def succeeded_at_once(rules: SourceRules) -> Change:
+def reported_success_change(rules: SourceRules) -> ChangeSource:
     """Say what is written for a success that somebody reports outside of a cycle; a poll that runs is not touched."""
 
     def change(source: Source, now: datetime) -> SourceChange:
-        health = source.health if _is_off(source) else after_success(source.health, rules, now)
+        health = source.health if _is_disabled_by_hand(source) else after_success(source.health, rules, now)
         after = source._replace(health=health, not_before=None, pending=None)
-        return _changed(source, after, now, "it answers again", outcome="unchanged", attempts=1)
+        return _source_change(source, after, now, "it answers again", outcome="unchanged", attempts=1)
 
     return change
 
 
-def failed_at_once(rules: SourceRules, failure: Failure) -> Change:
+def reported_failure_change(rules: SourceRules, failure: Failure) -> ChangeSource:
     """Say what is written for a failure that somebody reports outside of a cycle: it counts now."""
 
     def change(source: Source, now: datetime) -> SourceChange:
-        stands = _stands(source, _kept(failure), rules, now)
-        return stands._replace(poll=_line(source, now, "failed", 1, failure, stands.transition))
+        stands = _count_failure(source, _stored_failure(failure), rules, now)
+        return stands._replace(poll=_poll_row(source, now, "failed", 1, failure, stands.transition))
 
     return change
 
 
-def deferred(rules: SourceRules, wait: float, failure: Failure | None, attempts: int) -> Change:
+def deferral_change(rules: SourceRules, wait: float, failure: Failure | None, attempts: int) -> ChangeSource:
     """Say what is written for a source that is put off, for its host asked to be left alone: nothing is counted.
 
     That it never succeeds is noticed all the same, after the rules' `stale_after`.
@@ -138,21 +136,21 @@ def deferred(rules: SourceRules, wait: float, failure: Failure | None, attempts:
         )
         if attempts and failure is not None and source.is_active:  # it answered, and not with what is wanted
             after = after._replace(health=after_failure(source.health, Category.RATE_LIMIT, rules, now))
-        reason = "" if failure is None else _text(failure)
-        changed = _changed(source, after, now, reason, outcome="deferred", attempts=attempts)
-        return changed._replace(poll=_line(after, now, "deferred", attempts, failure, changed.transition))
+        reason = "" if failure is None else _error_text(failure)
+        changed = _source_change(source, after, now, reason, outcome="deferred", attempts=attempts)
+        return changed._replace(poll=_poll_row(after, now, "deferred", attempts, failure, changed.transition))
 
     return change
 
 
-def enabled(source: Source, now: datetime) -> SourceChange:
+def enable_change(source: Source, now: datetime) -> SourceChange:
     """Say what is written when somebody enables a source: it begins anew."""
-    health = Health(last_success_at=source.health.last_success_at, last_failure_at=source.health.last_failure_at)
+    health = SourceHealth(last_success_at=source.health.last_success_at, last_failure_at=source.health.last_failure_at)
     after = source._replace(health=health, next_poll_at=now, not_before=None, pending=None)
-    return _changed(source, after, now, "enabled by hand", outcome="enabled", attempts=0)
+    return _source_change(source, after, now, "enabled by hand", outcome="enabled", attempts=0)
 
 
-def disabled(reason: str) -> Change:
+def disable_change(reason: str) -> ChangeSource:
     """Say what is written when somebody disables a source: nothing but a hand enables it again."""
 
     def change(source: Source, now: datetime) -> SourceChange:
@@ -160,36 +158,38 @@ def disabled(reason: str) -> Change:
         unpolled = source.cycle and source.outcome is None  # in a cycle that runs: it is not to be polled there either
         outcome = "deferred" if unpolled else source.outcome
         after = source._replace(health=health, not_before=None, pending=None, outcome=outcome)
-        told = _changed(source, after, now, reason or "disabled by hand", outcome="disabled", attempts=0)
-        well = (NewAlert(_key(source), None, f"{_title(source)}: disabled by hand", reason),)
-        line = told.poll._replace(error=storable(one_line(reason), _TEXT) or None) if told.poll is not None else None
+        told = _source_change(source, after, now, reason or "disabled by hand", outcome="disabled", attempts=0)
+        well = (NewAlert(_alert_key(source), None, f"{_source_title(source)}: disabled by hand", reason),)
+        line = (
+            told.poll._replace(error=storable(first_line(reason), _MAX_TEXT) or None) if told.poll is not None else None
+        )
         return told._replace(alerts=well, poll=line)  # who did it knows; what was told before is settled by it
 
     return change
 
 
-def probed(source: Source, now: datetime) -> SourceChange | None:
+def probe_change(source: Source, now: datetime) -> SourceChange | None:
     """Say what is written when somebody wants a source to be polled at once."""
     if source.health.disabled_by == "hand":
         return None
     return SourceChange(source._replace(next_poll_at=now, not_before=None))
 
 
-def closing(profile: str, rules: SourceRules) -> Close:
+def cycle_close(profile: str, rules: SourceRules) -> CloseCycle:
     """Say how a cycle ends: its failures stand, or so many failed that they are withdrawn."""
 
     def close(cycle: Cycle, previous: Cycle | None, sources: Sequence[Source], now: datetime) -> Closing:
         polled = [source for source in sources if source.outcome in _POLLED]
         bad = [source for source in polled if source.pending is not None]
         some_are_well = len(bad) < len(polled)
-        known = [source for source in polled if _says_nothing(source, some_are_well=some_are_well)]
-        polls = Polls(len(polled), len(bad), len(known), sum(source.pending is not None for source in known))
-        since = _outage_before(previous, rules, now)
+        known = [source for source in polled if _is_no_outage_sign(source, some_are_well=some_are_well)]
+        polls = PollCounts(len(polled), len(bad), len(known), sum(source.pending is not None for source in known))
+        since = _outage_since(previous, rules, now)
         lasts = (now - since).total_seconds() if since is not None else 0.0
         outage, wide = is_outage(polls, rules, lasts), is_outage(polls, rules)
         if wide:
             since = since or now
-        elif some_are_well and _tells_enough(polls, previous, rules):
+        elif some_are_well and _shows_outage_over(polls, previous, rules):
             since = None  # most of those that were well before are well now
         counts = Counter(source.outcome for source in sources)
         ended = cycle._replace(
@@ -204,28 +204,28 @@ def closing(profile: str, rules: SourceRules) -> Close:
         return Closing(
             ended,
             withdraw=outage,
-            changes=[] if outage else [_stands(source, source.pending or {}, rules, now) for source in bad],
-            alerts=_on_outage(profile, polls, bad, outage=outage, wide=wide, over=since is None),
+            changes=[] if outage else [_count_failure(source, source.pending or {}, rules, now) for source in bad],
+            alerts=_outage_alerts(profile, polls, bad, outage=outage, wide=wide, over=since is None),
         )
 
     return close
 
 
-def _outage_before(previous: Cycle | None, rules: SourceRules, now: datetime) -> datetime | None:
+def _outage_since(previous: Cycle | None, rules: SourceRules, now: datetime) -> datetime | None:
     """Return since when an outage lasts, by the cycle before; one so long ago says nothing of what was in between."""
     if previous is None or previous.ended_at is None:
         return None
-    forgotten = (now - previous.ended_at).total_seconds() >= max(rules.outage_limit, _FORGOTTEN)
+    forgotten = (now - previous.ended_at).total_seconds() >= max(rules.outage_limit, _OUTAGE_FORGOTTEN)
     return None if forgotten else previous.outage_since
 
 
-def _tells_enough(polls: Polls, previous: Cycle | None, rules: SourceRules) -> bool:
+def _shows_outage_over(polls: PollCounts, previous: Cycle | None, rules: SourceRules) -> bool:
     """Tell whether a cycle without an outage shows that one is over: many were polled, or most of those before."""
     most = previous is not None and 2 * polls.polled >= previous.polled
     return polls.polled >= rules.outage_sources or (most and not polls.failed)
 
 
-def _says_nothing(source: Source, *, some_are_well: bool) -> bool:
+def _is_no_outage_sign(source: Source, *, some_are_well: bool) -> bool:
     """Tell whether a failure of a source is no sign of an outage.
 
     Its failures stood before; or it has never been well, while others are: then its address is more likely wrong.
@@ -234,12 +234,12 @@ def _says_nothing(source: Source, *, some_are_well: bool) -> bool:
     return health.failing_since is not None or (some_are_well and health.last_success_at is None)
 
 
-def _on_outage(
-    profile: str, polls: Polls, bad: Sequence[Source], *, outage: bool, wide: bool, over: bool
+def _outage_alerts(
+    profile: str, polls: PollCounts, bad: Sequence[Source], *, outage: bool, wide: bool, over: bool
 ) -> tuple[NewAlert, ...]:
     key = f"outage:{profile}"
     share = f"{polls.failed} of {polls.polled} sources failed together"
-    causes = Counter((source.pending or {}).get("category", "") for source in bad).most_common(_MOST_NAMED)
+    causes = Counter((source.pending or {}).get("category", "") for source in bad).most_common(_MAX_NAMED)
     text = ", ".join(f"{category} {count}" for category, count in causes)
     if outage:
         return (NewAlert(key, "outage", f"{profile}: {share}; nothing is counted against them", text),)
@@ -248,9 +248,9 @@ def _on_outage(
     return (NewAlert(key, None, f"{profile}: the outage is over, {share}"),) if over else ()
 
 
-def _stands(source: Source, pending: dict[str, Any], rules: SourceRules, now: datetime) -> SourceChange:
+def _count_failure(source: Source, pending: dict[str, Any], rules: SourceRules, now: datetime) -> SourceChange:
     """Count a failure."""
-    if _is_off(source):
+    if _is_disabled_by_hand(source):
         return SourceChange(source._replace(pending=None))
     category = Category(pending.get("category", Category.UNKNOWN))
     health = after_failure(source.health, category, rules, now)
@@ -258,15 +258,15 @@ def _stands(source: Source, pending: dict[str, Any], rules: SourceRules, now: da
     after = source._replace(
         health=health,
         last_failure=pending,
-        last_error=one_line(f"{pending.get('exception_name', '')}: {pending.get('message', '')}")[:_TEXT],
+        last_error=first_line(f"{pending.get('exception_name', '')}: {pending.get('message', '')}")[:_MAX_TEXT],
         not_before=now + timedelta(seconds=probe_delay(health, rules)) if waits else source.not_before,
         pending=None,
     )
-    changed = _changed(source, after, now, str(after.last_error), outcome=str(health.state), attempts=0)
+    changed = _source_change(source, after, now, str(after.last_error), outcome=str(health.state), attempts=0)
     return changed if changed.transition is not None else changed._replace(poll=None)
 
 
-def _changed(source: Source, after: Source, now: datetime, reason: str, **poll: Any) -> SourceChange:
+def _source_change(source: Source, after: Source, now: datetime, reason: str, **poll: Any) -> SourceChange:
     """Return a change with its line, and with a transition and its alert where the state is another."""
     before, state = source.state, after.state
     transition = None
@@ -274,36 +274,36 @@ def _changed(source: Source, after: Source, now: datetime, reason: str, **poll: 
     if before is not state:
         transition = Transition(source.id, source.url, before, state, after.consecutive_failures, reason)
         if state in _IN_TROUBLE:
-            alerts = (NewAlert(_key(source), str(state), _told(after, state), reason),)
+            alerts = (NewAlert(_alert_key(source), str(state), _alert_title(after, state), reason),)
         elif before in _IN_TROUBLE:
-            alerts = (NewAlert(_key(source), None, f"{_title(after)}: {reason}"),)
-    line = _line(after, now, poll["outcome"], poll["attempts"], None, transition)
+            alerts = (NewAlert(_alert_key(source), None, f"{_source_title(after)}: {reason}"),)
+    line = _poll_row(after, now, poll["outcome"], poll["attempts"], None, transition)
     return SourceChange(after, line._replace(http_status=poll.get("http_status")), transition, alerts)
 
 
-def _is_off(source: Source) -> bool:
+def _is_disabled_by_hand(source: Source) -> bool:
     """Tell whether somebody has switched a source off: no poll that was on its way changes that."""
     return source.health.disabled_by == "hand"
 
 
-def _told(source: Source, state: SourceState) -> str:
+def _alert_title(source: Source, state: SourceState) -> str:
     failures = source.consecutive_failures
     times = "1 failure" if failures == 1 else f"{failures} failures in a row"
     since = source.health.failing_since
     if failures == 0 and since is not None:
-        return f"{_title(source)}: not one success since {since:%Y-%m-%d}"
-    return f"{_title(source)}: {'disabled' if state is SourceState.DISABLED else 'in trouble'} after {times}"
+        return f"{_source_title(source)}: not one success since {since:%Y-%m-%d}"
+    return f"{_source_title(source)}: {'disabled' if state is SourceState.DISABLED else 'in trouble'} after {times}"
 
 
-def _title(source: Source) -> str:
+def _source_title(source: Source) -> str:
     return source.name or default_classifier().redact(source.url)
 
 
-def _key(source: Source) -> str:
+def _alert_key(source: Source) -> str:
     return f"source:{source.id}"
 
 
-def _line(
+def _poll_row(
     source: Source,
     now: datetime,
     outcome: str,
@@ -319,22 +319,22 @@ def _line(
         attempts,
         http_status=None if failure is None else failure.http_status,
         category=None if failure is None else str(failure.category),
-        error=None if failure is None else _text(failure),
+        error=None if failure is None else _error_text(failure),
         before=None if transition is None else transition.before,
         after=None if transition is None else transition.after,
     )
 
 
-def _text(failure: Failure) -> str:
-    return storable(one_line(f"{failure.exception_name}: {failure.message}"), _TEXT)
+def _error_text(failure: Failure) -> str:
+    return storable(first_line(f"{failure.exception_name}: {failure.message}"), _MAX_TEXT)
 
 
-def _kept(failure: Failure) -> dict[str, Any]:
+def _stored_failure(failure: Failure) -> dict[str, Any]:
     """Return a failure as it is stored."""
-    kept = failure.replace(message=storable(failure.message, _TEXT)).to_dict()
+    kept = failure.replace(message=storable(failure.message, _MAX_TEXT)).to_dict()
     return {**kept, "exception_name": storable(failure.exception_name), "fingerprint": failure.fingerprint}
 
 
-def _short(validator: str | None) -> str | None:
+def _stored_validator(validator: str | None) -> str | None:
     """Return a validator that can be sent again; one that is absurdly long is forgotten."""
-    return validator if validator is not None and len(validator) <= _TEXT and validator.isprintable() else None
+    return validator if validator is not None and len(validator) <= _MAX_TEXT and validator.isprintable() else None

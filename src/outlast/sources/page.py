@@ -8,10 +8,7 @@ from typing import Any
 
 from outlast.errors import ConfigError, ContentError
 from outlast.ports.source_rows import Source
-from outlast.sources.fetched import Fetched
-from outlast.sources.reading import Answer, charset, read
-
-__all__ = ["fetch_page"]
+from outlast.sources.fetchers import Fetched, SourceResponse, download, web_charset
 
 _HIDDEN = frozenset({"script", "style", "noscript", "template"})
 # Words go on across them; every other element ends one.
@@ -52,10 +49,10 @@ async def fetch_page(source: Source, client: Any) -> Fetched:
         Exception: As for `read`.
     """
     parser = _selectolax()
-    answer = await read(client, source)
+    answer = await download(client, source)
     if answer.not_modified:
         return Fetched(not_modified=True, http_status=answer.status)
-    text = await asyncio.to_thread(_watched, parser, answer, source.selector)
+    text = await asyncio.to_thread(_watched_text, parser, answer, source.selector)
     return Fetched(
         content=text,
         hash=hashlib.sha256(text.encode("utf-8", "replace")).hexdigest(),
@@ -74,12 +71,12 @@ def _selectolax() -> Any:
     return lexbor
 
 
-def _watched(parser: Any, answer: Answer, selector: str | None) -> str:
-    html = _decoded(answer)
+def _watched_text(parser: Any, answer: SourceResponse, selector: str | None) -> str:
+    html = _decode_page(answer)
     _check_depth(html)
     tree = parser.LexborHTMLParser(html)
     if selector is None:
-        return _text(tree.body or tree.root)
+        return _element_text(tree.body or tree.root)
     try:
         found = tree.css(selector)
     except parser.SelectolaxError as error:
@@ -88,17 +85,17 @@ def _watched(parser: Any, answer: Answer, selector: str | None) -> str:
     if not found:
         message = f"selector {selector!r} matches nothing"
         raise ContentError(message)
-    return "\n".join(_text(node) for node in found)
+    return "\n".join(_element_text(node) for node in found)
 
 
-def _decoded(answer: Answer) -> str:
+def _decode_page(answer: SourceResponse) -> str:
     """Read the bytes by their mark, else by the header, else by what the page says, else as UTF-8."""
     for mark, name in _BOMS:
         if answer.body.startswith(mark):
             return answer.body.decode(name, "replace")
     stated = answer.encoding
     if stated is None and (match := _META.search(answer.body[:_META_WITHIN])):
-        stated = charset(match[1].decode("ascii"))
+        stated = web_charset(match[1].decode("ascii"))
         if stated is not None and stated.startswith("utf-16"):
             stated = None  # it could not have been found
     return answer.body.decode(stated or "utf-8", "replace")
@@ -124,7 +121,7 @@ def _check_depth(html: str) -> None:
             raise ContentError(message)
 
 
-def _text(node: Any) -> str:
+def _element_text(node: Any) -> str:
     """Return the text of an element. The tree is walked and left as it is: other matches may lie within."""
     parts: list[str] = []
     waiting: list[Any] = [*node.iter(include_text=True)][::-1]

@@ -11,44 +11,44 @@ Names are loaded when they are first used, since every run of pytest imports thi
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from outlast.testing.clocks import FakeClock as FakeClock
-    from outlast.testing.clocks import fake_clock as fake_clock
-    from outlast.testing.crashing import Crashed as Crashed
-    from outlast.testing.crashing import crash_at as crash_at
+    from outlast.testing.clock import FakeClock as FakeClock
+    from outlast.testing.clock import fake_clock as fake_clock
+    from outlast.testing.crash import Crashed as Crashed
+    from outlast.testing.crash import crash_at as crash_at
     from outlast.testing.decisions import Decisions as Decisions
     from outlast.testing.decisions import record_decisions as record_decisions
-    from outlast.testing.draining import Drained as Drained
-    from outlast.testing.draining import drain as drain
-    from outlast.testing.draining import drain_async as drain_async
     from outlast.testing.faults import Fault as Fault
     from outlast.testing.faults import Faults as Faults
+    from outlast.testing.faults import NotReachedError as NotReachedError
+    from outlast.testing.faults import failing as failing
     from outlast.testing.faults import inject_faults as inject_faults
-    from outlast.testing.places import AppMaker as AppMaker
-    from outlast.testing.places import fresh_database as fresh_database
-    from outlast.testing.places import on_store as on_store
-    from outlast.testing.reached import NotReachedError as NotReachedError
-    from outlast.testing.samples import sample_error as sample_error
-    from outlast.testing.scripted import failing as failing
+    from outlast.testing.faults import sample_error as sample_error
+    from outlast.testing.queue_drain import Drained as Drained
+    from outlast.testing.queue_drain import drain as drain
+    from outlast.testing.queue_drain import drain_async as drain_async
+    from outlast.testing.store_fixtures import AppMaker as AppMaker
+    from outlast.testing.store_fixtures import fresh_database as fresh_database
+    from outlast.testing.store_fixtures import on_store as on_store
 
 _HOMES = {
-    "AppMaker": "outlast.testing.places",
-    "Crashed": "outlast.testing.crashing",
+    "AppMaker": "outlast.testing.store_fixtures",
+    "Crashed": "outlast.testing.crash",
     "Decisions": "outlast.testing.decisions",
-    "Drained": "outlast.testing.draining",
-    "FakeClock": "outlast.testing.clocks",
+    "Drained": "outlast.testing.queue_drain",
+    "FakeClock": "outlast.testing.clock",
     "Fault": "outlast.testing.faults",
     "Faults": "outlast.testing.faults",
-    "NotReachedError": "outlast.testing.reached",
-    "crash_at": "outlast.testing.crashing",
-    "drain": "outlast.testing.draining",
-    "drain_async": "outlast.testing.draining",
-    "failing": "outlast.testing.scripted",
-    "fake_clock": "outlast.testing.clocks",
-    "fresh_database": "outlast.testing.places",
+    "NotReachedError": "outlast.testing.faults",
+    "crash_at": "outlast.testing.crash",
+    "drain": "outlast.testing.queue_drain",
+    "drain_async": "outlast.testing.queue_drain",
+    "failing": "outlast.testing.faults",
+    "fake_clock": "outlast.testing.clock",
+    "fresh_database": "outlast.testing.store_fixtures",
     "inject_faults": "outlast.testing.faults",
-    "on_store": "outlast.testing.places",
+    "on_store": "outlast.testing.store_fixtures",
     "record_decisions": "outlast.testing.decisions",
-    "sample_error": "outlast.testing.samples",
+    "sample_error": "outlast.testing.faults",
 }
 
 __all__ = [

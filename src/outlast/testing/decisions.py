@@ -17,15 +17,13 @@ from typing import Any
 from outlast.failure import Category, Failure
 from outlast.record import events
 from outlast.record.bus import subscribe
-from outlast.record.tracebacks import one_line, span
-
-__all__ = ["Decisions", "record_decisions"]
+from outlast.record.log_text import first_line, format_seconds
 
 _RETRIES = (events.Retrying, events.TaskRetrying)
 _DEFERRALS = (events.TaskDeferred,)
-_ENDS = (events.GaveUp, events.TaskFailed)
-_FAILURES = (*_RETRIES, *_DEFERRALS, *_ENDS)
-_SHOWN = 3  # decisions in a repr, which an assertion's message cuts off soon
+_GIVE_UPS = (events.GaveUp, events.TaskFailed)
+_FAILURES = (*_RETRIES, *_DEFERRALS, *_GIVE_UPS)
+_REPR_SHOWN = 3  # decisions in a repr, which an assertion's message cuts off soon
 
 
 class Decisions:
@@ -46,8 +44,8 @@ class Decisions:
     def __repr__(self) -> str:
         """Show how many there are, and the last ones."""
         lines = self._lines()
-        shown = "; ".join(lines[-_SHOWN:])
-        return f"Decisions({len(lines)}{': ' if lines else ''}{'… ' if len(lines) > _SHOWN else ''}{shown})"
+        shown = "; ".join(lines[-_REPR_SHOWN:])
+        return f"Decisions({len(lines)}{': ' if lines else ''}{'… ' if len(lines) > _REPR_SHOWN else ''}{shown})"
 
     def __str__(self) -> str:
         """List them, one a line."""
@@ -71,7 +69,7 @@ class Decisions:
             category: Of the last failure.
             reason: Why, such as ``exhausted``, ``permanent`` or ``deadline``.
         """
-        return sum(reason in {None, event.reason} for event in self._of(_ENDS, name, category))
+        return sum(reason in {None, event.reason} for event in self._of(_GIVE_UPS, name, category))
 
     def recoveries(self, name: str | None = None) -> int:
         """Return how often something succeeded after attempts that had failed."""
@@ -96,7 +94,7 @@ class Decisions:
         return [event for event in found if wanted is None or event.failure.category is wanted]
 
     def _lines(self) -> list[str]:
-        return [line for event in self.events if (line := _line(event))]
+        return [line for event in self.events if (line := _event_text(event))]
 
 
 @contextmanager
@@ -110,12 +108,12 @@ def record_decisions() -> Iterator[Decisions]:
         end()
 
 
-def _name(event: Any) -> str:
+def _event_name(event: Any) -> str:
     return str(getattr(event, "name", None) or getattr(event, "task", ""))
 
 
 def _is_named(event: events.Event, name: str | None) -> bool:
-    own = _name(event)
+    own = _event_name(event)
     return name is None or own == name or own.endswith(f".{name}")
 
 
@@ -125,14 +123,14 @@ def _is_recovery(event: events.Event) -> bool:
     return isinstance(event, events.Recovered)
 
 
-def _line(event: events.Event) -> str:
+def _event_text(event: events.Event) -> str:
     """Say in one line what happened; nothing of what another event says better."""
-    who = _name(event).rpartition("<locals>.")[2]
+    who = _event_name(event).rpartition("<locals>.")[2]
     match event:
         case events.Retrying() | events.TaskRetrying():
-            what = f"attempt {event.attempt} failed, again in {span(event.delay)}"
+            what = f"attempt {event.attempt} failed, again in {format_seconds(event.delay)}"
         case events.TaskDeferred():
-            what = f"put off for {span(event.delay)}"
+            what = f"put off for {format_seconds(event.delay)}"
         case events.GaveUp():
             what = f"given up after {event.attempts} attempts ({event.reason})"
         case events.TaskFailed():
@@ -147,4 +145,4 @@ def _line(event: events.Event) -> str:
             return ""
         case _:
             return str(event)
-    return f"{who}: {what} ({event.failure.category}: {one_line(event.failure.message)})"
+    return f"{who}: {what} ({event.failure.category}: {first_line(event.failure.message)})"

@@ -6,24 +6,340 @@
 ...     collect()
 """
 
+import errno
 import functools
+import importlib
+import inspect
+import os
+import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from random import Random
-from typing import Any
+from types import CellType, FunctionType, ModuleType
+from typing import Any, NamedTuple
 
+from outlast.classify import classify
 from outlast.errors import ConfigError
 from outlast.failure import Category
 from outlast.run import points
 from outlast.run.retry import is_coroutine_function
-from outlast.testing.reached import NotReachedError, times_passed
-from outlast.testing.samples import sample_error
-from outlast.testing.seats import mark_over, seat_of
 
-__all__ = ["Fault", "Faults", "inject_faults", "watched"]
+TYPE_CHECKING = False
 
-Error = Category | str | BaseException | type[BaseException]
+
+# What is said when a test has ordered something at a place that the program never came to.
+
+
+class NotReachedError(AssertionError):
+    """The program never came to the place where it was to fail or to end, so the test proves nothing."""
+
+
+def passed_points_text(names: Iterable[str]) -> str:
+    """Say which points were passed, and how often."""
+    counts = Counter(names)
+    if not counts:
+        return "no point was passed"
+    told = ", ".join(f"{name!r}" if times == 1 else f"{name!r} ({times} times)" for name, times in counts.items())
+    return f"points that were passed: {told}"
+
+
+# One real error for each category: what a program meets when it fails in that way.
+
+
+def sample_error(category: Category | str, *, retry_after: float | None = None) -> Exception:
+    """Return a real error that the classifier judges as this category.
+
+    Args:
+        category: Which, as a `Category` or by name.
+        retry_after: Seconds that the server asks to wait; for the categories that a server reports.
+
+    Raises:
+        ConfigError: If there is no such category, no server reports it, or rules of your own judge the error otherwise.
+    """
+    wanted = Category.parse(category)
+    if retry_after is None:
+        error = _SAMPLES[wanted]()
+    elif wanted in _STATUSES:
+        error = _http_error(*_STATUSES[wanted], retry_after)
+    else:
+        message = f"{wanted} comes from no server that could ask to wait; leave retry_after out, or give an exception"
+        raise ConfigError(message)
+    found = classify(error)
+    if found.category is not wanted:
+        message = (
+            f"your rules judge {type(error).__name__} ({error}) as {found.category} by {found.rule!r}, and not as "
+            f"{wanted}; give the exception that is {wanted} in your program"
+        )
+        raise ConfigError(message)
+    return error
+
+
+_STATUSES = {
+    Category.RATE_LIMIT: (429, "Too Many Requests"),
+    Category.API_TEMPORARY: (503, "Service Unavailable"),
+    Category.ACCESS_DENIED: (403, "Forbidden"),
+    Category.NOT_FOUND: (404, "Not Found"),
+    Category.INVALID_PARAMETERS: (400, "Bad Request"),
+    Category.AUTHENTICATION: (401, "Unauthorized"),
+    Category.QUOTA_EXHAUSTED: (402, "Payment Required"),
+}
+
+
+def _http_error(status: int, text: str, retry_after: float | None = None) -> Exception:
+    from email.message import Message  # noqa: PLC0415  # costs milliseconds
+    from io import BytesIO  # noqa: PLC0415
+    from urllib.error import HTTPError  # noqa: PLC0415
+
+    headers = Message()
+    if retry_after is not None:
+        headers["Retry-After"] = f"{retry_after:g}"
+    return HTTPError("https://injected.example/", status, text, headers, BytesIO())
+
+
+def _system_error(number: int) -> Exception:
+    return OSError(number, os.strerror(number))  # Python makes it the right subclass
+
+
+def _locked_error() -> Exception:
+    from sqlite3 import OperationalError  # noqa: PLC0415
+
+    return OperationalError("database is locked")
+
+
+def _integrity_error() -> Exception:
+    from sqlite3 import IntegrityError  # noqa: PLC0415
+
+    return IntegrityError("UNIQUE constraint failed: injected.id")
+
+
+def _json_error() -> Exception:
+    from json import JSONDecodeError  # noqa: PLC0415
+
+    return JSONDecodeError("Expecting value", "", 0)
+
+
+def _http_error_factory(category: Category) -> Callable[[], Exception]:
+    return lambda: _http_error(*_STATUSES[category])
+
+
+_SAMPLES: dict[Category, Callable[[], Exception]] = {
+    Category.NETWORK: lambda: _system_error(errno.ECONNRESET),
+    Category.DATABASE_BUSY: _locked_error,
+    Category.SYSTEM: lambda: _system_error(errno.ENOSPC),
+    Category.CONFIGURATION: lambda: ValueError("unknown url type: 'injected'"),
+    Category.INTEGRITY: _integrity_error,
+    Category.DATA: _json_error,
+    Category.UNKNOWN: lambda: RuntimeError("injected"),
+    **{category: _http_error_factory(category) for category in _STATUSES},
+}
+
+
+# Where a fault sits: a function by its dotted name, beneath its decorators, and wherever else it was imported.
+#
+# A decorator that retries has to see the failure, so what is replaced is the innermost function that can be reached.
+
+Undo = Callable[[], object]
+_INACTIVE_MARK = "_outlast_over"
+
+
+class PatchTarget(NamedTuple):
+    """A function, and how to put another in its place.
+
+    Attributes:
+        function: What sits there.
+        put: Puts something else there; returns what puts it back.
+    """
+
+    function: Callable[..., Any]
+    put: Callable[[Any], Undo]
+
+
+def find_patch_target(place: str) -> PatchTarget:
+    """Return where a function sits.
+
+    Args:
+        place: Its dotted name, such as ``shop.client.fetch`` or ``shop.client.Client.get``.
+
+    Raises:
+        ConfigError: If there is no such function, or it cannot be replaced.
+    """
+    owner, name = _find_owner(place)
+    found, kind = getattr(owner, name), None
+    if isinstance(owner, type):
+        found = inspect.getattr_static(owner, name)
+        if isinstance(found, staticmethod | classmethod):
+            found, kind = found.__func__, type(found)
+    if isinstance(found, type) or not callable(found):
+        what = "a class; name one of its methods" if isinstance(found, type) else f"a {type(found).__name__}"
+        message = f"{place} is {what}: a fault needs a function"
+        raise ConfigError(message)
+    while getattr(found, _INACTIVE_MARK, None) is True:  # of an earlier test, and put back by whoever patched it there
+        found = found.__wrapped__
+    inner = _innermost_target(found)
+    if inner is not None:
+        return inner
+    if isinstance(owner, ModuleType):
+        return PatchTarget(found, partial(_replace_everywhere, found, owner, name))
+    return PatchTarget(found, partial(_set_attribute, owner, name, kind=kind))
+
+
+def mark_inactive(wrapper: Callable[..., Any]) -> None:
+    """Say that what was put in a function's place has nothing to do any more, wherever it may still sit."""
+    setattr(wrapper, _INACTIVE_MARK, True)
+
+
+def _find_owner(place: str) -> tuple[Any, str]:
+    """Return the module, class or object that has the last name as an attribute."""
+    names = place.split(".")
+    for length in range(len(names) - 1, 0, -1):
+        module = ".".join(names[:length])
+        try:
+            owner: Any = importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            if error.name is not None and (module == error.name or module.startswith(f"{error.name}.")):
+                continue  # a class stands here, or nothing
+            raise
+        for done, name in enumerate(names[length:], length):
+            if not hasattr(owner, name):
+                message = f"{'.'.join(names[:done])} has no {name!r}, so no fault can be put at {place}"
+                raise ConfigError(message)
+            if done < len(names) - 1:
+                owner = getattr(owner, name)
+        return owner, names[-1]
+    message = f"there is no module {names[0]!r}, so no fault can be put at {place}"
+    raise ConfigError(message)
+
+
+def _innermost_target(found: Any) -> PatchTarget | None:
+    """Return the seat of the innermost function that decorators hold; None where there are none that can be opened."""
+    seat: PatchTarget | None = None
+    for _ in range(64):  # a chain that leads back to itself ends
+        inner = getattr(found, "__wrapped__", None)
+        if inner is None:
+            return seat
+        cells = _cells_with(inner, found, set())
+        names = [name for name, value in getattr(found, "__dict__", {}).items() if value is inner]
+        if not cells and names == ["__wrapped__"]:
+            return seat  # written in C, or it finds its function in some other way
+        seat = PatchTarget(inner, partial(_replace_inside, found, inner, cells, names))
+        found = inner
+    return seat
+
+
+def _cells_with(inner: object, wrapper: object, seen: set[int]) -> list[CellType]:
+    """Return where a decorator's function, or one that it has made for its own use, holds what it calls."""
+    cells: list[CellType] = []
+    for cell in getattr(wrapper, "__closure__", None) or ():
+        try:
+            content = cell.cell_contents
+        except ValueError:  # empty
+            continue
+        if content is inner:
+            cells.append(cell)
+        elif isinstance(content, FunctionType) and id(content) not in seen:
+            seen.add(id(content))
+            cells += _cells_with(inner, content, seen)
+    return cells
+
+
+def _replace_inside(wrapper: Any, inner: Any, cells: list[CellType], names: list[str], new: Any) -> Undo:
+    def put(what: Any) -> None:
+        for cell in cells:
+            cell.cell_contents = what
+        for name in names:
+            setattr(wrapper, name, what)
+
+    put(new)
+    return lambda: put(inner)
+
+
+def _replace_everywhere(found: Any, owner: ModuleType, name: str, new: Any) -> Undo:
+    """Replace a function in its module, and in those that have imported it by name."""
+    with ExitStack() as undo:
+        undo.callback(_replace_held, new, found)  # the last to be done: for modules that are imported meanwhile
+        undo.callback(_set_attribute(owner, name, new))
+        for module, key in _holders(found):
+            undo.callback(_set_attribute(module, key, new))
+        return undo.pop_all().close
+
+
+def _replace_held(old: Any, new: Any) -> None:
+    for module, key in _holders(old):
+        setattr(module, key, new)
+
+
+def _holders(function: Any) -> list[tuple[ModuleType, str]]:
+    """Return the modules that have a function, each with the name under which it has it."""
+    found: list[tuple[ModuleType, str]] = []
+    for module in list(sys.modules.values()):
+        try:
+            there = list(vars(module).items())
+        except TypeError:  # something that only stands in for a module
+            continue
+        found += [(module, key) for key, value in there if value is function]
+    return found
+
+
+def _set_attribute(owner: Any, name: str, new: Any, *, kind: Any = None) -> Undo:
+    own = getattr(owner, "__dict__", {})
+    had, before = name in own, own.get(name)
+    try:
+        setattr(owner, name, kind(new) if kind else new)
+    except (AttributeError, TypeError) as error:
+        message = (
+            f"{name} of {owner!r} cannot be replaced ({error}); put the fault at a function of yours that calls it"
+        )
+        raise ConfigError(message) from error
+    return partial(setattr, owner, name, before) if had else partial(_delete_attribute, owner, name)
+
+
+def _delete_attribute(owner: Any, name: str) -> None:
+    if name in vars(owner):  # the test may have removed it itself
+        delattr(owner, name)
+
+
+# Functions that fail as told.
+
+if TYPE_CHECKING:
+    from typing import ParamSpec, TypeVar
+
+    P = ParamSpec("P")
+    R = TypeVar("R")
+
+
+def failing(
+    function: "Callable[P, R]", errors: "Iterable[BaseException | type[BaseException] | None]"
+) -> "Callable[P, R]":
+    """Return the function with failures put before it: each call raises the next of the errors, None lets it through.
+
+    Args:
+        function: What is called once the errors are used up.
+        errors: What to raise, in order.
+    """
+    waiting = iter(errors)
+    if is_coroutine_function(function):
+
+        async def call_async(*args: "Any", **kwargs: "Any") -> "Any":
+            error = next(waiting, None)
+            if error is not None:
+                raise error
+            return await function(*args, **kwargs)  # type: ignore[misc]  # a coroutine function
+
+        return call_async  # type: ignore[return-value]  # a coroutine function for a coroutine function
+
+    def call(*args: "Any", **kwargs: "Any") -> "Any":
+        error = next(waiting, None)
+        if error is not None:
+            raise error
+        return function(*args, **kwargs)
+
+    return call
+
+
+ErrorSpec = Category | str | BaseException | type[BaseException]
 
 
 class Fault:
@@ -90,7 +406,7 @@ class Faults:
     def fail(  # noqa: PLR0913  # how often and when
         self,
         place: str,
-        error: Error,
+        error: ErrorSpec,
         *,
         times: int | None = None,
         after: int = 0,
@@ -119,11 +435,11 @@ class Faults:
         if self._ended:
             message = f"the faults were put back already; order the one at {place!r} while the test runs"
             raise ConfigError(message)
-        _check(times, after, rate)
-        made = _maker(error, retry_after)
+        _check_numbers(times, after, rate)
+        made = _error_factory(error, retry_after)
         fault = Fault(place, made, times=times, after=after, rate=rate, seed=seed, optional=optional)
         if place not in self._at:
-            self._sit_down(place)
+            self._install(place)
         self._at.setdefault(place, []).append(fault)
         return fault
 
@@ -136,7 +452,7 @@ class Faults:
         for fault in self.all:
             if fault.calls or fault.optional:
                 continue
-            kind = "" if "." in fault.place else f"; {times_passed(self._passed)}"
+            kind = "" if "." in fault.place else f"; {passed_points_text(self._passed)}"
             message = f"nothing came to the fault at {fault.place!r}, so this test proves nothing of it{kind}"
             raise NotReachedError(message)
 
@@ -145,15 +461,15 @@ class Faults:
         self._ended = True
         self._undo.close()
 
-    def _sit_down(self, place: str) -> None:
+    def _install(self, place: str) -> None:
         if "." in place:
-            seat = seat_of(place)
-            wrapper = watched(seat.function, lambda: self._arrive(place))
+            seat = find_patch_target(place)
+            wrapper = with_call_hook(seat.function, lambda: self._raise_if_due(place))
             undo = seat.put(wrapper)
-            self._undo.callback(mark_over, wrapper)
+            self._undo.callback(mark_inactive, wrapper)
             self._undo.callback(undo)
         elif not self._listening:
-            self._undo.callback(points.listen(self._pass))
+            self._undo.callback(points.add_listener(self._pass))
             self._listening = True
 
     def _pass(self, name: str) -> None:
@@ -164,9 +480,9 @@ class Faults:
             raise ConfigError(message)
         with self._counting:
             self._passed.append(name)
-        self._arrive(name)
+        self._raise_if_due(name)
 
-    def _arrive(self, place: str) -> None:
+    def _raise_if_due(self, place: str) -> None:
         if self._ended:  # whoever patched the function too, or imported it meanwhile, still holds it with the fault
             return
         with self._counting:
@@ -190,7 +506,7 @@ def inject_faults() -> Iterator[Faults]:
     faults.check()
 
 
-def watched(function: Callable[..., Any], arrive: Callable[[], object]) -> Callable[..., Any]:
+def with_call_hook(function: Callable[..., Any], arrive: Callable[[], object]) -> Callable[..., Any]:
     """Return the function with something put before each of its calls."""
     if is_coroutine_function(function):
 
@@ -209,7 +525,7 @@ def watched(function: Callable[..., Any], arrive: Callable[[], object]) -> Calla
     return call
 
 
-def _maker(error: object, retry_after: float | None) -> Callable[[], BaseException]:
+def _error_factory(error: object, retry_after: float | None) -> Callable[[], BaseException]:
     """Return what makes the error: a new one for each call, where that is possible."""
     if isinstance(error, str):
         sample_error(error, retry_after=retry_after)  # says at once what is wrong with it
@@ -225,7 +541,7 @@ def _maker(error: object, retry_after: float | None) -> Callable[[], BaseExcepti
     raise ConfigError(message)
 
 
-def _check(times: object, after: object, rate: float | None) -> None:
+def _check_numbers(times: object, after: object, rate: float | None) -> None:
     for what, number, least in (("times", times, 1), ("after", after, 0)):
         if number is not None and (type(number) is not int or number < least):
             message = f"{what} is {number!r}; give a whole number, {least} or more"

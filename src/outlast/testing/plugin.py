@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from outlast.app import App
-    from outlast.testing.clocks import FakeClock
+    from outlast.testing.clock import FakeClock
     from outlast.testing.decisions import Decisions
     from outlast.testing.faults import Faults
-    from outlast.testing.places import AppMaker
+    from outlast.testing.store_fixtures import AppMaker
 
 __all__: list[str] = []
 
@@ -100,7 +100,7 @@ class _Reports:
 @pytest.fixture
 def outlast_clock() -> "Iterator[FakeClock]":
     """A clock in the place of the system's: nobody waits, and ``waits`` notes who would have."""
-    from outlast.testing.clocks import fake_clock  # noqa: PLC0415
+    from outlast.testing.clock import fake_clock  # noqa: PLC0415
 
     with fake_clock() as clock:
         yield clock
@@ -138,7 +138,7 @@ def outlast_url(request: pytest.FixtureRequest, tmp_path: "Path") -> "Iterator[s
     if not server:
         pytest.skip(f"needs a PostgreSQL server: pytest --outlast-postgres URL, or set {_ENVIRONMENT}")
     pytest.importorskip("psycopg", reason="needs the extra: pip install '.[postgres]' in a clone of Outlast")
-    from outlast.testing.places import fresh_database  # noqa: PLC0415
+    from outlast.testing.store_fixtures import fresh_database  # noqa: PLC0415
 
     with fresh_database(server) as url:
         yield url
@@ -150,7 +150,7 @@ def outlast_app(outlast_url: str) -> "Iterator[AppMaker]":
     from contextlib import ExitStack  # noqa: PLC0415
 
     from outlast.app import App  # noqa: PLC0415
-    from outlast.testing.places import on_store  # noqa: PLC0415
+    from outlast.testing.store_fixtures import on_store  # noqa: PLC0415
 
     with ExitStack() as stack:
 

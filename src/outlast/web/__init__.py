@@ -46,9 +46,9 @@ def dashboard(
     """
     try:
         from outlast.web.access.hook import HookAccess  # noqa: PLC0415  # needs the extra
-        from outlast.web.site import build  # noqa: PLC0415  # needs the extra
+        from outlast.web.site import build_site  # noqa: PLC0415  # needs the extra
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in {"anyio", "jinja2", "starlette"}:
             raise
         raise ConfigError(_MISSING) from error
-    return build(app, HookAccess(auth), hosts=hosts, title=title)
+    return build_site(app, HookAccess(auth), hosts=hosts, title=title)

@@ -8,18 +8,16 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from outlast.report.badges import compact
-from outlast.report.words import category_look, count, span
-
-__all__ = ["Bar", "Chart", "Drawn", "Series", "Spark", "Tick", "category_series", "spark", "stacked"]
+from outlast.report.overview import compact
+from outlast.report.text_format import category_look, count, span
 
 _TOP, _BOTTOM = 5.0, 87.0
 """Where the plot begins and ends from the top; above it stands the uppermost label, below it those of time."""
-_FILLED = 0.82
-_MOST_DRAWN = 6
-_TIMES = (("min", 60.0, 7_200.0), ("h", 3_600.0, 2 * 86_400.0), ("d", 86_400.0, math.inf))
-_LABELS = 4
-_LEAST = 1.2
+_BAR_SHARE = 0.82
+_MAX_SERIES = 6
+_TIME_UNITS = (("min", 60.0, 7_200.0), ("h", 3_600.0, 2 * 86_400.0), ("d", 86_400.0, math.inf))
+_MAX_LABELS = 4
+_MIN_BAR_HEIGHT = 1.2
 """Height of a bar that would be too low to be seen."""
 
 
@@ -73,7 +71,7 @@ class Series(NamedTuple):
     timed: bool = False
 
 
-class Drawn(NamedTuple):
+class DrawnSeries(NamedTuple):
     """A series with its bars; a step in which nothing happened has none."""
 
     series: Series
@@ -98,14 +96,14 @@ class Chart(NamedTuple):
     id: str
     title: str
     label: str
-    drawn: tuple[Drawn, ...]
+    drawn: tuple[DrawnSeries, ...]
     legend: tuple[tuple[Series, int], ...]
     y_ticks: tuple[Tick, ...]
     x_ticks: tuple[Tick, ...]
     most: float
 
 
-class Spark(NamedTuple):
+class Sparkline(NamedTuple):
     """A chart without axes, as it stands in a line of a table."""
 
     bars: tuple[Bar, ...]
@@ -117,7 +115,7 @@ class Spark(NamedTuple):
         return "".join(f"M{bar.x} {bar.y}h{bar.width}V100h-{bar.width}z" for bar in self.bars)
 
 
-def stacked(
+def stacked_chart(
     id_: str, title: str, series: Sequence[Series], steps: Sequence[datetime], step: float, per: float = 0.0
 ) -> Chart:
     """Return a chart of stacked bars.
@@ -132,18 +130,18 @@ def stacked(
     """
     scale = per / step if per else 1.0
     totals = [sum(numbers) * scale for numbers in zip(*(each.counts for each in series), strict=True)]
-    most = nice(max(totals, default=0.0))
+    most = axis_maximum(max(totals, default=0.0))
     floors = [0.0] * len(steps)
-    drawn: list[Drawn] = []
-    for each in _merged(series):
+    drawn: list[DrawnSeries] = []
+    for each in _merge_small_series(series):
         bars: list[Bar] = []
         for place, number in enumerate(each.counts):
             if number:
-                said = f"{_when(steps[place], step)}: {count(number)} {each.noun[number != 1]}"
+                said = f"{_time_label(steps[place], step)}: {count(number)} {each.noun[number != 1]}"
                 bar = _bar(place, len(steps), floors[place], number * scale, most, said)
-                bars.append(bar._replace(time=_time(steps[place], step)) if each.timed else bar)
+                bars.append(bar._replace(time=_url_time(steps[place], step)) if each.timed else bar)
                 floors[place] += number * scale
-        drawn.append(Drawn(each, sum(each.counts), tuple(bars)))
+        drawn.append(DrawnSeries(each, sum(each.counts), tuple(bars)))
     legend = tuple((each, sum(each.counts)) for each in series)
     said = ", ".join(f"{each.label} {count(total)}" for each, total in legend) or "nothing happened"
     window = step * len(steps)
@@ -151,11 +149,11 @@ def stacked(
     return Chart(id_, title, label, tuple(drawn), legend, _y_ticks(most), _x_ticks(window), most)
 
 
-def _merged(series: Sequence[Series]) -> list[Series]:
+def _merge_small_series(series: Sequence[Series]) -> list[Series]:
     """Return the largest series in their order and all others as one, so that a page has a size that is known."""
-    if len(series) <= _MOST_DRAWN:
+    if len(series) <= _MAX_SERIES:
         return list(series)
-    largest = sorted(series, key=lambda each: -sum(each.counts))[: _MOST_DRAWN - 1]
+    largest = sorted(series, key=lambda each: -sum(each.counts))[: _MAX_SERIES - 1]
     others = [each for each in series if each not in largest]
     counts = [sum(numbers) for numbers in zip(*(each.counts for each in others), strict=True)]
     noun = ("failure of other categories", "failures of other categories")
@@ -182,7 +180,7 @@ def category_series(failures: Mapping[str, Sequence[int]], page: str = "failures
     ]
 
 
-def spark(counts: Sequence[int], label: str) -> Spark:
+def sparkline(counts: Sequence[int], label: str) -> Sparkline:
     """Return a chart for a line of a table, as high as its highest bar.
 
     Args:
@@ -193,19 +191,19 @@ def spark(counts: Sequence[int], label: str) -> Spark:
     width = 100.0 / max(len(counts), 1)
     bars = tuple(
         Bar(
-            _round(place * width),
-            _round(100.0 - _height(number, most, 100.0, 10.0)),
-            _round(width * _FILLED),
-            _round(_height(number, most, 100.0, 10.0)),
+            _rounded(place * width),
+            _rounded(100.0 - _height(number, most, 100.0, 10.0)),
+            _rounded(width * _BAR_SHARE),
+            _rounded(_height(number, most, 100.0, 10.0)),
             "",
         )
         for place, number in enumerate(counts)
         if number
     )
-    return Spark(bars, f"{label}: {count(sum(counts))}")
+    return Sparkline(bars, f"{label}: {count(sum(counts))}")
 
 
-def nice(number: float) -> float:
+def axis_maximum(number: float) -> float:
     """Return the number at the top of an axis: 1, 2, 4, 6 or 8 times a power of ten, and not below 4."""
     if number <= 4.0:  # noqa: PLR2004  # four lines of whole numbers
         return 4.0
@@ -216,9 +214,11 @@ def nice(number: float) -> float:
 def _bar(place: int, places: int, floor: float, number: float, most: float, title: str) -> Bar:
     width = 100.0 / places
     depth = _BOTTOM - _TOP
-    height = _height(number, most, depth, _LEAST)
+    height = _height(number, most, depth, _MIN_BAR_HEIGHT)
     bottom = _BOTTOM - floor / most * depth
-    return Bar(_round(place * width), _round(bottom - height), _round(width * _FILLED), _round(height), title)
+    return Bar(
+        _rounded(place * width), _rounded(bottom - height), _rounded(width * _BAR_SHARE), _rounded(height), title
+    )
 
 
 def _height(number: float, most: float, depth: float, least: float) -> float:
@@ -228,30 +228,35 @@ def _height(number: float, most: float, depth: float, least: float) -> float:
 def _y_ticks(most: float) -> tuple[Tick, ...]:
     depth = _BOTTOM - _TOP
     return tuple(
-        Tick(_round(_BOTTOM - depth * part / 2), compact(round(most * part / 2)).replace(".0", "")) for part in range(3)
+        Tick(_rounded(_BOTTOM - depth * part / 2), compact(round(most * part / 2)).replace(".0", ""))
+        for part in range(3)
     )
 
 
 def _x_ticks(window: float) -> tuple[Tick, ...]:
-    unit, size = next((unit, size) for unit, size, most in _TIMES if window <= most)
+    unit, size = next((unit, size) for unit, size, most in _TIME_UNITS if window <= most)
     ticks = [
-        Tick(_round(100.0 * part / _LABELS), f"{window * (_LABELS - part) / _LABELS / size:.3g} {unit}", "middle")
-        for part in range(1, _LABELS)
+        Tick(
+            _rounded(100.0 * part / _MAX_LABELS),
+            f"{window * (_MAX_LABELS - part) / _MAX_LABELS / size:.3g} {unit}",
+            "middle",
+        )
+        for part in range(1, _MAX_LABELS)
     ]
     return (Tick(0.0, f"{window / size:.3g} {unit} ago"), *ticks, Tick(100.0, "now", "end"))
 
 
-def _when(at: datetime, step: float) -> str:
+def _time_label(at: datetime, step: float) -> str:
     form = "%H:%M:%S" if step % 60 else "%H:%M" if step < 3600 else "%a %d %b %H:%M"  # noqa: PLR2004  # an hour
     return f"{at.strftime(form)} UTC"
 
 
-def _time(at: datetime, step: float) -> dict[str, str]:
+def _url_time(at: datetime, step: float) -> dict[str, str]:
     """Return the time of a step as an address has it: short, for a page has hundreds of bars."""
     form = "%Y%m%dT%H%M%S" if step % 60 else "%Y%m%dT%H%M"
     return {"since": at.strftime(form), "until": (at + timedelta(seconds=step)).strftime(form)}
 
 
-def _round(number: float) -> float:
+def _rounded(number: float) -> float:
     rounded = round(number, 2)
     return int(rounded) if rounded == int(rounded) else rounded

@@ -5,30 +5,30 @@ import json
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
-from outlast.web.addresses import checked_text
-from outlast.web.routing import RefusedError
+from outlast.web.routing import InvalidInputError, check_text
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-__all__ = ["MOST_BYTES", "BodyTooLargeError", "WrongKindError", "read_form"]
 
-MOST_BYTES = 1024 * 1024
+MAX_FORM_BYTES = 1024 * 1024
 """Bytes of a body."""
-_MOST_FIELDS = 5000
-_PATIENCE = 30.0  # seconds in which a body has to arrive
-_FORM, _JSON = "application/x-www-form-urlencoded", "application/json"
+_MAX_FORM_FIELDS = 5000
+_READ_TIMEOUT = 30.0  # seconds in which a body has to arrive
+_FORM_TYPE, _JSON_TYPE = "application/x-www-form-urlencoded", "application/json"
 
 
-class BodyTooLargeError(Exception):
+class FormTooLargeError(Exception):
     """More was sent than is read: 413."""
 
 
-class WrongKindError(Exception):
+class FormMediaTypeError(Exception):
     """What was sent is of no kind that is read: 415."""
 
 
-async def read_form(request: "Request", *, most: int = MOST_BYTES, takes_json: bool = False) -> dict[str, list[str]]:
+async def read_form(
+    request: "Request", *, most: int = MAX_FORM_BYTES, takes_json: bool = False
+) -> dict[str, list[str]]:
     """Return what was sent, each name with all its values.
 
     Args:
@@ -41,67 +41,69 @@ async def read_form(request: "Request", *, most: int = MOST_BYTES, takes_json: b
         WrongKindError: If it is no form.
         RefusedError: If it cannot be read.
     """
-    body = await _body(request, most)
+    body = await _read_body(request, most)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if not body:
         return {}
-    if kind == _FORM:
-        return _from_form(body)
-    if kind == _JSON and takes_json:
-        return _from_json(body)
-    raise WrongKindError
+    if kind == _FORM_TYPE:
+        return _parse_form(body)
+    if kind == _JSON_TYPE and takes_json:
+        return _parse_json(body)
+    raise FormMediaTypeError
 
 
-async def _body(request: "Request", most: int) -> bytes:
+async def _read_body(request: "Request", most: int) -> bytes:
     told = request.headers.get("content-length", "0")
     if not told.isdigit() or len(told) > 18 or int(told) > most:  # noqa: PLR2004  # digits
-        raise BodyTooLargeError
+        raise FormTooLargeError
     parts, size = [], 0
     try:
-        async with asyncio.timeout(_PATIENCE):
+        async with asyncio.timeout(_READ_TIMEOUT):
             async for part in request.stream():
                 size += len(part)
                 if size > most:
-                    raise BodyTooLargeError
+                    raise FormTooLargeError
                 parts.append(part)
     except TimeoutError:
         message = "what was sent did not arrive in time"
-        raise RefusedError(message) from None
+        raise InvalidInputError(message) from None
     return b"".join(parts)
 
 
-def _from_form(body: bytes) -> dict[str, list[str]]:
+def _parse_form(body: bytes) -> dict[str, list[str]]:
     form: dict[str, list[str]] = {}
     try:
-        pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=_MOST_FIELDS)
+        pairs = parse_qsl(
+            body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=_MAX_FORM_FIELDS
+        )
     except ValueError:  # UnicodeError is one
         message = "the form is no valid UTF-8, or has too many fields"
-        raise RefusedError(message) from None
+        raise InvalidInputError(message) from None
     for name, value in pairs:
-        form.setdefault(checked_text(name), []).append(checked_text(value))
+        form.setdefault(check_text(name), []).append(check_text(value))
     return form
 
 
-def _from_json(body: bytes) -> dict[str, list[str]]:
+def _parse_json(body: bytes) -> dict[str, list[str]]:
     try:
         sent = json.loads(body.decode("utf-8"))
     except (ValueError, RecursionError):
         message = "the body is no JSON"
-        raise RefusedError(message) from None
+        raise InvalidInputError(message) from None
     if not isinstance(sent, dict):
         message = "the body is no JSON object"
-        raise RefusedError(message)
+        raise InvalidInputError(message)
     form = {}
     for name, value in sent.items():
         values = value if isinstance(value, list) else [value]
-        form[checked_text(name)] = [checked_text(_text(name, each)) for each in values if each is not None]
+        form[check_text(name)] = [check_text(_field_text(name, each)) for each in values if each is not None]
     return form
 
 
-def _text(name: str, value: object) -> str:
+def _field_text(name: str, value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str | int | float):
         return str(value)
     message = f"{name!r} is neither text nor number, nor a list of these"
-    raise RefusedError(message)
+    raise InvalidInputError(message)

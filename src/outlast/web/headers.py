@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from starlette.types import Message, Scope, Send
 
-__all__ = ["fresh_nonce", "guarded", "keep_nonce", "nonce_of"]
 
-_NONCE = "outlast.nonce"
-_CACHE = b"cache-control"
-_FIXED = (
+_NONCE_KEY = "outlast.nonce"
+_CACHE_CONTROL = b"cache-control"
+_SECURITY_HEADERS = (
     (b"referrer-policy", b"no-referrer"),
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
@@ -19,23 +18,23 @@ _FIXED = (
 )
 
 
-def fresh_nonce() -> str:
+def new_nonce() -> str:
     """Return what tells the scripts and styles of one answer from those that somebody slipped in."""
     return secrets.token_urlsafe(18)
 
 
-def keep_nonce(scope: "Scope", nonce: str) -> None:
+def set_nonce(scope: "Scope", nonce: str) -> None:
     """Note the nonce of an answer, for the templates."""
-    scope[_NONCE] = nonce
+    scope[_NONCE_KEY] = nonce
 
 
-def nonce_of(scope: "Scope") -> str:
+def get_nonce(scope: "Scope") -> str:
     """Return the nonce of an answer."""
-    nonce: str = scope[_NONCE]
+    nonce: str = scope[_NONCE_KEY]
     return nonce
 
 
-def guarded(scope: "Scope", send: "Send", nonce: str) -> "Send":
+def with_security_headers(scope: "Scope", send: "Send", nonce: str) -> "Send":
     """Return a way to send that adds the headers to whatever answers, and sends no body where none was asked for.
 
     Args:
@@ -43,15 +42,15 @@ def guarded(scope: "Scope", send: "Send", nonce: str) -> "Send":
         send: Of the server.
         nonce: Of this answer.
     """
-    ours = ((b"content-security-policy", _policy(nonce).encode()), *_FIXED)
+    ours = ((b"content-security-policy", _content_security_policy(nonce).encode()), *_SECURITY_HEADERS)
     names = {name for name, _ in ours}
     bodiless = scope["method"] == "HEAD"
 
     async def guarding(message: "Message") -> None:
         if message["type"] == "http.response.start":
             kept = [(name, value) for name, value in message.get("headers", ()) if name.lower() not in names]
-            if not any(name.lower() == _CACHE for name, _ in kept):
-                kept.append((_CACHE, b"no-store"))
+            if not any(name.lower() == _CACHE_CONTROL for name, _ in kept):
+                kept.append((_CACHE_CONTROL, b"no-store"))
             message = {**message, "headers": [*kept, *ours]}
         elif bodiless and message["type"] == "http.response.body":
             message = {**message, "body": b""}
@@ -60,7 +59,7 @@ def guarded(scope: "Scope", send: "Send", nonce: str) -> "Send":
     return guarding
 
 
-def _policy(nonce: str) -> str:
+def _content_security_policy(nonce: str) -> str:
     return (
         f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; img-src 'self' data:; "
         "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"

@@ -1,24 +1,24 @@
 """A server for the dashboard alone: uvicorn on an address of one's own, in the foreground or in a thread."""
 
+import shutil
 import signal
 import socket
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import uvicorn
 
 from outlast.errors import ConfigError
-from outlast.web.access.hosts import LOOPBACK, is_loopback
-from outlast.web.access.opening import Opening
-from outlast.web.access.own_access import OwnAccess
-from outlast.web.access.peers import proxy_of
-from outlast.web.access.signing_in import ENTER
-from outlast.web.access.tokens import READ_VARIABLE, VARIABLE, Tokens
-from outlast.web.addresses import address
-from outlast.web.routing import ANY_APP
-from outlast.web.site import build
+from outlast.web.access.hosts import LOOPBACK, is_loopback, parse_proxy
+from outlast.web.access.sign_in import LINK_PATH
+from outlast.web.access.token_access import READ_VARIABLE, VARIABLE, TokenAccess, Tokens
+from outlast.web.routing import APP_PLACEHOLDER, build_url
+from outlast.web.site import build_site
 
 if TYPE_CHECKING:
     from types import FrameType, TracebackType
@@ -29,14 +29,75 @@ if TYPE_CHECKING:
 
 __all__ = ["PORT", "READ_VARIABLE", "VARIABLE", "Opening", "Server", "serve"]
 
+
+# Opening a one-time link in a browser without showing it to others on the machine.
+#
+# Whatever a browser is started with can be read by every user in the list of processes. So it is started with a file
+# that only this user can read, and that leads on.
+
+_REDIRECT_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="referrer" content="no-referrer">
+<meta http-equiv="refresh" content="0; url={link}">
+<title>Outlast</title>
+</head>
+<body><p><a href="{link}">Open the dashboard</a></p></body>
+</html>
+"""
+
+
+class Opening:
+    """A file that leads to a link; as a context manager it removes it.
+
+    Args:
+        start: Has a browser open the address of a file; returns whether it could.
+    """
+
+    def __init__(self, start: Callable[[str], bool]) -> None:
+        """Keep how; nothing is written yet."""
+        self._start = start
+        self._folder: Path | None = None
+
+    def open(self, link: str) -> bool:
+        """Open a link; tell whether a browser could be started.
+
+        Args:
+            link: Where to lead.
+        """
+        self.forget()
+        try:
+            self._folder = Path(tempfile.mkdtemp(prefix="outlast-web-"))  # for this user alone
+            file = self._folder / "open.html"
+            file.touch(0o600)
+            file.write_text(_REDIRECT_PAGE.format(link=escape(link)), "utf-8")
+        except OSError:
+            self.forget()
+            return False
+        return self._start(file.as_uri())
+
+    def forget(self) -> None:
+        """Remove the file; what it leads to has been used, or is over."""
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.forget()
+
+
 PORT = 8787
 """Where it listens by default."""
-_ANYWHERE = {"0.0.0.0", "::", ""}  # noqa: S104  # to tell them apart from an address
+_ALL_INTERFACES = {"0.0.0.0", "::", ""}  # noqa: S104  # to tell them apart from an address
 _BACKLOG = 128
-_CONNECTIONS = 500
-_GRACE = 2  # seconds that answers on their way have when it closes
-_STARTED = 30.0  # seconds in which uvicorn begins
-_MOST_PORT = 65_535
+_MAX_CONNECTIONS = 500
+_SHUTDOWN_SECONDS = 2  # seconds that answers on their way have when it closes
+_START_TIMEOUT = 30.0  # seconds in which uvicorn begins
+_MAX_PORT = 65_535
 
 
 def serve(  # noqa: PLR0913  # its settings
@@ -79,15 +140,15 @@ def serve(  # noqa: PLR0913  # its settings
             f"change things) or {READ_VARIABLE} (may look), or listen on 127.0.0.1"
         )
         raise ConfigError(message)
-    believed = proxy_of(proxy)
+    believed = parse_proxy(proxy)
     bare = host.removeprefix("[").removesuffix("]")
-    names = (*LOOPBACK, *hosts) if bare in _ANYWHERE else (*LOOPBACK, bare, *hosts)
-    listener = _listener(bare, port)
+    names = (*LOOPBACK, *hosts) if bare in _ALL_INTERFACES else (*LOOPBACK, bare, *hosts)
+    listener = _listening_socket(bare, port)
     try:
         chosen = listener.getsockname()[1]
         cookie = f"outlast-session-{chosen}"
-        access = OwnAccess(tokens, read_only=read_only, cookie=cookie, proxy=believed)
-        site = build(app, access, hosts=names, title=title, reference=reference or ANY_APP)
+        access = TokenAccess(tokens, read_only=read_only, cookie=cookie, proxy=believed)
+        site = build_site(app, access, hosts=names, title=title, reference=reference or APP_PLACEHOLDER)
         server = Server(site, access, listener, bare, chosen)
     except BaseException:
         listener.close()
@@ -107,9 +168,9 @@ class Server:
         has_links: Whether one-time links let people in: on this machine, and where there is no token.
     """
 
-    def __init__(self, site: "Starlette", access: OwnAccess, listener: socket.socket, host: str, port: int) -> None:
+    def __init__(self, site: "Starlette", access: TokenAccess, listener: socket.socket, host: str, port: int) -> None:
         """Keep what it is made of; nothing answers yet."""
-        shown = "127.0.0.1" if host in _ANYWHERE else f"[{host}]" if ":" in host else host
+        shown = "127.0.0.1" if host in _ALL_INTERFACES else f"[{host}]" if ":" in host else host
         self.url, self.port = f"http://{shown}:{port}", port
         self.is_local = is_loopback(host)
         self.has_links = self.is_local and not access.tokens
@@ -124,8 +185,8 @@ class Server:
             http="h11",
             loop="asyncio",
             lifespan="off",
-            limit_concurrency=_CONNECTIONS,
-            timeout_graceful_shutdown=_GRACE,
+            limit_concurrency=_MAX_CONNECTIONS,
+            timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         )
         self._server = _Uvicorn(config, self._end_streams)
         self._thread: threading.Thread | None = None
@@ -139,14 +200,14 @@ class Server:
         if not self.has_links:
             message = "people sign in with the token here; one-time links are for this machine alone"
             raise ConfigError(message)
-        return self.url + address("", ENTER, {"once": self._access.links.fresh()})
+        return self.url + build_url("", LINK_PATH, {"once": self._access.links.fresh()})
 
     def start(self) -> Self:
         """Answer in a thread until `close`; return when it does."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="outlast-web", daemon=True)
             self._thread.start()
-            if not self._server.begun.wait(_STARTED) or self._server.failed:
+            if not self._server.begun.wait(_START_TIMEOUT) or self._server.failed:
                 self.close()
                 message = "the dashboard could not be started; the log has the reason"
                 raise ConfigError(message)
@@ -224,10 +285,10 @@ class _Uvicorn(uvicorn.Server):
         self.should_exit = True
 
 
-def _listener(host: str, port: int) -> socket.socket:
+def _listening_socket(host: str, port: int) -> socket.socket:
     number: object = port
-    if type(number) is not int or not 0 <= number <= _MOST_PORT:
-        message = f"port is {port!r}; give a whole number from 0 (any that is free) to {_MOST_PORT}"
+    if type(number) is not int or not 0 <= number <= _MAX_PORT:
+        message = f"port is {port!r}; give a whole number from 0 (any that is free) to {_MAX_PORT}"
         raise ConfigError(message)
     try:
         found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)

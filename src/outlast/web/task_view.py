@@ -1,25 +1,28 @@
 """A task as pages show it: its arguments masked, its history drawn and told."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from outlast.ports.rows import Attempt, Cooldown, Task
 from outlast.ports.store import Store
+from outlast.queue.dead_letters import masked_edit
 from outlast.queue.masking import masked_arguments, masked_text
 from outlast.report.timeline import Timeline, timeline
 
-__all__ = ["AttemptView", "TaskView", "masked_line", "payload_text", "task_view"]
+if TYPE_CHECKING:
+    from outlast.ports.triage import PayloadEdit
 
-MOST_ATTEMPTS = 15
+
+SHOWN_ATTEMPTS = 15
 """Attempts that a page lists, the last ones."""
 # Characters: a page stays below 100 kB with all that it loads, whatever is shown.
-_LONGEST_PAYLOAD = 6_000
-_LONGEST_MESSAGE = 4_096
-_LONGEST_EARLIER_MESSAGE = 400
-_LONGEST_LINE, _LOOKED_THROUGH = 240, 1024
-_TRACEBACKS = 12_000  # for all attempts together
+_MAX_PAYLOAD_CHARS = 6_000
+_MAX_MESSAGE_CHARS = 4_096
+_MAX_EARLIER_MESSAGE_CHARS = 400
+_MAX_LINE_CHARS, _MAX_MASKED_CHARS = 240, 1024
+_MAX_TRACEBACK_CHARS = 12_000  # for all attempts together
 
 
 class AttemptView(NamedTuple):
@@ -100,9 +103,9 @@ def task_view(store: Store, task: Task) -> TaskView:
     payload, cut = payload_text(task.parameters)
     shown = task._replace(
         parameters="",
-        resource=_masked(task.resource),
-        unique_key=_masked(task.unique_key),
-        last_error=_masked(task.last_error),
+        resource=_mask_optional(task.resource),
+        unique_key=_mask_optional(task.unique_key),
+        last_error=_mask_optional(task.last_error),
     )
     drawn = timeline(task, attempts, store.now(), cooldown)
     if cooldown is not None:
@@ -119,7 +122,7 @@ def payload_text(parameters: str) -> tuple[str, bool]:
     """
     value = masked_arguments(parameters)
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, default=str)
-    return text[:_LONGEST_PAYLOAD], len(text) > _LONGEST_PAYLOAD
+    return text[:_MAX_PAYLOAD_CHARS], len(text) > _MAX_PAYLOAD_CHARS
 
 
 def masked_line(text: str | None) -> str:
@@ -127,20 +130,20 @@ def masked_line(text: str | None) -> str:
 
     No more of it is looked through than could be shown: fifty long texts would take longer than all the rest of a page.
     """
-    line = " ".join(masked_text(text[:_LOOKED_THROUGH]).split()) if text else ""
-    return line if len(line) <= _LONGEST_LINE else f"{line[: _LONGEST_LINE - 1]}…"
+    line = " ".join(masked_text(text[:_MAX_MASKED_CHARS]).split()) if text else ""
+    return line if len(line) <= _MAX_LINE_CHARS else f"{line[: _MAX_LINE_CHARS - 1]}…"
 
 
-def _masked(text: str | None) -> str | None:
-    return None if text is None else masked_text(text)[:_LONGEST_MESSAGE]
+def _mask_optional(text: str | None) -> str | None:
+    return None if text is None else masked_text(text)[:_MAX_MESSAGE_CHARS]
 
 
 def _attempt_views(attempts: Sequence[Attempt]) -> list[AttemptView]:
     """Return the last attempts, newest first; a traceback that comes again is shown once, the newest in any case."""
     shown_at: dict[str, int] = {}
-    room = _TRACEBACKS
+    room = _MAX_TRACEBACK_CHARS
     views = []
-    for place in range(len(attempts), max(0, len(attempts) - MOST_ATTEMPTS), -1):
+    for place in range(len(attempts), max(0, len(attempts) - SHOWN_ATTEMPTS), -1):
         attempt = attempts[place - 1]
         newest, text = place == len(attempts), attempt.traceback
         same_as = shown_at.get(text, 0)
@@ -157,7 +160,7 @@ def _attempt_views(attempts: Sequence[Attempt]) -> list[AttemptView]:
 def _attempt_view(place: int, attempt: Attempt, traceback: str, same_as: int, *, newest: bool) -> AttemptView:
     started, failure = attempt.started_at, attempt.failure
     message = masked_text(attempt.error_message)
-    longest = _LONGEST_MESSAGE if newest else _LONGEST_EARLIER_MESSAGE
+    longest = _MAX_MESSAGE_CHARS if newest else _MAX_EARLIER_MESSAGE_CHARS
     return AttemptView(
         place=place,
         number=attempt.attempt,
@@ -173,25 +176,123 @@ def _attempt_view(place: int, attempt: Attempt, traceback: str, same_as: int, *,
         error_message=message if len(message) <= longest else f"{message[:longest]}…",
         category=attempt.error_category,
         fingerprint=attempt.fingerprint,
-        rule=_word(failure, "rule"),
-        retryable=_of(failure, "retryable", bool),
-        retry_after=_of(failure, "retry_after", int, float),
-        http_status=_of(failure, "http_status", int),
-        code=_word(failure, "code"),
-        origin=_word(failure, "origin"),
-        location=_word(failure, "location"),
+        rule=_text_value(failure, "rule"),
+        retryable=_typed_value(failure, "retryable", bool),
+        retry_after=_typed_value(failure, "retry_after", int, float),
+        http_status=_typed_value(failure, "http_status", int),
+        code=_text_value(failure, "code"),
+        origin=_text_value(failure, "origin"),
+        location=_text_value(failure, "location"),
         traceback=traceback,
         same_as=same_as,
         cut=bool(attempt.traceback) and not traceback and not same_as,
     )
 
 
-def _word(failure: dict[str, Any], name: str) -> str:
+def _text_value(failure: dict[str, Any], name: str) -> str:
     value = failure.get(name)
     return masked_text(value) if isinstance(value, str) else ""
 
 
-def _of(failure: dict[str, Any], name: str, *kinds: type) -> Any:
+def _typed_value(failure: dict[str, Any], name: str, *kinds: type) -> Any:
     """Return a value of a stored failure; None for one of another kind, which another version may have written."""
     value = failure.get(name)
     return value if type(value) in kinds else None
+
+
+# What became of a task by hand: who changed its arguments, when and why, without its secrets.
+
+_MAX_EDITS = 20  # edits of a task that are shown
+_MAX_CHANGED_VALUES = 30  # values of one edit
+_MAX_VALUE_CHARS = 300  # characters of a value
+_MAX_AUDIT_ENTRIES = 20  # entries of the audit log
+_EDIT_ACTION = "edit_dead_letter"  # which is told with what was changed
+_ABSENT = object()
+
+
+class ChangedValue(NamedTuple):
+    """A value that an edit has changed, masked; None for what was not there before, or is not there any more."""
+
+    path: str
+    before: str | None
+    after: str | None
+
+
+class EditView(NamedTuple):
+    """An edit as pages show it.
+
+    Attributes:
+        changed: What is other than it was; what is masked on both sides is named from the patch.
+        more: How many further values are.
+    """
+
+    at: datetime
+    who: str
+    reason: str
+    changed: tuple[ChangedValue, ...]
+    more: int
+
+
+class AuditView(NamedTuple):
+    """Something that somebody asked for, from the audit log."""
+
+    at: datetime
+    who: str
+    action: str
+    reason: str
+
+
+def audit_views(store: "Store", *subjects: str) -> list[AuditView]:
+    """Return what was asked for about a task and its dead letter but edits, newest first."""
+    found = [entry for subject in subjects for entry in store.audits(subject=subject, limit=_MAX_AUDIT_ENTRIES)]
+    return [
+        AuditView(entry.at, entry.who, entry.action.replace("_", " "), masked_text(entry.reason))
+        for entry in sorted(found, key=lambda entry: -entry.id)
+        if entry.action != _EDIT_ACTION
+    ]
+
+
+def edit_views(store: "Store", task_id: int) -> list[EditView]:
+    """Return the edits of a task, newest first."""
+    return [_edit_view(masked_edit(edit)) for edit in reversed(store.edits(task_id)[-_MAX_EDITS:])]
+
+
+def _edit_view(edit: "PayloadEdit") -> EditView:
+    changed = [*_differences(_parse_json(edit.before), _parse_json(edit.after), "")]
+    told = {each.path for each in changed}
+    for operation in _patch_operations(edit.patch):
+        path = str(operation.get("path", ""))
+        if path not in told and not any(each.startswith(f"{path}/") for each in told):
+            changed.append(ChangedValue(path, "masked", "masked"))  # it was replaced, and neither value is shown
+    shown = tuple(each._replace(path=masked_text(each.path)) for each in changed[:_MAX_CHANGED_VALUES])
+    return EditView(edit.at, edit.who, masked_text(edit.reason), shown, len(changed) - len(shown))
+
+
+def _parse_json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _patch_operations(text: str) -> list[dict[str, Any]]:
+    value = _parse_json(text)
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def _differences(before: Any, after: Any, path: str) -> Iterator[ChangedValue]:
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in dict.fromkeys([*before, *after]):
+            yield from _differences(before.get(key, _ABSENT), after.get(key, _ABSENT), f"{path}/{key}")
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        for place, (one, other) in enumerate(zip(before, after, strict=True)):
+            yield from _differences(one, other, f"{path}/{place}")
+    elif before != after or type(before) is not type(after):
+        yield ChangedValue(path, _value_text(before), _value_text(after))
+
+
+def _value_text(value: Any) -> str | None:
+    if value is _ABSENT:
+        return None
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _MAX_VALUE_CHARS else f"{text[: _MAX_VALUE_CHARS - 1]}…"

@@ -1,10 +1,8 @@
 """The names by which workers know failure handling: the classifier, the backoffs, the error handler and the worker."""
 
-from outlast.worker.base import BaseWorker
-from outlast.worker.classifying import ErrorClassifier
-from outlast.worker.handler import ErrorHandler, HandledError
-from outlast.worker.strategies import ExponentialBackoffStrategy, LinearBackoffStrategy, RetryStrategyProtocol
-from outlast.worker.task import WorkerTask
+from outlast.worker.base_worker import BaseWorker, WorkerTask
+from outlast.worker.error_handler import ErrorClassifier, ErrorHandler, HandledError
+from outlast.worker.settings import ExponentialBackoffStrategy, LinearBackoffStrategy, RetryStrategyProtocol
 
 __all__ = [
     "BaseWorker",

@@ -5,8 +5,7 @@ from celery.app.task import Context
 
 import outlast
 from outlast.engines.celery import attach
-from outlast.engines.celery.envelope import HEADER, key_of, packed
-from outlast.engines.celery.headers import Held
+from outlast.engines.celery.message_codec import HEADER, MessageAttempt, encode_call, unique_key
 from outlast.ports.rows import NewTask, TaskFilter
 from outlast.report.doctor import ledger_findings
 
@@ -40,13 +39,13 @@ class Shop:
 
     def row(self, **changes):
         """Add a row as a failure does."""
-        text = packed(self.flaky, self.request(), limit=10_000, itself=False)
-        new = NewTask("shop.flaky", text, "celery", unique_key=key_of("abc"))
+        text = encode_call(self.flaky, self.request(), limit=10_000, itself=False)
+        new = NewTask("shop.flaky", text, "celery", unique_key=unique_key("abc"))
         return self.store.enqueue([new._replace(**changes)])[0].id
 
     def held(self):
         """Add a row, and return its first attempt, not begun."""
-        return Held(self.row(), 1, None)
+        return MessageAttempt(self.row(), 1, None)
 
     def rows(self):
         return self.store.find(TaskFilter(limit=100))

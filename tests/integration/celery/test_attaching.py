@@ -12,7 +12,7 @@ from celery.app.task import Context
 
 import outlast
 from outlast.engines.celery import Engine, attach
-from outlast.engines.celery.envelope import PART, key_of, packed, unpacked
+from outlast.engines.celery.message_codec import CELERY_PART, decode_call, encode_call, unique_key
 from outlast.errors import ConfigError, PayloadError
 from outlast.queue.masking import masked_parameters, masked_value
 
@@ -159,51 +159,53 @@ class TestEnvelope:
         ],
     )
     def test_there_and_back(self, call, function, args, kwargs):
-        text = packed(*call(function, *args, **kwargs), limit=10_000, itself=False)
-        back = unpacked(text, now=0.0)
+        text = encode_call(*call(function, *args, **kwargs), limit=10_000, itself=False)
+        back = decode_call(text, now=0.0)
         assert (tuple(back.args), back.kwargs) == (args, kwargs)
         assert (back.options["task_id"], back.options["headers"]) == ("abc", {"x": 1})
 
     def test_a_secret_by_position_is_masked(self, call):
-        text = packed(*call(lambda url, password: None, "u", "hush"), limit=10_000, itself=False)
+        text = encode_call(*call(lambda url, password: None, "u", "hush"), limit=10_000, itself=False)
         assert "hush" in text
         assert "hush" not in masked_parameters(text) + str(masked_value(text))
 
     def test_a_secret_in_a_header_is_masked_whatever_its_name(self, call):
         task, request = call(lambda url: None, "u")
         request.headers = {"x-thing": "abcdef"}
-        text = packed(task, request, limit=10_000, itself=False)
-        assert unpacked(text, now=0.0).options["headers"] == {"x-thing": "abcdef"}
+        text = encode_call(task, request, limit=10_000, itself=False)
+        assert decode_call(text, now=0.0).options["headers"] == {"x-thing": "abcdef"}
         assert "abcdef" not in masked_parameters(text) + str(masked_value(text))
 
     def test_people_are_shown_the_arguments_alone(self, call):
-        text = packed(*call(lambda url, page=1: None, "u", page=2), limit=10_000, itself=False)
+        text = encode_call(*call(lambda url, page=1: None, "u", page=2), limit=10_000, itself=False)
         assert masked_parameters(text) == '{"url":"u","page":2}'
-        assert masked_value(text)[PART]["id"] == "abc"
+        assert masked_value(text)[CELERY_PART]["id"] == "abc"
 
     def test_what_json_has_no_form_for_is_refused_without_a_word_of_it(self, call):
         with pytest.raises(PayloadError, match="called: its arguments have no form in JSON") as refused:
-            packed(*call(lambda thing: None, object()), limit=10_000, itself=False)
+            encode_call(*call(lambda thing: None, object()), limit=10_000, itself=False)
         assert "object at" not in str(refused.value)
 
     @pytest.mark.parametrize(("value", "said"), [("x" * 500, "of at most 100"), ("a\x00b", "NUL")])
     def test_what_no_store_holds_is_refused(self, call, value, said):
         with pytest.raises(PayloadError, match=said):
-            packed(*call(lambda text: None, value), limit=100, itself=False)
+            encode_call(*call(lambda text: None, value), limit=100, itself=False)
 
-    @pytest.mark.parametrize("text", ["", "{}", "[]", '{"a": 1}', f'{{"{PART}": 5}}', f'{{"{PART}": {{}}}}'])
+    @pytest.mark.parametrize(
+        "text", ["", "{}", "[]", '{"a": 1}', f'{{"{CELERY_PART}": 5}}', f'{{"{CELERY_PART}": {{}}}}']
+    )
     def test_a_payload_of_somebody_else(self, text):
         with pytest.raises(PayloadError, match="no payload of a task of Celery's"):
-            unpacked(text, now=0.0)
+            decode_call(text, now=0.0)
 
     def test_an_expiry_that_is_over_is_not_sent(self, call):
         task, request = call(lambda: None)
         request.expires = "2026-01-02T00:00:00+00:00"
-        text = packed(task, request, limit=10_000, itself=False)
-        assert "expires" in unpacked(text, now=datetime(2026, 1, 1, tzinfo=UTC).timestamp()).options
-        assert "expires" not in unpacked(text, now=datetime(2026, 1, 3, tzinfo=UTC).timestamp()).options
+        text = encode_call(task, request, limit=10_000, itself=False)
+        assert "expires" in decode_call(text, now=datetime(2026, 1, 1, tzinfo=UTC).timestamp()).options
+        assert "expires" not in decode_call(text, now=datetime(2026, 1, 3, tzinfo=UTC).timestamp()).options
 
     def test_a_long_id_has_a_short_key(self):
-        assert key_of("abc") == "celery:abc"
-        assert len(key_of("x" * 1000)) < 100
-        assert key_of("x" * 1000) != key_of("x" * 999)
+        assert unique_key("abc") == "celery:abc"
+        assert len(unique_key("x" * 1000)) < 100
+        assert unique_key("x" * 1000) != unique_key("x" * 999)

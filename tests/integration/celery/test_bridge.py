@@ -8,8 +8,8 @@ from kombu.exceptions import OperationalError
 
 from crash.processes import until
 from integration.celery.scene import LONG
-from outlast.engines.celery import patience
-from outlast.engines.celery.envelope import HEADER
+from outlast.engines.celery import engine
+from outlast.engines.celery.message_codec import HEADER
 from outlast.ports.rows import DeadLetterFilter, Reason, Status
 
 
@@ -68,7 +68,7 @@ def test_a_paused_queue_holds_everything_back(shop, waiting):
 
 
 def test_while_the_store_is_down_the_message_waits_in_the_broker(shop, working, monkeypatch):
-    monkeypatch.setattr(patience, "_PAUSES", ())
+    monkeypatch.setattr(engine, "_PAUSES", ())
     enqueue, asked = shop.store.enqueue, []
 
     def down(tasks, connection=None):
@@ -87,7 +87,7 @@ def test_while_the_store_is_down_the_message_waits_in_the_broker(shop, working, 
 
 
 def test_an_attempt_whose_end_could_not_be_written_is_given_back(shop, working, monkeypatch):
-    monkeypatch.setattr(patience, "_PAUSES", ())
+    monkeypatch.setattr(engine, "_PAUSES", ())
     settle, asked = shop.engine.lending.settle_attempt, []
 
     def down(settlement, attempt, **more):

@@ -5,9 +5,9 @@ import sys
 import pytest
 
 from cli_world import in_one_line, make_world  # noqa: F401  # a fixture
-from outlast.engines.celery.envelope import PART
-from outlast.engines.celery.failing import Failing
-from outlast.queue.verdict import verdict_on
+from outlast.engines.celery.attempt import AttemptRecorder
+from outlast.engines.celery.message_codec import CELERY_PART
+from outlast.queue.task_failure import task_failure_of
 from outlast.web.task_view import task_view
 
 SHOP = """
@@ -63,16 +63,16 @@ def test_what_is_not_enqueued_here(shopping, reference, said):
 
 def test_a_dead_letter_is_shown_by_its_arguments_and_its_end(shop, world):
     rules = shop.engine.rules(shop.flaky)
-    verdict = verdict_on(ValueError("no good"), rules.policy)
-    Failing(shop.engine).written(shop.flaky, shop.request(), rules, None, verdict)
+    verdict = task_failure_of(ValueError("no good"), rules.policy)
+    AttemptRecorder(shop.engine).written(shop.flaky, shop.request(), rules, None, verdict)
     [row], where = shop.rows(), ("--url", f"sqlite:///{world.folder}/shop.db")
     assert row.next_run_after > row.failed_at
 
     assert " in " not in world.run("tasks", "list", *where).stdout
     for words in (["tasks", "show", row.id], ["dlq", "show", 1]):
         assert '{"times":1} ' in (text := world.run(*words, *where).stdout)
-        assert PART not in text
-        assert world.json(*words, *where)["parameters"][PART]["id"] == "abc"
+        assert CELERY_PART not in text
+        assert world.json(*words, *where)["parameters"][CELERY_PART]["id"] == "abc"
     view = task_view(shop.store, row)
     assert view.payload == '{\n  "times": 1\n}'
     assert "of work" not in view.drawn.summary

@@ -14,12 +14,12 @@ from crash.processes import until
 from integration.celery.conftest import address, postgres_scene
 from integration.celery.scene import LONG
 from integration.celery.shop import Shop
-from outlast.engines.celery import patience
-from outlast.engines.celery.aside import Aside
-from outlast.engines.celery.bridge import Bridge
-from outlast.engines.celery.envelope import HEADER
-from outlast.engines.celery.failing import Failing
-from outlast.engines.celery.requests import Request
+from outlast.engines.celery import engine
+from outlast.engines.celery.attempt import AttemptRecorder
+from outlast.engines.celery.engine import BackgroundThread
+from outlast.engines.celery.forwarder import Forwarder
+from outlast.engines.celery.message_codec import HEADER
+from outlast.engines.celery.worker_request import OutlastRequest
 from outlast.ports.rows import Status
 from outlast.testing import fake_clock
 from servers.redis import RedisServer
@@ -28,7 +28,7 @@ from servers.redis import RedisServer
 @pytest.fixture
 def bridge(shop):
     """A bridge that is known to the store; nothing runs in it by itself."""
-    made = Bridge(shop.engine, "bridge")
+    made = Forwarder(shop.engine, "bridge")
     made._register()
     return made
 
@@ -63,12 +63,12 @@ def test_an_attempt_that_begins_while_the_bridge_looks_is_not_given_back(shop, b
 def test_a_message_that_began_nothing_says_nothing_of_an_attempt_that_runs(shop, bridge):
     held = shop.held()
     epoch = shop.engine.lending.begin(held.task_id, 1, "bridge")
-    told = Failing(shop.engine).put_off(shop.flaky, shop.request(held), shop.engine.rules(shop.flaky), 60.0)
+    told = AttemptRecorder(shop.engine).put_off(shop.flaky, shop.request(held), shop.engine.rules(shop.flaky), 60.0)
     assert isinstance(told, Ignore)
-    Request._end(SimpleNamespace(task=shop.flaky, _context=None), held, "expired", terminated=False)
+    OutlastRequest._end(SimpleNamespace(task=shop.flaky, _context=None), held, "expired", terminated=False)
     row = shop.store.get(held.task_id)
     assert (row.status, row.lease_epoch, row.deferrals) == (Status.RUNNING, epoch, 0)
-    Failing(shop.engine).done(held._replace(epoch=epoch))
+    AttemptRecorder(shop.engine).done(held._replace(epoch=epoch))
     assert shop.store.get(held.task_id).status is Status.DONE
 
 
@@ -91,9 +91,9 @@ def test_a_postgresql_that_refuses_connections_is_waited_for_once(broker, postgr
         rules, error = shop.engine.rules(shop.flaky), ConnectionError("hung up")
         for attempt, request in ((held, shop.request(held)), (None, shop.request())):
             asked.clear()
-            told = Failing(shop.engine).failed(shop.flaky, request, rules, attempt, error)
+            told = AttemptRecorder(shop.engine).failed(shop.flaky, request, rules, attempt, error)
             assert isinstance(told, Retry)
-            assert sum(asked) <= patience.LONGEST, "over all tries of all that is written"
+            assert sum(asked) <= engine.STORE_TIMEOUT, "over all tries of all that is written"
             assert asked
     shop.celery.close()
     shop.app.close()
@@ -102,16 +102,16 @@ def test_a_postgresql_that_refuses_connections_is_waited_for_once(broker, postgr
 def test_a_postgresql_that_was_never_reached_is_asked_a_few_times(broker):
     shop = Shop("postgresql://nobody@127.0.0.1:1/nothing", address(broker))
     with fake_clock() as clock:
-        told = Failing(shop.engine).failed(
+        told = AttemptRecorder(shop.engine).failed(
             shop.flaky, shop.request(), shop.engine.rules(shop.flaky), None, ConnectionError("hung up")
         )
     assert isinstance(told, Retry)
-    assert 0 < sum(clock.waits) <= patience.LONGEST
+    assert 0 < sum(clock.waits) <= engine.STORE_TIMEOUT
     shop.celery.close()
 
 
 def test_the_loop_of_a_worker_goes_on_while_something_waits_for_the_store():
-    loop, aside, answer, seen = Hub(), Aside(), threading.Event(), []
+    loop, aside, answer, seen = Hub(), BackgroundThread(), threading.Event(), []
     set_event_loop(loop)
     aside.open()
 
@@ -152,8 +152,8 @@ def test_a_task_that_is_put_off_while_the_store_is_down_spends_no_attempt(shop, 
         raise ConnectionRefusedError
 
     monkeypatch.setattr(shop.store, "enqueue", down)
-    monkeypatch.setattr(patience, "_PAUSES", ())
-    told = Failing(shop.engine).put_off(shop.flaky, shop.request(), shop.engine.rules(shop.flaky), 60.0)
+    monkeypatch.setattr(engine, "_PAUSES", ())
+    told = AttemptRecorder(shop.engine).put_off(shop.flaky, shop.request(), shop.engine.rules(shop.flaky), 60.0)
     assert isinstance(told, Retry)
     (message,) = waiting("slow")
     assert (message["headers"]["retries"], message["headers"][HEADER]["retries"]) == (0, 0)

@@ -18,14 +18,14 @@ from integration.couriering import (
 )
 from outlast import RetryPolicy
 from outlast.errors import ConfigError, NetworkError, PermanentError, ResourceNotFoundError
+from outlast.observe.alert_delivery import GIVE_UP_DELIVERIES, Deliverer
 from outlast.observe.channels import channel
-from outlast.observe.courier import GIVE_UP_DELIVERIES, Courier
 from servers.webhooks import Reply
 
 
 def test_an_alert_reaches_every_channel_once(store, time):
     one, other = Noting("one"), Noting("other")
-    courier = Courier(store, [one, other])
+    courier = Deliverer(store, [one, other])
     store.raise_alerts([news()])
     assert courier.deliver() == 1
     assert courier.deliver() == 0
@@ -37,7 +37,7 @@ def test_an_alert_reaches_every_channel_once(store, time):
 
 def test_a_real_webhook_gets_it(store, server, slack):
     store.raise_alerts([news()])
-    Courier(store, [slack]).deliver()
+    Deliverer(store, [slack]).deliver()
     assert [(each.path, b"source:1 is disabled" in each.body) for each in server.requests] == [(SECRET, True)]
     assert done(store)[0].delivered_to == (slack.name,)
 
@@ -47,7 +47,7 @@ def test_a_failed_notification_is_tried_twice_more_and_then_waits(store, server,
     server.script(Reply(500), Reply(503), Reply(500))
     store.raise_alerts([news()])
     began = time.monotonic()
-    courier = Courier(store, [slack])
+    courier = Deliverer(store, [slack])
     assert courier.deliver() == 1
     assert len(server.requests) == 3
     assert time.monotonic() - began == pytest.approx(1 + 2)
@@ -68,7 +68,7 @@ def test_a_notification_that_works_on_the_third_try_is_delivered(store, server, 
     """B5."""
     server.script(Reply(500), "reset")
     store.raise_alerts([news()])
-    Courier(store, [slack]).deliver()
+    Deliverer(store, [slack]).deliver()
     assert len(server.requests) == 3
     assert [alert.delivered_to for alert in done(store)] == [(slack.name,)]
     assert errors_in(caplog) == []
@@ -78,7 +78,7 @@ def test_what_a_channel_asks_to_wait_is_waited_for(store, server, slack, time):
     server.script(Reply(429, {"Retry-After": "20"}))
     store.raise_alerts([news()])
     began = time.monotonic()
-    Courier(store, [slack]).deliver()
+    Deliverer(store, [slack]).deliver()
     assert time.monotonic() - began == pytest.approx(20)
     assert (len(server.requests), waiting(store)) == (2, [])
 
@@ -86,7 +86,7 @@ def test_what_a_channel_asks_to_wait_is_waited_for(store, server, slack, time):
 def test_who_asks_to_wait_for_long_is_asked_by_a_later_delivery(store, server, slack, time):
     server.script(Reply(429, {"Retry-After": "300"}))
     store.raise_alerts([news("a"), news("b")])
-    courier, began = Courier(store, [slack]), time.monotonic()
+    courier, began = Deliverer(store, [slack]), time.monotonic()
     courier.deliver()
     assert (len(server.requests), time.monotonic()) == (1, began)
     time.advance(290)
@@ -100,7 +100,7 @@ def test_who_asks_to_wait_for_long_is_asked_by_a_later_delivery(store, server, s
 def test_thirty_seconds_are_waited_for_and_no_more(hint, requests, store, server, slack, time):
     server.script(Reply(503, {"Retry-After": hint}))
     store.raise_alerts([news()])
-    Courier(store, [slack]).deliver()
+    Deliverer(store, [slack]).deliver()
     assert len(server.requests) == requests
 
 
@@ -108,7 +108,7 @@ def test_thirty_seconds_are_waited_for_and_no_more(hint, requests, store, server
 def test_a_permanent_failure_is_not_tried_again_at_once_and_the_alert_is_kept(status, store, server, slack, time):
     server.script(Reply(status))
     store.raise_alerts([news()])
-    courier = Courier(store, [slack])
+    courier = Deliverer(store, [slack])
     courier.deliver()
     assert (len(server.requests), len(waiting(store))) == (1, 1)
     time.advance(MINUTE + 1)
@@ -119,7 +119,7 @@ def test_a_permanent_failure_is_not_tried_again_at_once_and_the_alert_is_kept(st
 def test_a_private_address_is_refused_and_nothing_is_sent(store, server, time, caplog):
     """Pitfall 68."""
     store.raise_alerts([news()])
-    Courier(store, [channel(f"slack+https://127.0.0.1:{server.port}{SECRET}")]).deliver()
+    Deliverer(store, [channel(f"slack+https://127.0.0.1:{server.port}{SECRET}")]).deliver()
     assert server.connections == 0
     (alert,) = waiting(store)
     assert "not public" in alert.last_error
@@ -129,7 +129,7 @@ def test_a_private_address_is_refused_and_nothing_is_sent(store, server, time, c
 
 def test_waits_between_deliveries_double_up_to_an_hour_and_end_after_a_day(store, time, caplog):
     dead = Dead()
-    courier = Courier(store, [dead], policy=RetryPolicy(max_attempts=1))
+    courier = Deliverer(store, [dead], policy=RetryPolicy(max_attempts=1))
     (raised,) = store.raise_alerts([news()])
     for _ in range(3000):
         courier.deliver()
@@ -152,7 +152,7 @@ def test_an_old_alert_is_tried_before_it_is_given_up(store, time):
     store.raise_alerts([news()])
     time.advance(3 * DAY)
     noting = Noting()
-    Courier(store, [noting]).deliver()
+    Deliverer(store, [noting]).deliver()
     assert noting.got == ["source:1 is disabled"]
 
 
@@ -161,7 +161,7 @@ def test_an_old_alert_is_tried_as_often_as_a_new_one(store, time):
     store.raise_alerts([news()])
     time.advance(3 * DAY)
     slow = Noting("slow", *[NetworkError("no DNS yet")] * 3)
-    courier = Courier(store, [slow])
+    courier = Deliverer(store, [slow])
     courier.deliver()
     assert [alert.deliveries for alert in waiting(store)] == [1]
     time.advance(MINUTE + 1)
@@ -172,7 +172,7 @@ def test_an_old_alert_is_tried_as_often_as_a_new_one(store, time):
 def test_a_clock_that_jumps_gives_up_no_alert(store, time):
     store.raise_alerts([news()])
     time.jump(400 * DAY)
-    Courier(store, [Dead()]).deliver()
+    Deliverer(store, [Dead()]).deliver()
     assert len(waiting(store)) == 1
 
 
@@ -182,7 +182,7 @@ def test_couriers_that_die_use_up_no_alert(store, time):
     for _ in range(2 * GIVE_UP_DELIVERIES):
         store.claim_alerts(10, 120.0)
         time.advance(121)
-    Courier(store, [Dead()]).deliver()
+    Deliverer(store, [Dead()]).deliver()
     (alert,) = waiting(store)
     assert alert.deliveries > GIVE_UP_DELIVERIES
 
@@ -190,19 +190,19 @@ def test_couriers_that_die_use_up_no_alert(store, time):
 def test_the_first_delivery_reminds_and_tidies_up(store, time):
     """As cron makes it: a courier that lives for one delivery. Pitfall 64."""
     store.raise_alerts([news("gone"), news("ill")])
-    Courier(store, [Noting()]).deliver()
+    Deliverer(store, [Noting()]).deliver()
     store.raise_alerts([news("gone", None)])
-    Courier(store, [Noting()]).deliver()
+    Deliverer(store, [Noting()]).deliver()
     time.advance(31 * DAY)
     cron = Noting()
-    assert Courier(store, [cron]).deliver() == 1
+    assert Deliverer(store, [cron]).deliver() == 1
     assert cron.got == ["still: ill is disabled"]
     assert {alert.key for alert in store.alerts(limit=100)} == {"ill"}
 
 
 def test_later_deliveries_remind_once_a_minute(store, time):
     noting = Noting()
-    courier = Courier(store, [noting], remind_after=10)
+    courier = Deliverer(store, [noting], remind_after=10)
     store.raise_alerts([news()])
     courier.deliver()
     time.advance(59)
@@ -214,7 +214,7 @@ def test_later_deliveries_remind_once_a_minute(store, time):
 
 def test_a_channel_that_has_it_does_not_get_it_again(store, time):
     well, ill = Noting("well"), Noting("ill", PermanentError("no"))
-    courier = Courier(store, [well, ill])
+    courier = Deliverer(store, [well, ill])
     store.raise_alerts([news()])
     courier.deliver()
     (alert,) = waiting(store)
@@ -229,14 +229,14 @@ def test_a_channel_that_has_it_does_not_get_it_again(store, time):
 def test_a_channel_that_waits_holds_up_no_other(store, time):
     ill, well = Noting("ill", NetworkError("later", retry_after=25)), Noting("well")
     store.raise_alerts([news()])
-    Courier(store, [ill, well]).deliver()
+    Deliverer(store, [ill, well]).deliver()
     assert (well.tried, ill.tried) == ([0], [0, pytest.approx(25)])
 
 
 def test_many_alerts_are_one_digest_and_each_is_settled(store, time):
     noting = Noting()
     store.raise_alerts([news(f"source:{number}") for number in range(30)])
-    assert Courier(store, [noting]).deliver() == 30
+    assert Deliverer(store, [noting]).deliver() == 30
     assert noting.got == ["30 changes: 30 disabled"]
     assert {alert.delivered_to for alert in done(store)} == {("noting",)}
     assert len(done(store)) == 30
@@ -245,7 +245,7 @@ def test_many_alerts_are_one_digest_and_each_is_settled(store, time):
 def test_a_digest_for_one_channel_may_be_single_messages_for_another(store, time):
     """Each channel is told what it does not have yet."""
     well, ill = Noting("well"), Noting("ill", ResourceNotFoundError("no"))
-    courier = Courier(store, [well, ill])
+    courier = Deliverer(store, [well, ill])
     store.raise_alerts([news("a"), news("b")])
     courier.deliver()
     time.advance(MINUTE + 1)
@@ -259,7 +259,7 @@ def test_a_digest_for_one_channel_may_be_single_messages_for_another(store, time
 def test_first_comes_before_recovered(store, time):
     """Pitfall 64: the alerts of one matter are told in their order, also through failures."""
     ill = Noting("ill", *[NetworkError("no")] * 3)
-    courier = Courier(store, [ill])
+    courier = Deliverer(store, [ill])
     store.raise_alerts([news()])
     store.raise_alerts([news(state="error")])
     store.raise_alerts([news(state=None)])
@@ -272,7 +272,7 @@ def test_first_comes_before_recovered(store, time):
 
 def test_without_channels_alerts_are_logged_and_done_with(store, time, caplog):
     store.raise_alerts([news(f"source:{number}") for number in range(6)])
-    assert Courier(store, []).deliver() == 6
+    assert Deliverer(store, []).deliver() == 6
     told = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert told == [f"alert: source:{number} is disabled" for number in range(6)]
     assert waiting(store) == []
@@ -289,7 +289,7 @@ def test_no_try_begins_when_the_lease_nears_its_end(store, time):
     slow.send = taking_long
     late = Noting("late")
     store.raise_alerts([news()])
-    Courier(store, [slow, late], lease=60.0).deliver()
+    Deliverer(store, [slow, late], lease=60.0).deliver()
     assert (len(slow.tried), late.tried) == (1, []), "40 s of 60 were over"
     (alert,) = waiting(store)
     assert alert.last_error.startswith("slow: ")
@@ -297,10 +297,10 @@ def test_no_try_begins_when_the_lease_nears_its_end(store, time):
 
 def test_two_channels_of_one_name_are_refused(store):
     with pytest.raises(ConfigError, match="two channels are called same"):
-        Courier(store, [Noting("same"), Noting("same")])
+        Deliverer(store, [Noting("same"), Noting("same")])
 
 
 @pytest.mark.parametrize("setting", ["every", "remind_after", "keep", "lease"])
 def test_times_are_checked(setting, store):
     with pytest.raises(ConfigError, match=setting):
-        Courier(store, [], **{setting: -1})
+        Deliverer(store, [], **{setting: -1})

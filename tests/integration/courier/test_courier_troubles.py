@@ -21,7 +21,7 @@ from integration.couriering import (
     waiting,
 )
 from outlast.errors import NetworkError
-from outlast.observe.courier import Courier
+from outlast.observe.alert_delivery import Deliverer
 from outlast.stores.sqlite.store import SqliteStore
 from outlast.testing import fake_clock
 from servers.webhooks import Reply
@@ -30,7 +30,7 @@ from servers.webhooks import Reply
 def test_an_outage_of_a_channel_costs_three_tries_however_many_messages_wait(store, time):
     dead = Dead()
     store.raise_alerts([news("a"), news("b"), news("c")])
-    Courier(store, [dead]).deliver()
+    Deliverer(store, [dead]).deliver()
     assert len(dead.tried) == 3
     assert len(waiting(store)) == 3
 
@@ -38,7 +38,7 @@ def test_an_outage_of_a_channel_costs_three_tries_however_many_messages_wait(sto
 def test_a_message_that_is_refused_holds_up_no_other(store, time):
     picky = Noting("picky", ValueError("not this one"))
     store.raise_alerts([news("a"), news("b")])
-    Courier(store, [picky]).deliver()
+    Deliverer(store, [picky]).deliver()
     assert picky.got == ["b is disabled"]
     assert [alert.key for alert in waiting(store)] == ["a"]
 
@@ -49,7 +49,7 @@ def test_a_message_that_is_refused_holds_up_no_other(store, time):
 def test_nothing_is_raised_when_everything_fails(error, store, time, caplog):
     """B5, pitfall 64."""
     caplog.set_level(logging.DEBUG)
-    courier = Courier(store, [Dead("one", error), Dead("two", error)])
+    courier = Deliverer(store, [Dead("one", error), Dead("two", error)])
     store.raise_alerts([news()])
     assert courier.deliver() == 1
     assert {record.channel for record in errors_in(caplog)} == {"one", "two"}
@@ -61,9 +61,9 @@ def test_ctrl_c_ends_a_delivery_and_what_was_sent_is_noted(ending, store, time):
     stopped = Noting("stopped", None, ending())
     store.raise_alerts([news("a"), news("b")])
     with pytest.raises(ending):
-        Courier(store, [stopped]).deliver()
+        Deliverer(store, [stopped]).deliver()
     assert [alert.key for alert in done(store)] == ["a"]
-    assert Courier(store, [stopped]).deliver() == 1, "what had no turn is due at once"
+    assert Deliverer(store, [stopped]).deliver() == 1, "what had no turn is due at once"
     assert stopped.got == ["a is disabled", "b is disabled"]
 
 
@@ -71,19 +71,19 @@ def test_one_alert_that_is_refused_takes_no_digest_with_it(store, server, slack,
     refused = Reply(400, body=b"invalid_blocks")
     server.script(refused, Reply(200), refused, Reply(200), Reply(200), Reply(200))
     store.raise_alerts([news(key) for key in "abcde"])
-    Courier(store, [slack]).deliver()
+    Deliverer(store, [slack]).deliver()
     assert [alert.key for alert in waiting(store)] == ["b"]
     assert len(server.requests) == 6
     assert [key for key in "abcde" if f"{key} is disabled".encode() in server.requests[-1].body] == ["e"]
     time.advance(MINUTE + 1)
-    Courier(store, [slack]).deliver()
+    Deliverer(store, [slack]).deliver()
     assert (len(server.requests), waiting(store)) == (7, [])
 
 
 def test_a_digest_that_fails_for_the_channels_sake_is_not_taken_apart(store, server, slack, time):
     server.script(Reply(404, body=b"no_service"))
     store.raise_alerts([news(key) for key in "abcde"])
-    Courier(store, [slack]).deliver()
+    Deliverer(store, [slack]).deliver()
     assert (len(server.requests), len(waiting(store))) == (1, 5)
 
 
@@ -96,7 +96,7 @@ def test_a_log_handler_that_raises_disturbs_nothing(store, time):
     log.addHandler(handler)
     try:
         store.raise_alerts([news()])
-        Courier(store, [Dead()]).deliver()
+        Deliverer(store, [Dead()]).deliver()
     finally:
         log.removeHandler(handler)
     assert "gone" in waiting(store)[0].last_error
@@ -106,7 +106,7 @@ def test_what_the_store_could_not_note_is_noted_by_the_next_delivery(store, time
     """A short outage of the store leads to no second message."""
     noting = Noting()
     failing = Failing(store, settle_alerts=[ConnectionError("down")])
-    courier = Courier(failing, [noting])
+    courier = Deliverer(failing, [noting])
     store.raise_alerts([news()])
     with pytest.raises(ConnectionError):
         courier.deliver()
@@ -119,8 +119,8 @@ def test_a_process_that_dies_before_it_could_note_leads_to_a_second_message(stor
     noting = Noting()
     store.raise_alerts([news()])
     with pytest.raises(ConnectionError):
-        Courier(Failing(store, settle_alerts=[ConnectionError("killed")]), [noting]).deliver()
-    heir = Courier(store, [noting])
+        Deliverer(Failing(store, settle_alerts=[ConnectionError("killed")]), [noting]).deliver()
+    heir = Deliverer(store, [noting])
     assert heir.deliver() == 0, "the lease of the dead one runs"
     time.advance(121)
     assert heir.deliver() == 1
@@ -132,7 +132,7 @@ def test_a_chore_that_fails_holds_up_no_delivery(chore, store, time, caplog):
     """Each call by cron is a first one: it would never get further."""
     noting = Noting()
     store.raise_alerts([news()])
-    assert Courier(Failing(store, **{chore: [ConnectionError("down")]}), [noting]).deliver() == 1
+    assert Deliverer(Failing(store, **{chore: [ConnectionError("down")]}), [noting]).deliver() == 1
     assert noting.got == ["source:1 is disabled"]
     (line,) = errors_in(caplog)
     assert "tried again" in line.getMessage()
@@ -141,7 +141,7 @@ def test_a_chore_that_fails_holds_up_no_delivery(chore, store, time, caplog):
 def test_what_the_store_never_notes_stops_nothing(store, time):
     """When the lease is over the alert is due again, so the courier goes on instead of insisting."""
     noting = Noting()
-    courier = Courier(Failing(store, settle_alerts=[ValueError("refused")] * 3), [noting])
+    courier = Deliverer(Failing(store, settle_alerts=[ValueError("refused")] * 3), [noting])
     store.raise_alerts([news()])
     for _ in range(3):
         with pytest.raises(ValueError, match="refused"):
@@ -154,7 +154,7 @@ def test_what_the_store_never_notes_stops_nothing(store, time):
 _KILLED = """
 import os, signal, sys
 from outlast.observe.channels import channel
-from outlast.observe.courier import Courier
+from outlast.observe.alert_delivery import Courier
 from outlast.stores.sqlite.store import SqliteStore
 
 path, url, when = sys.argv[1:]
@@ -181,7 +181,7 @@ def test_a_courier_that_is_killed_leads_to_a_second_message_never_to_none(when, 
     killed = subprocess.run([sys.executable, "-c", _KILLED, *arguments], check=False, timeout=60)
     assert killed.returncode == -signal.SIGKILL
     with fake_clock() as moving:
-        heir = Courier(store, [slack])
+        heir = Deliverer(store, [slack])
         assert heir.deliver() == 0, "the lease of the killed one runs"
         moving.advance(121)
         assert heir.deliver() == 1
@@ -194,7 +194,7 @@ def test_a_courier_that_is_killed_leads_to_a_second_message_never_to_none(when, 
 def test_two_couriers_share_the_outbox(store):
     noting = Noting()
     store.raise_alerts([news(f"source:{number}") for number in range(3)])
-    one, two = Courier(store, [noting]), Courier(store, [noting])
+    one, two = Deliverer(store, [noting]), Deliverer(store, [noting])
     threads = [threading.Thread(target=each.deliver) for each in (one, two)]
     for thread in threads:
         thread.start()

@@ -15,7 +15,7 @@ import pytest
 
 import outlast
 from outlast.errors import ConfigError, ConfigurationError
-from outlast.run.crashes import crash_of
+from outlast.run.crashes import crash_from_json
 from outlast.testing import NotReachedError, crash_at, drain, fake_clock, fresh_database, on_store
 
 PROGRAM = """
@@ -188,7 +188,7 @@ def test_what_it_has_started_ends_with_it(program, tmp_path, place):
     ["", "1", "no JSON", "[]", "{}", '{"place": "a", "after": "0", "folder": "."}', '{"place": "a", "after": 0}'],
 )
 def test_a_variable_that_is_none_of_ours_does_nothing(text):
-    assert crash_of(text) is None
+    assert crash_from_json(text) is None
 
 
 def test_a_program_with_such_a_variable_runs(program, tmp_path, notes):
@@ -200,10 +200,10 @@ def test_a_program_with_such_a_variable_runs(program, tmp_path, notes):
 
 
 def test_a_process_that_outlives_the_test_goes_on(tmp_path):
-    crash = crash_of(json.dumps({"place": "here", "after": 5, "folder": str(tmp_path / "folder")}))
+    crash = crash_from_json(json.dumps({"place": "here", "after": 5, "folder": str(tmp_path / "folder")}))
     assert crash is None, "there is no such folder yet"
     (tmp_path / "folder").mkdir()
-    crash = crash_of(json.dumps({"place": "here", "after": 1, "folder": str(tmp_path / "folder")}))
+    crash = crash_from_json(json.dumps({"place": "here", "after": 1, "folder": str(tmp_path / "folder")}))
     crash("here")
     assert (tmp_path / "folder" / "here").read_text() == "."
     shutil.rmtree(tmp_path / "folder")

@@ -8,7 +8,7 @@ from functools import cache
 from importlib import import_module
 
 from outlast.classify.libraries import standard
-from outlast.classify.libraries.library import Entry, Library
+from outlast.classify.libraries.library import ExceptionEntry, Library
 
 __all__ = ["FILES", "entry_of", "load"]
 
@@ -79,14 +79,14 @@ def load(file: str) -> Library:
 
 
 @cache
-def _entries(file: str) -> dict[str, Entry]:
+def _entries(file: str) -> dict[str, ExceptionEntry]:
     return load(file).entries()
 
 
 _STANDARD = standard.LIBRARY.entries()
 
 
-def entry_of(package: str, name: str) -> Entry | None:
+def entry_of(package: str, name: str) -> ExceptionEntry | None:
     """Return what is known of a class, by its top-level package and its name.
 
     Raises:

@@ -1,8 +1,8 @@
 """aiohttp: a response with a status, a fault of the connection, or an answer that its parser refused."""
 
-from outlast.classify.connection import read_connection
+from outlast.classify.codes import read_connection_errno
 from outlast.classify.libraries.library import Library
-from outlast.classify.peek import peek, read_response, text_of
+from outlast.classify.safe_access import read_response, safe_getattr, text_of
 from outlast.failure import Category, Evidence, Origin
 
 TYPE_CHECKING = False
@@ -12,23 +12,25 @@ if TYPE_CHECKING:
 
 def read_response_error(error: object) -> "Found":
     """Status and headers; an answer that could not be parsed is given a status of 400 that nobody sent."""
-    cause = peek(error, "__cause__")
-    if cause is not None and "aiohttp.http_exceptions" in str(peek(type(cause), "__module__")):
+    cause = safe_getattr(error, "__cause__")
+    if cause is not None and "aiohttp.http_exceptions" in str(safe_getattr(type(cause), "__module__")):
         return Evidence(category=Category.NETWORK)
     return read_response(error)
 
 
 def read_payload_error(error: object) -> "Found":
     """A body that ended early is the network's fault; one whose encoding is broken is bad data."""
-    for each in (peek(error, "__cause__"), error):
-        if peek(type(each), "__name__") == "ContentEncodingError" or "Can not decode content-encoding" in text_of(each):
+    for each in (safe_getattr(error, "__cause__"), error):
+        if safe_getattr(
+            type(each), "__name__"
+        ) == "ContentEncodingError" or "Can not decode content-encoding" in text_of(each):
             return Evidence(category=Category.DATA)
     return None
 
 
 def read_connector(error: object) -> "Found":
     """The operating system's, the resolver's or TLS's error inside."""
-    inner = peek(error, "os_error") or peek(error, "certificate_error")
+    inner = safe_getattr(error, "os_error") or safe_getattr(error, "certificate_error")
     return inner if isinstance(inner, BaseException) and inner is not error else None
 
 
@@ -53,7 +55,7 @@ LIBRARY = Library(
         "aiohttp.WSHandshakeError": read_response,
         "aiohttp.ClientPayloadError": read_payload_error,
         "aiohttp.ClientConnectorError": read_connector,
-        "aiohttp.ClientConnectionError": read_connection,
+        "aiohttp.ClientConnectionError": read_connection_errno,
     },
     silent=(
         "aiohttp.ClientError aiohttp.ClientResponseError aiohttp.HttpProcessingError aiohttp.HTTPException "

@@ -3,7 +3,7 @@
 import re
 
 from outlast.classify.libraries.library import Library
-from outlast.classify.peek import peek_int, peek_text
+from outlast.classify.safe_access import safe_int, safe_str
 from outlast.failure import Category, Evidence, Origin
 
 TYPE_CHECKING = False
@@ -40,17 +40,17 @@ _NOT_ALLOWED = (
 
 def read_reply(error: object) -> "Found":
     """The broker's reply code; a 530 may be a user's rights or a limit on connections, which its text tells."""
-    code = peek_int(error, "reply_code")
+    code = safe_int(error, "reply_code")
     if code not in REPLIES:
         return None
     category = REPLIES[code]
     if code == 530:  # 'not allowed'
-        text = (peek_text(error, "reply_text") or "")[:1024]
+        text = (safe_str(error, "reply_text") or "")[:1024]
         category = next((each for pattern, each in _NOT_ALLOWED if re.search(pattern, text)), category)
     return Evidence(category=category, code=str(code))
 
 
-def _named(names: str) -> str:
+def _qualify(names: str) -> str:
     return " ".join(f"amqp.{name}" for name in names.split())
 
 
@@ -58,10 +58,10 @@ LIBRARY = Library(
     title="py-amqp",
     origin=Origin.MESSAGING,
     says={
-        Category.NETWORK: _named("RecoverableConnectionError"),
-        Category.API_TEMPORARY: _named("RecoverableChannelError Blocked ConsumerCancelled MessageNacked"),
-        Category.INVALID_PARAMETERS: _named("IrrecoverableChannelError IrrecoverableConnectionError"),
+        Category.NETWORK: _qualify("RecoverableConnectionError"),
+        Category.API_TEMPORARY: _qualify("RecoverableChannelError Blocked ConsumerCancelled MessageNacked"),
+        Category.INVALID_PARAMETERS: _qualify("IrrecoverableChannelError IrrecoverableConnectionError"),
     },
     reads={"amqp.AMQPError": read_reply},
-    silent=_named("AMQPError ConnectionError ChannelError"),
+    silent=_qualify("AMQPError ConnectionError ChannelError"),
 )

@@ -1,7 +1,7 @@
 """asyncpg: SQLSTATE on every error of the server, its own few for the client's side."""
 
 from outlast.classify.libraries.library import Library
-from outlast.classify.peek import peek_text, text_of
+from outlast.classify.safe_access import safe_str, text_of
 from outlast.failure import Category, Evidence, Origin
 
 TYPE_CHECKING = False
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 def read_sqlstate(error: object) -> "Found":
     """The SQLSTATE."""
-    state = peek_text(error, "sqlstate")
+    state = safe_str(error, "sqlstate")
     return Evidence(sqlstate=state, message=text_of(error)) if state else None
 
 

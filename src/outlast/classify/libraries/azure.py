@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from outlast.classify.codes import judge_code
 from outlast.classify.libraries.library import Library
-from outlast.classify.peek import peek, peek_text, read_response, status_of, text_of
+from outlast.classify.safe_access import read_response, safe_getattr, safe_str, status_of, text_of
 from outlast.failure import Category, Evidence, Origin
 
 TYPE_CHECKING = False
@@ -41,9 +41,9 @@ CODES: dict[str, Category] = {
 
 def read_response_error(error: object) -> "Found":
     """The response, its status and Azure's error code; or the error inside, where no response came about."""
-    found = read_response(peek(error, "response"))
+    found = read_response(safe_getattr(error, "response"))
     if found is None:
-        status = status_of(peek(error, "status_code"))
+        status = status_of(safe_getattr(error, "status_code"))
         if status is None:
             return read_inner(error)
         found = Evidence(http_status=status)
@@ -56,8 +56,8 @@ def read_response_error(error: object) -> "Found":
 
 def _code_of(error: object) -> str | None:
     """Return the code of the answer: the innermost that means something, else the outer one."""
-    outer = peek_text(error, "error", "code") or peek_text(error, "error_code") or _header_code(error)
-    inner = peek(error, "error", "innererror")
+    outer = safe_str(error, "error", "code") or safe_str(error, "error_code") or _header_code(error)
+    inner = safe_getattr(error, "error", "innererror")
     narrower = inner.get("code") if isinstance(inner, dict) else None
     if isinstance(narrower, str) and (narrower in CODES or judge_code(narrower) is not None):
         return narrower[:_CODE_LIMIT]
@@ -66,14 +66,14 @@ def _code_of(error: object) -> str | None:
 
 def _header_code(error: object) -> str | None:
     """Return the code that storage services send as a header, also where the body says it in XML or not at all."""
-    headers = peek(error, "response", "headers")
+    headers = safe_getattr(error, "response", "headers")
     code = headers.get("x-ms-error-code") if isinstance(headers, Mapping) else None
     return code if isinstance(code, str) else None
 
 
 def read_inner(error: object) -> "Found":
     """The error of the HTTP client inside."""
-    inner = peek(error, "inner_exception")
+    inner = safe_getattr(error, "inner_exception")
     return inner if isinstance(inner, BaseException) and inner is not error else None
 
 

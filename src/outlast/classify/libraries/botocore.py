@@ -2,11 +2,10 @@
 
 import re
 
-from outlast.classify.codes import judge_code
-from outlast.classify.connection import read_connection
+from outlast.classify.codes import judge_code, read_connection_errno
 from outlast.classify.libraries.library import Library
-from outlast.classify.peek import peek, read_headers, status_of, text_of
-from outlast.classify.statuses import quota_is_spent
+from outlast.classify.safe_access import read_headers, safe_getattr, status_of, text_of
+from outlast.classify.statuses import quota_is_exhausted
 from outlast.failure import RETRYABLE, Category, Evidence, Origin
 
 TYPE_CHECKING = False
@@ -39,7 +38,7 @@ def _by_reasons(response: object) -> Category | None:
 
 def _by_message(code: str | None, message: str) -> Category | None:
     """Judge the codes that mean two things, which only their message tells apart."""
-    if code in _THROTTLED and quota_is_spent(message):
+    if code in _THROTTLED and quota_is_exhausted(message):
         return Category.QUOTA_EXHAUSTED
     if code in _IN_USE and _IN_PROGRESS.search(message):
         return Category.API_TEMPORARY
@@ -48,7 +47,7 @@ def _by_message(code: str | None, message: str) -> Category | None:
 
 def read_client_error(error: object) -> "Found":
     """The service's error code, status and headers, and the message of codes with two meanings; every call is signed."""
-    response = peek(error, "response")
+    response = safe_getattr(error, "response")
     said = _part(response, "Error")
     code, message = _part(said, "Code"), _part(said, "Message")
     metadata = _part(response, "ResponseMetadata")
@@ -56,7 +55,7 @@ def read_client_error(error: object) -> "Found":
     status = status_of(_part(metadata, "HTTPStatusCode"))
     if status is None and code is not None and code.isdigit():  # a HEAD has no body, so the code is the status
         status = status_of(int(code))
-    operation = peek(error, "operation_name")
+    operation = safe_getattr(error, "operation_name")
     about_s3 = isinstance(operation, str) and _S3_OPERATION.search(operation)
     return Evidence(
         origin=Origin.S3 if about_s3 else Origin.AWS,
@@ -71,7 +70,7 @@ def read_client_error(error: object) -> "Found":
 
 def read_waiter_error(error: object) -> "Found":
     """The last answer a waiter got."""
-    code = _part(_part(peek(error, "last_response"), "Error"), "Code")
+    code = _part(_part(safe_getattr(error, "last_response"), "Error"), "Code")
     if isinstance(code, str):
         return Evidence(code=code[:_CODE_LIMIT])
     waited = "Max attempts exceeded" in text_of(error)  # what it waits for may still come
@@ -81,7 +80,7 @@ def read_waiter_error(error: object) -> "Found":
 def read_inner(error: object) -> "Found":
     """The error that a transfer gave up on."""
     for name in ("last_exception", "__cause__", "__context__"):
-        inner = peek(error, name)
+        inner = safe_getattr(error, name)
         if isinstance(inner, BaseException):
             return inner
     return None
@@ -133,8 +132,8 @@ LIBRARY = Library(
     reads={
         "botocore.ClientError": read_client_error,
         "botocore.WaiterError": read_waiter_error,
-        "botocore.ConnectionError": read_connection,
-        "botocore.HTTPClientError": read_connection,
+        "botocore.ConnectionError": read_connection_errno,
+        "botocore.HTTPClientError": read_connection_errno,
         "boto3.RetriesExceededError": read_inner,
         "boto3.S3UploadFailedError": read_inner,
         "boto3.S3TransferFailedError": read_inner,

@@ -4,7 +4,7 @@ from types import MethodDescriptorType
 
 from outlast.classify.kafka_errors import judge_kafka
 from outlast.classify.libraries.library import Library
-from outlast.classify.peek import peek, read_response, status_of, text_of
+from outlast.classify.safe_access import read_response, safe_getattr, status_of, text_of
 from outlast.failure import Category, Evidence, Origin
 
 TYPE_CHECKING = False
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _TXN_ABORTED = frozenset({Category.UNKNOWN, Category.INVALID_PARAMETERS})
 
 
-def _ask(error: object, method: str) -> object:
+def _read_field(error: object, method: str) -> object:
     """Call a method of librdkafka's compiled KafkaError, which only reads a field; nothing else is ever called."""
     for each in type(error).__mro__:
         if each.__name__ == "KafkaError" and each.__module__ == "confluent_kafka.cimpl":
@@ -25,24 +25,24 @@ def _ask(error: object, method: str) -> object:
 
 def read_kafka_error(error: object) -> "Found":
     """Number, name and the flags retriable, fatal and txn_requires_abort of the KafkaError inside."""
-    arguments = peek(error, "args")
+    arguments = safe_getattr(error, "args")
     inner = arguments[0] if isinstance(arguments, tuple) and arguments else None
-    number, name = _ask(inner, "code"), _ask(inner, "name")
+    number, name = _read_field(inner, "code"), _read_field(inner, "name")
     if type(number) is not int or not isinstance(name, str):
         return None
     found = judge_kafka(
-        number, name=name, retriable=_ask(inner, "retriable") is True, fatal=_ask(inner, "fatal") is True
+        number, name=name, retriable=_read_field(inner, "retriable") is True, fatal=_read_field(inner, "fatal") is True
     )
     if name == "_INVALID_ARG" and "onfiguration property" in text_of(inner):
         return found.replace(category=Category.CONFIGURATION)
-    if found.category in _TXN_ABORTED and _ask(inner, "txn_requires_abort") is True:
+    if found.category in _TXN_ABORTED and _read_field(inner, "txn_requires_abort") is True:
         return found.replace(category=Category.API_TEMPORARY)  # a new transaction may succeed
     return found
 
 
 def read_registry(error: object) -> "Found":
     """The HTTP status with which the schema registry answered."""
-    status = status_of(peek(error, "http_status_code"))
+    status = status_of(safe_getattr(error, "http_status_code"))
     return Evidence(origin=Origin.HTTP, http_status=status) if status else read_response(error)
 
 

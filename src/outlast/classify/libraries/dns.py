@@ -1,7 +1,7 @@
 """dnspython: classes for what the resolver found, with the answer of every name server that failed."""
 
 from outlast.classify.libraries.library import Library
-from outlast.classify.peek import peek, peek_int
+from outlast.classify.safe_access import safe_getattr, safe_int
 from outlast.failure import Category, Evidence, Origin
 
 TYPE_CHECKING = False
@@ -34,13 +34,13 @@ def _judge_rcode(rcode: int | None) -> Evidence | None:
 
 def read_servers(error: object) -> "Found":
     """The response code of the name servers, or the fault met on the way; one that may heal decides."""
-    arguments = peek(error, "kwargs")
+    arguments = safe_getattr(error, "kwargs")
     errors = arguments.get("errors") if isinstance(arguments, dict) else None
     found: list[Evidence | BaseException] = []
     for each in errors[:_SERVERS] if isinstance(errors, list) else ():
         if not isinstance(each, tuple) or len(each) < _PARTS:
             continue
-        flags = peek_int(each[4], "flags")
+        flags = safe_int(each[4], "flags")
         answer = _judge_rcode(flags & _RCODE_BITS) if flags is not None else None
         if answer is not None:
             found.append(answer)
@@ -52,10 +52,10 @@ def read_servers(error: object) -> "Found":
 
 def read_rcode(error: object) -> "Found":
     """The response code with which a zone transfer was refused."""
-    return _judge_rcode(peek_int(error, "rcode"))
+    return _judge_rcode(safe_int(error, "rcode"))
 
 
-def _named(names: str) -> str:
+def _qualify(names: str) -> str:
     return " ".join(f"dns.{name}" for name in names.split())
 
 
@@ -63,28 +63,28 @@ LIBRARY = Library(
     title="dnspython",
     origin=Origin.NETWORK,
     says={
-        Category.NETWORK: _named("Timeout NXDOMAIN"),
-        Category.API_TEMPORARY: _named("NoNameservers"),
-        Category.NOT_FOUND: _named("NoAnswer EmptyHostAnswers NoRootSOA"),
-        Category.AUTHENTICATION: _named("PeerError BadSignature BadKey UnknownTSIGKey"),
-        Category.CONFIGURATION: _named(
+        Category.NETWORK: _qualify("Timeout NXDOMAIN"),
+        Category.API_TEMPORARY: _qualify("NoNameservers"),
+        Category.NOT_FOUND: _qualify("NoAnswer EmptyHostAnswers NoRootSOA"),
+        Category.AUTHENTICATION: _qualify("PeerError BadSignature BadKey UnknownTSIGKey"),
+        Category.CONFIGURATION: _qualify(
             "NoResolverConfiguration AsyncLibraryNotFoundError NoDOH NoDOQ NoIDNA2008 UnsupportedAlgorithm DeniedByPolicy "
             "BadTime PeerBadTime BadAlgorithm UnsupportedDigestHashAlgorithm UnsupportedDigestScheme"
         ),
-        Category.INVALID_PARAMETERS: _named(
+        Category.INVALID_PARAMETERS: _qualify(
             "SyntaxError NameTooLong IDNAException NotAbsolute NoMetaqueries NoParent AbsoluteConcatenation "
             "NeedAbsoluteNameOrOrigin NeedSubdomainOfOrigin UnknownRdatatype UnknownRdataclass UnknownOpcode UnknownRcode "
             "UnknownHeaderField UnknownScheme UnknownParamKey YXDOMAIN RdatatypeExists NoRelativeRdataOrdering "
             "DifferingCovers IncompatibleTypes TooBig AlreadyEnded DeleteNotExact ReadOnly TooManyChanges UseTransaction "
             "Immutable UseTCP"
         ),
-        Category.DATA: _named(
+        Category.DATA: _qualify(
             "FormError Truncated NotQueryResponse AnswerForNXDOMAIN ChainTooLong UnexpectedSource ValidationFailure "
             "TransferError BadZone DigestVerificationFailure NoDigest CNAMEAndOtherData UnknownOrigin BadSigTime"
         ),
     },
     reads={"dns.NoNameservers": read_servers, "dns.TransferError": read_rcode},
-    silent=_named(
+    silent=_qualify(
         "DNSException UngetBufferFull WantReadException WantWriteException SSLWantReadError SSLWantWriteError"
     ),
 )

@@ -1,8 +1,8 @@
 """The Elasticsearch client and its transport: a status with Elasticsearch's own error type, or a fault on the way."""
 
-from outlast.classify.connection import read_connection
+from outlast.classify.codes import read_connection_errno
 from outlast.classify.libraries.library import Library
-from outlast.classify.peek import BODY_LIMIT, peek, read_headers, status_of, text_of
+from outlast.classify.safe_access import BODY_LIMIT, read_headers, safe_getattr, status_of, text_of
 from outlast.classify.statuses import judge_status
 from outlast.failure import RETRYABLE, Category, Evidence, Origin
 
@@ -23,22 +23,24 @@ _ITEM_LIMIT = 1000
 
 def read_api_error(error: object) -> "Found":
     """The status and headers, and the type and reason of the error in the answer's body."""
-    return _read_failed(peek(error, "meta", "status"), peek(error, "body"), peek(error, "meta", "headers"))
+    return _read_failure(
+        safe_getattr(error, "meta", "status"), safe_getattr(error, "body"), safe_getattr(error, "meta", "headers")
+    )
 
 
 def read_bulk(error: object) -> "Found":
     """The errors of the single documents: a permanent one decides before any that may heal."""
-    items = peek(error, "errors")
+    items = safe_getattr(error, "errors")
     found: list[Evidence] = []
     for item in items[:_ITEM_LIMIT] if isinstance(items, list) else []:
         for done in item.values() if isinstance(item, dict) else []:
-            evidence = _read_failed(_part(done, "status"), done, None)
+            evidence = _read_failure(_part(done, "status"), done, None)
             if evidence is not None:
                 found.append(evidence)
-    return min(found, key=_may_heal, default=None)
+    return min(found, key=_is_temporary, default=None)
 
 
-def _may_heal(evidence: Evidence) -> bool:
+def _is_temporary(evidence: Evidence) -> bool:
     verdict = (evidence.category, "") if evidence.category else judge_status(evidence)
     return verdict is not None and verdict[0] in RETRYABLE
 
@@ -50,7 +52,7 @@ def read_serialization(error: object) -> "Found":
     return None
 
 
-def _read_failed(status: object, body: object, headers: object) -> Evidence | None:
+def _read_failure(status: object, body: object, headers: object) -> Evidence | None:
     status = status_of(status)
     if status is None:
         return None
@@ -102,8 +104,8 @@ LIBRARY = Library(
         "elastic_transport.ApiError": read_api_error,
         "elasticsearch.ApiError": read_api_error,
         "elasticsearch.BulkIndexError": read_bulk,
-        "elastic_transport.ConnectionError": read_connection,
-        "elastic_transport.ConnectionTimeout": read_connection,
+        "elastic_transport.ConnectionError": read_connection_errno,
+        "elastic_transport.ConnectionTimeout": read_connection_errno,
         "elastic_transport.SerializationError": read_serialization,
     },
     silent=(

@@ -3,7 +3,7 @@
 import re
 
 from outlast.classify.libraries.library import Library
-from outlast.classify.peek import text_of
+from outlast.classify.safe_access import text_of
 from outlast.failure import Category, Evidence, Origin
 
 TYPE_CHECKING = False

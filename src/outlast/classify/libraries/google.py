@@ -2,21 +2,20 @@
 
 import re
 
-from outlast.classify import rpc_statuses
+from outlast.classify import rpc_status
 from outlast.classify.codes import judge_code
 from outlast.classify.libraries.grpc import read_call
 from outlast.classify.libraries.httplib2 import read_answer
 from outlast.classify.libraries.library import Library
-from outlast.classify.peek import BODY_LIMIT, peek, peek_text, read_response, status_of, text_of
-from outlast.classify.rpc_details import details_in_json
-from outlast.classify.rpc_statuses import judge_limit, read_rpc, with_delay
+from outlast.classify.rpc_status import details_in_json, judge_limit, read_rpc, with_delay
+from outlast.classify.safe_access import BODY_LIMIT, read_response, safe_getattr, safe_str, status_of, text_of
 from outlast.failure import Category, Evidence, Origin
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from outlast.classify.libraries.library import Found
 
-REASONS: dict[str, Category] = rpc_statuses.REASONS | {
+REASONS: dict[str, Category] = rpc_status.RPC_REASONS | {
     name: category
     for category, names in {
         Category.RATE_LIMIT: (
@@ -41,7 +40,7 @@ REASONS: dict[str, Category] = rpc_statuses.REASONS | {
 """Category by the reason within an answer; 'badRequest', 'forbidden' and the like repeat the status and are left to it."""
 
 _LIMITS = frozenset({Category.RATE_LIMIT, Category.QUOTA_EXHAUSTED})
-_BEYOND_HTTP = frozenset(
+_FINER_THAN_HTTP = frozenset(
     {"ABORTED", "CANCELLED", "DATA_LOSS", "RESOURCE_EXHAUSTED"}
 )  # more exact than their HTTP status
 _CODE_LIMIT = 100
@@ -52,28 +51,28 @@ _STATUS_IN_BODY = re.compile(r'"status":\s{0,8}"([A-Z_]{4,30})"')
 
 def read_call_error(error: object) -> "Found":
     """The gRPC call or the HTTP response that failed, with the reasons and details of its answer."""
-    response = peek(error, "response")
-    found = read_call(response) or read_response(response) or _of_class(error)
+    response = safe_getattr(error, "response")
+    found = read_call(response) or read_response(response) or _evidence_of_class(error)
     if found is None or found.origin is Origin.RPC:
         return found
-    return _with_reasons(found, peek(error, "errors"), peek(error, "details"), text_of(error))
+    return _with_reasons(found, safe_getattr(error, "errors"), safe_getattr(error, "details"), text_of(error))
 
 
-def _of_class(error: object) -> Evidence | None:
+def _evidence_of_class(error: object) -> Evidence | None:
     """Return what the class stands for, where it was built without an answer, as for a job that failed on the server."""
-    answered = status_of(peek(error, "code"))
-    status = peek_text(error, "grpc_status_code", "name")
-    if status in rpc_statuses.STATUSES:
+    answered = status_of(safe_getattr(error, "code"))
+    status = safe_str(error, "grpc_status_code", "name")
+    if status in rpc_status.RPC_STATUSES:
         return read_rpc(status, text_of(error)).replace(origin=None, http_status=answered)
     return Evidence(http_status=answered) if answered is not None else None
 
 
 def read_http_error(error: object) -> "Found":
     """Status, reasons and details of an answer; no call succeeds without a key or a token, so credentials were sent."""
-    found = read_answer(peek(error, "resp"), peek_text(error, "uri"))
+    found = read_answer(safe_getattr(error, "resp"), safe_str(error, "uri"))
     if found is None:
         return None
-    content = peek(error, "content")
+    content = safe_getattr(error, "content")
     body = content[:_CONTENT_LIMIT].decode("utf-8", "replace") if isinstance(content, bytes) else ""
     said = _error_in(body)
     found = found.replace(body=body[:BODY_LIMIT], credentials_sent=True)
@@ -106,8 +105,8 @@ def _with_reasons(found: Evidence, errors: object, details: object, message: str
     category = REASONS.get(code or "")
     if code is None:
         match = _STATUS_IN_BODY.search(found.body)
-        code = match[1] if match and match[1] in rpc_statuses.STATUSES else next(iter(reasons), None)
-        category = rpc_statuses.STATUSES[code] if code in _BEYOND_HTTP else None
+        code = match[1] if match and match[1] in rpc_status.RPC_STATUSES else next(iter(reasons), None)
+        category = rpc_status.RPC_STATUSES[code] if code in _FINER_THAN_HTTP else None
     if category in _LIMITS:
         category = judge_limit(f"{message} {known.words}", category, told_to_wait=known.delay is not None)
     return found.replace(
@@ -119,21 +118,21 @@ def _with_reasons(found: Evidence, errors: object, details: object, message: str
 
 def read_media_error(error: object) -> "Found":
     """The response to an upload or a download."""
-    return read_response(peek(error, "response"))
+    return read_response(safe_getattr(error, "response"))
 
 
 def read_retry_error(error: object) -> "Found":
     """What was retried until the time was up."""
-    cause = peek(error, "cause")
+    cause = safe_getattr(error, "cause")
     return cause if isinstance(cause, BaseException) else None
 
 
 def read_refresh_error(error: object) -> "Found":
     """Whether the token's server was only out of order, which google-auth marks; or the fault on the way to it."""
-    if peek(error, "retryable") is True:
+    if safe_getattr(error, "retryable") is True:
         return Evidence(category=Category.API_TEMPORARY)
     for name in ("__cause__", "__context__"):
-        inner = peek(error, name)
+        inner = safe_getattr(error, name)
         if isinstance(inner, BaseException) and type(inner).__name__ in {"TransportError", "TimeoutError"}:
             return inner
     return None
@@ -150,7 +149,7 @@ def read_transport_error(error: BaseException) -> "Found":
     match = _STATUS_IN_TEXT.search(text_of(error)[:BODY_LIMIT])
     if match:
         return Evidence(http_status=status_of(int(match[1])))
-    cause = peek(error, "__cause__")
+    cause = safe_getattr(error, "__cause__")
     return cause if isinstance(cause, BaseException) else None
 
 

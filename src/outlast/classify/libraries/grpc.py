@@ -3,11 +3,10 @@
 from collections.abc import Collection
 from itertools import islice
 
-from outlast.classify import rpc_statuses
+from outlast.classify import rpc_status
 from outlast.classify.libraries.library import Library
-from outlast.classify.peek import peek, peek_text, read_headers
-from outlast.classify.rpc_details import details_on_wire
-from outlast.classify.rpc_statuses import read_rpc
+from outlast.classify.rpc_status import details_on_wire, read_rpc
+from outlast.classify.safe_access import read_headers, safe_getattr, safe_str
 from outlast.failure import Category, Origin
 
 TYPE_CHECKING = False
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from outlast.classify.libraries.library import Found
     from outlast.failure import Evidence
 
-STATUSES = rpc_statuses.STATUSES
+STATUSES = rpc_status.RPC_STATUSES
 """Category by status, where its words and details say nothing more."""
 
 _PAIRS_LIMIT = 200
@@ -25,15 +24,17 @@ _PUSHBACK = "grpc-retry-pushback-ms"
 
 def read_call(error: object) -> "Evidence | None":
     """Status, words and trailing metadata that the error keeps; its methods are not called, since a stream's would wait."""
-    state = peek(error, "_state")  # of a blocking call or stream; an error of grpc.aio has the same names in itself
+    state = safe_getattr(
+        error, "_state"
+    )  # of a blocking call or stream; an error of grpc.aio has the same names in itself
     keeper, prefix = (error, "_") if state is None else (state, "")
-    status = peek_text(keeper, f"{prefix}code", "name")
+    status = safe_str(keeper, f"{prefix}code", "name")
     if status not in STATUSES:
         return None
-    words = peek(keeper, f"{prefix}details")
+    words = safe_getattr(keeper, f"{prefix}details")
     if isinstance(words, bytes):
         words = words.decode("utf-8", "replace")
-    metadata = _pairs(peek(keeper, f"{prefix}trailing_metadata"))
+    metadata = _pairs(safe_getattr(keeper, f"{prefix}trailing_metadata"))
     encoded = metadata.get(_DETAILS)
     details = details_on_wire(encoded) if isinstance(encoded, bytes) else None
     headers = read_headers(metadata)
@@ -56,7 +57,7 @@ def _pairs(metadata: object) -> dict[str, object]:
 
 def read_inner(error: object) -> "Found":
     """The error that an interceptor of the program's raised."""
-    inner = peek(error, "_exception")
+    inner = safe_getattr(error, "_exception")
     return inner if isinstance(inner, BaseException) else None
 
 

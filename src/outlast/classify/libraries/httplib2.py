@@ -1,8 +1,7 @@
 """httplib2: a response that could not be followed or decoded, or a server that could not be found."""
 
-from outlast.classify.credentials import credentials_in
 from outlast.classify.libraries.library import Library
-from outlast.classify.peek import peek, read_headers, status_of
+from outlast.classify.safe_access import credentials_in, read_headers, safe_getattr, status_of
 from outlast.failure import Category, Evidence, Origin
 
 TYPE_CHECKING = False
@@ -12,7 +11,7 @@ if TYPE_CHECKING:
 
 def read_answer(response: object, url: object = None) -> Evidence | None:
     """Return the evidence of a response of httplib2's, which is its own mapping of headers; None if it has no status."""
-    status = status_of(peek(response, "status"))
+    status = status_of(safe_getattr(response, "status"))
     if status is None:
         return None
     return Evidence(
@@ -25,7 +24,7 @@ def read_answer(response: object, url: object = None) -> Evidence | None:
 
 def read_error(error: object) -> "Found":
     """The response that could not be made use of."""
-    return read_answer(peek(error, "response"))
+    return read_answer(safe_getattr(error, "response"))
 
 
 def _httplib2(names: str) -> str:

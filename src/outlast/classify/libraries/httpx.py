@@ -1,8 +1,8 @@
 """httpx and httpx2, and the httpcore beneath them: a response with a status, or a fault of the connection."""
 
-from outlast.classify.connection import read_connection, read_tunnel
+from outlast.classify.codes import read_connection_errno, read_proxy_status
 from outlast.classify.libraries.library import Library
-from outlast.classify.peek import peek, read_response
+from outlast.classify.safe_access import read_response, safe_getattr
 from outlast.failure import Category, Origin
 
 TYPE_CHECKING = False
@@ -12,20 +12,20 @@ if TYPE_CHECKING:
 
 def read_status_error(error: object) -> "Found":
     """The response and the request that it answers."""
-    return read_response(peek(error, "response"), peek(error, "request"))
+    return read_response(safe_getattr(error, "response"), safe_getattr(error, "request"))
 
 
 def read_proxy_error(error: BaseException) -> "Found":
     """The status with which the proxy refused, or the fault on the way to it."""
-    return read_tunnel(error, "") or read_connection(error)
+    return read_proxy_status(error, "") or read_connection_errno(error)
 
 
-def _both(names: str) -> str:
+def _qualify_httpx(names: str) -> str:
     """Name the classes in httpx and httpx2 alike."""
     return " ".join(f"{package}.{name}" for name in names.split() for package in ("httpx", "httpx2"))
 
 
-def _cores(names: str) -> str:
+def _qualify_httpcore(names: str) -> str:
     return " ".join(f"{package}.{name}" for name in names.split() for package in ("httpcore", "httpcore2"))
 
 
@@ -34,30 +34,36 @@ LIBRARY = Library(
     origin=Origin.HTTP,
     says={
         Category.NETWORK: (
-            _both("TimeoutException NetworkError RemoteProtocolError ProxyError")
+            _qualify_httpx("TimeoutException NetworkError RemoteProtocolError ProxyError")
             + " "
-            + _cores("TimeoutException NetworkError RemoteProtocolError ProxyError ConnectionNotAvailable")
+            + _qualify_httpcore("TimeoutException NetworkError RemoteProtocolError ProxyError ConnectionNotAvailable")
             + " httpx2.WebSocketNetworkError httpx2.WebSocketDisconnect"
         ),
-        Category.CONFIGURATION: _both("InvalidURL UnsupportedProtocol") + " " + _cores("UnsupportedProtocol"),
+        Category.CONFIGURATION: _qualify_httpx("InvalidURL UnsupportedProtocol")
+        + " "
+        + _qualify_httpcore("UnsupportedProtocol"),
         Category.DATA: (
-            _both("DecodingError TooManyRedirects")
+            _qualify_httpx("DecodingError TooManyRedirects")
             + " httpx2.SSEError httpx2.WebSocketUpgradeError httpx2.WebSocketInvalidTypeReceived"
         ),
-        Category.INVALID_PARAMETERS: _both("LocalProtocolError CookieConflict") + " " + _cores("LocalProtocolError"),
+        Category.INVALID_PARAMETERS: _qualify_httpx("LocalProtocolError CookieConflict")
+        + " "
+        + _qualify_httpcore("LocalProtocolError"),
     },
     reads={
-        **dict.fromkeys(_both("HTTPStatusError").split(), read_status_error),
+        **dict.fromkeys(_qualify_httpx("HTTPStatusError").split(), read_status_error),
         "httpx2.WebSocketUpgradeError": read_status_error,
-        **dict.fromkeys((_both("ProxyError") + " " + _cores("ProxyError")).split(), read_proxy_error),
-        **dict.fromkeys(_both("TransportError").split(), read_connection),
+        **dict.fromkeys(
+            (_qualify_httpx("ProxyError") + " " + _qualify_httpcore("ProxyError")).split(), read_proxy_error
+        ),
+        **dict.fromkeys(_qualify_httpx("TransportError").split(), read_connection_errno),
     },
     silent=(
-        _both(
+        _qualify_httpx(
             "HTTPError HTTPStatusError RequestError TransportError ProtocolError StreamError StreamConsumed StreamClosed ResponseNotRead RequestNotRead"
         )
         + " "
-        + _cores("ProtocolError")
+        + _qualify_httpcore("ProtocolError")
         + " httpx2.HTTPXWSException httpx2.EndOfStream httpx2.QueueShutDown httpx2.ShouldClose "
         "httpx2.ASGIWebSocketTransportError httpx2.UnhandledASGIMessageType httpx2.UnhandledWebSocketEvent"
     ),

@@ -2,7 +2,7 @@
 
 from outlast.classify.kafka_errors import judge_kafka
 from outlast.classify.libraries.library import Library
-from outlast.classify.peek import peek, peek_int
+from outlast.classify.safe_access import safe_getattr, safe_int
 from outlast.failure import Category, Origin
 
 TYPE_CHECKING = False
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 def read_number(error: object) -> "Found":
     """Kafka's error number, and whether the protocol calls the error retriable."""
-    number = peek_int(error, "errno")
+    number = safe_int(error, "errno")
     if not number:  # errors of the client have none, and 0 is no error
         return None
-    return judge_kafka(number, retriable=peek(error, "retriable") is True)
+    return judge_kafka(number, retriable=safe_getattr(error, "retriable") is True)
 
 
-def _named(names: str) -> str:
+def _qualify(names: str) -> str:
     return " ".join(f"kafka.{name}" for name in names.split())
 
 
@@ -26,22 +26,22 @@ LIBRARY = Library(
     title="kafka-python",
     origin=Origin.MESSAGING,
     says={
-        Category.NETWORK: _named(
+        Category.NETWORK: _qualify(
             "KafkaConnectionError KafkaTimeoutError NodeNotReadyError NoBrokersAvailable MetadataEmptyBrokerList Cancelled "
             "CorrelationIdError"
         ),
-        Category.API_TEMPORARY: _named("RetriableError"),
-        Category.RATE_LIMIT: _named("QuotaViolationError"),
-        Category.AUTHENTICATION: _named("AuthorizationError"),
-        Category.NOT_FOUND: _named("NoOffsetForPartitionError UnknownBrokerIdError"),
-        Category.CONFIGURATION: _named("KafkaConfigurationError UnrecognizedBrokerVersion UnsupportedCodecError"),
-        Category.INVALID_PARAMETERS: _named(
+        Category.API_TEMPORARY: _qualify("RetriableError"),
+        Category.RATE_LIMIT: _qualify("QuotaViolationError"),
+        Category.AUTHENTICATION: _qualify("AuthorizationError"),
+        Category.NOT_FOUND: _qualify("NoOffsetForPartitionError UnknownBrokerIdError"),
+        Category.CONFIGURATION: _qualify("KafkaConfigurationError UnrecognizedBrokerVersion UnsupportedCodecError"),
+        Category.INVALID_PARAMETERS: _qualify(
             "CommitFailedError IllegalArgumentError IllegalStateError RecordTooLargeError"
         ),
-        Category.DATA: _named("KafkaProtocolError"),
-        Category.INTEGRITY: _named("LogTruncationError"),
-        Category.UNKNOWN: _named("TransactionAbortedError"),
+        Category.DATA: _qualify("KafkaProtocolError"),
+        Category.INTEGRITY: _qualify("LogTruncationError"),
+        Category.UNKNOWN: _qualify("TransactionAbortedError"),
     },
     reads={"kafka.KafkaError": read_number},
-    silent=_named("KafkaError"),
+    silent=_qualify("KafkaError"),
 )

@@ -1,7 +1,7 @@
 """kombu: the transport's error inside, and a few of its own about messages, pools and serializers."""
 
 from outlast.classify.libraries.library import Library
-from outlast.classify.peek import peek, peek_error, status_of
+from outlast.classify.safe_access import safe_error, safe_getattr, status_of
 from outlast.failure import Category, Evidence, Origin
 
 TYPE_CHECKING = False
@@ -11,16 +11,16 @@ if TYPE_CHECKING:
 
 def read_cause(error: object) -> "Found":
     """The transport's own error, from which this one was raised."""
-    return peek_error(error, "__cause__", "__context__")
+    return safe_error(error, "__cause__", "__context__")
 
 
 def read_http_status(error: object) -> "Found":
     """The HTTP status, of transports that speak HTTP."""
-    status = status_of(peek(error, "code"))
+    status = status_of(safe_getattr(error, "code"))
     return Evidence(origin=Origin.HTTP, http_status=status) if status else None
 
 
-def _named(names: str) -> str:
+def _qualify(names: str) -> str:
     return " ".join(f"kombu.{name}" for name in names.split())
 
 
@@ -28,19 +28,19 @@ LIBRARY = Library(
     title="kombu",
     origin=Origin.MESSAGING,
     says={
-        Category.NETWORK: _named("OperationalError NoBrokersAvailable"),
-        Category.API_TEMPORARY: _named("LimitExceeded InconsistencyError LockError MutexHeld"),
-        Category.AUTHENTICATION: _named("AuthenticationFailure AccessDeniedQueueException"),
-        Category.CONFIGURATION: _named(
+        Category.NETWORK: _qualify("OperationalError NoBrokersAvailable"),
+        Category.API_TEMPORARY: _qualify("LimitExceeded InconsistencyError LockError MutexHeld"),
+        Category.AUTHENTICATION: _qualify("AuthenticationFailure AccessDeniedQueueException"),
+        Category.CONFIGURATION: _qualify(
             "VersionMismatch SerializerNotInstalled MatcherNotInstalled NotEquivalentError DoesNotExistQueueException "
             "InvalidQueueException UndefinedExchangeException UndefinedQueueException"
         ),
-        Category.INVALID_PARAMETERS: _named("EncodeError NotBoundError MessageStateError"),
-        Category.DATA: _named("DecodeError"),
+        Category.INVALID_PARAMETERS: _qualify("EncodeError NotBoundError MessageStateError"),
+        Category.DATA: _qualify("DecodeError"),
     },
     reads={
         **dict.fromkeys(
-            _named(
+            _qualify(
                 "OperationalError BatchPublishError UnableToSubscribeQueueToTopicException "
                 "UnableToUnsubscribeQueueFromTopicException"
             ).split(),
@@ -48,7 +48,7 @@ LIBRARY = Library(
         ),
         "kombu.HttpError": read_http_status,
     },
-    silent=_named(
+    silent=_qualify(
         "KombuError SerializationError BatchPublishError HttpError Stop UnableToSubscribeQueueToTopicException "
         "UnableToUnsubscribeQueueFromTopicException"
     ),

@@ -1,8 +1,8 @@
 """openai and anthropic: a status, an error code and type from the body, and headers that say when to come back."""
 
 from outlast.classify.libraries.library import Library
-from outlast.classify.peek import header_of, peek, peek_text, read_response, text_of
-from outlast.classify.statuses import meaning_of_status
+from outlast.classify.safe_access import header_of, read_response, safe_getattr, safe_str, text_of
+from outlast.classify.statuses import category_of_status
 from outlast.failure import Category, Evidence, Origin
 
 TYPE_CHECKING = False
@@ -52,24 +52,24 @@ _CONFLICT = 409
 
 def read_answer(error: object) -> "Found":
     """The code or type in the body, then the status; a 409 is a lock that somebody else holds, and `x-should-retry` is obeyed."""
-    response = peek(error, "response")
-    evidence = read_response(response, peek(error, "request")) or Evidence(origin=Origin.HTTP)
-    code = peek_text(error, "error_code") or peek_text(error, "code")
-    kind = peek_text(error, "type")
+    response = safe_getattr(error, "response")
+    evidence = read_response(response, safe_getattr(error, "request")) or Evidence(origin=Origin.HTTP)
+    code = safe_str(error, "error_code") or safe_str(error, "code")
+    kind = safe_str(error, "type")
     category = CODES.get(code or "") or CODES.get(kind or "")
     status = evidence.http_status
-    if category is None and (status is None or meaning_of_status(status) is None):
+    if category is None and (status is None or category_of_status(status) is None):
         category = TYPES.get(kind or "")
     elif category is None and status == _CONFLICT:
         category = _C.API_TEMPORARY
     if "credit balance is too low" in text_of(error)[:500]:
         category = _C.QUOTA_EXHAUSTED
-    return evidence.replace(code=code or kind, category=category, retryable=_asked(response, category))
+    return evidence.replace(code=code or kind, category=category, retryable=_should_retry(response, category))
 
 
-def _asked(response: object, category: Category | None) -> bool | None:
+def _should_retry(response: object, category: Category | None) -> bool | None:
     """Whether the server itself says that trying again helps; no server can promise that for a quota used up."""
-    said = header_of(peek(response, "headers"), "x-should-retry")
+    said = header_of(safe_getattr(response, "headers"), "x-should-retry")
     if said == "true" and category is not _C.QUOTA_EXHAUSTED:
         return True
     return False if said == "false" else None
@@ -77,13 +77,13 @@ def _asked(response: object, category: Category | None) -> bool | None:
 
 def read_cause(error: object) -> "Found":
     """The error of the HTTP client beneath."""
-    cause = peek(error, "__cause__")
+    cause = safe_getattr(error, "__cause__")
     return cause if isinstance(cause, BaseException) else None
 
 
 def read_event(error: object) -> "Found":
     """The code within the error event of a WebSocket."""
-    code = peek_text(error, "event", "error", "code") or peek_text(error, "event", "error", "type")
+    code = safe_str(error, "event", "error", "code") or safe_str(error, "event", "error", "type")
     category = CODES.get(code or "") or TYPES.get(code or "")
     return Evidence(category=category, code=code) if code else None
 
@@ -99,11 +99,11 @@ def read_bare(error: object) -> "Found":
 
 def read_exchange(error: object) -> "Found":
     """The status with which a token was refused."""
-    status = read_response(error) or read_response(peek(error, "response"))
+    status = read_response(error) or read_response(safe_getattr(error, "response"))
     return status or read_cause(error)
 
 
-def _both(names: str) -> str:
+def _qualify_both(names: str) -> str:
     """Name the classes in openai and anthropic alike."""
     return " ".join(f"{package}.{name}" for name in names.split() for package in ("openai", "anthropic"))
 
@@ -120,34 +120,34 @@ LIBRARY = Library(
     title="openai and anthropic",
     origin=Origin.HTTP,
     says={
-        _C.NETWORK: _both("APIConnectionError")
+        _C.NETWORK: _qualify_both("APIConnectionError")
         + " openai.WebSocketConnectionClosedError openai._TransientTokenExchangeError",
-        _C.RATE_LIMIT: _both("RateLimitError"),
-        _C.API_TEMPORARY: _both("InternalServerError ConflictError")
+        _C.RATE_LIMIT: _qualify_both("RateLimitError"),
+        _C.API_TEMPORARY: _qualify_both("InternalServerError ConflictError")
         + " "
         + _anthropic("RequestTimeoutError RetryableError"),
         _C.SYSTEM: _openai("WebSocketQueueFullError ResponsesWebSocketBufferError"),
-        _C.AUTHENTICATION: _both("AuthenticationError PermissionDeniedError")
+        _C.AUTHENTICATION: _qualify_both("AuthenticationError PermissionDeniedError")
         + " openai.SubjectTokenProviderError openai.InvalidWebhookSignatureError anthropic.WorkloadIdentityError",
-        _C.CONFIGURATION: _both("MissingDependencyError MutuallyExclusiveAuthError")
+        _C.CONFIGURATION: _qualify_both("MissingDependencyError MutuallyExclusiveAuthError")
         + " "
         + _openai("_AmbiguousModuleClientUsageError APIRemovedInV1")
         + " anthropic.CredentialsError",
-        _C.NOT_FOUND: _both("NotFoundError"),
-        _C.DATA: _both("APIResponseValidationError")
+        _C.NOT_FOUND: _qualify_both("NotFoundError"),
+        _C.DATA: _qualify_both("APIResponseValidationError")
         + " anthropic.APIWebhookValidationError anthropic._NonObjectPayloadError openai.LengthFinishReasonError "
         "openai.AgentOutputParseError",
-        _C.INVALID_PARAMETERS: _both("BadRequestError UnprocessableEntityError StreamAlreadyConsumed")
+        _C.INVALID_PARAMETERS: _qualify_both("BadRequestError UnprocessableEntityError StreamAlreadyConsumed")
         + " openai.ContentFilterFinishReasonError openai.BrowserError "
         + _anthropic(
             "ContentTooLargeError PreconditionFailedError RequestHeaderFieldsTooLargeError ToolsetUsageError ToolError FileStoreError"
         )
         + " "
-        + _both("MissingStreamClassError"),
+        + _qualify_both("MissingStreamClassError"),
     },
     reads={
-        **dict.fromkeys(_both("APIStatusError APIError").split(), read_answer),
-        **dict.fromkeys(_both("APIConnectionError").split(), read_cause),
+        **dict.fromkeys(_qualify_both("APIStatusError APIError").split(), read_answer),
+        **dict.fromkeys(_qualify_both("APIConnectionError").split(), read_cause),
         "openai.OpenAIError": read_bare,
         "anthropic.AnthropicError": read_bare,
         "openai.ResponsesWebSocketError": read_event,
@@ -155,7 +155,7 @@ LIBRARY = Library(
         "anthropic.WorkloadIdentityError": read_exchange,
     },
     silent=(
-        _both("APIError APIStatusError")
+        _qualify_both("APIError APIStatusError")
         + " openai.OpenAIError anthropic.AnthropicError anthropic.SessionMemoryError "
         + _openai(
             "AgentFilePreparationError AgentFileStagingError AgentTurnResultError BrowserCancelledError ComputerUseError "

@@ -11,10 +11,8 @@ if TYPE_CHECKING:
     """What a reader may answer: evidence, another error that is wrapped in this one, or nothing."""
     Reader = Callable[[Any], Found]
 
-__all__ = ["Entry", "Library"]
 
-
-class Entry:
+class ExceptionEntry:
     """What is known of one exception class."""
 
     __slots__ = ("category", "name", "origin", "read", "silent")
@@ -69,12 +67,14 @@ class Library:
         self.reads = reads or {}
         self.silent = silent
 
-    def entries(self) -> dict[str, Entry]:
+    def entries(self) -> dict[str, ExceptionEntry]:
         """Return what is said of each class, by name."""
         categories = {name: category for category, names in self.says.items() for name in names.split()}
         silent = set(self.silent.split())
         return {
-            name: Entry(name, self._origin_of(name), categories.get(name), self.reads.get(name), silent=name in silent)
+            name: ExceptionEntry(
+                name, self._origin_of(name), categories.get(name), self.reads.get(name), silent=name in silent
+            )
             for name in {*categories, *self.reads, *silent}
         }
 

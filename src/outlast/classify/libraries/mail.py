@@ -3,7 +3,7 @@
 import re
 
 from outlast.classify.libraries.library import Library
-from outlast.classify.peek import peek, peek_int
+from outlast.classify.safe_access import safe_getattr, safe_int
 from outlast.failure import Category, Evidence, Origin
 
 TYPE_CHECKING = False
@@ -39,7 +39,7 @@ REPLIES: dict[int, Category] = {
 """Category by SMTP reply code; another 4xx is temporary, another 5xx an invalid request."""
 
 
-_REFINED = frozenset({550, 551, 552, 554})
+_AMBIGUOUS_CODES = frozenset({550, 551, 552, 554})
 _ENHANCED: tuple[tuple[str, Category], ...] = (
     ("5.2.2", Category.QUOTA_EXHAUSTED),  # mailbox full
     ("5.2.3", Category.INVALID_PARAMETERS),  # message too long for the mailbox
@@ -64,14 +64,14 @@ def judge_reply(code: int | None, text: object = None) -> Evidence | None:
     category = REPLIES.get(code, Category.API_TEMPORARY if code < 500 else Category.INVALID_PARAMETERS)
     said = text[:512].decode("utf-8", "replace") if isinstance(text, bytes) else text
     if isinstance(said, str):
-        category = _refined(code, said[:512].lower(), category)
+        category = _refine_category(code, said[:512].lower(), category)
     return Evidence(category=category, code=str(code))
 
 
-def _refined(code: int, said: str, category: Category) -> Category:
+def _refine_category(code: int, said: str, category: Category) -> Category:
     if code < 500 and re.search(_TOO_FAST, said):
         return Category.RATE_LIMIT
-    if code not in _REFINED:
+    if code not in _AMBIGUOUS_CODES:
         return category
     enhanced = next((each for start, each in _ENHANCED if said.startswith(start)), None)
     if enhanced is None and code == 552 and re.search(_TOO_BIG, said):
@@ -81,12 +81,12 @@ def _refined(code: int, said: str, category: Category) -> Category:
 
 def read_reply(error: object) -> "Found":
     """The server's reply code, and its text where the code leaves the reason open."""
-    return judge_reply(peek_int(error, "smtp_code"), peek(error, "smtp_error"))
+    return judge_reply(safe_int(error, "smtp_code"), safe_getattr(error, "smtp_error"))
 
 
 def read_refused_recipients(error: object) -> "Found":
     """The reply code to every recipient: permanent if one of them is."""
-    recipients = peek(error, "recipients")
+    recipients = safe_getattr(error, "recipients")
     if not isinstance(recipients, dict):
         return None
     pairs = [reply for reply in recipients.values() if isinstance(reply, tuple) and len(reply) == 2]

@@ -3,7 +3,7 @@
 import re
 
 from outlast.classify.libraries.library import Library
-from outlast.classify.peek import peek, peek_int, text_of
+from outlast.classify.safe_access import safe_getattr, safe_int, text_of
 from outlast.failure import Category, Evidence, Origin
 
 TYPE_CHECKING = False
@@ -44,18 +44,18 @@ def read_authentication(error: object) -> "Found":
 
 def read_channel(error: object) -> "Found":
     """The reason with which the server refused a channel."""
-    name, category = CHANNEL.get(peek_int(error, "code") or 0, (None, None))
+    name, category = CHANNEL.get(safe_int(error, "code") or 0, (None, None))
     return Evidence(category=category, code=name) if category is not None else None
 
 
 def read_attempts(error: object) -> "Found":
     """The error of the first address that was tried."""
-    errors = peek(error, "errors")
+    errors = safe_getattr(error, "errors")
     tried = list(errors.values()) if isinstance(errors, dict) else []
     return tried[0] if tried and isinstance(tried[0], BaseException) else None
 
 
-def _named(names: str) -> str:
+def _qualify(names: str) -> str:
     return " ".join(f"paramiko.{name}" for name in names.split())
 
 
@@ -63,12 +63,12 @@ LIBRARY = Library(
     title="paramiko",
     origin=Origin.NETWORK,
     says={
-        Category.NETWORK: _named("NoValidConnectionsError PipeTimeout ProxyCommandFailure CouldNotCanonicalize"),
-        Category.AUTHENTICATION: _named("AuthenticationException"),
-        Category.CONFIGURATION: _named(
+        Category.NETWORK: _qualify("NoValidConnectionsError PipeTimeout ProxyCommandFailure CouldNotCanonicalize"),
+        Category.AUTHENTICATION: _qualify("AuthenticationException"),
+        Category.CONFIGURATION: _qualify(
             "BadHostKeyException PasswordRequiredException IncompatiblePeer ConfigParseError InvalidHostKey UnknownKeyType"
         ),
-        Category.DATA: _named("MessageOrderError SFTPError BERException"),
+        Category.DATA: _qualify("MessageOrderError SFTPError BERException"),
     },
     reads={
         "paramiko.SSHException": read_words,
@@ -76,5 +76,5 @@ LIBRARY = Library(
         "paramiko.ChannelException": read_channel,
         "paramiko.NoValidConnectionsError": read_attempts,
     },
-    silent=_named("SSHException ChannelException NeedRekeyException"),
+    silent=_qualify("SSHException ChannelException NeedRekeyException"),
 )

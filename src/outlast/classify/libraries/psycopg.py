@@ -3,7 +3,7 @@
 import re
 
 from outlast.classify.libraries.library import Library
-from outlast.classify.peek import peek_text, text_of
+from outlast.classify.safe_access import safe_str, text_of
 from outlast.failure import Category, Evidence, Origin
 
 TYPE_CHECKING = False
@@ -28,7 +28,7 @@ _CONNECTING = (
 
 def read_sqlstate(error: object) -> "Found":
     """The SQLSTATE."""
-    state = peek_text(error, "sqlstate") or peek_text(error, "pgcode")
+    state = safe_str(error, "sqlstate") or safe_str(error, "pgcode")
     if state:
         return Evidence(sqlstate=state, message=text_of(error))
     return None
@@ -46,7 +46,7 @@ def read_operational(error: object) -> "Found":
     return None
 
 
-def _three(names: str) -> str:
+def _qualify_both(names: str) -> str:
     return " ".join(f"{package}.{name}" for name in names.split() for package in ("psycopg", "psycopg2"))
 
 
@@ -54,17 +54,17 @@ LIBRARY = Library(
     title="psycopg, psycopg_pool and psycopg2",
     origin=Origin.DB,
     says={
-        Category.NETWORK: _three("OperationalError"),
-        Category.INTEGRITY: _three("IntegrityError"),
-        Category.DATA: _three("DataError"),
-        Category.INVALID_PARAMETERS: _three("ProgrammingError"),
-        Category.CONFIGURATION: _three("NotSupportedError"),
+        Category.NETWORK: _qualify_both("OperationalError"),
+        Category.INTEGRITY: _qualify_both("IntegrityError"),
+        Category.DATA: _qualify_both("DataError"),
+        Category.INVALID_PARAMETERS: _qualify_both("ProgrammingError"),
+        Category.CONFIGURATION: _qualify_both("NotSupportedError"),
         Category.DATABASE_BUSY: "psycopg_pool.PoolTimeout psycopg_pool.TooManyRequests",
         Category.UNKNOWN: "psycopg_pool.PoolClosed",
     },
     reads={
-        **dict.fromkeys(_three("Error DatabaseError InternalError").split(), read_sqlstate),
-        **dict.fromkeys(_three("OperationalError ProgrammingError").split(), read_operational),
+        **dict.fromkeys(_qualify_both("Error DatabaseError InternalError").split(), read_sqlstate),
+        **dict.fromkeys(_qualify_both("OperationalError ProgrammingError").split(), read_operational),
     },
-    silent=_three("Error DatabaseError InterfaceError InternalError Warning") + " psycopg.Rollback",
+    silent=_qualify_both("Error DatabaseError InterfaceError InternalError Warning") + " psycopg.Rollback",
 )

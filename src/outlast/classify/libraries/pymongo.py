@@ -1,8 +1,8 @@
 """PyMongo, its bson and gridfs: the server's error code and labels, or a fault of the connection."""
 
-from outlast.classify.connection import read_connection
+from outlast.classify.codes import read_connection_errno
 from outlast.classify.libraries.library import Library
-from outlast.classify.peek import peek, peek_int, text_of
+from outlast.classify.safe_access import safe_getattr, safe_int, text_of
 from outlast.failure import RETRYABLE, Category, Evidence, Origin
 
 TYPE_CHECKING = False
@@ -56,30 +56,30 @@ _SELECTION_LIMIT = 200  # what follows describes every server
 
 def read_operation(error: object) -> "Found":
     """The server's error code; a label that asks for another try wins over a code that does not."""
-    number = peek_int(error, "code")
-    return _judged(error, _of_number(number, text_of(error)), number)
+    number = safe_int(error, "code")
+    return _read_evidence(error, _category_of_number(number, text_of(error)), number)
 
 
 def read_bulk(error: object) -> "Found":
     """The codes of the single writes: a permanent one decides before any that may heal."""
-    details = peek(error, "details")
+    details = safe_getattr(error, "details")
     inner = _part(details, "error")
     if isinstance(inner, BaseException):
         return inner
     failed = [
         (number, NUMBERS.get(number))
         for key in ("writeErrors", "writeConcernErrors")
-        for each in _several(_part(details, key))
+        for each in _as_list(_part(details, key))
         if isinstance(number := _part(each, "code"), int)
     ]
     failed.sort(key=lambda pair: pair[1] in RETRYABLE)
-    number, category = failed[0] if failed else (peek_int(error, "code"), None)
-    return _judged(error, category, number)
+    number, category = failed[0] if failed else (safe_int(error, "code"), None)
+    return _read_evidence(error, category, number)
 
 
 def read_not_primary(error: object) -> "Found":
     """The server's error code, where its answer is kept."""
-    number = _part(peek(error, "details"), "code")
+    number = _part(safe_getattr(error, "details"), "code")
     return Evidence(category=Category.DATABASE_BUSY, code=str(number)) if isinstance(number, int) else None
 
 
@@ -91,35 +91,37 @@ def read_selection(error: BaseException) -> "Found":
             return Evidence(category=Category.DATABASE_BUSY)
         if "available for replica set name" in text:
             return Evidence(category=Category.CONFIGURATION)
-    return read_connection(error)
+    return read_connection_errno(error)
 
 
 def read_configuration(error: object) -> "Found":
     """A host list that could not be looked up in DNS is trouble of the network, not a wrong setting."""
-    cause = peek(error, "__cause__")
-    if cause is not None and str(peek(type(cause), "__module__")).partition(".")[0] == "dns":
+    cause = safe_getattr(error, "__cause__")
+    if cause is not None and str(safe_getattr(type(cause), "__module__")).partition(".")[0] == "dns":
         return Evidence(category=Category.NETWORK)
     return None
 
 
 def read_encryption(error: object) -> "Found":
     """The error that kept it from encrypting or decrypting."""
-    inner = peek(error, "cause")
+    inner = safe_getattr(error, "cause")
     return inner if isinstance(inner, BaseException) and inner is not error else None
 
 
-def _judged(error: object, category: Category | None, number: int | None) -> Evidence | None:
-    labels = peek(error, "_error_labels")
+def _read_evidence(error: object, category: Category | None, number: int | None) -> Evidence | None:
+    labels = safe_getattr(error, "_error_labels")
     if isinstance(labels, set | frozenset) and not LABELS.isdisjoint(labels) and category not in RETRYABLE:
         category = Category.DATABASE_BUSY
     if category is None and number is None:
         return None
     return Evidence(
-        category=category, code=None if number is None else str(number), retry_after=_backoff(peek(error, "details"))
+        category=category,
+        code=None if number is None else str(number),
+        retry_after=_backoff(safe_getattr(error, "details")),
     )
 
 
-def _of_number(number: int | None, text: str) -> Category | None:
+def _category_of_number(number: int | None, text: str) -> Category | None:
     if number == _ATLAS:  # whatever Atlas itself has to say
         return Category.AUTHENTICATION if "auth" in text else None
     return NUMBERS.get(number) if number is not None else None
@@ -136,11 +138,11 @@ def _part(thing: object, key: str) -> object:
     return thing.get(key) if isinstance(thing, dict) else None
 
 
-def _several(thing: object) -> list[object]:
+def _as_list(thing: object) -> list[object]:
     return thing[:_LIST_LIMIT] if isinstance(thing, list) else []
 
 
-def _named(package: str, names: str) -> str:
+def _qualify(package: str, names: str) -> str:
     return " ".join(f"{package}.{name}" for name in names.split())
 
 
@@ -148,14 +150,14 @@ LIBRARY = Library(
     title="PyMongo, bson and gridfs",
     origin=Origin.DB,
     says={
-        Category.NETWORK: _named("pymongo", "ConnectionFailure ProtocolError"),
-        Category.DATABASE_BUSY: _named(
+        Category.NETWORK: _qualify("pymongo", "ConnectionFailure ProtocolError"),
+        Category.DATABASE_BUSY: _qualify(
             "pymongo", "NotPrimaryError WaitQueueTimeoutError ExecutionTimeout CursorNotFound WriteConcernError"
         ),
         Category.INTEGRITY: "pymongo.DuplicateKeyError gridfs.FileExists gridfs.CorruptGridFile",
         Category.CONFIGURATION: "pymongo.ConfigurationError",
         Category.INVALID_PARAMETERS: (
-            _named("pymongo", "InvalidOperation InvalidName CollectionInvalid DocumentTooLarge")
+            _qualify("pymongo", "InvalidOperation InvalidName CollectionInvalid DocumentTooLarge")
             + " bson.InvalidDocument bson.InvalidStringData bson.InvalidId"
         ),
         Category.DATA: "bson.InvalidBSON",
@@ -168,10 +170,10 @@ LIBRARY = Library(
         "pymongo.ClientBulkWriteException": read_bulk,
         "pymongo.NotPrimaryError": read_not_primary,
         "pymongo.ServerSelectionTimeoutError": read_selection,
-        "pymongo.ConnectionFailure": read_connection,
+        "pymongo.ConnectionFailure": read_connection_errno,
         "pymongo.ConfigurationError": read_configuration,
         "pymongo.EncryptionError": read_encryption,
     },
-    silent=_named("pymongo", "PyMongoError OperationFailure WriteError BulkWriteError ClientBulkWriteException")
+    silent=_qualify("pymongo", "PyMongoError OperationFailure WriteError BulkWriteError ClientBulkWriteException")
     + " pymongo.EncryptionError bson.BSONError gridfs.GridFSError",
 )

@@ -1,8 +1,8 @@
 """PyMySQL, mysqlclient, MySQL Connector/Python and asyncmy: MySQL's error number, mostly with an SQLSTATE beside it."""
 
-from outlast.classify.errnos import ERRNOS, name_of_errno
+from outlast.classify.codes import ERRNOS, name_of_errno
 from outlast.classify.libraries.library import Library
-from outlast.classify.peek import errno_in_chain, peek, peek_text, text_of
+from outlast.classify.safe_access import errno_in_chain, safe_getattr, safe_str, text_of
 from outlast.failure import Category, Evidence, Origin
 
 TYPE_CHECKING = False
@@ -62,17 +62,17 @@ _CANNOT_CONNECT = (2002, 2003)
 
 def read_number(error: BaseException) -> "Found":
     """MySQL's error number, which comes first among the arguments, and the SQLSTATE for a number not listed here."""
-    arguments = peek(error, "args")
+    arguments = safe_getattr(error, "args")
     number = arguments[0] if isinstance(arguments, tuple) and arguments else None
     text = text_of(error)
     if not isinstance(number, int) or isinstance(number, bool) or number < 0:
         return Evidence(category=Category.NETWORK) if text.startswith(_OUT_OF_STEP) else None
-    category = _beneath(error, number) or _by_words(number, text) or NUMBERS.get(number)
-    state = peek_text(error, "sqlstate")
+    category = _system_error(error, number) or _judge_by_text(number, text) or NUMBERS.get(number)
+    state = safe_str(error, "sqlstate")
     return Evidence(category=category, code=str(int(number)) if number else None, sqlstate=state, message=text)
 
 
-def _by_words(number: int, text: str) -> Category | None:
+def _judge_by_text(number: int, text: str) -> Category | None:
     """Judge the numbers that stand for more than one thing."""
     if number == _OPTION_PREVENTS:  # read-only after a failover, or another option that somebody has set
         return Category.DATABASE_BUSY if "read-only" in text or "read_only" in text else Category.CONFIGURATION
@@ -85,11 +85,11 @@ def _by_words(number: int, text: str) -> Category | None:
     return Category.NETWORK if number == _CLOSED else None
 
 
-def _beneath(error: BaseException, number: int) -> Category | None:
+def _system_error(error: BaseException, number: int) -> Category | None:
     """Return SYSTEM where no connection came about because this machine is out of files or memory."""
     if number not in _CANNOT_CONNECT:
         return None
-    inner = peek(error, "original_exception")
+    inner = safe_getattr(error, "original_exception")
     beneath = errno_in_chain(inner if isinstance(inner, BaseException) else error)
     return Category.SYSTEM if ERRNOS.get(name_of_errno(beneath) or "") is Category.SYSTEM else None
 
@@ -97,7 +97,7 @@ def _beneath(error: BaseException, number: int) -> Category | None:
 _PACKAGES = ("MySQLdb", "asyncmy", "mysql", "pymysql")
 
 
-def _all(names: str) -> str:
+def _qualify_all(names: str) -> str:
     return " ".join(f"{package}.{name}" for name in names.split() for package in _PACKAGES)
 
 
@@ -105,15 +105,15 @@ LIBRARY = Library(
     title="PyMySQL, mysqlclient, MySQL Connector/Python and asyncmy",
     origin=Origin.DB,
     says={
-        Category.INTEGRITY: _all("IntegrityError"),
-        Category.DATA: _all("DataError"),
-        Category.INVALID_PARAMETERS: _all("ProgrammingError"),
-        Category.CONFIGURATION: _all("NotSupportedError"),
+        Category.INTEGRITY: _qualify_all("IntegrityError"),
+        Category.DATA: _qualify_all("DataError"),
+        Category.INVALID_PARAMETERS: _qualify_all("ProgrammingError"),
+        Category.CONFIGURATION: _qualify_all("NotSupportedError"),
         Category.DATABASE_BUSY: "mysql.PoolError",
     },
-    reads=dict.fromkeys(_all("Error").split(), read_number),
+    reads=dict.fromkeys(_qualify_all("Error").split(), read_number),
     silent=(
-        _all("Error DatabaseError OperationalError InternalError InterfaceError Warning")
+        _qualify_all("Error DatabaseError OperationalError InternalError InterfaceError Warning")
         + " MySQLdb.MySQLError asyncmy.MySQLError pymysql.MySQLError"
     ),
 )

@@ -2,9 +2,9 @@
 
 import re
 
-from outlast.classify.connection import read_connection
+from outlast.classify.codes import read_connection_errno
 from outlast.classify.libraries.library import Library
-from outlast.classify.peek import peek, peek_text, status_of, text_of
+from outlast.classify.safe_access import safe_getattr, safe_str, status_of, text_of
 from outlast.failure import Category, Evidence, Origin
 
 TYPE_CHECKING = False
@@ -30,7 +30,7 @@ CODES: dict[str, Category] = {name: category for category, names in _NAMES.items
 """Category by the code in front of the server's error."""
 
 # What an error says whose code is ERR, or none; all others are mistakes in the command.
-_SAID = (
+_TEXT_PATTERNS = (
     (r"max number of clients", Category.DATABASE_BUSY),
     (r"max (?:daily|monthly) request limit exceeded", Category.QUOTA_EXHAUSTED),
     (r"(?:save|rewriting|saving|operation) (?:is )?(?:already )?in progress|failover in progress", Category.DATABASE_BUSY),
@@ -47,7 +47,7 @@ _TEXT_LIMIT = 2048
 def read_response_error(error: object) -> "Found":
     """The code in front of the server's error; without one, the command was wrong unless its words tell otherwise."""
     text = _PIPELINE.sub("", text_of(error)[:_TEXT_LIMIT])
-    code = _code(peek_text(error, "status_code")) or _code(text)
+    code = _code(safe_str(error, "status_code")) or _code(text)
     if code is None and type(error).__name__ != "ResponseError":
         return None  # before redis-py 8 the class stands for the code, which is cut off
     code = code or "ERR"
@@ -56,7 +56,7 @@ def read_response_error(error: object) -> "Found":
         return Evidence(category=CODES.get(inner or "", Category.INVALID_PARAMETERS), code=code)
     if code != "ERR":
         return Evidence(category=CODES.get(code), code=code)
-    return Evidence(category=_said(text) or Category.INVALID_PARAMETERS, code=code)
+    return Evidence(category=_judge_text(text) or Category.INVALID_PARAMETERS, code=code)
 
 
 def _code(text: str | None) -> str | None:
@@ -64,17 +64,17 @@ def _code(text: str | None) -> str | None:
     return found[1] if found else None
 
 
-def _said(text: str) -> Category | None:
-    return next((category for pattern, category in _SAID if re.search(pattern, text, re.IGNORECASE)), None)
+def _judge_text(text: str) -> Category | None:
+    return next((category for pattern, category in _TEXT_PATTERNS if re.search(pattern, text, re.IGNORECASE)), None)
 
 
 def read_connection_error(error: BaseException) -> "Found":
     """The server's code, where it turned the client away; otherwise the error number beneath."""
-    code = _code(peek_text(error, "status_code"))
+    code = _code(safe_str(error, "status_code"))
     if code in CODES:
         return Evidence(category=CODES[code], code=code)
-    category = _said(text_of(error)[:_TEXT_LIMIT])
-    return Evidence(category=category, code=code) if category else read_connection(error)
+    category = _judge_text(text_of(error)[:_TEXT_LIMIT])
+    return Evidence(category=category, code=code) if category else read_connection_errno(error)
 
 
 def read_cluster_error(error: object) -> "Found":
@@ -95,7 +95,7 @@ def read_lock_error(error: object) -> "Found":
 def read_inner(error: object) -> "Found":
     """The error inside."""
     for name in ("exception", "original_exception", "__cause__"):
-        inner = peek(error, name)
+        inner = safe_getattr(error, name)
         if isinstance(inner, BaseException) and inner is not error:
             return inner
     return None
@@ -103,7 +103,7 @@ def read_inner(error: object) -> "Found":
 
 def read_status(error: object) -> "Found":
     """The status with which Redis Enterprise's REST API answered."""
-    return Evidence(origin=Origin.HTTP, http_status=status_of(peek(error, "status")))
+    return Evidence(origin=Origin.HTTP, http_status=status_of(safe_getattr(error, "status")))
 
 
 def _redis(names: str) -> str:
@@ -135,7 +135,7 @@ LIBRARY = Library(
     reads={
         "redis.ResponseError": read_response_error,
         "redis.ConnectionError": read_connection_error,
-        "redis.TimeoutError": read_connection,
+        "redis.TimeoutError": read_connection_errno,
         "redis.LockError": read_lock_error,
         "redis.RedisClusterException": read_cluster_error,
         "redis.HttpError": read_status,

@@ -1,8 +1,8 @@
 """requests: a response with a status, or a fault of the connection."""
 
-from outlast.classify.connection import read_connection
+from outlast.classify.codes import read_connection_errno
 from outlast.classify.libraries.library import Library
-from outlast.classify.peek import peek, read_response
+from outlast.classify.safe_access import read_response, safe_getattr
 from outlast.failure import Category, Origin
 
 TYPE_CHECKING = False
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def read_error(error: object) -> "Found":
     """The response, where there was one."""
-    return read_response(peek(error, "response"), peek(error, "request"))
+    return read_response(safe_getattr(error, "response"), safe_getattr(error, "request"))
 
 
 def read_inner(error: BaseException) -> "Found":
@@ -38,9 +38,9 @@ LIBRARY = Library(
     },
     reads={
         "requests.RequestException": read_error,
-        "requests.ConnectionError": read_connection,
+        "requests.ConnectionError": read_connection_errno,
         "requests.ProxyError": read_inner,
-        "requests.ChunkedEncodingError": read_connection,
+        "requests.ChunkedEncodingError": read_connection_errno,
         "requests.ContentDecodingError": read_inner,
         "requests.InvalidJSONError": read_inner,
         "requests.TooManyRedirects": read_inner,

@@ -4,7 +4,7 @@ import re
 
 from outlast.classify.browser_errors import read_browser_text
 from outlast.classify.libraries.library import Library
-from outlast.classify.peek import peek, read_response, text_of
+from outlast.classify.safe_access import read_response, safe_getattr, text_of
 from outlast.failure import Category, Evidence, Origin
 
 TYPE_CHECKING = False
@@ -35,7 +35,7 @@ _NO_SESSION = (
 )
 
 
-def _said(text: str, words: tuple[tuple[str, Category], ...]) -> Evidence | None:
+def _read_text(text: str, words: tuple[tuple[str, Category], ...]) -> Evidence | None:
     category = next((category for pattern, category in words if re.search(pattern, text)), None)
     return Evidence(category=category) if category is not None else None
 
@@ -50,21 +50,21 @@ def read_driver(error: object) -> "Found":
     text = text_of(error)[:_TEXT_LIMIT]
     found = read_browser_text(text)
     if found is None and type(error).__name__ in {"WebDriverException", "UnknownErrorException"}:
-        return _said(text, _LOST)
+        return _read_text(text, _LOST)
     return found
 
 
 def read_no_session(error: object) -> "Found":
     """Why no browser was started: too busy, crashed, or a driver and a browser that do not fit together."""
-    return _said(text_of(error)[:_TEXT_LIMIT], _NO_SESSION)
+    return _read_text(text_of(error)[:_TEXT_LIMIT], _NO_SESSION)
 
 
 def read_api_response(error: object) -> "Found":
     """Status and headers of the response."""
-    return read_response(peek(error, "response"))
+    return read_response(safe_getattr(error, "response"))
 
 
-def _named(names: str) -> str:
+def _qualify(names: str) -> str:
     return " ".join(f"selenium.{name}" for name in names.split())
 
 
@@ -72,19 +72,19 @@ LIBRARY = Library(
     title="Selenium",
     origin=Origin.BROWSER,
     says={
-        Category.NETWORK: _named(
+        Category.NETWORK: _qualify(
             "TimeoutException InsecureCertificateException InvalidSessionIdException NoSuchWindowException CdpConnectionClosed"
         ),
-        Category.API_TEMPORARY: _named(
+        Category.API_TEMPORARY: _qualify(
             "StaleElementReferenceException DetachedShadowRootException ElementClickInterceptedException "
             "ElementNotInteractableException ElementNotVisibleException ScreenshotException UnableToCloseBrowserException "
             "UnavailableNetworkDataException"
         ),
-        Category.CONFIGURATION: _named(
+        Category.CONFIGURATION: _qualify(
             "NoSuchDriverException SessionNotCreatedException UnknownMethodException UnknownCommandException "
             "UnsupportedOperationException ImeNotAvailableException ImeActivationFailedException InvalidWebExtensionException"
         ),
-        Category.INVALID_PARAMETERS: _named(
+        Category.INVALID_PARAMETERS: _qualify(
             "InvalidArgumentException InvalidSelectorException InvalidElementStateException InvalidCookieDomainException "
             "InvalidCoordinatesException InvalidSwitchToTargetException MoveTargetOutOfBoundsException "
             "UnableToSetCookieException UnexpectedTagNameException UnableToSetFileInputException "
@@ -93,7 +93,7 @@ LIBRARY = Library(
             "NoSuchStoragePartitionException NoSuchWebExtensionException NoSuchScreencastException "
             "NoSuchHistoryEntryException BiDiSerializationError"
         ),
-        Category.DATA: _named(
+        Category.DATA: _qualify(
             "NoSuchElementException NoSuchShadowRootException NoSuchFrameException NoSuchAttributeException "
             "NoSuchCookieException NoSuchNodeException NoSuchNetworkDataException NoAlertPresentException "
             "UnexpectedAlertPresentException JavascriptException"
@@ -105,5 +105,5 @@ LIBRARY = Library(
         "selenium.BrowserError": read_page,
         "selenium.APIRequestFailure": read_api_response,
     },
-    silent=_named("WebDriverException UnknownErrorException BrowserError InternalError APIRequestFailure"),
+    silent=_qualify("WebDriverException UnknownErrorException BrowserError InternalError APIRequestFailure"),
 )

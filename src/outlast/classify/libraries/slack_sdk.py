@@ -1,8 +1,8 @@
 """slack_sdk: the error code of Slack's answer, with its status and Retry-After."""
 
 from outlast.classify.libraries.library import Library
-from outlast.classify.peek import peek, read_headers, status_of, text_of
-from outlast.classify.statuses import meaning_of_status
+from outlast.classify.safe_access import read_headers, safe_getattr, status_of, text_of
+from outlast.classify.statuses import category_of_status
 from outlast.failure import Category, Evidence, Origin
 
 TYPE_CHECKING = False
@@ -41,16 +41,16 @@ def judge_slack_code(code: str) -> Category:
 
 def read_api_error(error: object) -> "Found":
     """The answer's error code, unless its status already says that Slack is down or that we are too fast."""
-    response = peek(error, "response")
-    data = response if isinstance(response, dict) else peek(response, "data")
+    response = safe_getattr(error, "response")
+    data = response if isinstance(response, dict) else safe_getattr(response, "data")
     code = data.get("error") if isinstance(data, dict) else None
     code = code[:_CODE_LIMIT] if isinstance(code, str) and code.replace("_", "").isalnum() else None
-    status = status_of(peek(response, "status_code"))
-    failing = status is not None and meaning_of_status(status) is not None
+    status = status_of(safe_getattr(response, "status_code"))
+    failing = status is not None and category_of_status(status) is not None
     return Evidence(
         origin=Origin.HTTP,
         http_status=status,
-        headers=read_headers(peek(response, "headers")),
+        headers=read_headers(safe_getattr(response, "headers")),
         code=code,
         category=judge_slack_code(code) if code and (not failing or code in CODES) else None,
         credentials_sent=True,
@@ -59,7 +59,7 @@ def read_api_error(error: object) -> "Found":
 
 def read_rotation_error(error: object) -> "Found":
     """The answer of Slack to the attempt to renew a token."""
-    inner = peek(error, "api_error")
+    inner = safe_getattr(error, "api_error")
     return inner if isinstance(inner, BaseException) else None
 
 

@@ -1,7 +1,7 @@
 """SQLAlchemy: the driver's error inside, and a few of its own."""
 
 from outlast.classify.libraries.library import Library
-from outlast.classify.peek import peek
+from outlast.classify.safe_access import safe_getattr
 from outlast.failure import Category, Evidence, Origin
 
 TYPE_CHECKING = False
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 def read_original(error: object) -> "Found":
     """The driver's own error; an asynchronous driver's is wrapped once more."""
-    inner = peek(error, "orig")
+    inner = safe_getattr(error, "orig")
     return inner if isinstance(inner, BaseException) else None
 
 
 def read_unsent(error: object) -> "Found":
     """What happened before the driver saw the statement: a parameter that cannot be prepared, or another error."""
-    inner = peek(error, "orig")
+    inner = safe_getattr(error, "orig")
     unfit = isinstance(inner, ValueError | TypeError | LookupError | ArithmeticError)
     if unfit or type(inner).__name__ == "InvalidRequestError":
         return Evidence(category=Category.INVALID_PARAMETERS)
@@ -27,13 +27,13 @@ def read_unsent(error: object) -> "Found":
 def read_adapted(error: object) -> "Found":
     """The error of an asynchronous driver inside SQLAlchemy's imitation of it."""
     for name in ("driver_exception", "orig", "__cause__", "__context__"):
-        inner = peek(error, name)
+        inner = safe_getattr(error, name)
         if isinstance(inner, BaseException) and inner is not error:
             return inner
     return None
 
 
-def _named(names: str) -> str:
+def _qualify(names: str) -> str:
     return " ".join(f"sqlalchemy.{name}" for name in names.split())
 
 
@@ -41,27 +41,27 @@ LIBRARY = Library(
     title="SQLAlchemy",
     origin=Origin.DB,
     says={
-        Category.DATABASE_BUSY: _named("TimeoutError StaleDataError"),
-        Category.NETWORK: _named("DisconnectionError"),
-        Category.NOT_FOUND: _named("NoResultFound ObjectDeletedError"),
-        Category.DATA: _named("MultipleResultsFound DataError"),
-        Category.INTEGRITY: _named("IntegrityError"),
-        Category.CONFIGURATION: _named(
+        Category.DATABASE_BUSY: _qualify("TimeoutError StaleDataError"),
+        Category.NETWORK: _qualify("DisconnectionError"),
+        Category.NOT_FOUND: _qualify("NoResultFound ObjectDeletedError"),
+        Category.DATA: _qualify("MultipleResultsFound DataError"),
+        Category.INTEGRITY: _qualify("IntegrityError"),
+        Category.CONFIGURATION: _qualify(
             "ArgumentError NoSuchTableError NoSuchColumnError NoDBAPILoaded NoReferenceError NotSupportedError "
             "UnsupportedCompilationError UnboundExecutionError UnreflectableTableError MissingGreenlet AsyncMethodRequired "
             "AwaitRequired UnmappedError LoaderStrategyException"
         ),
-        Category.INVALID_PARAMETERS: _named("CompileError IdentifierError ProgrammingError ResourceClosedError"),
+        Category.INVALID_PARAMETERS: _qualify("CompileError IdentifierError ProgrammingError ResourceClosedError"),
     },
     reads={
         "sqlalchemy.StatementError": read_unsent,
         "sqlalchemy.DBAPIError": read_original,
         **dict.fromkeys(
-            _named("EmulatedDBAPIException AsyncAdapt_Error Error InternalClientError InternalServerError").split(),
+            _qualify("EmulatedDBAPIException AsyncAdapt_Error Error InternalClientError InternalServerError").split(),
             read_adapted,
         ),
     },
-    silent=_named(
+    silent=_qualify(
         "SQLAlchemyError DBAPIError DatabaseError OperationalError InternalError InterfaceError InvalidRequestError "
         "CircularDependencyError AmbiguousColumnError IllegalStateChangeError NoInspectionAvailable PendingRollbackError "
         "AsyncBindNotFound AsyncContextAlreadyStarted AsyncContextNotStarted UnevaluatableError "

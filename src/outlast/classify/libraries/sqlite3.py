@@ -3,7 +3,7 @@
 import re
 
 from outlast.classify.libraries.library import Library
-from outlast.classify.peek import peek_int, peek_text, text_of
+from outlast.classify.safe_access import safe_int, safe_str, text_of
 from outlast.failure import Category, Evidence, Origin
 
 TYPE_CHECKING = False
@@ -57,14 +57,14 @@ _STATEMENT = (
 
 def read_result_code(error: object) -> "Found":
     """SQLite's result code, and the text where the code is the general one."""
-    number = peek_int(error, "sqlite_errorcode")
+    number = safe_int(error, "sqlite_errorcode")
     if number is None:
         return None
     name, category = RESULT_CODES.get(number & _PRIMARY, _GENERAL)
     if category is None:
         text = text_of(error)[:_TEXT_LIMIT].lower()
         category = next((meaning for pattern, meaning in _STATEMENT if re.search(pattern, text)), None)
-    said = peek_text(error, "sqlite_errorname")  # Python 3.11 calls the codes that it does not know 'unknown'
+    said = safe_str(error, "sqlite_errorname")  # Python 3.11 calls the codes that it does not know 'unknown'
     return Evidence(category=category, code=said if said and said != "unknown" else name)
 
 

@@ -3,11 +3,9 @@
 import sys
 from functools import lru_cache
 
-from outlast.classify.connection import read_tunnel
-from outlast.classify.credentials import credentials_in
-from outlast.classify.errnos import name_of_errno, origin_of_errno
+from outlast.classify.codes import name_of_errno, origin_of_errno, read_proxy_status
 from outlast.classify.libraries.library import Library
-from outlast.classify.peek import peek, peek_int, read_headers, status_of, text_of
+from outlast.classify.safe_access import credentials_in, read_headers, safe_getattr, safe_int, status_of, text_of
 from outlast.failure import Category, Evidence, Origin
 
 TYPE_CHECKING = False
@@ -22,19 +20,19 @@ def read_os_error(error: OSError) -> "Found":
     """The error number, whose name decides; http.client has none for a proxy that refused, only the proxy's status."""
     number: object = error.errno
     if type(number) is int:
-        return _of_number(number)
-    return read_tunnel(error, "Tunnel connection failed: ") if type(error) is OSError else None
+        return _evidence_of_errno(number)
+    return read_proxy_status(error, "Tunnel connection failed: ") if type(error) is OSError else None
 
 
 @lru_cache(maxsize=512)
-def _of_number(number: int) -> Evidence | None:
+def _evidence_of_errno(number: int) -> Evidence | None:
     name = name_of_errno(number)
     return Evidence(errno=number, origin=origin_of_errno(name)) if name else None
 
 
 def read_name_resolution(error: OSError) -> "Found":
     """The resolver's own error number, as EAI_NONAME or EAI_AGAIN."""
-    return Evidence(category=Category.NETWORK, code=_resolver_code(peek_int(error, "errno")))
+    return Evidence(category=Category.NETWORK, code=_resolver_code(safe_int(error, "errno")))
 
 
 def _resolver_code(number: int | None) -> str | None:
@@ -45,7 +43,7 @@ def _resolver_code(number: int | None) -> str | None:
 
 def read_tls(error: OSError) -> "Found":
     """The reason TLS gives, such as CERTIFICATE_VERIFY_FAILED; its numbers are not the operating system's."""
-    reason = peek(error, "reason")
+    reason = safe_getattr(error, "reason")
     return Evidence(category=Category.NETWORK, code=reason if isinstance(reason, str) else None)
 
 
@@ -56,7 +54,7 @@ def read_end_of_file(error: object) -> "Found":
 
 def read_unicode_error(error: object) -> "Found":
     """A host name that cannot be encoded is a bad URL, not bad data."""
-    if peek(error, "encoding") == "idna" or "label empty or too long" in text_of(error):
+    if safe_getattr(error, "encoding") == "idna" or "label empty or too long" in text_of(error):
         return Evidence(category=Category.CONFIGURATION)
     return None
 
@@ -70,42 +68,44 @@ def read_buffer_error(error: object) -> "Found":
 
 def read_http_error(error: object) -> "Found":
     """Status, headers and URL of an urllib HTTPError; the body is left unread."""
-    status = status_of(peek(error, "code"))
+    status = status_of(safe_getattr(error, "code"))
     if status is None:
         return None
-    headers = peek(error, "headers") or peek(error, "hdrs")
+    headers = safe_getattr(error, "headers") or safe_getattr(error, "hdrs")
     return Evidence(
-        http_status=status, headers=read_headers(headers), credentials_sent=credentials_in(None, peek(error, "url"))
+        http_status=status,
+        headers=read_headers(headers),
+        credentials_sent=credentials_in(None, safe_getattr(error, "url")),
     )
 
 
 def read_xmlrpc_status(error: object) -> "Found":
     """Status, headers and URL of an XML-RPC call that was answered with an HTTP error."""
-    status = status_of(peek(error, "errcode"))
+    status = status_of(safe_getattr(error, "errcode"))
     if status is None:
         return None
     return Evidence(
         origin=Origin.HTTP,
         http_status=status,
-        headers=read_headers(peek(error, "headers")),
-        credentials_sent=credentials_in(None, peek(error, "url")),
+        headers=read_headers(safe_getattr(error, "headers")),
+        credentials_sent=credentials_in(None, safe_getattr(error, "url")),
     )
 
 
 def read_url_error(error: object) -> "Found":
     """The reason of an URLError, which is another error or a text."""
-    reason = peek(error, "reason")
+    reason = safe_getattr(error, "reason")
     return reason if isinstance(reason, BaseException) else None
 
 
 def read_process_error(error: object) -> "Found":
     """Exit status and what the process wrote: killed from outside, a temporary failure, or its own words."""
-    returncode = peek_int(error, "returncode")
+    returncode = safe_int(error, "returncode")
     if returncode == -9:  # SIGKILL comes from the kernel out of memory, or from an operator
         return Evidence(category=Category.SYSTEM, code="SIGKILL")
     if returncode == _EX_TEMPFAIL:
         return Evidence(category=Category.API_TEMPORARY, code="EX_TEMPFAIL")
-    output = peek(error, "stderr") or peek(error, "output")
+    output = safe_getattr(error, "stderr") or safe_getattr(error, "output")
     if isinstance(output, bytes):
         output = output[-_OUTPUT_LIMIT:].decode("utf-8", "replace")
     said = output[-_OUTPUT_LIMIT:] if isinstance(output, str) else ""

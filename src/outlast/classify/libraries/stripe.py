@@ -1,7 +1,7 @@
 """stripe: a status, an error code and a decline code, and a header that says whether to try again."""
 
 from outlast.classify.libraries.library import Library
-from outlast.classify.peek import header_of, peek, peek_text, read_headers, status_of
+from outlast.classify.safe_access import header_of, read_headers, safe_getattr, safe_str, status_of
 from outlast.failure import Category, Evidence, Origin
 
 TYPE_CHECKING = False
@@ -29,12 +29,12 @@ CODES: dict[str, Category] = {name: category for category, names in _NAMES.items
 
 def read_answer(error: object) -> "Found":
     """Code, decline code, status and the `Stripe-Should-Retry` header."""
-    headers = peek(error, "headers")
-    said = _error_in(peek(error, "json_body"))
-    code = peek_text(error, "code") or _text(said, "code")
+    headers = safe_getattr(error, "headers")
+    said = _error_in(safe_getattr(error, "json_body"))
+    code = safe_str(error, "code") or _text(said, "code")
     decline = _text(said, "decline_code")
     category = CODES.get(decline or "") or CODES.get(code or "")
-    status = status_of(peek(error, "http_status"))
+    status = status_of(safe_getattr(error, "http_status"))
     if category is None and status in {402, 409}:  # a payment that failed, not a bill of ours; and a lock
         category = _C.INVALID_PARAMETERS if status == 402 else _C.API_TEMPORARY
     return Evidence(
@@ -50,7 +50,7 @@ def read_answer(error: object) -> "Found":
 
 def read_key_error(error: object) -> "Found":
     """Whether anything was answered at all: without a status, no key had been given."""
-    if peek(error, "http_status") is None:
+    if safe_getattr(error, "http_status") is None:
         return Evidence(origin=Origin.HTTP, category=_C.CONFIGURATION)
     return read_answer(error)
 
@@ -67,7 +67,7 @@ def _text(said: dict[object, object], key: str) -> str | None:
 
 def read_connection_error(error: object) -> "Found":
     """The error of the HTTP client beneath."""
-    cause = peek(error, "__cause__")
+    cause = safe_getattr(error, "__cause__")
     return cause if isinstance(cause, BaseException) else None
 
 

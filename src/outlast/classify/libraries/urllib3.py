@@ -2,9 +2,9 @@
 
 import re
 
-from outlast.classify.connection import read_connection
+from outlast.classify.codes import read_connection_errno
 from outlast.classify.libraries.library import Library
-from outlast.classify.peek import peek, text_of
+from outlast.classify.safe_access import safe_getattr, text_of
 from outlast.failure import Category, Evidence, Origin
 
 TYPE_CHECKING = False
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 def read_reason(error: object) -> "Found":
     """What the retries gave up on."""
-    reason = peek(error, "reason")
+    reason = safe_getattr(error, "reason")
     return reason if isinstance(reason, BaseException) else None
 
 
 def read_proxy_error(error: object) -> "Found":
     """What happened on the way to the proxy or was answered by it."""
-    original = peek(error, "original_error")
+    original = safe_getattr(error, "original_error")
     return original if isinstance(original, BaseException) else None
 
 
@@ -49,9 +49,9 @@ LIBRARY = Library(
         "urllib3.MaxRetryError": read_reason,
         "urllib3.ResponseError": read_response_error,
         "urllib3.ProxyError": read_proxy_error,
-        "urllib3.TimeoutError": read_connection,
-        "urllib3.ProtocolError": read_connection,
-        "urllib3.PoolError": read_connection,
+        "urllib3.TimeoutError": read_connection_errno,
+        "urllib3.ProtocolError": read_connection_errno,
+        "urllib3.PoolError": read_connection_errno,
     },
     silent="urllib3.HTTPError urllib3.BodyNotHttplibCompatible urllib3.TimeoutStateError urllib3.HTTPWarning",
 )

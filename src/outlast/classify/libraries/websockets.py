@@ -1,8 +1,8 @@
 """websockets: the close codes of both sides, or the response that refused the handshake."""
 
 from outlast.classify.libraries.library import Library
-from outlast.classify.peek import peek, peek_int, peek_text, read_response
-from outlast.classify.statuses import meaning_of_status
+from outlast.classify.safe_access import read_response, safe_getattr, safe_int, safe_str
+from outlast.classify.statuses import category_of_status
 from outlast.failure import Category, Evidence, Origin
 
 TYPE_CHECKING = False
@@ -49,20 +49,20 @@ _LIKE_HTTP = range(4400, 4600)
 
 def read_close(error: object) -> "Found":
     """The close code of the side that closed first; a code of the application's own is read by its reason."""
-    received, sent = peek_int(error, "rcvd", "code"), peek_int(error, "sent", "code")
+    received, sent = safe_int(error, "rcvd", "code"), safe_int(error, "sent", "code")
     if received is None and sent is None:
         return Evidence(category=Category.NETWORK, code="1006")
-    if sent is not None and peek(error, "rcvd_then_sent") is not True:
+    if sent is not None and safe_getattr(error, "rcvd_then_sent") is not True:
         return Evidence(
             category=SENT.get(sent, Category.NETWORK if received is None else Category.UNKNOWN), code=str(sent)
         )
-    return _judge_received(received, peek_text(error, "rcvd", "reason")) if received is not None else None
+    return _judge_received(received, safe_str(error, "rcvd", "reason")) if received is not None else None
 
 
 def _judge_received(code: int, reason: str | None) -> Evidence:
     category = RECEIVED.get(code)
     if category is None and code in _LIKE_HTTP:  # the convention of GraphQL over WebSocket and many others
-        category = meaning_of_status(code - 4000)
+        category = category_of_status(code - 4000)
     if reason and (code in _LEFT_TO_WORDS or (category is None and code in _OWN_CODES)):
         from outlast.classify.texts import read_text  # noqa: PLC0415  # compiles large patterns; few closings need them
 
@@ -72,10 +72,10 @@ def _judge_received(code: int, reason: str | None) -> Evidence:
 
 def read_refusal(error: object) -> "Found":
     """Status and headers of the response that refused the handshake."""
-    return read_response(peek(error, "response")) or read_response(error)
+    return read_response(safe_getattr(error, "response")) or read_response(error)
 
 
-def _named(names: str) -> str:
+def _qualify(names: str) -> str:
     return " ".join(f"websockets.{name}" for name in names.split())
 
 
@@ -83,11 +83,11 @@ LIBRARY = Library(
     title="websockets",
     origin=Origin.HTTP,
     says={
-        Category.NETWORK: _named("ConnectionClosed InvalidMessage ProxyError"),
-        Category.CONFIGURATION: _named("InvalidURI InvalidProxy NegotiationError InvalidProtocol"),
-        Category.ACCESS_DENIED: _named("InvalidOrigin"),
-        Category.INVALID_PARAMETERS: _named("InvalidState ConcurrencyError InvalidMethod"),
-        Category.DATA: _named(
+        Category.NETWORK: _qualify("ConnectionClosed InvalidMessage ProxyError"),
+        Category.CONFIGURATION: _qualify("InvalidURI InvalidProxy NegotiationError InvalidProtocol"),
+        Category.ACCESS_DENIED: _qualify("InvalidOrigin"),
+        Category.INVALID_PARAMETERS: _qualify("InvalidState ConcurrencyError InvalidMethod"),
+        Category.DATA: _qualify(
             "InvalidHandshake InvalidHeader InvalidStatus ProtocolError PayloadTooBig TooManyFragments SecurityError "
             "MultipleValuesError"
         ),
@@ -95,8 +95,8 @@ LIBRARY = Library(
     reads={
         "websockets.ConnectionClosed": read_close,
         **dict.fromkeys(
-            _named("InvalidStatus InvalidStatusCode InvalidProxyStatus AbortHandshake").split(), read_refusal
+            _qualify("InvalidStatus InvalidStatusCode InvalidProxyStatus AbortHandshake").split(), read_refusal
         ),
     },
-    silent=_named("WebSocketException"),
+    silent=_qualify("WebSocketException"),
 )

@@ -4,7 +4,7 @@ import re
 from functools import cache
 
 from outlast.classify.libraries.library import Library
-from outlast.classify.peek import peek, peek_int, read_response, text_of
+from outlast.classify.safe_access import read_response, safe_getattr, safe_int, text_of
 from outlast.failure import Category, Evidence, Origin
 
 TYPE_CHECKING = False
@@ -48,7 +48,7 @@ def _phrases() -> tuple[tuple[Category, re.Pattern[str]], ...]:
     return tuple((category, re.compile(pattern)) for category, pattern in PHRASES)
 
 
-def _said(error: object) -> Evidence | None:
+def _read_text(error: object) -> Evidence | None:
     text = text_of(error)[:_TEXT_LIMIT].lower()
     for category, pattern in _phrases():
         if pattern.search(text):
@@ -56,16 +56,16 @@ def _said(error: object) -> Evidence | None:
     return None
 
 
-def _inner(error: object) -> BaseException | None:
+def _inner_error(error: object) -> BaseException | None:
     """Return the error that was given as cause, or that was being handled; never the error itself."""
-    held = peek(error, "exc_info")
-    candidates = (peek(error, "cause"), held[1] if isinstance(held, tuple) and len(held) == 3 else None)
+    held = safe_getattr(error, "exc_info")
+    candidates = (safe_getattr(error, "cause"), held[1] if isinstance(held, tuple) and len(held) == 3 else None)
     return next((each for each in candidates if isinstance(each, BaseException) and each is not error), None)
 
 
 def read_wrapper(error: object) -> "Found":
     """The words of the site where they are known, then the error within; what yt-dlp did not expect is malformed."""
-    found = _said(error) or _inner(error)
+    found = _read_text(error) or _inner_error(error)
     if found is None and _BUG in text_of(error):
         return Evidence(category=_C.DATA)
     return found
@@ -73,18 +73,18 @@ def read_wrapper(error: object) -> "Found":
 
 def read_http_error(error: object) -> "Found":
     """The response; a redirect that leads back to itself is a malformed answer."""
-    if peek(error, "redirect_loop") is True:
-        return Evidence(origin=Origin.HTTP, category=_C.DATA, http_status=peek_int(error, "status"))
-    return read_response(peek(error, "response"))
+    if safe_getattr(error, "redirect_loop") is True:
+        return Evidence(origin=Origin.HTTP, category=_C.DATA, http_status=safe_int(error, "status"))
+    return read_response(safe_getattr(error, "response"))
 
 
 def read_cause(error: object) -> "Found":
     """The error of the HTTP client beneath, or the one that was being handled."""
-    return _inner(error) or _chained(error)
+    return _inner_error(error) or _chained_error(error)
 
 
-def _chained(error: object) -> BaseException | None:
-    link = peek(error, "__cause__") or peek(error, "__context__")
+def _chained_error(error: object) -> BaseException | None:
+    link = safe_getattr(error, "__cause__") or safe_getattr(error, "__context__")
     return link if isinstance(link, BaseException) else None
 
 
@@ -95,13 +95,13 @@ def read_proxy_error(error: object) -> "Found":
     """The reply code of a SOCKS proxy, which is no error number of the system, or the error beneath."""
     if not isinstance(error, OSError):
         return read_cause(error)
-    refused = peek_int(error, "errno") in _SOCKS_REFUSALS
+    refused = safe_int(error, "errno") in _SOCKS_REFUSALS
     return Evidence(category=_C.AUTHENTICATION if refused else _C.NETWORK)
 
 
 def read_xattr_error(error: object) -> "Found":
     """Whether the disk was full."""
-    return Evidence(category=_C.SYSTEM) if peek(error, "reason") == "NO_SPACE" else None
+    return Evidence(category=_C.SYSTEM) if safe_getattr(error, "reason") == "NO_SPACE" else None
 
 
 def _yt_dlp(names: str) -> str:

@@ -12,7 +12,7 @@ except ImportError as error:
 else:
     del _celery  # whether it is there is all that was asked
 
-from outlast.engines.celery.attaching import attach
+from outlast.engines.celery.attachment import attach
 from outlast.engines.celery.engine import Engine
 
 __all__ = ["Engine", "attach"]

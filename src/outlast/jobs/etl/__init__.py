@@ -8,11 +8,9 @@
 
 from typing import TYPE_CHECKING
 
-from outlast.jobs.etl.hashing import canonical_json, content_hash
-from outlast.jobs.etl.pipeline import Etl, Loaded
+from outlast.jobs.etl.pipeline import Etl, Loaded, canonical_json, content_hash
 from outlast.jobs.etl.raw import FileRawStore, RawStore, S3RawStore, raw_key
-from outlast.jobs.etl.staging import StagingRepo, StagingRow, StagingTransaction
-from outlast.jobs.etl.staging_sqlite import SqliteStaging
+from outlast.jobs.etl.staging import SqliteStaging, StagingRepo, StagingRow, StagingTransaction
 
 if TYPE_CHECKING:
     from outlast.jobs.etl.staging_postgres import PostgresStaging

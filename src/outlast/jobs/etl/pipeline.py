@@ -6,23 +6,173 @@ The raw object is there before anything points to it, and what is applied is com
 Whatever ends a load in between, the next one does what is missing.
 """
 
+import hashlib
 import json
+import math
 from collections.abc import Callable, Iterator
-from datetime import datetime
-from typing import Any, Literal, NamedTuple
+from contextlib import suppress
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from outlast.decide.policy import RetryPolicy
 from outlast.decide.presets import preset
-from outlast.errors import ConfigError, InvalidParametersError, ResourceNotFoundError
-from outlast.jobs.etl.hashing import canonical_json, content_hash
+from outlast.errors import ConfigError, InvalidParametersError, PayloadError, ResourceNotFoundError
 from outlast.jobs.etl.raw import RawStore, raw_key
-from outlast.jobs.etl.staging import StagingRepo, StagingRow, now
-from outlast.jobs.etl.steps import step, told
-from outlast.run.retry import checked, is_coroutine_function, wrap
+from outlast.jobs.etl.staging import StagingRepo, StagingRow, utc_now
+from outlast.run.logs import CONTEXT_LOG_KEYS
+from outlast.run.retry import check_policy, is_coroutine_function, wrap
 
-__all__ = ["Etl", "Loaded"]
+if TYPE_CHECKING:
+    from contextvars import Token
 
-Outcome = Literal["new", "unchanged", "reapplied", "superseded"]
+
+# One text for one value: canonical JSON, and the hash by which a record is known.
+
+
+def canonical_json(value: Any) -> bytes:
+    """Return a value as JSON that is the same for equal values: keys sorted, no spaces, UTF-8.
+
+    A date is written in ISO 8601, a datetime so in UTC with microseconds, a Decimal as text with all its digits, a
+    tuple as a list. 1 and 1.0 are two values, and so are ``Decimal("1.0")`` and ``Decimal("1.00")``.
+
+    Raises:
+        PayloadError: If there is something in it that has no one form: NaN and infinities, a datetime without a time
+            zone, keys that are no text, sets, bytes, objects. It names the place.
+    """
+    try:
+        text = json.dumps(_plain(value), ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    except _NotSerializable as refused:
+        place = "".join(f"[{each!r}]" for each in reversed(refused.path))
+        message = f"the value{place[:200]} cannot be written as JSON: {refused}"
+        raise PayloadError(message) from None
+    except RecursionError:
+        message = "the value is nested too deeply, or contains itself"
+        raise PayloadError(message) from None
+    return text.encode("utf-8", "backslashreplace")  # half a character becomes the escape that JSON has for it
+
+
+def content_hash(value: Any) -> str:
+    """Return the SHA-256 of a value's canonical JSON, in hexadecimal."""
+    return hashlib.sha256(canonical_json(value)).hexdigest()
+
+
+class _NotSerializable(Exception):  # noqa: N818  # it says where, and never leaves this module
+    """Something that has no one form; what it stands in is added on the way up."""
+
+    def __init__(self, why: str) -> None:
+        """Begin where it was found."""
+        super().__init__(why)
+        self.path: list[object] = []
+
+
+def _plain(value: Any) -> Any:
+    """Return a value made of what JSON knows."""
+    if value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, dict):
+        return {_plain_key(key): _plain_item(key, each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain_item(number, each) for number, each in enumerate(value)]
+    if isinstance(value, float):
+        return _require_finite(value, math.isfinite(value))
+    if isinstance(value, Decimal):
+        return str(_require_finite(value, value.is_finite()))
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            why = "a datetime without a time zone means another moment on every machine"
+            raise _NotSerializable(why)
+        return value.astimezone(UTC).isoformat(timespec="microseconds")
+    if isinstance(value, date):
+        return value.isoformat()
+    why = f"{type(value).__name__} has no form in JSON; make it text, a number, a list or a dict"
+    raise _NotSerializable(why)
+
+
+def _plain_item(place: object, value: Any) -> Any:
+    try:
+        return _plain(value)
+    except _NotSerializable as refused:
+        refused.path.append(place)
+        raise
+
+
+def _plain_key(key: Any) -> str:
+    if isinstance(key, str):
+        return key
+    why = f"the key {key!r:.100} is no text"
+    raise _NotSerializable(why)
+
+
+def _require_finite(value: Any, is_finite: bool) -> Any:  # noqa: FBT001  # what was found
+    if is_finite:
+        return value
+    why = f"{value} is no number that JSON knows"
+    raise _NotSerializable(why)
+
+
+# Where in a load something is: on an error the step it comes from, in the log the target.
+
+StepName = Literal["fetch", "normalize", "put", "get", "db"]
+"""``fetch`` and ``normalize`` are the user's; ``put`` and ``get`` the raw store's; ``db`` is all of the database, what
+is applied included."""
+
+
+class etl_step:  # noqa: N801  # a context manager is named like a function
+    """Have what is raised in the block say where it comes from: ``error.__outlast_step__``, and a note for people.
+
+    Args:
+        name: The step.
+        of: The target, for the note.
+        failed: Called when something is raised.
+    """
+
+    def __init__(self, name: StepName, of: str, failed: Callable[[], Any] | None = None) -> None:
+        """Keep what is to be said."""
+        self._name = name
+        self._of = of
+        self._failed = failed
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
+        """Mark an error, which passes through."""
+        if not isinstance(error, Exception):
+            return
+        with suppress(Exception):  # slots, or a class that guards its attributes; the error itself matters more
+            error.__outlast_step__ = self._name  # type: ignore[attr-defined]  # an attribute of ours on a foreign object
+            note = f"at the step {self._name!r} of {self._of}"
+            if note not in getattr(error, "__notes__", ()):  # an object that is raised more than once
+                error.add_note(note)
+        if self._failed is not None:
+            self._failed()
+
+
+class target_log_keys:  # noqa: N801  # the same
+    """Have the log records of retries in the block carry the keys of the context's target.
+
+    Args:
+        context: Of the job's target, or None.
+    """
+
+    def __init__(self, context: Any) -> None:
+        """Keep it."""
+        self._keys = getattr(context, "keys", None)
+        self._token: Token[dict[str, Any] | None] | None = None
+
+    def __enter__(self) -> None:
+        """Set them."""
+        if callable(self._keys):
+            self._token = CONTEXT_LOG_KEYS.set(self._keys())
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
+        """Put back what was there before."""
+        if self._token is not None:
+            CONTEXT_LOG_KEYS.reset(self._token)
+
+
+LoadOutcome = Literal["new", "unchanged", "reapplied", "superseded"]
 
 
 class Loaded(NamedTuple):
@@ -39,7 +189,7 @@ class Loaded(NamedTuple):
         dry_run: Whether nothing was really done.
     """
 
-    outcome: Outcome
+    outcome: LoadOutcome
     hash: str
     raw_key: str
     put: bool = False
@@ -110,10 +260,10 @@ class Etl:
         self.source, self.entity, self.apply_version = source, entity, apply_version
         self.raw, self.staging = raw, staging
         self._normalize, self._apply, self._encode, self._decode = normalize, apply, encode, decode
-        steps = preset("etl") if policy is None else checked(policy)
+        steps = preset("etl") if policy is None else check_policy(policy)
         self._users_fetch = fetch
         self._fetch = (
-            self._timed if fetch_policy is None else self._retried("fetch", self._timed, checked(fetch_policy))
+            self._timed if fetch_policy is None else self._retried("fetch", self._timed, check_policy(fetch_policy))
         )
         self._put = self._retried("put", raw.put, steps)
         self._get = self._retried("get", raw.get, steps)
@@ -131,30 +281,30 @@ class Etl:
         """
         dry_run = _is_dry(context, dry_run)
         of = self._name(source_id)
-        with told(context):
-            with step("fetch", of):
+        with target_log_keys(context):
+            with etl_step("fetch", of):
                 fetched_at, fetched = self._fetch(source_id)
-            with step("normalize", of):
+            with etl_step("normalize", of):
                 document = self._encode(fetched)
                 record = self._normalize(self._decode(document))
                 found = content_hash(record)
                 key = raw_key(self.source, self.entity, source_id, found)
-            with step("db", of):
+            with etl_step("db", of):
                 is_done, stored = self._known(source_id, found)
             if is_done:
                 return Loaded("unchanged", found, key, dry_run=dry_run)
             differs = stored is None or stored.hash != found
-            outcome: Outcome = "new" if differs else "reapplied"
+            outcome: LoadOutcome = "new" if differs else "reapplied"
             if differs:
-                _count(context, "diff_new_hash")
+                _count_figure(context, "diff_new_hash")
             if dry_run:
                 return Loaded(outcome, found, key, put=differs, upserted=True, dry_run=True)
             if stored is not None and not differs:
                 key = stored.raw_key
             else:
-                with step("put", of, lambda: _count(context, "s3_put_fail")):
+                with etl_step("put", of, lambda: _count_figure(context, "s3_put_fail")):
                     self._put(key, document)
-                _count(context, "s3_put_success")
+                _count_figure(context, "s3_put_success")
             row = StagingRow(self.source, self.entity, source_id, found, key, fetched_at)
             if self._written(context, of, self._write, row, record):
                 return Loaded(outcome, found, key, put=differs, upserted=True)
@@ -175,17 +325,17 @@ class Etl:
         """
         dry_run = _is_dry(context, dry_run)
         of = self._name(source_id)
-        with told(context):
-            with step("db", of):
+        with target_log_keys(context):
+            with etl_step("db", of):
                 _, stored = self._known(source_id, None)
                 if stored is None:
                     message = f"{of} was never loaded, so there is no raw object of it"
                     raise ResourceNotFoundError(message)
             if stored.is_applied(self.apply_version):
                 return Loaded("unchanged", stored.hash, stored.raw_key, dry_run=dry_run)
-            with step("get", of):
+            with etl_step("get", of):
                 document = self._get(stored.raw_key)
-            with step("normalize", of):
+            with etl_step("normalize", of):
                 record = self._normalize(self._decode(document))
             if dry_run:
                 return Loaded("reapplied", stored.hash, stored.raw_key, upserted=True, dry_run=True)
@@ -199,16 +349,16 @@ class Etl:
 
     def _timed(self, source_id: str) -> tuple[datetime, Any]:
         """Fetch a record; return when that began: what is fetched later is never older."""
-        began = now()
+        began = utc_now()
         return began, self._users_fetch(source_id)
 
     def _written(
         self, context: Any, of: str, write: Callable[[StagingRow, Any], bool], row: StagingRow, record: Any
     ) -> bool:
-        with step("db", of, lambda: _count(context, "db_upsert_fail")):
+        with etl_step("db", of, lambda: _count_figure(context, "db_upsert_fail")):
             written = write(row, record)
         if written:
-            _count(context, "db_upsert_success")
+            _count_figure(context, "db_upsert_success")
         return written
 
     def _look_up(self, source_id: str, found: str | None) -> tuple[bool, StagingRow | None]:
@@ -252,7 +402,7 @@ def _is_dry(context: Any, dry_run: bool | None) -> bool:  # noqa: FBT001  # as i
     return bool(getattr(context, "dry_run", False)) if dry_run is None else dry_run
 
 
-def _count(context: Any, name: str) -> None:
+def _count_figure(context: Any, name: str) -> None:
     count = getattr(context, "count", None)
     if count is not None:
         count(name)

@@ -13,10 +13,8 @@ from urllib.parse import quote
 
 from outlast.errors import InvalidParametersError
 
-__all__ = ["FileRawStore", "RawStore", "S3RawStore", "raw_key"]
-
 _LONGEST_PART = 200  # file systems allow 255 bytes, and temporary files need some of them
-_KEPT_OF_LONG = 120
+_PREFIX_OF_LONG_PART = 120
 _HASH = re.compile(r"[0-9A-Za-z]{8,128}")
 _FORBIDDEN = re.compile(r'[\x00-\x1f\\:*?"<>|]')
 
@@ -49,11 +47,11 @@ def raw_key(source: str, entity: str, source_id: str, hash: str) -> str:  # noqa
     if not _HASH.fullmatch(hash):
         message = f"hash is {hash!r:.100}; give the one that content_hash returns"
         raise InvalidParametersError(message)
-    parts = (_part("source", source), _part("entity", entity), _part("source_id", source_id))
+    parts = (_key_part("source", source), _key_part("entity", entity), _key_part("source_id", source_id))
     return "/".join((*parts, hash))
 
 
-def _part(what: str, name: object) -> str:
+def _key_part(what: str, name: object) -> str:
     if not isinstance(name, str) or not name or "\x00" in name:
         message = f"{what} is {name!r:.100}; give a text that is not empty and has no NUL in it"
         raise InvalidParametersError(message)
@@ -65,7 +63,7 @@ def _part(what: str, name: object) -> str:
     if encoded.startswith("."):  # "..", and files that are hidden
         encoded = f"%2E{encoded[1:]}"
     if len(encoded) > _LONGEST_PART:
-        return f"{encoded[:_KEPT_OF_LONG]}~{hashlib.sha256(name.encode()).hexdigest()}"
+        return f"{encoded[:_PREFIX_OF_LONG_PART]}~{hashlib.sha256(name.encode()).hexdigest()}"
     return encoded
 
 
@@ -98,7 +96,7 @@ class FileRawStore:
             with suppress(OSError):
                 aside.unlink()
             raise
-        _confirm(path.parent)
+        _fsync_folder(path.parent)
 
     def get(self, key: str) -> bytes:
         """Return what is kept under a key.
@@ -141,10 +139,10 @@ def _make_folder(folder: Path) -> None:
         return
     _make_folder(folder.parent)
     folder.mkdir(exist_ok=True)  # another writer may have been quicker
-    _confirm(folder.parent)
+    _fsync_folder(folder.parent)
 
 
-def _confirm(folder: Path) -> None:
+def _fsync_folder(folder: Path) -> None:
     """Have the disk confirm what a folder lists."""
     if os.name == "nt":  # where folders cannot be opened, and need not
         return

@@ -8,8 +8,7 @@ from typing import Any
 
 from outlast.decide.policy import RetryPolicy
 from outlast.errors import ConfigError
-from outlast.jobs.etl.connections import Connections
-from outlast.jobs.etl.staging import StagingRow, StagingTable, key_of, now, statements
+from outlast.jobs.etl.staging import Connections, StagingRow, StagingTable, record_key, staging_statements, utc_now
 
 try:
     import psycopg
@@ -19,10 +18,9 @@ except ImportError as error:
     _message = "PostgreSQL needs psycopg; run: pip install '.[postgres]' in a clone of Outlast"
     raise ConfigError(_message) from error
 
-__all__ = ["PostgresStaging"]
 
 Connection = psycopg.Connection[Any]
-_ENDED = "the transaction was ended from inside, by COMMIT, ROLLBACK or psycopg.Rollback"
+_ENDED_INSIDE = "the transaction was ended from inside, by COMMIT, ROLLBACK or psycopg.Rollback"
 
 
 class PostgresTransaction:
@@ -40,14 +38,14 @@ class PostgresTransaction:
 
     def get(self, source: str, entity: str, source_id: str) -> StagingRow | None:
         """Return a row that nobody else changes until the end of the transaction."""
-        found = self._cursor.execute(self._sql["get_locked"], key_of(source, entity, source_id)).fetchone()
-        return None if found is None else _row(found)
+        found = self._cursor.execute(self._sql["get_locked"], record_key(source, entity, source_id)).fetchone()
+        return None if found is None else _read_row(found)
 
     def mark_applied(self, row: StagingRow, apply_version: int) -> None:
         """Note that this version of a record was applied."""
         if self.connection.info.transaction_status == TransactionStatus.IDLE:  # else the rest may be lost, and this not
-            raise ConfigError(_ENDED)
-        values = {**row._asdict(), "applied_at": now(), "apply_version": apply_version}
+            raise ConfigError(_ENDED_INSIDE)
+        values = {**row._asdict(), "applied_at": utc_now(), "apply_version": apply_version}
         self._cursor.execute(self._sql["mark_applied"], values)
 
 
@@ -70,7 +68,7 @@ class PostgresStaging(StagingTable):
     ) -> None:
         """Open nothing yet."""
         self._table = table
-        self._sql = {name: text.encode() for name, text in statements("postgres", table).items()}
+        self._sql = {name: text.encode() for name, text in staging_statements("postgres", table).items()}
         given: Connection | None = None
         opens: Callable[[], Connection] | None = None
         if isinstance(database, psycopg.Connection):
@@ -106,7 +104,7 @@ class PostgresStaging(StagingTable):
                 try:
                     yield PostgresTransaction(connection, self._sql)
                 except psycopg.Rollback as error:  # psycopg would roll back and say nothing
-                    raise ConfigError(_ENDED) from error
+                    raise ConfigError(_ENDED_INSIDE) from error
 
     def close(self) -> None:
         """Close the connections that were opened here."""
@@ -120,13 +118,13 @@ class PostgresStaging(StagingTable):
                 return connection.cursor(row_factory=tuple_row).execute(self._sql[name], values).fetchall()
 
     def _row(self, found: tuple[Any, ...]) -> StagingRow:
-        return _row(found)
+        return _read_row(found)
 
 
 def _is_idle(connection: Connection) -> bool:
     return not connection.closed and connection.info.transaction_status == TransactionStatus.IDLE
 
 
-def _row(found: tuple[Any, ...]) -> StagingRow:
+def _read_row(found: tuple[Any, ...]) -> StagingRow:
     values: list[Any] = [each.astimezone(UTC) if isinstance(each, datetime) else each for each in found]
     return StagingRow(*values)

@@ -4,12 +4,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from outlast.decide.alerting import AlertKind, next_kind
+from outlast.decide.decision import AlertKind, next_alert_kind
 from outlast.ports.source_rows import Alert, AlertResult, NewAlert
-from outlast.stores.postgres.connection import Database
-from outlast.stores.postgres.times import in_utc
-
-__all__ = ["PostgresAlerts", "raise_in"]
+from outlast.stores.postgres.connection import PostgresDatabase, in_utc
 
 _dumps = json.JSONEncoder(separators=(",", ":")).encode
 
@@ -17,12 +14,12 @@ _dumps = json.JSONEncoder(separators=(",", ":")).encode
 class PostgresAlerts:
     """The duty `Alerts`."""
 
-    db: Database
+    db: PostgresDatabase
 
     def raise_alerts(self, alerts: Sequence[NewAlert]) -> list[Alert]:
         """Add those that are news."""
         with self.db.connection() as connection, connection.transaction():
-            return raise_in(connection.cursor(binary=True), self.db.sql, alerts)
+            return raise_alerts_in(connection.cursor(binary=True), self.db.sql, alerts)
 
     def remind_alerts(self, after: float) -> list[Alert]:
         """Add a reminder for each matter that is not well and was told of long ago."""
@@ -34,11 +31,11 @@ class PostgresAlerts:
             cursor = connection.cursor(binary=True)
             cursor.execute(self.db.sql["lock_alerts"], {"keys": keys})
             rows = cursor.execute(self.db.sql["remind_alerts"], values | {"keys": keys}).fetchall()
-        return [_alert(row) for row in rows]
+        return [_read_alert(row) for row in rows]
 
     def claim_alerts(self, limit: int, lease: float) -> list[Alert]:
         """Take alerts that are due and in nobody's hands, oldest first."""
-        return [_alert(row) for row in self.db.fetch("claim_alerts", {"limit": limit, "lease": float(lease)})]
+        return [_read_alert(row) for row in self.db.fetch("claim_alerts", {"limit": limit, "lease": float(lease)})]
 
     def settle_alerts(self, results: Sequence[AlertResult]) -> int:
         """Write what became of deliveries."""
@@ -47,11 +44,11 @@ class PostgresAlerts:
     def alerts(self, *, waiting: bool | None = None, limit: int = 50) -> list[Alert]:
         """Return alerts, newest first; planned each time, for what is not given makes another query of it."""
         rows = self.db.fetch("list_alerts", {"waiting": waiting, "limit": limit}, prepare=False)
-        return [_alert(row) for row in rows]
+        return [_read_alert(row) for row in rows]
 
     def last_alerts(self, keys: Sequence[str]) -> dict[str, Alert]:
         """Return the last alert of each key."""
-        alerts = [_alert(row) for row in self.db.fetch("last_alerts", {"keys": list(keys)})]
+        alerts = [_read_alert(row) for row in self.db.fetch("last_alerts", {"keys": list(keys)})]
         return {alert.key: alert for alert in alerts}
 
     def prune_alerts(self, older_than: float) -> int:
@@ -59,7 +56,7 @@ class PostgresAlerts:
         return self.db.change("prune_alerts", {"seconds": float(older_than)})
 
 
-def raise_in(cursor: Any, sql: dict[str, bytes], alerts: Sequence[NewAlert]) -> list[Alert]:
+def raise_alerts_in(cursor: Any, sql: dict[str, bytes], alerts: Sequence[NewAlert]) -> list[Alert]:
     """Add those that are news, in the caller's transaction, which has to lock whatever rows it needs before."""
     if not alerts:
         return []
@@ -68,15 +65,15 @@ def raise_in(cursor: Any, sql: dict[str, bytes], alerts: Sequence[NewAlert]) -> 
     told: dict[str, str | None] = dict(cursor.execute(sql["open_alerts"], {"keys": keys}).fetchall())
     news = []
     for each in alerts:
-        kind = next_kind(told.get(each.key), each.state)
+        kind = next_alert_kind(told.get(each.key), each.state)
         if kind is not None:
             told[each.key] = each.state
             news.append(each._asdict() | {"kind": kind})
     if not news:
         return []
-    return [_alert(row) for row in cursor.execute(sql["add_alerts"], {"alerts": _dumps(news)}).fetchall()]
+    return [_read_alert(row) for row in cursor.execute(sql["add_alerts"], {"alerts": _dumps(news)}).fetchall()]
 
 
-def _alert(row: Sequence[Any]) -> Alert:
+def _read_alert(row: Sequence[Any]) -> Alert:
     alert = Alert._make(in_utc(row))
     return alert._replace(kind=AlertKind(alert.kind), delivered_to=tuple(alert.delivered_to))

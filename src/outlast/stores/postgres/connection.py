@@ -9,27 +9,70 @@ import select
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
 
 from outlast.errors import ConfigError, SchemaError
-from outlast.ports.waiting import seconds_left
+from outlast.ports.store import seconds_left
 from outlast.stores.postgres.driver import psycopg, psycopg_pool
-from outlast.stores.postgres.pooling import is_pooled
 from outlast.stores.postgres.sql import scripts, statements
 
-__all__ = ["Database"]
+# Times as this store returns them: a session's time zone is its own affair, ours is UTC.
+
+
+def in_utc(row: Sequence[Any]) -> list[Any]:
+    """Return a row with its times in UTC."""
+    return [value.astimezone(UTC) if isinstance(value, datetime) else value for value in row]
+
+
+# Whether a pooler such as PgBouncer stands before the server: then a session may be another one with each transaction.
+#
+# It says nothing about itself, and so it is recognised by what it does.
+
+_AnyConnection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
+_POOLER_ROUNDS = 5  # on a busy pool somebody else may be in between
+
+
+def is_behind_pooler(connection: _AnyConnection) -> bool:
+    """Tell whether we talk to a pooler: it gives each client a number of its own, by which it may cancel a query."""
+    return connection.info.backend_pid != _server_process(connection)
+
+
+def keeps_sessions(connection: _AnyConnection, another: AbstractContextManager[_AnyConnection]) -> bool:
+    """Tell whether a pooler keeps a session for each client, as far as that can be seen.
+
+    While another client is in a transaction it has a session to itself. If that was ours, or if we get another one
+    then, sessions are given to whoever needs one.
+
+    Args:
+        connection: Ours.
+        another: Lends a second one.
+    """
+    ours = _server_process(connection)
+    with another as other:
+        for _ in range(_POOLER_ROUNDS):
+            with other.transaction():
+                if _server_process(other) == ours or _server_process(connection) != ours:
+                    return False
+    return True
+
+
+def _server_process(connection: _AnyConnection) -> int:
+    number: int = connection.execute("SELECT pg_backend_pid()", prepare=False).fetchall()[0][0]
+    return number
+
 
 Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 Rows: TypeAlias = list[tuple[Any, ...]]
 Threshold: TypeAlias = int | Literal["auto"] | None
 
-_WAIT = 10.0
+_POOL_TIMEOUT = 10.0
 """Seconds to wait for a connection before it is an error."""
-_SHORTEST_WAIT = 0.05
+_MIN_POOL_TIMEOUT = 0.05
 """Seconds, however little time is left: one that is free is had at once."""
-_QUIET = {
+_DEFAULT_PARAMETERS = {
     "connect_timeout": "10",
     "fallback_application_name": "outlast",
     "client_encoding": "UTF8",
@@ -41,11 +84,11 @@ _QUIET = {
 }
 _PREPARED_AFTER = 5
 """Runs of a statement after which it is prepared, where nobody says otherwise."""
-_SPARE = 4
+_MAX_SPARE = 4
 """Connections that are not handed back to the pool after every use."""
-_SPARE_LIFE = 300.0
+_SPARE_SECONDS = 300.0
 """Seconds after which they are, for a while."""
-_MOMENT = 0.02
+_FRESH_SECONDS = 0.02
 """Seconds for which a connection that did its work needs no look whether it still stands."""
 _abandoned: list[Any] = []  # pools of a parent process: closing them here would end the parent's sessions
 
@@ -67,7 +110,7 @@ class _Loan:
         self.pool, self.since, self.used = pool, since, -math.inf
 
 
-class Database:
+class PostgresDatabase:
     """A PostgreSQL database.
 
     Args:
@@ -93,7 +136,7 @@ class Database:
         """Check what can be checked without connecting."""
         self.sql = statements(schema)
         self.schema = schema
-        self._parameters = _QUIET | _parsed(url)
+        self._parameters = _DEFAULT_PARAMETERS | _parse_url(url)
         self._min_size, self._max_size = min_size, max_size
         self._prepare_threshold = prepare_threshold
         self._pooled = pooled
@@ -119,7 +162,7 @@ class Database:
                     max_size=self._max_size,
                     kwargs={**self._parameters, "autocommit": True, "prepare_threshold": self._threshold},
                     name="outlast",
-                    timeout=_WAIT,
+                    timeout=_POOL_TIMEOUT,
                     reconnect_timeout=2.0,  # its pauses grow; a new try at the next call finds the server sooner
                     open=True,
                 )
@@ -132,7 +175,7 @@ class Database:
         connection = psycopg.connect("", **(self._parameters | hurry), autocommit=True, prepare_threshold=None)
         try:
             if self._pooled is None:
-                self._pooled = is_pooled(connection)
+                self._pooled = is_behind_pooler(connection)
         except BaseException:
             connection.close()
             raise
@@ -174,8 +217,8 @@ class Database:
         for _ in range(2 * self._max_size):  # all may have died together, and be old beside
             loan = self._taken(pool, now)
             try:
-                if loan.pool is pool and now - loan.since < _SPARE_LIFE and _is_idle(loan.connection):
-                    if now - loan.used < _MOMENT or not _has_hung_up(loan.connection):
+                if loan.pool is pool and now - loan.since < _SPARE_SECONDS and _is_idle(loan.connection):
+                    if now - loan.used < _FRESH_SECONDS or not _is_closed_by_server(loan.connection):
                         return loan
                     loan.connection.close()
             except BaseException:
@@ -193,7 +236,7 @@ class Database:
             pass  # there is none
         new = _Loan(pool, now)
         try:
-            new.connection = pool.getconn(timeout=max(_SHORTEST_WAIT, seconds_left(_WAIT)))
+            new.connection = pool.getconn(timeout=max(_MIN_POOL_TIMEOUT, seconds_left(_POOL_TIMEOUT)))
         except psycopg_pool.PoolTimeout:
             self.connect().close()  # tells why: refused, wrong password, no such database
             raise
@@ -201,7 +244,7 @@ class Database:
 
     def _tidy(self, loan: _Loan) -> None:
         """Give a connection back that is not to be kept. If that is interrupted, the next who takes it does it."""
-        if loan.pool is self._pool and _is_idle(loan.connection) and len(self._spare) <= _SPARE:
+        if loan.pool is self._pool and _is_idle(loan.connection) and len(self._spare) <= _MAX_SPARE:
             loan.used = time.monotonic()
             return
         with suppress(ValueError):  # somebody has taken it
@@ -246,7 +289,7 @@ class Database:
             pool.close()
 
 
-def _parsed(url: str) -> dict[str, Any]:
+def _parse_url(url: str) -> dict[str, Any]:
     """Return a URL's parts; what is said of a wrong one does not repeat it, for there may be a password in it."""
     try:
         return psycopg.conninfo.conninfo_to_dict(url)
@@ -259,7 +302,7 @@ def _is_idle(connection: Connection) -> bool:
     return connection.pgconn.transaction_status == psycopg.pq.TransactionStatus.IDLE
 
 
-def _has_hung_up(connection: Connection) -> bool:
+def _is_closed_by_server(connection: Connection) -> bool:
     """Tell whether the server has ended an idle connection: then there is something to read, a farewell or the end.
 
     Looking at the socket costs no round trip. The pool's own check would pause between two dead connections.

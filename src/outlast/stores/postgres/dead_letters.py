@@ -4,13 +4,15 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from outlast.ports.rows import DeadLetter, DeadLetterFilter, Group, Reason
-from outlast.stores.postgres.connection import Database, Rows
+from outlast.ports.read_rows import MAX_ROWS_SCANNED, FailureGroup
+from outlast.ports.rows import DeadLetter, DeadLetterFilter, Group, Reason, Status
+from outlast.ports.triage import AuditEntry, Canaries, NewReplay, PayloadEdit, Replay, ReplayState, ReplayStep
+from outlast.stores.counters import counted_statuses
+from outlast.stores.filters import MAX_CONFLICT_IDS, observed_delta, read_filter, write_filter
+from outlast.stores.postgres.connection import Connection, PostgresDatabase, Rows, in_utc
 from outlast.stores.postgres.driver import psycopg
-from outlast.stores.postgres.times import in_utc
-from outlast.stores.postgres.walking import has_nul, meant
-
-__all__ = ["PostgresDeadLetters"]
+from outlast.stores.postgres.reads import by_filter, filter_values, has_nul, read_group
+from outlast.stores.postgres.settle_and_claim import count_failures
 
 _BATCH = 500
 
@@ -18,7 +20,7 @@ _BATCH = 500
 class PostgresDeadLetters:
     """The duty `DeadLetters`."""
 
-    db: Database
+    db: PostgresDatabase
 
     def check_dead_letters(self) -> None:
         """Write a dead letter and take it back."""
@@ -27,7 +29,7 @@ class PostgresDeadLetters:
 
     def dead_letters(self, which: DeadLetterFilter) -> list[DeadLetter]:
         """Return dead letters, newest first."""
-        return [_letter(row) for row in self._read("dead_letters", which)]
+        return [_read_dead_letter(row) for row in self._read("dead_letters", which)]
 
     def count_dead_letters(self, which: DeadLetterFilter) -> int:
         """Return how many there are."""
@@ -36,7 +38,7 @@ class PostgresDeadLetters:
     def dead_letter(self, number: int) -> DeadLetter | None:
         """Return one."""
         rows = self.db.fetch("dead_letter", {"id": number})
-        return _letter(rows[0]) if rows else None
+        return _read_dead_letter(rows[0]) if rows else None
 
     def groups(self, which: DeadLetterFilter) -> list[Group]:
         """Return them grouped by cause; the sample is the newest one."""
@@ -66,10 +68,231 @@ class PostgresDeadLetters:
 
     def _read(self, name: str, which: DeadLetterFilter) -> Rows:
         """Read by a filter; planned each time, for what is not given makes another query of it."""
-        values = meant(which)
+        values = filter_values(which)
         return [] if has_nul(values) else self.db.fetch(name, values, prepare=False)
 
 
-def _letter(row: Sequence[Any]) -> DeadLetter:
+def _read_dead_letter(row: Sequence[Any]) -> DeadLetter:
     letter = DeadLetter._make(in_utc(row))
     return letter._replace(reason=Reason(letter.reason), failure=json.loads(str(letter.failure)))
+
+
+# Replays in PostgreSQL: whoever carries one on holds its row for the step, and shows the epoch of its claim.
+
+_COUNT_SCAN = 10 * MAX_ROWS_SCANNED
+"""Dead letters that one statement looks at to count those that are meant."""
+_MAX_ID = 2**63 - 1
+
+
+class PostgresReplays:
+    """The part of `Triage` that queues dead letters again."""
+
+    db: PostgresDatabase
+
+    def add_replay(self, new: NewReplay) -> Replay:
+        """Begin a replay; it goes on from below the oldest one that is meant up to the newest."""
+        with self.db.connection() as connection, connection.transaction():
+            total, oldest, newest = self._meant(connection, new.which)
+            values = new._asdict() | {"which": write_filter(new.which), "total": total, "newest": newest}
+            values |= {"cursor": max(oldest - 1, 0)}
+            return _read_replay(connection.execute(self.db.sql["add_replay"], values).fetchall()[0])
+
+    def _meant(self, connection: Connection, which: DeadLetterFilter) -> tuple[int, int, int]:
+        """Return how many are meant, and the least and the largest number of them; along an index, part by part."""
+        total = oldest = newest = 0
+        values = filter_values(which)
+        if has_nul(values):
+            return total, oldest, newest
+        sql = self.db.sql[f"count_matching{by_filter(which)}"]
+        before = _MAX_ID if which.before is None else which.before
+        left = _MAX_ID if which.limit is None else which.limit
+        while left > 0:
+            bounds = {"before": before, "limit": left, "look": _COUNT_SCAN}
+            row = connection.execute(sql, values | bounds, prepare=False).fetchall()[0]
+            count, least, largest, looked, before = row
+            if count:
+                total, oldest, newest, left = total + count, least, max(newest, largest), left - count
+            if looked < _COUNT_SCAN:
+                break
+        return total, oldest, newest
+
+    def replay_run(self, number: int) -> Replay | None:
+        """Return one."""
+        rows = self.db.fetch("get_replay", {"id": number})
+        return _read_replay(rows[0]) if rows else None
+
+    def replay_runs(self, *, running: bool = False, limit: int = 20) -> list[Replay]:
+        """Return replays, newest first; planned each time, for what is not asked makes another query of it."""
+        rows = self.db.fetch("list_replays", {"running": running, "limit": limit}, prepare=False)
+        return [_read_replay(row) for row in rows]
+
+    def claim_replay(self, owner: str, lease: float) -> Replay | None:
+        """Take one that nobody holds, or one's own."""
+        rows = self.db.fetch("claim_replay", {"owner": owner, "lease": float(lease)})
+        return _read_replay(rows[0]) if rows else None
+
+    def replay_step(self, number: int, epoch: int, limit: int, *, stage: int, canary: bool) -> ReplayStep | None:
+        """Queue the next ones again; the replay is locked first, then its dead letters, then their tasks."""
+        sql = self.db.sql
+        with self.db.connection() as connection, connection.transaction():
+            rows = connection.execute(sql["lock_replay"], {"id": number, "epoch": epoch}).fetchall()
+            if not rows:
+                return None
+            replay, bound = _read_replay(rows[0][:-1]), rows[0][-1]
+            ids, cursor = self._next(connection, replay, bound, limit)
+            if cursor >= bound:
+                again, cursor = self._again(connection, replay, cursor, limit - len(ids))
+                ids += again
+            replayed, conflicts = self._queue(connection, ids, {"replay_id": number, "canary": canary})
+            values = {"id": number, "cursor": cursor, "stage": stage, "replayed": replayed}
+            connection.execute(
+                sql["save_replay_progress"],
+                values | {"conflicts": len(conflicts), "conflict_ids": conflicts, "most": MAX_CONFLICT_IDS},
+            )
+        return ReplayStep(replayed, len(conflicts), more=cursor < replay.newest)
+
+    def _next(self, connection: Connection, replay: Replay, bound: int, limit: int) -> tuple[list[int], int]:
+        """Return the dead letters of a step, and how far the replay is with them: those of its beginning."""
+        if replay.cursor >= bound or limit <= 0:
+            return [], replay.cursor
+        bounds = {"cursor": replay.cursor, "newest": bound, "limit": limit, "look": max(MAX_ROWS_SCANNED, limit)}
+        sql = self.db.sql[f"next_matching{by_filter(replay.which)}"]
+        ids: list[int]
+        ids, beyond = connection.execute(sql, filter_values(replay.which) | bounds, prepare=False).fetchall()[0]
+        if len(ids) >= limit:
+            return ids, max(ids)
+        return ids, bound if beyond is None else beyond
+
+    def _again(self, connection: Connection, replay: Replay, cursor: int, limit: int) -> tuple[list[int], int]:
+        """Return the same for those that failed before it was resumed; they come last."""
+        if cursor >= replay.newest or limit <= 0:
+            return [], cursor
+        values = {"id": replay.id, "cursor": cursor, "newest": replay.newest, "limit": limit}
+        ids = [row[0] for row in connection.execute(self.db.sql["failed_in_replay"], values).fetchall()]
+        return ids, replay.newest if len(ids) < limit else max(ids)
+
+    def _queue(self, connection: Connection, ids: list[int], values: dict[str, Any]) -> tuple[int, list[int]]:
+        """Queue some again; return how many, and those that stay because a live task has their key.
+
+        A key may be taken by somebody whose transaction ends only now. Then all is tried again one by one, each with
+        its own way back.
+        """
+        if not ids:
+            return 0, []
+        try:
+            with connection.transaction():
+                return self._queue_all(connection, ids, values)
+        except psycopg.errors.UniqueViolation:
+            if len(ids) == 1:
+                return 0, ids
+        parts = [self._queue(connection, [number], values) for number in ids]
+        return sum(part[0] for part in parts), [number for part in parts for number in part[1]]
+
+    def _queue_all(self, connection: Connection, ids: list[int], values: dict[str, Any]) -> tuple[int, list[int]]:
+        row = connection.execute(self.db.sql["replay_dead_letters"], values | {"ids": ids}, prepare=False).fetchall()[0]
+        return row[0], row[1]
+
+    def canaries(self, number: int) -> Canaries:
+        """Return how the tasks of a replay fare."""
+        live, done, dead, error = self.db.fetch("canaries", {"id": number})[0]
+        return Canaries(live, done, dead, error or "")
+
+    def end_replay(self, number: int, state: ReplayState, why: str = "", *, epoch: int | None = None) -> bool:
+        """End a running replay; a step that is under way is waited for."""
+        return self.db.change("end_replay", {"id": number, "state": str(state), "why": why, "epoch": epoch}) == 1
+
+    def resume_replay(self, number: int) -> Replay | None:
+        """Have one go on."""
+        rows = self.db.fetch("resume_replay", {"id": number})
+        return _read_replay(rows[0]) if rows else None
+
+
+def _read_replay(row: Sequence[Any]) -> Replay:
+    replay = Replay._make(in_utc(row))
+    return replay._replace(
+        which=read_filter(str(replay.which)), state=ReplayState(replay.state), conflict_ids=tuple(replay.conflict_ids)
+    )
+
+
+# Edits of arguments, what people say of groups, and the audit log, in PostgreSQL.
+
+_OLDEST_SCAN = 100
+"""Dead letters among which one of an open group is looked for, before every group is asked."""
+_ZERO_COUNTS = {str(status): 0 for status in Status} | {"dead_letters": 0}
+
+
+class PostgresTriage(PostgresReplays):
+    """The duty `Triage`."""
+
+    db: PostgresDatabase
+
+    def edit_payload(self, number: int, before: str, after: str, patch: str, who: str, reason: str) -> str:
+        """Change the arguments of a dead letter and of its task, by one statement."""
+        values = {"id": number, "before": before, "after": after, "patch": patch, "who": who, "reason": reason}
+        rows = self.db.fetch("edit_payload", values)
+        return str(rows[0][0]) if rows else "gone"
+
+    def edits(self, task_id: int) -> list[PayloadEdit]:
+        """Return the edits of a task."""
+        return [PayloadEdit._make(in_utc(row)) for row in self.db.fetch("payload_edits", {"task_id": task_id})]
+
+    def mark_group(
+        self,
+        fingerprint: str,
+        *,
+        note: str | None = None,
+        acknowledged: bool | None = None,
+        snooze: float | None = None,
+        who: str = "",
+    ) -> FailureGroup | None:
+        """Change what people say of a group."""
+        values = {"fingerprint": fingerprint, "note": note, "acknowledged": acknowledged, "snooze": snooze, "who": who}
+        with self.db.connection() as connection, connection.transaction():
+            connection.execute(self.db.sql["mark_group"], values)
+            rows = connection.execute(self.db.sql["failure_group"], {"fingerprint": fingerprint}).fetchall()
+        return read_group(rows[0]) if rows else None
+
+    def unannounced_groups(self, limit: int = 100, *, quiet: float | None = None) -> list[FailureGroup]:
+        """Return groups of which no alert was ever written; planned each time, for there may be few or many."""
+        values = {"limit": limit, "quiet": None if quiet is None else float(quiet)}
+        return [read_group(row) for row in self.db.fetch("unannounced_groups", values, prepare=False)]
+
+    def audit(self, who: str, action: str, subject: str, detail: dict[str, Any] | None = None, reason: str = "") -> int:
+        """Write down that somebody asked for something."""
+        values = {"who": who, "action": action, "subject": subject, "reason": reason}
+        values["detail"] = json.dumps(detail or {})
+        number: int = self.db.fetch("add_audit_entry", values)[0][0]
+        return number
+
+    def audits(
+        self, *, subject: str | None = None, action: str | None = None, before: int | None = None, limit: int = 50
+    ) -> list[AuditEntry]:
+        """Return what was asked for by hand; planned each time, for what is not given makes another query of it."""
+        values = {"subject": subject, "action": action, "before": before, "limit": limit}
+        return [_read_audit_entry(row) for row in self.db.fetch("list_audit_entries", values, prepare=False)]
+
+    def count_rows(self) -> dict[str, int]:
+        """Count the rows; this reads all of them, and nothing else does."""
+        return _ZERO_COUNTS | dict(map(tuple, self.db.fetch("count_rows", prepare=False)))
+
+    def ledger(self) -> tuple[dict[str, int], dict[str, int]]:
+        """Return the counts by the books and the real ones, by one statement."""
+        ((books, there),) = self.db.fetch("counts_and_rows", prepare=False)
+        return counted_statuses(books), _ZERO_COUNTS | dict(there)
+
+    def oldest_dead_letter(self) -> float | None:
+        """Return for how long the oldest dead letter of an open group waits."""
+        seconds: float | None = self.db.fetch("oldest_dead_letter", {"look": _OLDEST_SCAN})[0][0]
+        return seconds
+
+    def observed(self, rows: Sequence[tuple[str, str, str, str, str, str]]) -> None:
+        """Tell the books what would have been done."""
+        tally = observed_delta(rows)
+        if tally.counts:
+            with self.db.connection() as connection:
+                count_failures(connection, self.db.sql, tally)
+
+
+def _read_audit_entry(row: Sequence[Any]) -> AuditEntry:
+    entry = AuditEntry._make(in_utc(row))
+    return entry._replace(detail=json.loads(str(entry.detail)))

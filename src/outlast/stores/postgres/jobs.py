@@ -1,20 +1,121 @@
 """Runs of batch jobs in PostgreSQL."""
 
 import json
+import os
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
-from outlast.ports.job_rows import Run, RunState, TargetDone, TargetRow, TargetStatus
-from outlast.ports.jobs import JobLock
-from outlast.stores.last_words import last_words
-from outlast.stores.postgres.connection import Database
-from outlast.stores.postgres.job_locks import SessionLock, lock_session
-from outlast.stores.postgres.times import in_utc
-from outlast.stores.run_taken import run_taken
+from outlast.forks import after_fork
+from outlast.ports.job_rows import JobLock, Run, RunState, TargetDone, TargetRow, TargetStatus
+from outlast.stores.postgres.connection import Connection, PostgresDatabase, in_utc
+from outlast.stores.postgres.driver import psycopg
+from outlast.stores.rules import latest_results, run_exists_error
 
-__all__ = ["PostgresJobs"]
+# Locks on jobs in PostgreSQL: an advisory lock of a session that does nothing else, and ends with its process.
+#
+# Behind a pooler such as PgBouncer a session is another one with each transaction. There the lock is a transaction's,
+# which stays open as long as the job runs: the session stays with it.
 
-_LEFT = frozenset({TargetStatus.FAILED, TargetStatus.DEFERRED})
+_MAX_NAME_BYTES = 63  # bytes of a session's name, in ASCII
+_HAS_IDLE_TIMEOUT = 140000
+_HAS_TRANSACTION_TIMEOUT = 170000
+_abandoned: list[Connection] = []  # sessions of a parent process: closing them here would end them
+
+
+class SessionLock:
+    """A job that nobody else runs; see `JobLock`.
+
+    The server lets go of it when the session ends: with its process, or by an administrator, or with the server. `held`
+    tells.
+
+    Args:
+        connection: Of its own; it has the lock.
+        key: Number of the lock.
+        holds: The query that tells whether it has.
+    """
+
+    def __init__(self, connection: Connection, key: int, holds: bytes) -> None:
+        """Take the connection over."""
+        self._connection: Connection | None = connection
+        self._key, self._holds = key, holds
+        after_fork(self.drop)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it was not released yet."""
+        return self._connection is not None
+
+    def held(self) -> bool:
+        """Ask the server whether the session is there and has the lock; never in a child process."""
+        connection = self._connection
+        if connection is None:
+            return False
+        try:
+            return bool(connection.execute(self._holds, {"key": self._key}).fetchall()[0][0])
+        except psycopg.Error:
+            return False
+
+    def release(self) -> None:
+        """Let others run it."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(psycopg.Error):  # the end of a session is not waited for, so the lock goes first
+                if connection.pgconn.transaction_status == psycopg.pq.TransactionStatus.IDLE:
+                    connection.execute("SELECT pg_advisory_unlock(%s)", (self._key,))
+                else:
+                    connection.execute("ROLLBACK")
+            connection.close()
+
+    def drop(self) -> None:
+        """Leave the session to the parent of this process: a copy of its socket would keep it open without it."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            _abandoned.append(connection)
+            with suppress(OSError, psycopg.Error):
+                nothing = os.open(os.devnull, os.O_RDWR)
+                os.dup2(nothing, connection.fileno(), inheritable=False)
+                os.close(nothing)
+
+
+def lock_session(db: PostgresDatabase, key: int, holder: str) -> SessionLock | None:
+    """Keep a job to oneself; None if somebody else has it."""
+    connection = db.connect()
+    name = holder.encode("ascii", "replace").decode()[:_MAX_NAME_BYTES]
+    try:
+        if _lock_in_transaction(connection, key, name) if db.is_pooled else _lock_in_session(connection, key, name):
+            return SessionLock(connection, key, db.sql["holds_job_lock"])
+    except BaseException:
+        connection.close()
+        raise
+    connection.close()
+    return None
+
+
+def _lock_in_session(connection: Connection, key: int, name: str) -> bool:
+    if connection.info.server_version >= _HAS_IDLE_TIMEOUT:
+        connection.execute("SET idle_session_timeout = 0")  # it is idle, and it is meant to be
+    connection.execute("SELECT set_config('application_name', %s, false)", (name,))
+    return bool(connection.execute("SELECT pg_try_advisory_lock(%s)", (key,)).fetchall()[0][0])
+
+
+def _lock_in_transaction(connection: Connection, key: int, name: str) -> bool:
+    """Lock within a transaction and leave it open; it has no snapshot between two looks, so it holds up no vacuum.
+
+    What is set is set for the transaction alone: others use the session after it.
+    """
+    connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED, READ ONLY")
+    connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+    if connection.info.server_version >= _HAS_TRANSACTION_TIMEOUT:
+        connection.execute("SET LOCAL transaction_timeout = 0")
+    connection.execute("SELECT set_config('application_name', %s, true)", (name,))
+    if connection.execute("SELECT pg_try_advisory_xact_lock(%s)", (key,)).fetchall()[0][0]:
+        return True
+    connection.execute("ROLLBACK")  # a pooler throws a session away that is left in the midst of a transaction
+    return False
+
+
+_REMAINING_STATUSES = frozenset({TargetStatus.FAILED, TargetStatus.DEFERRED})
 _BATCH = 2000
 _dumps = json.JSONEncoder(separators=(",", ":")).encode
 
@@ -22,7 +123,7 @@ _dumps = json.JSONEncoder(separators=(",", ":")).encode
 class PostgresJobs:
     """The duty `Jobs`. A lock is a session of its own, see `SessionLock`."""
 
-    db: Database
+    db: PostgresDatabase
     job_locks: list[SessionLock]
 
     def lock_job(self, job: str, holder: str) -> JobLock | None:
@@ -42,13 +143,13 @@ class PostgresJobs:
         values = {"id": run_id, "job": job, "entity": entity, "env": env, "parent": parent}
         rows = self.db.fetch("add_run", values)
         if not rows:
-            raise run_taken(run_id)
-        return _run(rows[0])
+            raise run_exists_error(run_id)
+        return _read_run(rows[0])
 
     def reopen_run(self, run_id: str) -> Run | None:
         """Have a run go on."""
         rows = self.db.fetch("reopen_run", {"id": run_id})
-        return _run(rows[0]) if rows else None
+        return _read_run(rows[0]) if rows else None
 
     def end_run(self, run_id: str, state: RunState, exit_code: int, summary: dict[str, Any]) -> None:
         """End a run."""
@@ -58,16 +159,16 @@ class PostgresJobs:
     def run(self, run_id: str) -> Run | None:
         """Return one."""
         rows = self.db.fetch("get_run", {"id": run_id})
-        return _run(rows[0]) if rows else None
+        return _read_run(rows[0]) if rows else None
 
     def runs(self, job: str | None = None, limit: int = 20, before: str | None = None) -> list[Run]:
         """Return runs, newest first; planned each time, for what is not given makes another query of it."""
         values = {"job": job, "limit": limit, "before": before}
-        return [_run(row) for row in self.db.fetch("list_runs", values, prepare=False)]
+        return [_read_run(row) for row in self.db.fetch("list_runs", values, prepare=False)]
 
     def add_targets(self, run_id: str, targets: Sequence[TargetDone]) -> int:
         """Write what became of targets, by one statement."""
-        given = _dumps([_record(each) for each in last_words(targets)])
+        given = _dumps([_target_record(each) for each in latest_results(targets)])
         added: int = self.db.fetch("add_targets", {"run_id": run_id, "targets": given})[0][0]
         return added
 
@@ -85,9 +186,9 @@ class PostgresJobs:
     ) -> list[TargetRow]:
         """Return targets of a run by their ids."""
         wanted = statuses or tuple(TargetStatus)
-        which = "list_unfinished_targets" if _LEFT.issuperset(wanted) else "list_targets"
+        which = "list_unfinished_targets" if _REMAINING_STATUSES.issuperset(wanted) else "list_targets"
         values = {"run_id": run_id, "statuses": [str(each) for each in wanted], "after": after, "limit": limit}
-        return [_target(row) for row in self.db.fetch(which, values, prepare=False)]
+        return [_read_target(row) for row in self.db.fetch(which, values, prepare=False)]
 
     def target_counts(self, run_id: str) -> dict[TargetStatus, int]:
         """Return how many there are of each status."""
@@ -97,7 +198,7 @@ class PostgresJobs:
     def failure_groups(self, run_id: str, limit: int = 5) -> list[tuple[str, int, TargetRow]]:
         """Return the largest groups of failures."""
         rows = self.db.fetch("group_failed_targets", {"run_id": run_id, "limit": limit}, prepare=False)
-        return [(cause, size, _target(row)) for cause, size, *row in rows]
+        return [(cause, size, _read_target(row)) for cause, size, *row in rows]
 
     def compare_runs(self, before: str, after: str) -> dict[str, int]:
         """Return how two runs differ."""
@@ -120,17 +221,17 @@ class PostgresJobs:
         return key
 
 
-def _record(target: TargetDone) -> dict[str, Any]:
+def _target_record(target: TargetDone) -> dict[str, Any]:
     """Return what a target has; most of a success is not there, and need not travel."""
     return {name: value for name, value in zip(TargetDone._fields, target, strict=True) if value is not None}
 
 
-def _run(row: Sequence[Any]) -> Run:
+def _read_run(row: Sequence[Any]) -> Run:
     run = Run._make(in_utc(row))
     summary: Any = run.summary
     return run._replace(state=RunState(run.state), summary=None if summary is None else json.loads(summary))
 
 
-def _target(row: Sequence[Any]) -> TargetRow:
+def _read_target(row: Sequence[Any]) -> TargetRow:
     target = TargetRow._make(in_utc(row))
     return target._replace(status=TargetStatus(target.status))

@@ -1,59 +1,215 @@
 """What changes from moment to moment, and groups of failures, in PostgreSQL."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
-from outlast.ports.read_rows import MOST_COUNTED, FailureFilter, FailureGroup, FlowEvent, FlowPoint, Page, Pulse
-from outlast.ports.reads import MOST_LOOKED_AT, SILENT_AFTER
-from outlast.ports.rows import Attempt
-from outlast.stores.books import CHANGES, parse_place, place, pulse_of, totals_of
-from outlast.stores.postgres.connection import Database
-from outlast.stores.postgres.tasks import attempt_of
-from outlast.stores.postgres.times import in_utc
-from outlast.stores.postgres.walking import bounded, has_nul, page_of, searched
+from outlast.ports.read_rows import (
+    MAX_ROWS_SCANNED,
+    MOST_COUNTED,
+    SILENT_AFTER,
+    DeadLetterLine,
+    FailureFilter,
+    FailureGroup,
+    FlowEvent,
+    FlowPoint,
+    Page,
+    Pulse,
+    TaskLine,
+)
+from outlast.ports.rows import Attempt, DeadLetterFilter, Reason, Status, TaskFilter
+from outlast.stores.counters import MAX_CHANGES, event_totals, format_cursor, parse_cursor, parse_pulse
+from outlast.stores.postgres.connection import PostgresDatabase, Rows, in_utc
+from outlast.stores.postgres.tasks import read_attempt
 
-__all__ = ["PostgresReads", "group_of"]
+# Pages of a walk along an index, as the statements of the lists return it.
+#
+# A row begins with its place in the walk, whether it was the last one, and whether it matches. The walk goes one row
+# further than may be looked at, to see whether there is one.
 
-_MOST = 2**63 - 1
-_LATEST = int(datetime(9999, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
+T = TypeVar("T")
+_INDEXED = ("ids", "fingerprint", "task_type", "category")
+"""Filters of dead letters that have an index, the most selective first."""
+
+
+def by_filter(which: DeadLetterFilter) -> str:
+    """Return the ending of the statement that reads along the most selective index of a filter."""
+    return next((f"_by_{name}" for name in _INDEXED if getattr(which, name) is not None), "")
+
+
+def filter_values(which: DeadLetterFilter) -> dict[str, Any]:
+    """Return the values of a filter as the statements read them."""
+    return search_values(which._asdict()) | {"ids": None if which.ids is None else list(which.ids)}
+
+
+def scan_bounds(limit: int, look: int) -> dict[str, int]:
+    """Return the bounds of a statement: one match more than a page has, and two rows that are returned in any case."""
+    return {"look": look, "rows": limit + 3}
+
+
+def read_page(
+    rows: Rows, limit: int, look: int, place: Callable[[Sequence[Any]], str], made: Callable[[Sequence[Any]], T]
+) -> Page[T]:
+    """Return a page of what was found.
+
+    Args:
+        rows: Of the walk.
+        limit: How many a page has.
+        look: How many may be looked at.
+        place: Tells of a row, without its head, where the page that ends with it goes on.
+        made: Makes of such a row what the page shows.
+    """
+    found = [row for row in rows if row[2] and row[0] <= look]
+    page = [made(row[3:]) for row in found[:limit]]
+    if len(found) > limit:
+        return Page(page, place(found[limit - 1][3:]) if limit else None, found[limit][0])
+    looked = min(rows[-1][0], look) if rows else 0
+    ended = not rows or rows[-1][0] <= look
+    beyond = None if ended else next(place(row[3:]) for row in rows if row[0] == look)
+    return Page(page, beyond, looked)
+
+
+def search_values(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values of a filter with its text as the statements look for it: as it is, or as a pattern.
+
+    What upper and lower case are beyond ASCII depends on the database; a pattern tells it.
+    """
+    text: str | None = values["text"]
+    if text is None or text.isascii():
+        return values | {"pattern": None}
+    folded = "".join(map(_both_cases, text.casefold()))
+    return values | {"text": None, "pattern": folded.replace("ss", "(?:ss|[ßẞ])")}
+
+
+def _both_cases(sign: str) -> str:
+    """Return what matches a letter in both cases; those of ASCII are matched so anyway."""
+    if sign.isascii():
+        return sign if sign.isalnum() else f"\\{sign}"
+    return f"[{sign}{sign.upper()}]" if len(sign.upper()) == 1 else sign
+
+
+def has_nul(values: dict[str, Any]) -> bool:
+    """Tell whether a text has a sign that PostgreSQL keeps in none: then nothing matches."""
+    return any(isinstance(value, str) and "\0" in value for value in values.values())
+
+
+# Lists of tasks and dead letters in PostgreSQL, newest first, which look at no more rows than they are told.
+
+_MAX_ID = 2**63 - 1
+_DEFAULT_LIMIT = 50
+_LIVE_STATEMENTS = {
+    Status.QUEUED: "list_queued_tasks",
+    Status.RUNNING: "list_running_tasks",
+    Status.PARKED: "list_parked_tasks",
+}
+
+
+class PostgresLists:
+    """The lists of the duty `Reads`; planned each time, for what is not given makes another query of it."""
+
+    db: PostgresDatabase
+
+    def dead_letter_lines(self, which: DeadLetterFilter, *, look: int = MAX_ROWS_SCANNED) -> Page[DeadLetterLine]:
+        """Return dead letters."""
+        limit = _DEFAULT_LIMIT if which.limit is None else which.limit
+        values = filter_values(which) | {"before": _before_id(which.before)}
+        if has_nul(values):
+            return Page([], None, 0)
+        name = f"list_dead_letters{by_filter(which)}"
+        rows = self.db.fetch(name, values | scan_bounds(limit, look), prepare=False)
+        return read_page(rows, limit, look, _id_text, _read_dead_letter_line)
+
+    def dead_letter_counts(self) -> dict[tuple[str, str], int]:
+        """Return how many there are of each task and category, by the books."""
+        return {
+            (task_type, category): count for task_type, category, count in self.db.fetch("count_dead_letters_by_type")
+        }
+
+    def task_lines(self, which: TaskFilter, *, look: int = MAX_ROWS_SCANNED) -> Page[TaskLine]:
+        """Return tasks."""
+        values = which._asdict() | {
+            "status": None if which.status is None else str(which.status),
+            "before": _before_id(which.before),
+        }
+        if has_nul(values):
+            return Page([], None, 0)
+        values |= scan_bounds(which.limit, look)
+        if which.status in _LIVE_STATEMENTS:
+            rows = self.db.fetch(_LIVE_STATEMENTS[which.status], values, prepare=False)
+            if rows[0][0] <= look:
+                return _sorted_page(rows, which.limit)
+        name = "list_failed_tasks" if which.status is Status.FAILED else "list_tasks"
+        return read_page(self.db.fetch(name, values, prepare=False), which.limit, look, _id_text, _read_task_line)
+
+
+def _sorted_page(rows: Sequence[Sequence[Any]], limit: int) -> Page[TaskLine]:
+    """Return a page of tasks that were put in order whole; each row begins with how many there are."""
+    found = [row[1:] for row in rows if row[1] is not None]
+    more = len(found) > limit > 0
+    return Page(
+        [_read_task_line(row) for row in found[:limit]], _id_text(found[limit - 1]) if more else None, rows[0][0]
+    )
+
+
+def _before_id(number: int | None) -> int:
+    return _MAX_ID if number is None else max(min(number, _MAX_ID), 0)
+
+
+def _id_text(row: Sequence[Any]) -> str:
+    return str(row[0])
+
+
+def _read_dead_letter_line(row: Sequence[Any]) -> DeadLetterLine:
+    line = DeadLetterLine._make(in_utc(row))
+    return line._replace(reason=Reason(line.reason))
+
+
+def _read_task_line(row: Sequence[Any]) -> TaskLine:
+    line = TaskLine._make(in_utc(row))
+    return line._replace(status=Status(line.status))
+
+
+_MAX_COUNT = 2**63 - 1
+_MAX_TIME_US = int(datetime(9999, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
 
 
 class PostgresReads:
     """The duty `Reads`, but for the lists of tasks and dead letters. Filters are planned each time."""
 
-    db: Database
+    db: PostgresDatabase
 
     def pulse(self, *, window: float = 3600.0, step: float = 60.0) -> Pulse:
         """Return all that changes from moment to moment."""
-        values = {"window": float(window), "step": float(step), "most": MOST_COUNTED, "changes": CHANGES}
-        return pulse_of(self.db.fetch("status_snapshot", values | {"silent": SILENT_AFTER})[0][0])
+        values = {"window": float(window), "step": float(step), "most": MOST_COUNTED, "changes": MAX_CHANGES}
+        return parse_pulse(self.db.fetch("status_snapshot", values | {"silent": SILENT_AFTER})[0][0])
 
     def books(self) -> dict[str, int]:
         """Return how often each event happened."""
-        return totals_of((event, count) for event, count in self.db.fetch("event_totals"))
+        return event_totals((event, count) for event, count in self.db.fetch("event_totals"))
 
-    def failures(self, which: FailureFilter, *, look: int = MOST_LOOKED_AT) -> Page[FailureGroup]:
+    def failures(self, which: FailureFilter, *, look: int = MAX_ROWS_SCANNED) -> Page[FailureGroup]:
         """Return groups of failures."""
-        name, value = "list_failure_groups_by_last_seen", _LATEST
+        name, value = "list_failure_groups_by_last_seen", _MAX_TIME_US
         if which.largest:
-            name, value = "list_failure_groups_by_size", _MOST
+            name, value = "list_failure_groups_by_size", _MAX_COUNT
         elif which.category is not None:
             name = "list_failure_groups_by_category"
         elif which.task_type is not None:
             name = "list_failure_groups_by_task_type"
-        after, fingerprint = parse_place(which.after) or (value, "")
-        values = searched(which._asdict()) | {"value": max(min(after, value), 0), "fingerprint": fingerprint}
+        after, fingerprint = parse_cursor(which.after) or (value, "")
+        values = search_values(which._asdict()) | {"value": max(min(after, value), 0), "fingerprint": fingerprint}
         if has_nul(values):
             return Page([], None, 0)
-        rows = self.db.fetch(name, values | bounded(which.limit, look), prepare=False)
+        rows = self.db.fetch(name, values | scan_bounds(which.limit, look), prepare=False)
         by = 1 if which.largest else 0  # of the two values that a group stands by
-        return page_of(rows, which.limit, look, lambda row: place(row[by], row[2]), lambda row: group_of(row[2:]))
+        return read_page(
+            rows, which.limit, look, lambda row: format_cursor(row[by], row[2]), lambda row: read_group(row[2:])
+        )
 
     def failure(self, fingerprint: str) -> FailureGroup | None:
         """Return one."""
         rows = self.db.fetch("failure_group", {"fingerprint": fingerprint})
-        return group_of(rows[0]) if rows else None
+        return read_group(rows[0]) if rows else None
 
     def failure_flow(self, fingerprints: Sequence[str], *, window: float, step: float) -> dict[str, list[FlowPoint]]:
         """Return how often each of some groups failed, step by step."""
@@ -66,7 +222,7 @@ class PostgresReads:
     def failure_samples(self, fingerprint: str, limit: int = 5) -> list[Attempt]:
         """Return the last failed attempts of a group."""
         rows = self.db.fetch("failure_samples", {"fingerprint": fingerprint, "limit": limit})
-        return [attempt_of(row) for row in rows]
+        return [read_attempt(row) for row in rows]
 
     def waiting_for(self, resource: str) -> int:
         """Return how many queued tasks depend on a resource."""
@@ -74,6 +230,6 @@ class PostgresReads:
         return count
 
 
-def group_of(row: Sequence[Any]) -> FailureGroup:
+def read_group(row: Sequence[Any]) -> FailureGroup:
     """Return a group from its row."""
     return FailureGroup._make(in_utc(row))

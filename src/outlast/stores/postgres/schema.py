@@ -3,26 +3,26 @@
 from typing import Any
 
 from outlast.errors import SchemaError
-from outlast.stores.postgres.connection import Connection, Database
+from outlast.stores.postgres.connection import Connection, PostgresDatabase
 from outlast.stores.postgres.driver import psycopg
 from outlast.stores.postgres.sql import scripts
 
-__all__ = ["LATEST", "PostgresSchema"]
-
-_LOCK = 0x6F75746C617374  # "outlast": one migration at a time in a database
+_MIGRATION_LOCK = 0x6F75746C617374  # "outlast": one migration at a time in a database
 LATEST = max(scripts(None))
 
 
 class PostgresSchema:
     """The duty `Schema`. Nothing is created unless it is asked for: `outlast db init`."""
 
-    db: Database
+    db: PostgresDatabase
 
     def create_schema(self) -> int:
         """Bring the tables up to date; an advisory lock keeps two migrations apart."""
         with self.db.connection() as connection, connection.transaction():
-            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-            if self.db.schema is not None and not _one(connection, "SELECT to_regnamespace(%s)", self.db.schema):
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
+            if self.db.schema is not None and not _fetch_value(
+                connection, "SELECT to_regnamespace(%s)", self.db.schema
+            ):
                 connection.execute(psycopg.sql.SQL("CREATE SCHEMA {}").format(psycopg.sql.Identifier(self.db.schema)))
             version = self._version(connection)
             if version == 0:
@@ -52,5 +52,5 @@ class PostgresSchema:
         return connection.execute(self.db.sql["schema_version"]).fetchall()[0][0] or 0
 
 
-def _one(connection: Connection, query: str, value: str) -> Any:
+def _fetch_value(connection: Connection, query: str, value: str) -> Any:
     return connection.execute(query.encode(), (value,)).fetchall()[0][0]

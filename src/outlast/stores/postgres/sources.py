@@ -5,8 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from outlast.decide.health import Health, SourceState
+from outlast.decide.source_health import SourceHealth, SourceState
 from outlast.ports.source_rows import (
+    ChangeSource,
+    CloseCycle,
+    Closed,
+    Closing,
+    Cycle,
     NewAlert,
     NewSource,
     Poll,
@@ -16,23 +21,19 @@ from outlast.ports.source_rows import (
     SourceFilter,
     Transition,
 )
-from outlast.ports.sources import Change
-from outlast.stores.kept import POLLS
-from outlast.stores.postgres.alerts import raise_in
-from outlast.stores.postgres.connection import Database
+from outlast.stores.postgres.alerts import raise_alerts_in
+from outlast.stores.postgres.connection import PostgresDatabase, in_utc
 from outlast.stores.postgres.driver import psycopg
-from outlast.stores.postgres.times import in_utc
+from outlast.stores.rules import CYCLES_KEPT, POLLS_KEPT
 
-__all__ = ["PostgresSources", "add_polls", "read_source", "write_changes"]
-
-_HEALTH = slice(5, 5 + len(Health._fields))
+_HEALTH_COLUMNS = slice(5, 5 + len(SourceHealth._fields))
 _dumps = json.JSONEncoder(separators=(",", ":"), default=datetime.isoformat).encode
 
 
 class PostgresSources:
     """The first half of the duty `Sources`: what is not about cycles."""
 
-    db: Database
+    db: PostgresDatabase
 
     def add_sources(self, sources: Sequence[NewSource]) -> list[SourceAdded]:
         """Add sources, due now; known ones are left as they are."""
@@ -42,7 +43,7 @@ class PostgresSources:
                 new = {row[0] for row in connection.execute(self.db.sql["add_sources"], values)}
                 ids = [row[0] for row in connection.execute(self.db.sql["source_ids"], values)]
                 if None not in ids:
-                    return [SourceAdded(number, _take(new, number)) for number in ids]
+                    return [SourceAdded(number, _remove_if_present(new, number)) for number in ids]
                 raise psycopg.Rollback  # somebody has removed a known one meanwhile: once more
 
     def remove_sources(self, source_ids: Sequence[int], alerts: Mapping[int, NewAlert] | None = None) -> int:
@@ -53,7 +54,7 @@ class PostgresSources:
             cursor.execute(self.db.sql["lock_sources"], values)
             cursor.execute(self.db.sql["delete_polls"], values)
             gone = sorted(row[0] for row in cursor.execute(self.db.sql["delete_sources"], values).fetchall())
-            raise_in(cursor, self.db.sql, [told[number] for number in gone if number in told])
+            raise_alerts_in(cursor, self.db.sql, [told[number] for number in gone if number in told])
         return len(gone)
 
     def source(self, source_id: int) -> Source | None:
@@ -73,20 +74,20 @@ class PostgresSources:
 
     def polls(self, source_id: int, limit: int) -> list[Poll]:
         """Return a source's history, newest first."""
-        return [_poll(row) for row in self.db.fetch("list_polls", {"id": source_id, "limit": limit})]
+        return [_read_poll(row) for row in self.db.fetch("list_polls", {"id": source_id, "limit": limit})]
 
     def recent_polls(self, source_ids: Sequence[int], limit: int) -> dict[int, list[Poll]]:
         """Return the last lines of the history of some sources, newest first."""
         found: dict[int, list[Poll]] = {number: [] for number in source_ids}
         for row in self.db.fetch("recent_polls", {"ids": list(found), "limit": limit}):
-            found[row[0]].append(_poll(row))
+            found[row[0]].append(_read_poll(row))
         return found
 
     def waiting_sources(self, limit: int) -> list[tuple[int, str]]:
         """Return sources that were put off."""
         return [(number, url) for number, url in self.db.fetch("deferred_sources", {"limit": limit})]
 
-    def change_sources(self, changes: Mapping[int, tuple[int | None, Change]]) -> list[Transition]:
+    def change_sources(self, changes: Mapping[int, tuple[int | None, ChangeSource]]) -> list[Transition]:
         """Change sources by number, each locked first."""
         with self.db.connection() as connection, connection.transaction():
             cursor = connection.cursor(binary=True)
@@ -101,17 +102,17 @@ class PostgresSources:
                     if wanted is not None:
                         decided.append(wanted)
             transitions = write_changes(cursor, self.db.sql, decided)
-            raise_in(cursor, self.db.sql, [alert for each in decided for alert in each.alerts])
+            raise_alerts_in(cursor, self.db.sql, [alert for each in decided for alert in each.alerts])
         return transitions
 
 
 def read_source(row: Sequence[Any]) -> Source:
     """Return a source from its columns."""
     values = in_utc(row)
-    state, *rest = values[_HEALTH]
-    values[_HEALTH] = [Health(SourceState(state), *rest)]
+    state, *rest = values[_HEALTH_COLUMNS]
+    values[_HEALTH_COLUMNS] = [SourceHealth(SourceState(state), *rest)]
     source = Source._make(values)
-    return source._replace(last_failure=_loaded(source.last_failure), pending=_loaded(source.pending))
+    return source._replace(last_failure=_load_json(source.last_failure), pending=_load_json(source.pending))
 
 
 def write_changes(
@@ -129,7 +130,7 @@ def write_changes(
         The transitions.
     """
     if changes:
-        cursor.execute(sql[query], {"sources": _dumps([_record(each.source) for each in changes])})
+        cursor.execute(sql[query], {"sources": _dumps([_source_record(each.source) for each in changes])})
         add_polls(cursor, sql, [each.poll for each in changes if each.poll is not None])
     return [each.transition for each in changes if each.transition is not None]
 
@@ -138,36 +139,135 @@ def add_polls(cursor: Any, sql: dict[str, bytes], polls: Iterable[Poll]) -> None
     """Add lines to the history of sources that the caller has locked."""
     records = [each._asdict() for each in polls]
     if records:
-        cursor.execute(sql["add_polls"], {"polls": _dumps(records), "kept": POLLS})
+        cursor.execute(sql["add_polls"], {"polls": _dumps(records), "kept": POLLS_KEPT})
 
 
-def _record(source: Source) -> dict[str, Any]:
+def _source_record(source: Source) -> dict[str, Any]:
     """Return what of a source can change, as the statement reads it."""
     record = source._asdict() | source.health._asdict()
     del record["health"], record["url"], record["profile"], record["created_at"]
-    return record | {"last_failure": _dumped(source.last_failure), "pending": _dumped(source.pending)}
+    return record | {"last_failure": _dump_json(source.last_failure), "pending": _dump_json(source.pending)}
 
 
-def _poll(row: Sequence[Any]) -> Poll:
+def _read_poll(row: Sequence[Any]) -> Poll:
     poll = Poll._make(in_utc(row))
-    return poll._replace(before=_state(poll.before), after=_state(poll.after))
+    return poll._replace(before=_read_state(poll.before), after=_read_state(poll.after))
 
 
-def _state(name: str | None) -> SourceState | None:
+def _read_state(name: str | None) -> SourceState | None:
     return None if name is None else SourceState(name)
 
 
-def _dumped(value: dict[str, Any] | None) -> str | None:
+def _dump_json(value: dict[str, Any] | None) -> str | None:
     return None if value is None else json.dumps(value)
 
 
-def _loaded(text: Any) -> dict[str, Any] | None:
+def _load_json(text: Any) -> dict[str, Any] | None:
     loaded: dict[str, Any] | None = None if text is None else json.loads(text)
     return loaded
 
 
-def _take(numbers: set[int], number: int) -> bool:
+def _remove_if_present(numbers: set[int], number: int) -> bool:
     """Tell whether a number is among those, the first time it is asked for."""
     found = number in numbers
     numbers.discard(number)
     return found
+
+
+# Cycles in PostgreSQL: rounds through the sources that are due, shared by all monitors of a profile.
+#
+# Locks are taken in one order by everybody: the cycle, its sources by number, the matters of alerts.
+
+
+class PostgresCycles:
+    """The second half of the duty `Sources`."""
+
+    db: PostgresDatabase
+
+    def open_cycle(self, profile: str, *, everything: bool = False) -> Cycle | None:
+        """Return the profile's cycle that runs, else begin one if a source is due."""
+        values = {"profile": profile, "everything": everything}
+        while True:
+            rows = self.db.fetch("running_cycle", values)
+            if rows:
+                return _read_cycle(rows[0])
+            if not self.db.fetch("any_source_due", values)[0][0]:
+                return None
+            cycle = self._begin(values)
+            if cycle is not None:
+                return cycle
+
+    def _begin(self, values: dict[str, Any]) -> Cycle | None:
+        """Begin a cycle; None when somebody else was quicker, or has polled what was due."""
+        with self.db.connection() as connection, connection.transaction():
+            cursor = connection.cursor(binary=True)
+            for (number,) in cursor.execute(self.db.sql["start_cycle"], values).fetchall():
+                joined = cursor.execute(self.db.sql["add_due_sources"], values | {"cycle": number}, prepare=False)
+                if not joined.rowcount:
+                    raise psycopg.Rollback
+                size = {"cycle": number, "sources": joined.rowcount}
+                return _read_cycle(cursor.execute(self.db.sql["set_cycle_size"], size).fetchall()[0])
+        return None
+
+    def claim_sources(self, cycle_id: int, owner: str, limit: int, lease: float) -> list[Source]:
+        """Take sources of a cycle that wait, by number."""
+        values = {"cycle": cycle_id, "owner": owner, "limit": limit, "lease": float(lease)}
+        return [read_source(row) for row in self.db.fetch("claim_sources", values)]
+
+    def renew_sources(self, owner: str, lease: float) -> int:
+        """Renew the leases of what a monitor holds without an outcome."""
+        return self.db.change("renew_source_leases", {"owner": owner, "lease": float(lease)})
+
+    def release_sources(self, owner: str) -> int:
+        """Give back what a monitor holds without an outcome."""
+        return self.db.change("release_source_leases", {"owner": owner})
+
+    def close_cycle(self, cycle_id: int, close: CloseCycle) -> Closed | None:
+        """End a cycle; None while a source of it has no outcome, or when somebody else has ended it."""
+        sql, values = self.db.sql, {"cycle": cycle_id}
+        with self.db.connection() as connection, connection.transaction():
+            cursor = connection.cursor(binary=True)
+            rows = cursor.execute(sql["lock_cycle"], values).fetchall()
+            if not rows:
+                return None
+            now, *row = in_utc(rows[0])
+            cycle = Cycle._make(row)
+            sources = [read_source(each) for each in cursor.execute(sql["lock_cycle_sources"], values).fetchall()]
+            if any(each.outcome is None for each in sources):
+                return None
+            ended = cursor.execute(sql["last_cycle"], {"profile": cycle.profile}).fetchall()
+            closing = close(cycle, _read_cycle(ended[0]) if ended else None, sources, now)
+            cursor.execute(sql["end_cycle"], closing.cycle._asdict() | {"id": cycle_id})
+            cursor.execute(sql["prune_cycles"], {"profile": cycle.profile, "kept": CYCLES_KEPT})
+            if closing.withdraw:
+                _withdraw_pending(cursor, sql, cycle, sources, now)
+            transitions = write_changes(cursor, sql, closing.changes, "update_sources_at_cycle_end")
+            raise_alerts_in(cursor, sql, _closing_alerts(closing))
+        return Closed(closing.cycle, transitions)
+
+    def cycles(self, profile: str | None, limit: int) -> list[Cycle]:
+        """Return cycles, newest first."""
+        rows = self.db.fetch("list_cycles", {"profile": profile, "limit": limit}, prepare=False)
+        return [_read_cycle(row) for row in rows]
+
+
+def _withdraw_pending(
+    cursor: Any, sql: dict[str, bytes], cycle: Cycle, sources: Sequence[Source], now: datetime
+) -> None:
+    """Forget the pending failures of a cycle; the history keeps that there were some."""
+    cursor.execute(sql["withdraw_failures"], {"cycle": cycle.id})
+    failed = [(each.id, each.pending) for each in sources if each.pending is not None]
+    add_polls(cursor, sql, [_withdrawn_poll(number, failure, cycle, now) for number, failure in failed])
+
+
+def _withdrawn_poll(source_id: int, failure: dict[str, Any], cycle: Cycle, now: datetime) -> Poll:
+    status, category, error = (failure.get(name) for name in ("http_status", "category", "message"))
+    return Poll(source_id, cycle.id, now, "withdrawn", http_status=status, category=category, error=error)
+
+
+def _closing_alerts(closing: Closing) -> list[Any]:
+    return [alert for each in closing.changes for alert in each.alerts] + list(closing.alerts)
+
+
+def _read_cycle(row: Sequence[Any]) -> Cycle:
+    return Cycle._make(in_utc(row))

@@ -6,8 +6,6 @@ from functools import cache
 from outlast.errors import ConfigError
 from outlast.sql_files import load_migrations, load_statements
 
-__all__ = ["scripts", "statements"]
-
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 

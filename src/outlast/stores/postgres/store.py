@@ -4,23 +4,22 @@ from collections.abc import Callable
 from typing import Literal
 
 from outlast.stores.postgres.alerts import PostgresAlerts
-from outlast.stores.postgres.bell import Bell
-from outlast.stores.postgres.breakers import PostgresBreakers
-from outlast.stores.postgres.connection import Database
-from outlast.stores.postgres.cycles import PostgresCycles
-from outlast.stores.postgres.dead_letters import PostgresDeadLetters
+from outlast.stores.postgres.connection import PostgresDatabase
+from outlast.stores.postgres.counters import PostgresCounterRepair, PostgresRollup
+from outlast.stores.postgres.dead_letters import PostgresDeadLetters, PostgresTriage
+from outlast.stores.postgres.flow_control import (
+    PostgresBreakers,
+    PostgresCooldowns,
+    PostgresLimits,
+    PostgresPeriodic,
+    PostgresQueues,
+)
 from outlast.stores.postgres.jobs import PostgresJobs
-from outlast.stores.postgres.limits import PostgresLimits
-from outlast.stores.postgres.listening import Listener
-from outlast.stores.postgres.lists import PostgresLists
-from outlast.stores.postgres.pauses import PostgresCooldowns, PostgresPeriodic, PostgresQueues
-from outlast.stores.postgres.reads import PostgresReads
-from outlast.stores.postgres.recounting import PostgresRecounting
-from outlast.stores.postgres.rolling import PostgresRolling
+from outlast.stores.postgres.notify import NotifyListener, NotifyThrottle
+from outlast.stores.postgres.reads import PostgresLists, PostgresReads
 from outlast.stores.postgres.schema import PostgresSchema
-from outlast.stores.postgres.sources import PostgresSources
+from outlast.stores.postgres.sources import PostgresCycles, PostgresSources
 from outlast.stores.postgres.tasks import PostgresTasks
-from outlast.stores.postgres.triage import PostgresTriage
 from outlast.stores.postgres.workers import PostgresWorkers
 
 __all__ = ["PostgresStore"]
@@ -40,9 +39,9 @@ class PostgresStore(
     PostgresAlerts,
     PostgresJobs,
     PostgresReads,
-    PostgresRecounting,
+    PostgresCounterRepair,
     PostgresLists,
-    PostgresRolling,
+    PostgresRollup,
     PostgresTriage,
     PostgresSchema,
 ):
@@ -77,7 +76,7 @@ class PostgresStore(
         pooled: bool | None = None,
     ) -> None:
         """Open nothing yet."""
-        self.db = Database(
+        self.db = PostgresDatabase(
             url,
             schema=schema,
             min_size=min_size,
@@ -85,12 +84,12 @@ class PostgresStore(
             prepare_threshold=prepare_threshold,
             pooled=pooled,
         )
-        self.bell = Bell(lambda: self.db.fetch("notify"))
+        self.notify_throttle = NotifyThrottle(lambda: self.db.fetch("notify"))
         self.job_locks = []
 
     def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
         """Have a function called when somebody has enqueued something, on whatever machine."""
-        return Listener(self.db, wake).end
+        return NotifyListener(self.db, wake).end
 
     def receives_move(self) -> bool:
         """Tell whether a SQLite file is being moved to these tables, and the move is not over."""

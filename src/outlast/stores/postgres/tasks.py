@@ -1,21 +1,151 @@
 """Tasks in PostgreSQL."""
 
 import json
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
+from contextlib import nullcontext, suppress
+from itertools import repeat
 from typing import Any
 
-from outlast.ports.rows import Attempt, Enqueued, NewTask, Status, Task, TaskFilter, Turn, Turned
-from outlast.stores.books import counts_of, totals_of
-from outlast.stores.postgres.bell import Bell
-from outlast.stores.postgres.connection import Database
+from outlast.errors import ConfigError
+from outlast.ports.rows import (
+    Attempt,
+    Enqueued,
+    NewTask,
+    SettleAndClaim,
+    SettleAndClaimResult,
+    Status,
+    Task,
+    TaskBatch,
+    TaskFilter,
+)
+from outlast.stores.counters import event_totals, status_counts
+from outlast.stores.filters import GROUP_RETENTION
+from outlast.stores.postgres.connection import Connection, PostgresDatabase, in_utc
 from outlast.stores.postgres.driver import psycopg
-from outlast.stores.postgres.enqueueing import add, callers
-from outlast.stores.postgres.times import in_utc
-from outlast.stores.postgres.turning import turn
-from outlast.stores.triaging import GROUPS_KEPT
+from outlast.stores.postgres.notify import NotifyThrottle
+from outlast.stores.postgres.settle_and_claim import settle_and_claim
 
-__all__ = ["PostgresTasks", "attempt_of"]
+# How tasks get into PostgreSQL: one in one statement, many plain ones by COPY, all others as one JSON text.
+
+_CHUNK = 1000  # rows of a COPY that are written at a time
+_ESCAPES = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"))
+_dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+
+
+def caller_connection(connection: Any) -> Connection:
+    """Return a caller's connection, if it is one that this store can use.
+
+    Raises:
+        ConfigError: If it is not.
+    """
+    if not isinstance(connection, psycopg.Connection):
+        kind = f"{type(connection).__module__}.{type(connection).__qualname__}"
+        message = f"connection is {kind}; this store takes a psycopg.Connection, the one that is not async"
+        raise ConfigError(message)
+    return connection
+
+
+def add_tasks(
+    connection: Connection, sql: dict[str, bytes], tasks: Sequence[NewTask], *, quiet: bool = False
+) -> list[Enqueued]:
+    """Add tasks; within the transaction that the connection is in, or else in one of their own.
+
+    A connection that commits by hand is left in its transaction.
+
+    Args:
+        connection: Where.
+        sql: The statements.
+        tasks: What.
+        quiet: Whether somebody else notifies the workers of a single plain task.
+    """
+    if not tasks:
+        return []
+    # not the connection's own kind of cursor: a caller's may return rows of another shape
+    cursor = psycopg.Cursor(connection, row_factory=psycopg.rows.tuple_row)
+    cursor.format = psycopg.pq.Format.BINARY
+    if len(tasks) == 1 and tasks[0].unique_key is None and tasks[0].resource is None:
+        each = tasks[0]
+        plain = (each.task_type, each.queue, each.priority, each.parameters, each.run_at, each.delay, each.expires)
+        statement = sql["add_task_without_notify" if quiet else "add_plain_task"]
+        return [Enqueued(cursor.execute(statement, plain, prepare=True).fetchall()[0][0], created=True)]
+    with connection.transaction() if connection.autocommit and len(tasks) > 1 else nullcontext():
+        samples = [tasks.alike] if isinstance(tasks, TaskBatch) else tasks
+        if all(map(_is_plain, samples)) and connection.pgconn.pipeline_status == psycopg.pq.PipelineStatus.OFF:
+            return _copy(cursor, sql, tasks)
+        return _add_keyed(cursor, sql, tasks)
+
+
+def _is_plain(task: NewTask) -> bool:
+    """Tell whether a task is due now and has no more than a name and arguments."""
+    return task[4:] == (0.0, None, None, None, None)
+
+
+def _copy(cursor: Any, sql: dict[str, bytes], tasks: Sequence[NewTask]) -> list[Enqueued]:
+    numbers = _draw_ids(cursor, sql, len(tasks))
+    with cursor.copy(sql["copy_tasks"]) as copy:
+        for begin in range(0, len(tasks), _CHUNK):  # the server reads one while we write the next
+            copy.write(_copy_lines(numbers[begin : begin + _CHUNK], *_copy_columns(tasks, begin)))
+        added = [*map(Enqueued, numbers, repeat(True))]  # noqa: FBT003  # a field of a row; and while the server works
+    cursor.execute(sql["finish_copy"], {"count": len(tasks)})
+    return added
+
+
+def _draw_ids(cursor: Any, sql: dict[str, bytes], count: int) -> Sequence[int]:
+    """Draw numbers: mostly they follow each other, and then need not be told one by one."""
+    first, last = cursor.execute(sql["reserve_id_range"], {"count": count}).fetchall()[0]
+    if last - first + 1 == count:
+        return range(first, last + 1)
+    return [row[0] for row in cursor.execute(sql["reserve_ids"], {"count": count})]
+
+
+def _copy_columns(tasks: Sequence[NewTask], begin: int) -> tuple[Iterable[str], list[str]]:
+    """Return the columns before the arguments, and the arguments, of a part of the tasks."""
+    if isinstance(tasks, TaskBatch):
+        return repeat(_line_head(tasks.alike)), tasks.texts(begin, begin + _CHUNK)
+    part = tasks[begin : begin + _CHUNK]
+    return map(_line_head, part), [each.parameters for each in part]
+
+
+def _line_head(task: NewTask) -> str:
+    return f"{_escape(task.task_type)}\t{_escape(task.queue)}\t{task.priority}\tt"
+
+
+def _copy_lines(numbers: Sequence[int], heads: Iterable[str], texts: list[str]) -> str:
+    """Return rows as COPY reads them: columns between tabs, and what might be taken for more is escaped."""
+    everything = " ".join(texts)
+    if any(sign in everything for sign, _ in _ESCAPES):
+        texts = [*map(_escape, texts)]
+    return "".join([f"{number}\t{head}\t{text}\n" for number, head, text in zip(numbers, heads, texts, strict=False)])
+
+
+def _escape(text: str) -> str:
+    for plain, escape in _ESCAPES:
+        text = text.replace(plain, escape)
+    return text
+
+
+def _add_keyed(cursor: Any, sql: dict[str, bytes], tasks: Sequence[NewTask]) -> list[Enqueued]:
+    """Add tasks of any kind.
+
+    A key may be given free between the two looks, when its task ends; then what is left is tried again.
+    """
+    added: list[Enqueued | None] = [None] * len(tasks)
+    left = list(range(len(tasks)))
+    while left:
+        given = {"tasks": _dumps([tasks[place]._asdict() for place in left])}
+        for place, (number, _) in zip(left, cursor.execute(sql["add_tasks"], given).fetchall(), strict=True):
+            if number is not None:
+                added[place] = Enqueued(number, created=True)
+        left = [place for place in left if added[place] is None]
+        if left:
+            keys = [{"task_type": tasks[place].task_type, "unique_key": tasks[place].unique_key} for place in left]
+            taken = cursor.execute(sql["live_by_key"], {"tasks": _dumps(keys)}).fetchall()
+            for place, (number,) in zip(left, taken, strict=True):
+                if number is not None:
+                    added[place] = Enqueued(number, created=False)
+            left = [place for place in left if added[place] is None]
+    return [each for each in added if each is not None]
+
 
 _BATCH = 1000
 
@@ -23,24 +153,24 @@ _BATCH = 1000
 class PostgresTasks:
     """The duty `Tasks`."""
 
-    db: Database
-    bell: Bell
+    db: PostgresDatabase
+    notify_throttle: NotifyThrottle
 
     def enqueue(self, tasks: Sequence[NewTask], connection: Any = None) -> list[Enqueued]:
         """Add tasks, in the caller's transaction if a connection is given."""
         if connection is not None:
-            return add(callers(connection), self.db.sql, tasks)
-        quiet = len(tasks) == 1 and not self.bell.is_first()
+            return add_tasks(caller_connection(connection), self.db.sql, tasks)
+        quiet = len(tasks) == 1 and not self.notify_throttle.may_notify_now()
         with self.db.connection() as own:
-            added = add(own, self.db.sql, tasks, quiet=quiet)
+            added = add_tasks(own, self.db.sql, tasks, quiet=quiet)
         if quiet:
-            self.bell.owe()
+            self.notify_throttle.notify_later()
         return added
 
-    def turn(self, turn_: Turn) -> Turned:
+    def turn(self, turn_: SettleAndClaim) -> SettleAndClaimResult:
         """Settle, start and claim for a worker."""
         with self.db.connection() as connection:
-            turned, cooling = turn(connection, self.db.sql, turn_)
+            turned, cooling = settle_and_claim(connection, self.db.sql, turn_)
         if cooling:
             with suppress(psycopg.OperationalError):  # the turn counts; these are passed over until they are moved
                 self.move_cooling()
@@ -76,16 +206,16 @@ class PostgresTasks:
     def get(self, task_id: int) -> Task | None:
         """Return a task."""
         rows = self.db.fetch("get_task", {"id": task_id})
-        return _task(rows[0]) if rows else None
+        return _read_task(rows[0]) if rows else None
 
     def find(self, which: TaskFilter) -> list[Task]:
         """Return tasks, newest first."""
         values = which._asdict() | {"status": None if which.status is None else str(which.status)}
-        return [_task(row) for row in self.db.fetch("find_tasks", values, prepare=False)]
+        return [_read_task(row) for row in self.db.fetch("find_tasks", values, prepare=False)]
 
     def attempts(self, task_id: int) -> list[Attempt]:
         """Return the failed attempts of a task."""
-        return [attempt_of(row) for row in self.db.fetch("attempts", {"id": task_id})]
+        return [read_attempt(row) for row in self.db.fetch("attempts", {"id": task_id})]
 
     def result(self, task_id: int) -> str | None:
         """Return a result that was kept."""
@@ -113,7 +243,7 @@ class PostgresTasks:
         """Return how many tasks there are of each status, by the books."""
         found: dict[str, int] = dict(map(tuple, self.db.fetch("counts")))
         running, parked = found.pop("running"), found.pop("parked")
-        return counts_of(totals_of(found.items()), running, parked)
+        return status_counts(event_totals(found.items()), running, parked)
 
     def prune(self, *, done_before: float) -> int:
         """Delete old successes and expired results, and forget old groups of failures."""
@@ -126,7 +256,7 @@ class PostgresTasks:
             if count < _BATCH:
                 break
             after = last
-        self._repeat("prune_groups", {"seconds": GROUPS_KEPT, "batch": _BATCH})
+        self._repeat("prune_groups", {"seconds": GROUP_RETENTION, "batch": _BATCH})
         return pruned + self._repeat("prune_results", {"batch": _BATCH})
 
     def _repeat(self, query: str, values: dict[str, Any]) -> int:
@@ -139,12 +269,12 @@ class PostgresTasks:
                 return changed
 
 
-def attempt_of(row: Sequence[Any]) -> Attempt:
+def read_attempt(row: Sequence[Any]) -> Attempt:
     """Return a line of a task's history from its row."""
     attempt = Attempt._make(in_utc(row))
     return attempt._replace(failure=json.loads(row[-1]))
 
 
-def _task(row: Sequence[Any]) -> Task:
+def _read_task(row: Sequence[Any]) -> Task:
     task = Task._make(in_utc(row))
     return task._replace(status=Status(task.status))

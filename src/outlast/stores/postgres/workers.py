@@ -1,13 +1,10 @@
 """Workers in PostgreSQL, and what becomes of what a dead one held. A lease that ran out is what tells the dead."""
 
 from outlast.errors import LeaseLostError, SchemaError
-from outlast.ports.rows import Rescued, Worker
-from outlast.stores.postgres.connection import Database
+from outlast.ports.rows import Rescued, WorkerRow
+from outlast.stores.postgres.connection import PostgresDatabase, in_utc
 from outlast.stores.postgres.schema import LATEST
-from outlast.stores.postgres.times import in_utc
-from outlast.stores.worker_lost import worker_lost
-
-__all__ = ["PostgresWorkers"]
+from outlast.stores.rules import worker_lost_note
 
 _BATCH = 500
 
@@ -15,9 +12,9 @@ _BATCH = 500
 class PostgresWorkers:
     """The duty `Workers`."""
 
-    db: Database
+    db: PostgresDatabase
 
-    def register(self, worker: Worker, lease: float) -> None:
+    def register(self, worker: WorkerRow, lease: float) -> None:
         """Add a worker."""
         values = worker._asdict() | {"queues": list(worker.queues), "lease": float(lease), "schema_version": LATEST}
         if self.db.change("add_worker", values) != 1:
@@ -44,7 +41,7 @@ class PostgresWorkers:
     def rescue(self, crash_limit: int) -> list[Rescued]:
         """Take tasks from the dead: first they are struck off, then what nobody holds any more is given back."""
         self.db.change("delete_dead_workers")
-        values = worker_lost()._asdict() | {"crash_limit": crash_limit, "batch": _BATCH}
+        values = worker_lost_note()._asdict() | {"crash_limit": crash_limit, "batch": _BATCH}
         rescued: list[Rescued] = []
         while True:
             batch = self.db.fetch("rescue", values, prepare=False)
@@ -55,7 +52,7 @@ class PostgresWorkers:
             self.db.fetch("notify")
         return rescued
 
-    def workers(self) -> list[Worker]:
+    def workers(self) -> list[WorkerRow]:
         """Return the known workers."""
-        found = [Worker._make(in_utc(row)) for row in self.db.fetch("workers")]
+        found = [WorkerRow._make(in_utc(row)) for row in self.db.fetch("workers")]
         return [each._replace(queues=tuple(each.queues)) for each in found]

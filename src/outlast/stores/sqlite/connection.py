@@ -11,27 +11,87 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from outlast import clock
 from outlast.errors import ConfigError
 from outlast.forks import around_fork
-from outlast.ports.waiting import seconds_left
-from outlast.stores.triaging import holds
+from outlast.ports.store import seconds_left
+from outlast.stores.filters import text_matches
 
-__all__ = ["BUSY_TIMEOUT", "Database"]
+# Times as this store keeps them: UTC milliseconds since the epoch.
+
+_MAX_TIME_MS = 253_402_300_799_000  # the end of the year 9999
+
+
+def now_ms() -> int:
+    """Return the time; all processes that share the file share the machine's clock."""
+    return round(clock.now() * 1000)
+
+
+def milliseconds(seconds: float) -> int:
+    """Return seconds in the store's unit, rounded up: nothing is ever early."""
+    return -int(-seconds * 1000 // 1)
+
+
+def to_datetime(stored: int | None) -> datetime | None:
+    """Return a stored time as a datetime; one that no datetime can hold, as the nearest that can."""
+    return None if stored is None else datetime.fromtimestamp(min(max(stored, 0), _MAX_TIME_MS) / 1000, UTC)
+
+
+# Work within a transaction that is the caller's own.
+
+_BY_ISOLATION_LEVEL = -1  # sqlite3.LEGACY_TRANSACTION_CONTROL, from Python 3.12 on
+
+
+@contextmanager
+def caller_transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Cursor]:
+    """Have all that is done in the block stand in the caller's transaction, or none of it; nothing is committed.
+
+    Where the caller's connection commits by itself, the block is a transaction of its own.
+
+    Yields:
+        A cursor whose rows are tuples, whatever the caller has made of rows.
+    """
+    cursor = connection.cursor()
+    cursor.row_factory = None
+    begins_itself = (
+        connection.isolation_level is not None
+        and getattr(connection, "autocommit", _BY_ISOLATION_LEVEL) == _BY_ISOLATION_LEVEL
+    )
+    if begins_itself and not connection.in_transaction:
+        cursor.execute("BEGIN")  # by hand: Python begins none for CREATE TABLE
+        try:
+            yield cursor
+        except BaseException:
+            connection.rollback()
+            raise
+        return
+    cursor.execute("SAVEPOINT outlast")
+    try:
+        yield cursor
+    except BaseException:
+        if connection.in_transaction:  # a full disk ends it by itself
+            cursor.execute("ROLLBACK TO outlast")
+            cursor.execute("RELEASE outlast")
+        raise
+    cursor.execute("RELEASE outlast")
+
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], Any]
 
 BUSY_TIMEOUT = 30.0
 """Seconds for which another process may hold the file before it is an error."""
-_OLDEST = (3, 38, 0)  # RETURNING, STRICT, ->>
+_MIN_VERSION = (3, 38, 0)  # RETURNING, STRICT, ->>
 _abandoned: list[sqlite3.Connection] = []  # connections of a parent process: closing them here could drop its locks
-_databases: "weakref.WeakSet[Database]" = weakref.WeakSet()
-_forking: "list[Database]" = []
+_databases: "weakref.WeakSet[SqliteDatabase]" = weakref.WeakSet()
+_forking: "list[SqliteDatabase]" = []
 
 
 class _Ticket:
@@ -46,7 +106,7 @@ class _Ticket:
         self.error: BaseException | None = None
 
 
-class Database:
+class SqliteDatabase:
     """A SQLite file.
 
     Args:
@@ -59,7 +119,7 @@ class Database:
         self, path: str | Path, prepare: Callable[[sqlite3.Connection], object], synchronous: str = "FULL"
     ) -> None:
         """Check what can be checked without opening the file."""
-        if sqlite3.sqlite_version_info < _OLDEST:
+        if sqlite3.sqlite_version_info < _MIN_VERSION:
             message = f"SQLite {sqlite3.sqlite_version} is too old; 3.38 or later is needed"
             raise ConfigError(message)
         if synchronous not in {"FULL", "NORMAL"}:
@@ -115,7 +175,7 @@ class Database:
                     raise
             finally:
                 lock.release()
-        return self.write(partial(_inserted, sql=sql, values=values))
+        return self.write(partial(_insert_row, sql=sql, values=values))
 
     def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run work that only reads; it sees what is committed and waits for no writer."""
@@ -149,14 +209,14 @@ class Database:
             error.add_note(f"the database is {self.path}")
             raise
         try:
-            connection.create_function("holds", 3, holds, deterministic=True)
-            self._made_ready(connection)
+            connection.create_function("holds", 3, text_matches, deterministic=True)
+            self._configure(connection)
         except BaseException:
             connection.close()
             raise
         return connection
 
-    def _made_ready(self, connection: sqlite3.Connection) -> None:
+    def _configure(self, connection: sqlite3.Connection) -> None:
         """Set it up. While others do so to a new file, SQLite says at once that it is locked, and does not wait."""
         end = time.monotonic() + BUSY_TIMEOUT
         while True:
@@ -213,7 +273,7 @@ class Database:
 
     @staticmethod
     def _transact(connection: sqlite3.Connection, tickets: list[_Ticket]) -> None:
-        _begin(connection)
+        _begin_write(connection)
         committing = False
         try:
             for ticket in tickets:
@@ -231,7 +291,7 @@ class Database:
                     ticket.done = True
 
 
-def _inserted(connection: sqlite3.Connection, sql: str, values: tuple[Any, ...]) -> int:
+def _insert_row(connection: sqlite3.Connection, sql: str, values: tuple[Any, ...]) -> int:
     return connection.execute(sql, values).lastrowid or 0
 
 
@@ -239,7 +299,7 @@ def _is_busy(error: sqlite3.OperationalError) -> bool:
     return error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
 
 
-def _begin(connection: sqlite3.Connection) -> None:
+def _begin_write(connection: sqlite3.Connection) -> None:
     """Begin to write, waiting for other processes if need be.
 
     SQLite itself would look again after longer and longer pauses, and one busy process would shut the others out for

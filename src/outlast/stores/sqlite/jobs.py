@@ -6,19 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from outlast.ports.job_rows import Run, RunState, TargetDone, TargetRow, TargetStatus
-from outlast.ports.jobs import JobLock
+from outlast.ports.job_rows import JobLock, Run, RunState, TargetDone, TargetRow, TargetStatus
 from outlast.sql_files import load_statements
-from outlast.stores.last_words import last_words
-from outlast.stores.run_taken import run_taken
-from outlast.stores.sqlite.connection import Database
-from outlast.stores.sqlite.job_locks import FileLock, holder_of, lock_file
-from outlast.stores.sqlite.times import milliseconds, moment, now_ms
-
-__all__ = ["SqliteJobs"]
+from outlast.stores.rules import latest_results, run_exists_error
+from outlast.stores.sqlite.connection import SqliteDatabase, milliseconds, now_ms, to_datetime
+from outlast.stores.sqlite.file_locks import FileLock, lock_file, lock_holder
 
 SQL = load_statements(__package__)
-_LEFT = frozenset({TargetStatus.FAILED, TargetStatus.DEFERRED})
+_REMAINING_STATUSES = frozenset({TargetStatus.FAILED, TargetStatus.DEFERRED})
 _BATCH = 2000
 _dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
@@ -26,7 +21,7 @@ _dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 class SqliteJobs:
     """The duty `Jobs`. The locks are files beside the database, see `FileLock`."""
 
-    db: Database
+    db: SqliteDatabase
     job_locks: list[FileLock]
 
     def lock_job(self, job: str, holder: str) -> JobLock | None:
@@ -38,7 +33,7 @@ class SqliteJobs:
 
     def job_holder(self, job: str) -> str | None:
         """Return who holds a job's lock."""
-        return holder_of(self._lock_folder(), job)
+        return lock_holder(self._lock_folder(), job)
 
     def add_run(self, run_id: str, job: str, entity: str | None, env: str, parent: str | None) -> Run:
         """Begin a run."""
@@ -46,11 +41,11 @@ class SqliteJobs:
 
         def work(connection: sqlite3.Connection) -> Run | None:
             added = connection.execute(SQL["add_run"], {**values, "now": now_ms()}).rowcount
-            return _read(connection, run_id) if added else None
+            return _fetch_run(connection, run_id) if added else None
 
         run = self.db.write(work)
         if run is None:
-            raise run_taken(run_id)
+            raise run_exists_error(run_id)
         return run
 
     def reopen_run(self, run_id: str) -> Run | None:
@@ -58,7 +53,7 @@ class SqliteJobs:
 
         def work(connection: sqlite3.Connection) -> Run | None:
             connection.execute(SQL["reopen_run"], {"id": run_id})
-            return _read(connection, run_id)
+            return _fetch_run(connection, run_id)
 
         return self.db.write(work)
 
@@ -70,21 +65,21 @@ class SqliteJobs:
 
     def run(self, run_id: str) -> Run | None:
         """Return one."""
-        return self.db.read(lambda connection: _read(connection, run_id))
+        return self.db.read(lambda connection: _fetch_run(connection, run_id))
 
     def runs(self, job: str | None = None, limit: int = 20, before: str | None = None) -> list[Run]:
         """Return runs, newest first."""
         name = "list_runs" if job is None else "list_job_runs"
         sql = SQL[name if before is None else f"{name}_before"]
-        return [_run(row) for row in _rows(self.db, sql, {"job": job, "limit": limit, "before": before})]
+        return [_read_run(row) for row in _fetch_rows(self.db, sql, {"job": job, "limit": limit, "before": before})]
 
     def add_targets(self, run_id: str, targets: Sequence[TargetDone]) -> int:
         """Write what became of targets, all in one transaction."""
-        words = last_words(targets)
+        words = latest_results(targets)
 
         def work(connection: sqlite3.Connection) -> int:
             now = now_ms()
-            rows = [_stored(run_id, each, now) for each in words]
+            rows = [_target_values(run_id, each, now) for each in words]
             added = connection.executemany(SQL["add_target"], rows).rowcount if rows else 0
             if added < len(rows):
                 connection.executemany(SQL["upsert_target"], rows)
@@ -95,7 +90,8 @@ class SqliteJobs:
     def done_targets(self, run_id: str, source_ids: Sequence[str]) -> set[str]:
         """Return which of these targets need no more."""
         return {
-            row[0] for row in _rows(self.db, SQL["done_targets"], {"run_id": run_id, "ids": _dumps(list(source_ids))})
+            row[0]
+            for row in _fetch_rows(self.db, SQL["done_targets"], {"run_id": run_id, "ids": _dumps(list(source_ids))})
         }
 
     def targets(
@@ -107,34 +103,34 @@ class SqliteJobs:
         limit: int | None = None,
     ) -> list[TargetRow]:
         """Return targets of a run by their ids."""
-        which = "list_unfinished_targets" if _LEFT.issuperset(statuses) else "list_targets_by_status"
+        which = "list_unfinished_targets" if _REMAINING_STATUSES.issuperset(statuses) else "list_targets_by_status"
         most = -1 if limit is None else limit
         values = {"run_id": run_id, "statuses": _dumps(list(statuses)), "after": after, "limit": most}
-        return [_target(row) for row in _rows(self.db, SQL[which if statuses else "list_targets"], values)]
+        return [_read_target(row) for row in _fetch_rows(self.db, SQL[which if statuses else "list_targets"], values)]
 
     def target_counts(self, run_id: str) -> dict[TargetStatus, int]:
         """Return how many there are of each status."""
-        rows = _rows(self.db, SQL["count_targets"], {"run_id": run_id})
+        rows = _fetch_rows(self.db, SQL["count_targets"], {"run_id": run_id})
         return dict.fromkeys(TargetStatus, 0) | {TargetStatus(status): count for status, count in rows}
 
     def failure_groups(self, run_id: str, limit: int = 5) -> list[tuple[str, int, TargetRow]]:
         """Return the largest groups of failures."""
-        rows = _rows(self.db, SQL["group_failed_targets"], {"run_id": run_id, "limit": limit})
-        return [(cause, size, _target(row)) for cause, size, *row in rows]
+        rows = _fetch_rows(self.db, SQL["group_failed_targets"], {"run_id": run_id, "limit": limit})
+        return [(cause, size, _read_target(row)) for cause, size, *row in rows]
 
     def compare_runs(self, before: str, after: str) -> dict[str, int]:
         """Return how two runs differ."""
-        ((fixed, broken, still),) = _rows(self.db, SQL["compare_runs"], {"before": before, "after": after})
+        ((fixed, broken, still),) = _fetch_rows(self.db, SQL["compare_runs"], {"before": before, "after": after})
         return {"fixed": fixed, "broken": broken, "still": still}
 
     def prune_runs(self, older_than: float) -> int:
         """Delete runs that ended long ago, in batches of their targets; a run goes when none of them is left."""
         before, pruned = now_ms() - milliseconds(older_than), 0
-        for (run_id,) in _rows(self.db, SQL["expired_runs"], {"before": before}):
+        for (run_id,) in _fetch_rows(self.db, SQL["expired_runs"], {"before": before}):
             values = {"id": run_id, "before": before, "batch": _BATCH}
-            while _change(self.db, "prune_targets", values) == _BATCH:
+            while _execute(self.db, "prune_targets", values) == _BATCH:
                 pass
-            pruned += _change(self.db, "prune_run", values)
+            pruned += _execute(self.db, "prune_run", values)
         return pruned
 
     def _lock_folder(self) -> Path:
@@ -142,32 +138,32 @@ class SqliteJobs:
         return path.with_name(f"{path.name}-jobs")
 
 
-def _change(db: Database, query: str, values: Mapping[str, Any]) -> int:
+def _execute(db: SqliteDatabase, query: str, values: Mapping[str, Any]) -> int:
     return db.write(lambda connection: connection.execute(SQL[query], values).rowcount)
 
 
-def _rows(db: Database, sql: str, values: Mapping[str, Any]) -> list[Any]:
+def _fetch_rows(db: SqliteDatabase, sql: str, values: Mapping[str, Any]) -> list[Any]:
     return db.read(lambda connection: connection.execute(sql, values).fetchall())
 
 
-def _stored(run_id: str, target: TargetDone, now: int) -> tuple[Any, ...]:
+def _target_values(run_id: str, target: TargetDone, now: int) -> tuple[Any, ...]:
     source_id, status, *rest, retry_in = target
     return run_id, source_id, status.value, *rest, None if retry_in is None else now + milliseconds(retry_in), now
 
 
-def _read(connection: sqlite3.Connection, run_id: str) -> Run | None:
+def _fetch_run(connection: sqlite3.Connection, run_id: str) -> Run | None:
     row = connection.execute(SQL["get_run"], (run_id,)).fetchone()
-    return None if row is None else _run(row)
+    return None if row is None else _read_run(row)
 
 
-def _run(row: Sequence[Any]) -> Run:
+def _read_run(row: Sequence[Any]) -> Run:
     run = Run._make(row)
     summary = None if run.summary is None else json.loads(cast(str, run.summary))
-    begun, ended = (moment(cast(int | None, each)) for each in (run.started_at, run.ended_at))
+    begun, ended = (to_datetime(cast(int | None, each)) for each in (run.started_at, run.ended_at))
     return run._replace(state=RunState(run.state), summary=summary, started_at=cast(Any, begun), ended_at=ended)
 
 
-def _target(row: Sequence[Any]) -> TargetRow:
+def _read_target(row: Sequence[Any]) -> TargetRow:
     *rest, retry_at, finished_at = row
-    target = TargetRow._make([*rest, moment(retry_at), moment(finished_at)])
+    target = TargetRow._make([*rest, to_datetime(retry_at), to_datetime(finished_at)])
     return target._replace(status=TargetStatus(target.status))

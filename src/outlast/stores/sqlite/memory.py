@@ -12,14 +12,12 @@ from functools import cache
 from pathlib import Path
 
 from outlast.errors import ConfigError
-from outlast.stores.sqlite.connection import Database
-from outlast.stores.sqlite.schema import prepare
+from outlast.stores.sqlite.connection import SqliteDatabase
+from outlast.stores.sqlite.schema import prepare_schema
 from outlast.stores.sqlite.store import SqliteStore
 
-__all__ = ["MemoryStore"]
 
-
-class _TemporaryDatabase(Database):
+class _TemporaryDatabase(SqliteDatabase):
     """A file that nobody needs after a crash: it is not synced, and starts as a copy of an empty database."""
 
     def __init__(
@@ -64,7 +62,7 @@ def _new_folder() -> Path:
         raise ConfigError(message) from error
 
 
-def _remove(database: Database, folder: Path, creator: int) -> None:
+def _remove(database: SqliteDatabase, folder: Path, creator: int) -> None:
     """Remove the folder, unless this is a forked child of the process that created it."""
     if os.getpid() == creator:
         database.close()
@@ -75,5 +73,5 @@ def _remove(database: Database, folder: Path, creator: int) -> None:
 def _empty_database() -> bytes:
     """Return the file of a database with empty tables; copying it is several times faster than the migrations."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        prepare(connection)
+        prepare_schema(connection)
         return connection.serialize()

@@ -2,56 +2,193 @@
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
-from outlast.ports.read_rows import MOST_COUNTED, FailureFilter, FailureGroup, FlowEvent, FlowPoint, Page, Pulse
-from outlast.ports.reads import MOST_LOOKED_AT, SILENT_AFTER
-from outlast.ports.rows import Attempt
+from outlast.ports.read_rows import (
+    MAX_ROWS_SCANNED,
+    MOST_COUNTED,
+    SILENT_AFTER,
+    DeadLetterLine,
+    FailureFilter,
+    FailureGroup,
+    FlowEvent,
+    FlowPoint,
+    Page,
+    Pulse,
+    TaskLine,
+)
+from outlast.ports.rows import Attempt, DeadLetterFilter, Reason, Status, TaskFilter
 from outlast.sql_files import load_statements
-from outlast.stores.books import CHANGES, begin_of, parse_place, place, pulse_of, take, totals_of
-from outlast.stores.sqlite.connection import Database
-from outlast.stores.sqlite.tasks import attempt_of
-from outlast.stores.sqlite.times import milliseconds, moment, now_ms
-from outlast.stores.triaging import group_fits
+from outlast.stores.counters import (
+    MAX_CHANGES,
+    event_totals,
+    format_cursor,
+    parse_cursor,
+    parse_pulse,
+    take_matching,
+    window_start,
+)
+from outlast.stores.filters import group_matches
+from outlast.stores.sqlite.connection import SqliteDatabase, milliseconds, now_ms, to_datetime
+from outlast.stores.sqlite.tasks import read_attempt
 
-__all__ = ["SqliteReads", "failure_group"]
+# Walks along dead letters in SQLite, by the narrowest index that a filter has.
 
 SQL = load_statements(__package__)
-_BEYOND = (1 << 62, "")  # of every order
-_TIMES = ("first_seen", "last_seen", "acknowledged_at", "snoozed_until")
+MAX_ID = 1 << 62
+"""Larger than every number."""
+_INDEXED = ("ids", "fingerprint", "task_type", "category")
+"""Filters of dead letters that have an index, the most selective first."""
+
+
+class DeadLetterScan(NamedTuple):
+    """A statement whose rows are numbers of dead letters, each with whether the filter means it."""
+
+    sql: str
+    values: dict[str, Any]
+
+    def rows(self, connection: sqlite3.Connection) -> Iterator[tuple[int, bool]]:
+        """Yield them; whoever reads stops."""
+        for number, fits in connection.execute(*self):
+            yield number, bool(fits)
+
+
+def by_filter(which: DeadLetterFilter) -> str:
+    """Return the ending of the statement that reads along the most selective index of a filter."""
+    return next((f"_by_{name}" for name in _INDEXED if getattr(which, name) is not None), "")
+
+
+def scan_dead_letters(
+    connection: sqlite3.Connection, which: DeadLetterFilter, *, after: int | None = None
+) -> DeadLetterScan:
+    """Return the walk for a filter.
+
+    Args:
+        connection: For the ids between which its times lie.
+        which: What is looked for; its limit is ignored.
+        after: Where a walk from the oldest on begins; not given, it goes from the newest back.
+    """
+    name = "newest_matching" if after is None else "next_matching"
+    return DeadLetterScan(SQL[f"{name}{by_filter(which)}"], walk_values(connection, which, after))
+
+
+def walk_values(connection: sqlite3.Connection, which: DeadLetterFilter, after: int | None = None) -> dict[str, Any]:
+    """Return the values of a filter as the statements read them, and the ids between which they look."""
+    values = which._asdict()
+    for name in ("since", "until"):
+        values[name] = None if values[name] is None else milliseconds(values[name].timestamp())
+    least, most = 0, MAX_ID
+    if which.since is not None or which.until is not None:
+        first, last = connection.execute(SQL["dead_letter_id_range"], values).fetchone()
+        least = MAX_ID if first is None and which.since is not None else first or 0
+        most = (last or 0) + 1 if which.until is not None else most
+    values["before"] = min(MAX_ID if which.before is None else which.before, most)
+    values["least"] = max(least, 0 if after is None else after + 1)
+    values["ids"] = None if which.ids is None else json.dumps(which.ids)
+    return values
+
+
+# Lists of tasks and dead letters in SQLite, newest first, which look at no more rows than they are told.
+
+_DEFAULT_LIMIT = 50
+_LIVE_STATEMENTS = {Status.QUEUED: "queued_ids", Status.RUNNING: "running_ids", Status.PARKED: "parked_ids"}
+
+
+class SqliteLists:
+    """The lists of the duty `Reads`."""
+
+    db: SqliteDatabase
+
+    def dead_letter_lines(self, which: DeadLetterFilter, *, look: int = MAX_ROWS_SCANNED) -> Page[DeadLetterLine]:
+        """Return dead letters."""
+        limit = _DEFAULT_LIMIT if which.limit is None else which.limit
+
+        def work(connection: sqlite3.Connection) -> Page[DeadLetterLine]:
+            numbers, last, looked = take_matching(scan_dead_letters(connection, which).rows(connection), limit, look)
+            rows = connection.execute(SQL["list_dead_letters_by_id"], {"ids": json.dumps(numbers)})
+            return Page([_read_dead_letter_line(row) for row in rows], None if last is None else str(last), looked)
+
+        return self.db.read(work)
+
+    def dead_letter_counts(self) -> dict[tuple[str, str], int]:
+        """Return how many there are of each task and category."""
+        rows = self.db.read(lambda connection: connection.execute(SQL["count_dead_letters_by_type"]).fetchall())
+        return {(task_type, category): size for task_type, category, size in rows}
+
+    def task_lines(self, which: TaskFilter, *, look: int = MAX_ROWS_SCANNED) -> Page[TaskLine]:
+        """Return tasks."""
+
+        def work(connection: sqlite3.Connection) -> Page[TaskLine]:
+            numbers, last, looked = take_matching(_scan_tasks(connection, which, look), which.limit, look)
+            rows = connection.execute(SQL["list_tasks_by_id"], {"ids": json.dumps(numbers)})
+            return Page([_read_task_line(row) for row in rows], None if last is None else str(last), looked)
+
+        return self.db.read(work)
+
+
+def _scan_tasks(connection: sqlite3.Connection, which: TaskFilter, look: int) -> Iterator[tuple[int, bool]]:
+    values = which._asdict()
+    values |= {"status": None if which.status is None else str(which.status)}
+    values |= {"before": MAX_ID if which.before is None else which.before}
+    if which.status in _LIVE_STATEMENTS:
+        rows = connection.execute(SQL[_LIVE_STATEMENTS[which.status]], {"most": look + 1}).fetchall()
+        if len(rows) <= look:
+            ids = json.dumps([row[0] for row in rows])
+            return connection.execute(SQL["scan_tasks_by_id"], values | {"ids": ids})
+    name = "scan_failed_tasks" if which.status is Status.FAILED else "scan_tasks"
+    return connection.execute(SQL[name], values)
+
+
+def _read_dead_letter_line(row: Sequence[Any]) -> DeadLetterLine:
+    values = dict(zip(DeadLetterLine._fields, row, strict=True))
+    return DeadLetterLine(
+        **values | {"reason": Reason(values["reason"]), "moved_to_dlq_at": to_datetime(values["moved_to_dlq_at"])}
+    )
+
+
+def _read_task_line(row: Sequence[Any]) -> TaskLine:
+    values = dict(zip(TaskLine._fields, row, strict=True))
+    values.update({name: to_datetime(values[name]) for name in ("next_run_after", "finished_at", "created_at")})
+    return TaskLine(**values | {"status": Status(values["status"])})
+
+
+_CURSOR_START = (1 << 62, "")  # of every order
+_GROUP_TIMES = ("first_seen", "last_seen", "acknowledged_at", "snoozed_until")
 
 
 class SqliteReads:
     """The duty `Reads`, but for the lists of tasks and dead letters."""
 
-    db: Database
+    db: SqliteDatabase
 
     def pulse(self, *, window: float = 3600.0, step: float = 60.0) -> Pulse:
         """Return all that changes from moment to moment."""
-        values = {"most": MOST_COUNTED, "changes": CHANGES, **_steps(window, step)}
+        values = {"most": MOST_COUNTED, "changes": MAX_CHANGES, **_window_values(window, step)}
         values["heard"] = values["now"] - milliseconds(SILENT_AFTER)
-        return pulse_of(
+        return parse_pulse(
             self.db.read(lambda connection: connection.execute(SQL["status_snapshot"], values).fetchone()[0])
         )
 
     def books(self) -> dict[str, int]:
         """Return how often each event happened."""
-        return totals_of(self.db.read(lambda connection: connection.execute(SQL["event_totals"]).fetchall()))
+        return event_totals(self.db.read(lambda connection: connection.execute(SQL["event_totals"]).fetchall()))
 
-    def failures(self, which: FailureFilter, *, look: int = MOST_LOOKED_AT) -> Page[FailureGroup]:
+    def failures(self, which: FailureFilter, *, look: int = MAX_ROWS_SCANNED) -> Page[FailureGroup]:
         """Return groups of failures."""
         of = next((f"of_{name}_" for name in ("category", "task_type") if getattr(which, name) is not None), "")
         sql = SQL[f"list_failure_groups_{of}by_{'size' if which.largest else 'last_seen'}"]
-        value, fingerprint = parse_place(which.after) or _BEYOND
+        value, fingerprint = parse_cursor(which.after) or _CURSOR_START
         values = {"category": which.category, "task_type": which.task_type, "value": value, "fingerprint": fingerprint}
-        now = cast(datetime, moment(now_ms()))
+        now = cast(datetime, to_datetime(now_ms()))
 
         def work(connection: sqlite3.Connection) -> Page[FailureGroup]:
-            rows = ((row[0], failure_group(row[1:])) for row in connection.execute(sql, values))
-            taken, last, looked = take(((row, group_fits(row[1], which, now)) for row in rows), which.limit, look)
-            more = None if last is None else place(last[0], last[1].fingerprint)
+            rows = ((row[0], read_group(row[1:])) for row in connection.execute(sql, values))
+            taken, last, looked = take_matching(
+                ((row, group_matches(row[1], which, now)) for row in rows), which.limit, look
+            )
+            more = None if last is None else format_cursor(last[0], last[1].fingerprint)
             return Page([group for _, group in taken], more, looked)
 
         return self.db.read(work)
@@ -60,22 +197,22 @@ class SqliteReads:
         """Return one."""
         values = {"fingerprint": fingerprint}
         row = self.db.read(lambda connection: connection.execute(SQL["failure_group"], values).fetchone())
-        return None if row is None else failure_group(row)
+        return None if row is None else read_group(row)
 
     def failure_flow(self, fingerprints: Sequence[str], *, window: float, step: float) -> dict[str, list[FlowPoint]]:
         """Return how often each of some groups failed, step by step."""
-        values = {"fingerprints": json.dumps(list(dict.fromkeys(fingerprints))), **_steps(window, step)}
+        values = {"fingerprints": json.dumps(list(dict.fromkeys(fingerprints))), **_window_values(window, step)}
         rows = self.db.read(lambda connection: connection.execute(SQL["failure_flow"], values).fetchall())
         flow: dict[str, list[FlowPoint]] = {each: [] for each in fingerprints}
         for fingerprint, at, event, category, count in rows:
-            flow[fingerprint].append(FlowPoint(cast(datetime, moment(at)), FlowEvent(event), category, count))
+            flow[fingerprint].append(FlowPoint(cast(datetime, to_datetime(at)), FlowEvent(event), category, count))
         return flow
 
     def failure_samples(self, fingerprint: str, limit: int = 5) -> list[Attempt]:
         """Return the last failed attempts of a group."""
         values = {"fingerprint": fingerprint, "limit": limit}
         rows = self.db.read(lambda connection: connection.execute(SQL["failure_samples"], values).fetchall())
-        return [attempt_of(row) for row in rows]
+        return [read_attempt(row) for row in rows]
 
     def waiting_for(self, resource: str) -> int:
         """Return how many queued tasks depend on a resource."""
@@ -86,13 +223,13 @@ class SqliteReads:
         return count
 
 
-def _steps(window: float, step: float) -> dict[str, int]:
+def _window_values(window: float, step: float) -> dict[str, int]:
     now = now_ms()
-    return {"now": now, "step": round(step * 1000), "begin": round(begin_of(now / 1000, window, step) * 1000)}
+    return {"now": now, "step": round(step * 1000), "begin": round(window_start(now / 1000, window, step) * 1000)}
 
 
-def failure_group(row: Sequence[Any]) -> FailureGroup:
+def read_group(row: Sequence[Any]) -> FailureGroup:
     """Return a row as people see it."""
     values = dict(zip(FailureGroup._fields, row, strict=True))
-    values.update({name: moment(values[name]) for name in _TIMES})
+    values.update({name: to_datetime(values[name]) for name in _GROUP_TIMES})
     return FailureGroup(**values)

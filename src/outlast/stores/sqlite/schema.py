@@ -5,28 +5,25 @@ import sqlite3
 
 from outlast.errors import ConfigError, SchemaError
 from outlast.sql_files import load_migrations
-from outlast.stores.sqlite.connection import Database
-from outlast.stores.sqlite.moved import refuse_moved
-from outlast.stores.sqlite.times import now_ms
-
-__all__ = ["LATEST", "SqliteSchema", "migrate", "prepare", "version_of"]
+from outlast.stores.sqlite.connection import SqliteDatabase, now_ms
+from outlast.stores.sqlite.move_mark import refuse_moved
 
 LATEST = max(load_migrations(__package__))
-_CREATED = re.compile(r"^CREATE TABLE (\w+)", re.MULTILINE)
+_CREATE_TABLE = re.compile(r"^CREATE TABLE (\w+)", re.MULTILINE)
 
 
 class SqliteSchema:
     """The duty `Schema`. A file creates its tables, and brings them up to date, when it is opened."""
 
-    db: Database
+    db: SqliteDatabase
 
     def create_schema(self) -> int:
         """Bring the tables up to date."""
-        return self.db.read(version_of)
+        return self.db.read(schema_version)
 
     def check_schema(self) -> None:
         """See that the tables fit."""
-        found = self.db.read(version_of)
+        found = self.db.read(schema_version)
         if found != LATEST:
             raise SchemaError(found, LATEST)
 
@@ -35,14 +32,14 @@ class SqliteSchema:
         self.db.close()
 
 
-def prepare(connection: sqlite3.Connection) -> None:
+def prepare_schema(connection: sqlite3.Connection) -> None:
     """See that the tables are there and fit; the write lock keeps two migrations apart.
 
     Raises:
         SchemaError: If they are newer than this version of Outlast.
         ConfigError: If they were moved to another database.
     """
-    found = version_of(connection)
+    found = schema_version(connection)
     refuse_moved(connection)
     if found > LATEST:
         raise SchemaError(found, LATEST)
@@ -56,7 +53,7 @@ def prepare(connection: sqlite3.Connection) -> None:
                 connection.execute("ROLLBACK")
 
 
-def version_of(connection: sqlite3.Connection | sqlite3.Cursor) -> int:
+def schema_version(connection: sqlite3.Connection | sqlite3.Cursor) -> int:
     """Return the version of the tables; 0 where there are none.
 
     Raises:
@@ -73,9 +70,9 @@ def version_of(connection: sqlite3.Connection | sqlite3.Cursor) -> int:
 
 def migrate(connection: sqlite3.Connection | sqlite3.Cursor) -> None:
     """Apply what is missing; within one transaction, so half a migration is never seen."""
-    version = version_of(connection)
+    version = schema_version(connection)
     missing = {number: script for number, script in load_migrations(__package__).items() if number > version}
-    _refuse_strangers(connection, "\n".join(missing.values()))
+    _refuse_foreign_tables(connection, "\n".join(missing.values()))
     if version == 0:
         connection.execute(
             "CREATE TABLE schema_version (version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL) STRICT"
@@ -83,14 +80,14 @@ def migrate(connection: sqlite3.Connection | sqlite3.Cursor) -> None:
     elif missing:  # workers of the older version lose their leases, and get no other
         connection.execute("DELETE FROM workers")
     for number, script in missing.items():
-        for statement in _statements(script):
+        for statement in _split_statements(script):
             connection.execute(statement)
         connection.execute("INSERT INTO schema_version VALUES (?, ?)", (number, now_ms()))
 
 
-def _refuse_strangers(connection: sqlite3.Connection | sqlite3.Cursor, script: str) -> None:
+def _refuse_foreign_tables(connection: sqlite3.Connection | sqlite3.Cursor, script: str) -> None:
     """See that nobody else's tables stand where a script makes ours."""
-    ours = set(_CREATED.findall(script))
+    ours = set(_CREATE_TABLE.findall(script))
     found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
     strangers = sorted(name for (name,) in found if name in ours)
     if strangers:
@@ -98,7 +95,7 @@ def _refuse_strangers(connection: sqlite3.Connection | sqlite3.Cursor, script: s
         raise ConfigError(message)
 
 
-def _statements(script: str) -> list[str]:
+def _split_statements(script: str) -> list[str]:
     """Split a script; `executescript` would commit first."""
     statements, begun = [], ""
     for line in script.splitlines():

@@ -6,25 +6,22 @@ from typing import IO, Any
 
 from outlast.ports.rows import Enqueued, NewTask
 from outlast.stores.sqlite.alerts import SqliteAlerts
-from outlast.stores.sqlite.breakers import SqliteBreakers
-from outlast.stores.sqlite.connection import Database
-from outlast.stores.sqlite.cycles import SqliteCycles
-from outlast.stores.sqlite.dead_letters import SqliteDeadLetters
+from outlast.stores.sqlite.connection import SqliteDatabase
+from outlast.stores.sqlite.counters import SqliteCounterRepair, SqliteRollup
+from outlast.stores.sqlite.dead_letters import SqliteDeadLetters, SqliteReplays, SqliteTriage
+from outlast.stores.sqlite.flow_control import (
+    SqliteBreakers,
+    SqliteCooldowns,
+    SqliteLimits,
+    SqlitePeriodic,
+    SqliteQueues,
+)
 from outlast.stores.sqlite.jobs import SqliteJobs
-from outlast.stores.sqlite.limits import SqliteLimits
-from outlast.stores.sqlite.lists import SqliteLists
-from outlast.stores.sqlite.pauses import SqliteCooldowns, SqlitePeriodic, SqliteQueues
-from outlast.stores.sqlite.reads import SqliteReads
-from outlast.stores.sqlite.recounting import SqliteRecounting
-from outlast.stores.sqlite.replays import SqliteReplays
-from outlast.stores.sqlite.rolling import SqliteRolling
-from outlast.stores.sqlite.schema import SqliteSchema, prepare
-from outlast.stores.sqlite.sources import SqliteSources
+from outlast.stores.sqlite.reads import SqliteLists, SqliteReads
+from outlast.stores.sqlite.schema import SqliteSchema, prepare_schema
+from outlast.stores.sqlite.sources import SqliteCycles, SqliteSources
 from outlast.stores.sqlite.tasks import SqliteTasks
-from outlast.stores.sqlite.triage import SqliteTriage
 from outlast.stores.sqlite.workers import SqliteWorkers
-
-__all__ = ["SqliteStore"]
 
 
 class SqliteStore(
@@ -41,9 +38,9 @@ class SqliteStore(
     SqliteBreakers,
     SqliteLimits,
     SqliteReads,
-    SqliteRecounting,
+    SqliteCounterRepair,
     SqliteLists,
-    SqliteRolling,
+    SqliteRollup,
     SqliteReplays,
     SqliteTriage,
     SqliteSchema,
@@ -61,11 +58,11 @@ class SqliteStore(
     """Seconds between two looks for dead workers, which their locks give away at once."""
     in_process = False
     """Whether other processes see nothing of it."""
-    _database = Database
+    _database = SqliteDatabase
 
     def __init__(self, path: str | Path, synchronous: str = "FULL") -> None:
         """Open nothing yet."""
-        self.db = self._database(path, prepare, synchronous)
+        self.db = self._database(path, prepare_schema, synchronous)
         self.held_locks: dict[str, IO[bytes]] = {}
         self.job_locks = []
         self._wakes: tuple[Callable[[], None], ...] = ()

@@ -7,27 +7,32 @@ from collections.abc import Sequence
 from typing import Any
 
 from outlast.errors import ConfigError
-from outlast.ports.batch import Batch
 from outlast.ports.read_rows import FlowEvent
-from outlast.ports.rows import Attempt, Enqueued, NewTask, Status, Task, TaskFilter, Turn, Turned
+from outlast.ports.rows import (
+    Attempt,
+    Enqueued,
+    NewTask,
+    SettleAndClaim,
+    SettleAndClaimResult,
+    Status,
+    Task,
+    TaskBatch,
+    TaskFilter,
+)
 from outlast.sql_files import load_statements
-from outlast.stores.books import counts_of, totals_of
-from outlast.stores.sqlite.booking import book_one, count_tasks
-from outlast.stores.sqlite.callers import in_transaction_of
-from outlast.stores.sqlite.connection import Database
-from outlast.stores.sqlite.schema import migrate, version_of
-from outlast.stores.sqlite.times import milliseconds, moment, now_ms
-from outlast.stores.sqlite.turning import turn
-from outlast.stores.triaging import GROUPS_KEPT
-
-__all__ = ["SqliteTasks", "add", "attempt_of"]
+from outlast.stores.counters import event_totals, status_counts
+from outlast.stores.filters import GROUP_RETENTION
+from outlast.stores.sqlite.connection import SqliteDatabase, caller_transaction, milliseconds, now_ms, to_datetime
+from outlast.stores.sqlite.counters import count_new_tasks, write_event
+from outlast.stores.sqlite.schema import migrate, schema_version
+from outlast.stores.sqlite.settle_and_claim import settle_and_claim
 
 SQL = load_statements(__package__)
 _dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
-_ADD_PLAIN = SQL["add_plain_task"]
+_ADD_PLAIN_TASK = SQL["add_plain_task"]
 _BATCH = 1000
-_TIMES = ("next_run_after", "expires_at", "started_at", "failed_at", "finished_at", "created_at", "updated_at")
-_PRUNED = {
+_TASK_TIMES = ("next_run_after", "expires_at", "started_at", "failed_at", "finished_at", "created_at", "updated_at")
+_PRUNED_EVENTS = {
     "DONE": FlowEvent.PRUNED_DONE,
     "CANCELLED": FlowEvent.PRUNED_CANCELLED,
     "DISCARDED": FlowEvent.PRUNED_DISCARDED,
@@ -37,7 +42,7 @@ _PRUNED = {
 class SqliteTasks:
     """The duty `Tasks`."""
 
-    db: Database
+    db: SqliteDatabase
 
     def enqueue(self, tasks: Sequence[NewTask], connection: Any = None) -> list[Enqueued]:
         """Add tasks, in the caller's transaction if a connection is given."""
@@ -45,20 +50,20 @@ class SqliteTasks:
         if connection is None and len(tasks) == 1:
             (only,) = tasks
             if only.unique_key is None and only.resource is None:
-                return [Enqueued(self.db.insert(_ADD_PLAIN, _plain(only, now)), created=True)]
+                return [Enqueued(self.db.insert(_ADD_PLAIN_TASK, _plain_row(only, now)), created=True)]
         if connection is not None:
             if not isinstance(connection, sqlite3.Connection):
                 message = f"connection is {type(connection).__name__}; this store takes a sqlite3.Connection"
                 raise ConfigError(message)
-            with in_transaction_of(connection) as cursor:
-                if version_of(cursor) == 0:  # a new file, and our own connection could not write to it now
+            with caller_transaction(connection) as cursor:
+                if schema_version(cursor) == 0:  # a new file, and our own connection could not write to it now
                     migrate(cursor)
-                return add(cursor, tasks, now)
-        return self.db.write(lambda own: add(own, tasks, now))
+                return add_tasks(cursor, tasks, now)
+        return self.db.write(lambda own: add_tasks(own, tasks, now))
 
-    def turn(self, turn_: Turn) -> Turned:
+    def turn(self, turn_: SettleAndClaim) -> SettleAndClaimResult:
         """Settle, start and claim for a worker."""
-        return self.db.write(lambda connection: turn(connection, turn_, now_ms()))
+        return self.db.write(lambda connection: settle_and_claim(connection, turn_, now_ms()))
 
     def reconcile(self, worker_id: str, held: Sequence[int]) -> int:
         """Give back what a worker holds by the books but not in its hands."""
@@ -88,18 +93,18 @@ class SqliteTasks:
     def get(self, task_id: int) -> Task | None:
         """Return a task."""
         row = self.db.read(lambda connection: connection.execute(SQL["get_task"], (task_id,)).fetchone())
-        return None if row is None else _task(row)
+        return None if row is None else _read_task(row)
 
     def find(self, which: TaskFilter) -> list[Task]:
         """Return tasks, newest first."""
         values = which._asdict() | {"status": None if which.status is None else str(which.status)}
         rows = self.db.read(lambda connection: connection.execute(SQL["find_tasks"], values).fetchall())
-        return [_task(row) for row in rows]
+        return [_read_task(row) for row in rows]
 
     def attempts(self, task_id: int) -> list[Attempt]:
         """Return the failed attempts of a task."""
         rows = self.db.read(lambda connection: connection.execute(SQL["attempts"], (task_id,)).fetchall())
-        return [attempt_of(row) for row in rows]
+        return [read_attempt(row) for row in rows]
 
     def result(self, task_id: int) -> str | None:
         """Return a result that was kept."""
@@ -114,7 +119,7 @@ class SqliteTasks:
 
         def work(connection: sqlite3.Connection) -> list[int]:
             rows = connection.execute(SQL["cancel"], values).fetchall()
-            book_one(connection, FlowEvent.CANCELLED, len(rows), now)
+            write_event(connection, FlowEvent.CANCELLED, len(rows), now)
             return [row[0] for row in rows]
 
         return self.db.write(work)
@@ -134,7 +139,7 @@ class SqliteTasks:
         """Return how many tasks there are of each status, by the books."""
         rows = self.db.read(lambda connection: connection.execute(SQL["counts"]).fetchall())
         (_, running), (_, parked), *totals = rows
-        return counts_of(totals_of(totals), running, parked)
+        return status_counts(event_totals(totals), running, parked)
 
     def prune(self, *, done_before: float) -> int:
         """Delete old successes and expired results."""
@@ -143,9 +148,9 @@ class SqliteTasks:
         pruned = 0
         while rows := self.db.read(lambda connection: connection.execute(SQL["expired_tasks"], values).fetchall()):
             ids = _dumps([row[0] for row in rows])
-            pruned += self.db.write(lambda connection: _prune(connection, ids, now))  # noqa: B023  # called at once
+            pruned += self.db.write(lambda connection: _prune_tasks(connection, ids, now))  # noqa: B023  # called at once
             values["after"] = rows[-1][0]
-        self._prune_groups(now - milliseconds(GROUPS_KEPT))
+        self._prune_groups(now - milliseconds(GROUP_RETENTION))
         return pruned + self._repeat("prune_results", values)
 
     def _prune_groups(self, before: int) -> None:
@@ -166,18 +171,18 @@ class SqliteTasks:
                 return changed
 
 
-def add(connection: sqlite3.Connection | sqlite3.Cursor, tasks: Sequence[NewTask], now: int) -> list[Enqueued]:
+def add_tasks(connection: sqlite3.Connection | sqlite3.Cursor, tasks: Sequence[NewTask], now: int) -> list[Enqueued]:
     """Add tasks within a transaction."""
     if len(tasks) == 1:
         return [_add_one(connection, tasks[0], now)]
-    samples = [tasks.alike] if isinstance(tasks, Batch) else tasks
+    samples = [tasks.alike] if isinstance(tasks, TaskBatch) else tasks
     if any(task.unique_key is not None or task.resource is not None for task in samples):
         return [_add_one(connection, task, now) for task in tasks]
     for begin in range(0, len(tasks), _BATCH):
-        if isinstance(tasks, Batch):
+        if isinstance(tasks, TaskBatch):
             _add_alike(connection, tasks.alike, tasks.texts(begin, begin + _BATCH), now)
         else:
-            rows = [_plain(each, now) for each in tasks[begin : begin + _BATCH]]
+            rows = [_plain_row(each, now) for each in tasks[begin : begin + _BATCH]]
             connection.executemany(SQL["add_plain_task"], rows)
     last = connection.execute("SELECT last_insert_rowid()").fetchone()[0]
     return [Enqueued(number, created=True) for number in range(last - len(tasks) + 1, last + 1)]
@@ -185,28 +190,28 @@ def add(connection: sqlite3.Connection | sqlite3.Cursor, tasks: Sequence[NewTask
 
 def _add_alike(connection: sqlite3.Connection | sqlite3.Cursor, alike: NewTask, texts: list[str], now: int) -> None:
     """Add plain tasks that differ in nothing but their arguments, in one step."""
-    values = alike._asdict() | {"due": _due(alike, now), "expires_at": _expiry(alike, now), "now": now}
+    values = alike._asdict() | {"due": _due_ms(alike, now), "expires_at": _expiry_ms(alike, now), "now": now}
     connection.execute(SQL["add_similar_tasks"], values | {"parameters": _dumps(texts)})
 
 
 def _add_one(connection: sqlite3.Connection | sqlite3.Cursor, task: NewTask, now: int) -> Enqueued:
     if task.unique_key is None and task.resource is None:
-        return Enqueued(connection.execute(SQL["add_plain_task"], _plain(task, now)).lastrowid or 0, created=True)
-    values = task._asdict() | {"due": _due(task, now), "expires_at": _expiry(task, now), "now": now}
+        return Enqueued(connection.execute(SQL["add_plain_task"], _plain_row(task, now)).lastrowid or 0, created=True)
+    values = task._asdict() | {"due": _due_ms(task, now), "expires_at": _expiry_ms(task, now), "now": now}
     row = connection.execute(SQL["add_task"], values).fetchone()
     if row is not None:
         return Enqueued(row[0], created=True)
     return Enqueued(connection.execute(SQL["live_by_key"], values).fetchone()[0], created=False)
 
 
-def _prune(connection: sqlite3.Connection, ids: str, now: int) -> int:
+def _prune_tasks(connection: sqlite3.Connection, ids: str, now: int) -> int:
     """Delete a batch of tasks that have ended, with their histories; what has ended never runs again."""
-    count_tasks(connection, json.loads(ids)[-1])
+    count_new_tasks(connection, json.loads(ids)[-1])
     for name in ("delete_attempts", "delete_payload_edits"):
         connection.execute(SQL[name], (ids,))
     pruned = Counter(row[0] for row in connection.execute(SQL["delete_tasks"], (ids,)).fetchall())
     for status, count in pruned.items():
-        book_one(connection, _PRUNED[status], count, now)
+        write_event(connection, _PRUNED_EVENTS[status], count, now)
     return pruned.total()
 
 
@@ -216,31 +221,31 @@ def _forget_groups(connection: sqlite3.Connection, names: str, before: int) -> N
         connection.execute(SQL["delete_group_alerts"], {"gone": _dumps([row[0] for row in rows])})
 
 
-def _plain(task: NewTask, now: int) -> tuple[Any, ...]:
+def _plain_row(task: NewTask, now: int) -> tuple[Any, ...]:
     """Return the columns of a task without a key or a resource."""
     name, parameters, queue, priority, delay, run_at, _, _, expires = task
-    due = now if not delay and run_at is None else _due(task, now)
-    return name, queue, priority, parameters, due, None if expires is None else _expiry(task, now), now, now
+    due = now if not delay and run_at is None else _due_ms(task, now)
+    return name, queue, priority, parameters, due, None if expires is None else _expiry_ms(task, now), now, now
 
 
-def _due(task: NewTask, now: int) -> int:
+def _due_ms(task: NewTask, now: int) -> int:
     return now + milliseconds(task.delay) if task.run_at is None else milliseconds(task.run_at)
 
 
-def _expiry(task: NewTask, now: int) -> int | None:
+def _expiry_ms(task: NewTask, now: int) -> int | None:
     return None if task.expires is None else now + milliseconds(task.expires)
 
 
-def attempt_of(row: Sequence[Any]) -> Attempt:
+def read_attempt(row: Sequence[Any]) -> Attempt:
     """Return a row of the history as people see it."""
     values = dict(zip(Attempt._fields, row, strict=True))
-    values.update(started_at=moment(values["started_at"]), finished_at=moment(values["finished_at"]))
+    values.update(started_at=to_datetime(values["started_at"]), finished_at=to_datetime(values["finished_at"]))
     values.update(failure=json.loads(values["failure"]))
     return Attempt(**values)
 
 
-def _task(row: Sequence[Any]) -> Task:
+def _read_task(row: Sequence[Any]) -> Task:
     values = dict(zip(Task._fields, row, strict=True))
-    values.update({name: moment(values[name]) for name in _TIMES})
+    values.update({name: to_datetime(values[name]) for name in _TASK_TIMES})
     values.update(status=Status(values["status"]), suspect=bool(values["suspect"]))
     return Task(**values)

@@ -8,17 +8,14 @@ from typing import IO, Any
 
 from outlast.errors import LeaseLostError, SchemaError
 from outlast.ports.read_rows import FlowEvent
-from outlast.ports.rows import Reason, Rescued, Worker
+from outlast.ports.rows import Reason, Rescued, WorkerRow
 from outlast.sql_files import load_statements
-from outlast.stores.books import Tally
-from outlast.stores.sqlite.booking import book
-from outlast.stores.sqlite.connection import Database
-from outlast.stores.sqlite.locks import hold, is_free
-from outlast.stores.sqlite.schema import LATEST, version_of
-from outlast.stores.sqlite.times import milliseconds, moment, now_ms
-from outlast.stores.worker_lost import worker_lost
-
-__all__ = ["SqliteWorkers"]
+from outlast.stores.counters import CounterDelta
+from outlast.stores.rules import worker_lost_note
+from outlast.stores.sqlite.connection import SqliteDatabase, milliseconds, now_ms, to_datetime
+from outlast.stores.sqlite.counters import write_delta
+from outlast.stores.sqlite.file_locks import hold_worker_lock, is_worker_lock_free
+from outlast.stores.sqlite.schema import LATEST, schema_version
 
 SQL = load_statements(__package__)
 _BATCH = 500
@@ -27,21 +24,21 @@ _BATCH = 500
 class SqliteWorkers:
     """The duty `Workers`. On one machine a dead worker is seen at once, by the lock on its file."""
 
-    db: Database
+    db: SqliteDatabase
     held_locks: dict[str, IO[bytes]]
 
-    def register(self, worker: Worker, lease: float) -> None:
+    def register(self, worker: WorkerRow, lease: float) -> None:
         """Add a worker; its lock is held before anybody can look for it.
 
         None on tables of another version: whoever lost its lease by a migration gets no other.
         """
-        self.held_locks[worker.id] = hold(self._lock_file(worker.id))
+        self.held_locks[worker.id] = hold_worker_lock(self._lock_file(worker.id))
         now = now_ms()
         values = worker._asdict() | {"queues": json.dumps(worker.queues), "now": now, "schema_version": LATEST}
         values |= {"started_at": now, "heartbeat_at": now, "expires_at": now + milliseconds(lease)}
 
         def work(connection: sqlite3.Connection) -> None:
-            if (found := version_of(connection)) != LATEST:
+            if (found := schema_version(connection)) != LATEST:
                 raise SchemaError(found, LATEST)
             connection.execute(SQL["add_worker"], values)
 
@@ -91,35 +88,35 @@ class SqliteWorkers:
             return []
         rescued: list[Rescued] = []
         while True:
-            batch = self.db.write(lambda connection: _rescue(connection, now_ms(), crash_limit))
+            batch = self.db.write(lambda connection: _rescue_batch(connection, now_ms(), crash_limit))
             rescued += batch
             if len(batch) < _BATCH:
                 return rescued
 
     def is_dead(self, worker_id: str) -> bool:
         """Tell whether a worker of this machine is known to have died, whatever its lease says."""
-        return is_free(self._lock_file(worker_id))
+        return is_worker_lock_free(self._lock_file(worker_id))
 
-    def workers(self) -> list[Worker]:
+    def workers(self) -> list[WorkerRow]:
         """Return the known workers."""
         now = now_ms()
         rows = self.db.read(lambda connection: connection.execute(SQL["workers"], {"now": now}).fetchall())
-        return [_worker(row) for row in rows]
+        return [_read_worker(row) for row in rows]
 
     def _lock_file(self, worker_id: str) -> Path:
         return self.db.path.with_name(f"{self.db.path.name}-workers") / worker_id
 
 
-def _worker(row: Sequence[Any]) -> Worker:
-    values = dict(zip(Worker._fields, row, strict=True))
+def _read_worker(row: Sequence[Any]) -> WorkerRow:
+    values = dict(zip(WorkerRow._fields, row, strict=True))
     values.update(queues=tuple(json.loads(values["queues"])), alive=bool(values["alive"]))
-    values.update(started_at=moment(values["started_at"]), heartbeat_at=moment(values["heartbeat_at"]))
-    return Worker(**values)
+    values.update(started_at=to_datetime(values["started_at"]), heartbeat_at=to_datetime(values["heartbeat_at"]))
+    return WorkerRow(**values)
 
 
-def _rescue(connection: sqlite3.Connection, now: int, crash_limit: int) -> list[Rescued]:
+def _rescue_batch(connection: sqlite3.Connection, now: int, crash_limit: int) -> list[Rescued]:
     """Give back a batch of tasks whose worker is not known (any more)."""
-    rescued, tally = [], Tally()
+    rescued, tally = [], CounterDelta()
     for row in connection.execute(SQL["orphans"], {"batch": _BATCH}).fetchall():
         task_id, epoch, worker_id, attempt, started_at, counted, before, canary, task_type = row
         crashes = before + counted
@@ -128,7 +125,7 @@ def _rescue(connection: sqlite3.Connection, now: int, crash_limit: int) -> list[
             connection.execute(SQL["rescue_not_started"], values)
             rescued.append(Rescued(task_id, worker_id or "", "unspent"))
             continue
-        note = worker_lost()
+        note = worker_lost_note()
         history = {"task_id": task_id, "attempt": attempt, "worker_id": worker_id, "started_at": started_at, "now": now}
         connection.execute(SQL["add_attempt"], history | {"outcome": "lost", "delay": None} | note._asdict())
         dead = crashes >= crash_limit or (counted and canary)  # a canary gets one attempt
@@ -138,5 +135,5 @@ def _rescue(connection: sqlite3.Connection, now: int, crash_limit: int) -> list[
             letter = {"id": task_id, "now": now, "reason": str(Reason.CANARY if canary else Reason.CRASH)}
             connection.execute(SQL["add_dead_letter"], letter | note._asdict())
         rescued.append(Rescued(task_id, worker_id or "", "dead" if dead else "suspect"))
-    book(connection, tally, now)
+    write_delta(connection, tally, now)
     return rescued

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 if TYPE_CHECKING:
     from starlette.types import Scope
 
-    from outlast.web.access.sessions import Session
+    from outlast.web.access.token_access import Session
 
-__all__ = ["Access", "Caller", "Role", "TooOftenError", "caller_of", "keep_caller"]
 
-_KEY = "outlast.caller"
+_CALLER_KEY = "outlast.caller"
 
 
 class Role(StrEnum):
@@ -37,7 +36,7 @@ class Caller(NamedTuple):
     session: "Session | None" = None
 
 
-class TooOftenError(Exception):
+class TooManyAttemptsError(Exception):
     """Somebody tried too many wrong secrets.
 
     Args:
@@ -64,12 +63,12 @@ class Access(Protocol):
         """
 
 
-def keep_caller(scope: "Scope", caller: Caller | None) -> None:
+def set_caller(scope: "Scope", caller: Caller | None) -> None:
     """Note who asks, for those who answer."""
-    scope[_KEY] = caller
+    scope[_CALLER_KEY] = caller
 
 
-def caller_of(scope: "Scope") -> Caller | None:
+def get_caller(scope: "Scope") -> Caller | None:
     """Return who asks; None on a path that is open to all."""
-    caller: Caller | None = scope.get(_KEY)
+    caller: Caller | None = scope.get(_CALLER_KEY)
     return caller

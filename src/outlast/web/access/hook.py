@@ -15,13 +15,12 @@ from outlast.web.access.callers import Caller, Role
 if TYPE_CHECKING:
     from starlette.types import Scope
 
-__all__ = ["Hook", "HookAccess"]
 
 Hook = Callable[[Any], "str | Awaitable[str | None] | None"]
 """Takes the request of Starlette; returns ``operator``, ``reader``, or None for nobody.
 
 A coroutine function is awaited. Any other is called in a thread: it may look into a database, and the site goes on."""
-AGAIN = 30.0
+RECHECK_SECONDS = 30.0
 """Seconds after which a stream is asked about again, and after which no answer to that is a no."""
 _THREADS = 8
 log = logging.getLogger("outlast.web")
@@ -44,7 +43,7 @@ class HookAccess:
         role = await self._role(scope)
         if role is None:
             return None
-        return Caller(role, str(role), _Standing(self, scope, role))
+        return Caller(role, str(role), _StillAllowed(self, scope, role))
 
     async def _role(self, scope: "Scope") -> Role | None:
         if self._hook is None:
@@ -72,7 +71,7 @@ class HookAccess:
         return await said if inspect.isawaitable(said) else said
 
 
-class _Standing:
+class _StillAllowed:
     """Whether a caller still may; the hook is asked again from time to time, aside from whoever wants to know."""
 
     def __init__(self, access: HookAccess, scope: "Scope", role: Role) -> None:
@@ -83,7 +82,7 @@ class _Standing:
     def __call__(self) -> bool:
         loop = asyncio.get_running_loop()
         if self._next is None:
-            self._next = loop.time() + AGAIN
+            self._next = loop.time() + RECHECK_SECONDS
         elif not self._asking and loop.time() >= self._next:
             self._asking = True
             self._task = loop.create_task(self._ask())
@@ -91,12 +90,12 @@ class _Standing:
 
     async def _ask(self) -> None:
         try:
-            async with asyncio.timeout(AGAIN):
+            async with asyncio.timeout(RECHECK_SECONDS):
                 self._allowed = await self._access._role(self._scope) == self._role  # noqa: SLF001  # of the same file
         except TimeoutError:
-            log.warning("auth= of the dashboard did not answer within %g s, a stream is ended", AGAIN)
+            log.warning("auth= of the dashboard did not answer within %g s, a stream is ended", RECHECK_SECONDS)
             self._allowed = False
-        self._next, self._asking = asyncio.get_running_loop().time() + AGAIN, False
+        self._next, self._asking = asyncio.get_running_loop().time() + RECHECK_SECONDS, False
 
 
 def _is_stopping() -> bool:

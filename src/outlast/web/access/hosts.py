@@ -4,6 +4,7 @@ A name that was not allowed gets nothing: a foreign site whose name is made to p
 taken for ours by the browser.
 """
 
+import ipaddress
 import re
 from collections.abc import Iterable, Sequence
 from ipaddress import AddressValueError, IPv6Address
@@ -14,16 +15,15 @@ from outlast.errors import ConfigError
 if TYPE_CHECKING:
     from starlette.types import Scope
 
-__all__ = ["LOOPBACK", "allowed_names", "is_https", "is_loopback", "is_same_origin", "only", "split_host"]
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 """The names of this machine that are answered to by default."""
-_HOST = re.compile(r"(?P<name>[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?|\[[0-9a-f:.]+\])(?::(?P<port>[0-9]{1,5}))?")
-_LONGEST = 255
-_PORTS = {"http": "80", "https": "443"}
+_HOST_PATTERN = re.compile(r"(?P<name>[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?|\[[0-9a-f:.]+\])(?::(?P<port>[0-9]{1,5}))?")
+_MAX_HOST_CHARS = 255
+_DEFAULT_PORTS = {"http": "80", "https": "443"}
 
 
-def only(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str | None:
+def single_header(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str | None:
     """Return the value of a header that is there once; None where it is missing, twice there, or no ASCII text."""
     found = [value for key, value in headers if key.lower() == name]
     if len(found) != 1 or not found[0].isascii():
@@ -37,9 +37,9 @@ def split_host(given: str | None) -> tuple[str, str] | None:
     Args:
         given: As the header ``Host`` has it.
     """
-    if given is None or len(given) > _LONGEST:
+    if given is None or len(given) > _MAX_HOST_CHARS:
         return None
-    found = _HOST.fullmatch(given.lower())
+    found = _HOST_PATTERN.fullmatch(given.lower())
     if found is None:
         return None
     name = found["name"]
@@ -81,7 +81,7 @@ def is_loopback(host: str) -> bool:
 
 def is_https(scope: "Scope") -> bool:
     """Tell whether the browser speaks https, also where a proxy in between does not."""
-    origin = only(scope["headers"], b"origin") or ""
+    origin = single_header(scope["headers"], b"origin") or ""
     return scope.get("scheme") == "https" or origin.startswith("https://")
 
 
@@ -97,10 +97,65 @@ def is_same_origin(origin: str | None, host: str | None, asked_by: str = "http")
     if origin is None:
         return False
     scheme, separator, rest = origin.partition("://")
-    if not separator or scheme not in _PORTS or (asked_by == "https" and scheme != "https"):
+    if not separator or scheme not in _DEFAULT_PORTS or (asked_by == "https" and scheme != "https"):
         return False
     theirs, ours = split_host(rest), split_host(host)
     if theirs is None or ours is None:
         return False
-    usual = _PORTS[scheme]
+    usual = _DEFAULT_PORTS[scheme]
     return theirs[0] == ours[0] and (theirs[1] or usual) == (ours[1] or usual)
+
+
+# From where somebody asks: who is connected or, behind a proxy that is known, whom that proxy names.
+
+IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+_FORWARDED_FOR = b"x-forwarded-for"
+_UNKNOWN_CLIENT = "an unknown place"
+
+
+def parse_proxy(given: str | None) -> IPAddress | None:
+    """Return the address of the proxy that is believed; None for none.
+
+    Raises:
+        ConfigError: If it is no address.
+    """
+    if given is None:
+        return None
+    found = parse_ip(given)
+    if found is None:
+        message = f"{given!r} is no address of a proxy; give the one it connects from, such as 127.0.0.1"
+        raise ConfigError(message)
+    return found
+
+
+def parse_ip(text: str) -> IPAddress | None:
+    """Return an address, also one with brackets or a port behind it; None for what is none."""
+    bare = text.strip().strip('"')
+    if bare.startswith("["):
+        bare = bare[1:].partition("]")[0]
+    elif bare.count(":") == 1:
+        bare = bare.partition(":")[0]
+    try:
+        found = ipaddress.ip_address(bare)
+    except ValueError:
+        return None
+    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
+    return found if mapped is None else mapped  # a socket for both kinds sees IPv4 addresses like that
+
+
+def client_address(scope: "Scope", proxy: IPAddress | None = None) -> str:
+    """Return from where somebody asks.
+
+    Args:
+        scope: Of the request.
+        proxy: The one whose word is taken, and only for its last one: what stands before was sent to it by anybody.
+    """
+    client = scope.get("client")
+    if not client:
+        return _UNKNOWN_CLIENT
+    peer = str(client[0])
+    if proxy is None or parse_ip(peer) != proxy:
+        return peer
+    named = [value for name, value in scope["headers"] if name.lower() == _FORWARDED_FOR]
+    last = parse_ip(named[-1].decode("latin-1").rpartition(",")[2]) if named else None
+    return peer if last is None else str(last)

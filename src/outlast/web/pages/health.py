@@ -10,18 +10,15 @@ from typing import Any
 
 import outlast
 from outlast.health import Finding, HealthChecker
-from outlast.ports.rows import Worker
+from outlast.ports.rows import WorkerRow
 from outlast.ports.store import Store
 from outlast.queue.masking import masked_text
-from outlast.report.places import store_told
-from outlast.report.words import counted, span
-from outlast.web.routing import Asked, Page
+from outlast.report.text_format import counted, span, store_location
+from outlast.web.routing import PageRequest, PageRoute
 
-__all__ = ["ACTIONS", "PAGES"]
-
-_KEPT = "health checker"
-_LATE = 300.0  # seconds after which an alert that waits is a trouble
-_MOST_ALERTS = 1000
+_CHECKER_KEY = "health checker"
+_LATE_SECONDS = 300.0  # seconds after which an alert that waits is a trouble
+_MAX_ALERTS = 1000
 _LIBRARIES = ("starlette", "jinja2", "uvicorn", "psycopg", "httpx", "httpx2")
 _TITLES = {
     "database": "Database",
@@ -32,7 +29,7 @@ _TITLES = {
     "alerts": "Alerts",
     "disk": "Disk",
 }
-_MEANING = {
+_MEANINGS = {
     "database": "the store answers a question about tasks",
     "tables": "they have the version that this Outlast works with",
     "oldest_ready": "how long the oldest task that could run waits already",
@@ -43,13 +40,13 @@ _MEANING = {
 }
 
 
-def _health(asked: Asked) -> Mapping[str, Any]:
+def _read_health(asked: PageRequest) -> Mapping[str, Any]:
     report = _checker(asked).report()
     checks = [
         {
             "name": name,
             "title": _TITLES.get(name, name),
-            "meaning": _MEANING.get(name, ""),
+            "meaning": _MEANINGS.get(name, ""),
             "state": "unhealthy" if not found.ok else "degraded" if found.degraded else "ok",
             "detail": masked_text(found.detail),
         }
@@ -58,52 +55,56 @@ def _health(asked: Asked) -> Mapping[str, Any]:
     return {
         "state": report.status,
         "checks": checks,
-        "store": store_told(asked.app.store),
+        "store": store_location(asked.app.store),
         "channels": [channel.name for channel in asked.app.channels],
         "versions": _versions(),
     }
 
 
-def _checker(asked: Asked) -> HealthChecker:
+def _checker(asked: PageRequest) -> HealthChecker:
     """Return the checker of a site: one for all viewers, for a check that hangs shall hang once."""
-    known = asked.kept.get(_KEPT)
+    known = asked.kept.get(_CHECKER_KEY)
     if isinstance(known, HealthChecker):
         return known
     app = asked.app
-    checks: dict[str, Callable[[Store], Finding]] = {"tables": _tables, "workers": _workers, "alerts": _alerts}
+    checks: dict[str, Callable[[Store], Finding]] = {
+        "tables": _check_tables,
+        "workers": _check_workers,
+        "alerts": _check_alerts,
+    }
     made = HealthChecker.for_app(app, checks={name: partial(check, app.store) for name, check in checks.items()})
-    kept = asked.kept.setdefault(_KEPT, made)  # somebody may have been quicker
+    kept = asked.kept.setdefault(_CHECKER_KEY, made)  # somebody may have been quicker
     return kept if isinstance(kept, HealthChecker) else made
 
 
-def _tables(store: Store) -> Finding:
+def _check_tables(store: Store) -> Finding:
     store.check_schema()
     number = _schema_version(store)
     return Finding(ok=True, detail=f"version {number}" if number else "as they have to be")
 
 
-def _workers(store: Store) -> Finding:
+def _check_workers(store: Store) -> Finding:
     known = store.workers()
     alive = [each for each in known if each.alive]
     if not alive:
         waits = store.pulse(window=60.0, step=60.0).oldest_ready is not None
         return Finding(ok=True, detail=f"no worker runs{', and tasks wait' if waits else ''}", degraded=waits)
     silent = len(known) - len(alive)
-    detail = f"{counted(len(alive), 'worker')} alive{_held(alive)}"
+    detail = f"{counted(len(alive), 'worker')} alive{_running_tasks_text(alive)}"
     return Finding(ok=True, detail=f"{detail}, {silent} silent" if silent else detail, degraded=silent > 0)
 
 
-def _alerts(store: Store) -> Finding:
-    waiting = store.alerts(waiting=True, limit=_MOST_ALERTS)
+def _check_alerts(store: Store) -> Finding:
+    waiting = store.alerts(waiting=True, limit=_MAX_ALERTS)
     if not waiting:
         return Finding(ok=True, detail="none waits")
     oldest = (store.now() - waiting[-1].created_at).total_seconds()
-    more = " or more" if len(waiting) == _MOST_ALERTS else ""
+    more = " or more" if len(waiting) == _MAX_ALERTS else ""
     detail = f"{counted(len(waiting), 'alert')}{more} not delivered yet, the oldest for {span(oldest)}"
-    return Finding(ok=True, detail=detail, degraded=oldest > _LATE)
+    return Finding(ok=True, detail=detail, degraded=oldest > _LATE_SECONDS)
 
 
-def _held(workers: list[Worker]) -> str:
+def _running_tasks_text(workers: list[WorkerRow]) -> str:
     held = sum(each.tasks for each in workers)
     return f", {counted(held, 'task')} in hand" if held else ""
 
@@ -128,5 +129,5 @@ def _versions() -> dict[str, str]:
     return found
 
 
-PAGES = (Page("health", "/health-checks", "health.html", _health),)
+PAGES = (PageRoute("health", "/health-checks", "health.html", _read_health),)
 ACTIONS = ()

@@ -7,32 +7,29 @@ from typing import Any
 
 from outlast.app import App
 from outlast.ports.job_rows import Run, RunState, TargetRow, TargetStatus
+from outlast.ports.read_rows import MAX_ROWS_SCANNED
 from outlast.ports.read_rows import Page as Rows
-from outlast.ports.reads import MOST_LOOKED_AT
 from outlast.queue.masking import masked_text, masked_value
-from outlast.report import runs as told
-from outlast.web.digests import DIGEST, key_of
-from outlast.web.narrowing import choice_of, text_of
-from outlast.web.routing import Asked, NotThereError, Page
+from outlast.report import job_runs as told
+from outlast.web.filters import choice_param, text_param
+from outlast.web.routing import DIGEST_MARK, NotFoundError, PageRequest, PageRoute, name_key
 from outlast.web.task_view import masked_line
-
-__all__ = ["ACTIONS", "PAGES"]
 
 _ROWS = 30
 _TARGETS = 30
 _GROUPS = 12
 _REASONS = 5
 _BATCH = 500
-_SEARCHED = 5_000  # targets that are read at once where one is looked for
-_LOOKED_BACK = 200  # runs of a job among which a later one is looked for
-_JOB = "MODULE:JOB"  # a store knows the name of a job, and not where its code is
-_LEFT = (TargetStatus.FAILED, TargetStatus.DEFERRED)
+_SEARCH_BATCH = 5_000  # targets that are read at once where one is looked for
+_MAX_LATER_RUNS = 200  # runs of a job among which a later one is looked for
+_JOB_PLACEHOLDER = "MODULE:JOB"  # a store knows the name of a job, and not where its code is
+_UNFINISHED = (TargetStatus.FAILED, TargetStatus.DEFERRED)
 _FIGURES = ("diff_new_hash", "s3_put_success", "s3_put_fail", "db_upsert_success", "db_upsert_fail")
 
 
-def _jobs(asked: Asked) -> Mapping[str, Any]:
+def _read_jobs(asked: PageRequest) -> Mapping[str, Any]:
     store = asked.app.store
-    job, before = _job(asked), text_of(asked.query, "before")
+    job, before = _job_param(asked), text_param(asked.query, "before")
     found = store.runs(job, _ROWS + 1, before)
     rows, now = found[:_ROWS], store.now()
     holders: dict[str, str | None] = {}
@@ -42,64 +39,64 @@ def _jobs(asked: Asked) -> Mapping[str, Any]:
         if run.state is RunState.RUNNING and run.job not in holders:
             holder = holders[run.job] = _holder(asked.app, run)
         counted = store.target_counts(run.id) if run.summary is None else {}
-        lines.append(_line(run, holder, counted, now))
+        lines.append(_run_line(run, holder, counted, now))
     names = {*asked.app.jobs_by_name, *(run.job for run in rows), *([job] if job else [])}
     return {
         "rows": lines,
         "next": rows[-1].id if len(found) > _ROWS else None,
-        "job": None if job is None else key_of(job),
+        "job": None if job is None else name_key(job),
         "before": before,
         "names": sorted(map(masked_line, names)),
-        "_choices": sorted((key_of(name), masked_line(name)) for name in names),
+        "_choices": sorted((name_key(name), masked_line(name)) for name in names),
     }
 
 
-def _job(asked: Asked) -> str | None:
+def _job_param(asked: PageRequest) -> str | None:
     """Return the job that is asked for: by its name, or by the digest that stands for one."""
-    job = text_of(asked.query, "job")
-    if job is None or not job.startswith(DIGEST):
+    job = text_param(asked.query, "job")
+    if job is None or not job.startswith(DIGEST_MARK):
         return job
-    known = {*asked.app.jobs_by_name, *(run.job for run in asked.app.store.runs(None, _LOOKED_BACK))}
-    return next((name for name in known if key_of(name) == job), job)
+    known = {*asked.app.jobs_by_name, *(run.job for run in asked.app.store.runs(None, _MAX_LATER_RUNS))}
+    return next((name for name in known if name_key(name) == job), job)
 
 
-def _run(asked: Asked) -> Mapping[str, Any]:
+def _read_run(asked: PageRequest) -> Mapping[str, Any]:
     store, run_id = asked.app.store, asked.path["run"]
     run = store.run(run_id)
     if run is None:
         message = f"there is no run {run_id:.100} (any more)"
-        raise NotThereError(message)
-    status = choice_of(asked.query, "status", [str(each) for each in _LEFT])
-    group, after = text_of(asked.query, "group"), asked.query.get("after")
+        raise NotFoundError(message)
+    status = choice_param(asked.query, "status", [str(each) for each in _UNFINISHED])
+    group, after = text_param(asked.query, "group"), asked.query.get("after")
     holder, now = _holder(asked.app, run) if run.state is RunState.RUNNING else None, store.now()
     counted = store.target_counts(run.id) if run.summary is None else {}
-    line = _line(run, holder, counted, now)
+    line = _run_line(run, holder, counted, now)
     counts, state = line["counts"], line["state"]
     left = counts["failed_targets"] + counts["deferred_targets"]
     job = asked.app.jobs_by_name.get(run.job)
-    behind = _target_of(asked.app, run.id, after)
+    behind = _target_param(asked.app, run.id, after)
     targets = _targets(asked.app, run.id, status, group, behind) if left else Rows([], None, 0)
     return {
         "run": line,
         "holder": None if holder is None else masked_text(holder),
-        "verdict": told.gate_told(_masked_run(run), state, counts, job.gate if job is not None else None),
-        "summary": _summary(run),
-        "groups": [_group(*each) for each in store.failure_groups(run.id, _GROUPS)] if left else [],
-        "targets": [_target(row) for row in targets.rows],
-        "next": None if targets.next is None else key_of(targets.next),
+        "verdict": told.gate_line(_masked_run(run), state, counts, job.gate if job is not None else None),
+        "summary": _summary_figures(run),
+        "groups": [_group_line(*each) for each in store.failure_groups(run.id, _GROUPS)] if left else [],
+        "targets": [_target_line(row) for row in targets.rows],
+        "next": None if targets.next is None else name_key(targets.next),
         "looked": targets.looked,
         "status": status,
         "group": group,
-        "after": None if after is None else key_of(behind or ""),
-        "rest": _rest(asked.app, run, state),
-        "compared": _compared(asked.app, run),
+        "after": None if after is None else name_key(behind or ""),
+        "rest": _rest_command(asked.app, run, state),
+        "compared": _comparison(asked.app, run),
     }
 
 
-def _line(run: Run, holder: str | None, counted: Mapping[TargetStatus, int], now: datetime) -> dict[str, Any]:
+def _run_line(run: Run, holder: str | None, counted: Mapping[TargetStatus, int], now: datetime) -> dict[str, Any]:
     """Return a run as the list shows it."""
-    state = told.state_of(run, holder)
-    counts = told.counts_of(run, counted)
+    state = told.run_state(run, holder)
+    counts = told.target_counts(run, counted)
     rate = (run.summary or {}).get("failure_rate")
     return {
         "id": run.id,
@@ -108,13 +105,13 @@ def _line(run: Run, holder: str | None, counted: Mapping[TargetStatus, int], now
         "env": masked_text(run.env),
         "parent": run.parent,
         "state": state,
-        "verdict": told.verdict_of(run, state),
+        "verdict": told.run_result(run, state),
         "exit_code": run.exit_code,
         "total": run.total if run.ended_at is not None else sum(counts.values()),
         "counts": counts,
         "failure_rate": None if rate is None else float(rate),
         "reasons": _reasons(run),
-        "seconds": told.seconds_of(run, state, now),
+        "seconds": told.run_seconds(run, state, now),
         "started_at": run.started_at,
         "ended_at": run.ended_at,
     }
@@ -122,34 +119,36 @@ def _line(run: Run, holder: str | None, counted: Mapping[TargetStatus, int], now
 
 def _holder(app: App, run: Run) -> str | None:
     """Return who runs a run that is said to run; None if a later one has begun, or nobody has its lock."""
-    newest = next((each.id for each in app.store.runs(run.job, _LOOKED_BACK) if each.state is RunState.RUNNING), None)
+    newest = next(
+        (each.id for each in app.store.runs(run.job, _MAX_LATER_RUNS) if each.state is RunState.RUNNING), None
+    )
     return app.store.job_holder(run.job) if newest == run.id else None
 
 
-def _target_of(app: App, run_id: str, key: str | None) -> str | None:
+def _target_param(app: App, run_id: str, key: str | None) -> str | None:
     """Return the id that a page begins behind: as it is, or found by the digest that stands for one.
 
     Raises:
         NotThereError: If no target of the run has that digest.
     """
-    if key is None or not key.startswith(DIGEST):
+    if key is None or not key.startswith(DIGEST_MARK):
         return key
     after = None
-    while batch := app.store.targets(run_id, statuses=_LEFT, after=after, limit=_SEARCHED):
+    while batch := app.store.targets(run_id, statuses=_UNFINISHED, after=after, limit=_SEARCH_BATCH):
         for row in batch:
-            if key_of(row.source_id) == key:
+            if name_key(row.source_id) == key:
                 return row.source_id
         after = batch[-1].source_id
     message = "there is no such place in the list (any more)"
-    raise NotThereError(message)
+    raise NotFoundError(message)
 
 
 def _targets(app: App, run_id: str, status: str | None, group: str | None, after: str | None) -> Rows[TargetRow]:
     """Return a page of what failed or was put off; no more rows are looked at for it than for any other."""
-    statuses = _LEFT if status is None else (TargetStatus(status),)
+    statuses = _UNFINISHED if status is None else (TargetStatus(status),)
     found: list[TargetRow] = []
     looked = 0
-    while looked < MOST_LOOKED_AT:
+    while looked < MAX_ROWS_SCANNED:
         batch = app.store.targets(run_id, statuses=statuses, after=after, limit=_BATCH if group else _TARGETS + 1)
         for row in batch:
             if len(found) == _TARGETS:
@@ -162,7 +161,7 @@ def _targets(app: App, run_id: str, status: str | None, group: str | None, after
     return Rows(found, after, looked)
 
 
-def _target(row: TargetRow) -> dict[str, Any]:
+def _target_line(row: TargetRow) -> dict[str, Any]:
     return {
         "source_id": masked_line(row.source_id),
         "status": row.status,
@@ -171,29 +170,29 @@ def _target(row: TargetRow) -> dict[str, Any]:
         "origin": row.origin,
         "http_status": row.http_status,
         "fingerprint": row.fingerprint,
-        "error": _error(row),
+        "error": _error_text(row),
         "target": None if row.target is None else masked_value(row.target),
         "retry_at": row.retry_at,
         "finished_at": row.finished_at,
     }
 
 
-def _group(fingerprint: str, size: int, row: TargetRow) -> dict[str, Any]:
+def _group_line(fingerprint: str, size: int, row: TargetRow) -> dict[str, Any]:
     return {
         "fingerprint": fingerprint,
         "size": size,
         "category": row.category or "unknown",
         "origin": row.origin,
-        "error": _error(row),
+        "error": _error_text(row),
         "source_id": masked_line(row.source_id),
     }
 
 
-def _error(row: TargetRow) -> str:
+def _error_text(row: TargetRow) -> str:
     return masked_line(": ".join(each for each in (row.error_type, row.error_message) if each))
 
 
-def _summary(run: Run) -> dict[str, Any] | None:
+def _summary_figures(run: Run) -> dict[str, Any] | None:
     """Return the figures of a run that is over; another version may have kept other fields."""
     if run.summary is None:
         return None
@@ -203,37 +202,37 @@ def _summary(run: Run) -> dict[str, Any] | None:
     return {
         "attempts": run.summary.get("attempts"),
         "total_is_known": run.summary.get("total_is_known", True),
-        "by_category": _counts(run.summary.get("by_category")),
-        "by_origin": _counts(run.summary.get("by_origin")),
-        "figures": _counts(figures),
+        "by_category": _plain_counts(run.summary.get("by_category")),
+        "by_origin": _plain_counts(run.summary.get("by_origin")),
+        "figures": _plain_counts(figures),
     }
 
 
-def _counts(value: object) -> dict[str, int]:
+def _plain_counts(value: object) -> dict[str, int]:
     """Return names and numbers of what should be such a table."""
     if not isinstance(value, Mapping):
         return {}
     return {str(name): count for name, count in value.items() if isinstance(count, int)}
 
 
-def _rest(app: App, run: Run, state: str) -> str | None:
+def _rest_command(app: App, run: Run, state: str) -> str | None:
     if state == str(RunState.RUNNING):
         return None
     left = run.summary or {"total_is_known": False}
-    return told.rest_of({**left, "run_id": run.id}, [_reference(app, run.job)])
+    return told.remaining_command({**left, "run_id": run.id}, [_job_reference(app, run.job)])
 
 
-def _reference(app: App, name: str) -> str:
+def _job_reference(app: App, name: str) -> str:
     """Return what names a job on the command line, where its code is at hand."""
     job = app.jobs_by_name.get(name)
     handler = getattr(job, "handler", None)
     module, attribute = getattr(handler, "__module__", ""), getattr(handler, "__name__", "")
     if job is not None and module != "__main__" and getattr(sys.modules.get(module), attribute, None) is job:
         return f"{module}:{attribute}"
-    return _JOB
+    return _JOB_PLACEHOLDER
 
 
-def _compared(app: App, run: Run) -> dict[str, Any] | None:
+def _comparison(app: App, run: Run) -> dict[str, Any] | None:
     """Return how a run differs from the one whose rest it did: as it was at its end, else as far as it is."""
     if run.parent is None:
         return None
@@ -252,7 +251,7 @@ def _masked_run(run: Run) -> Run:
 
 
 PAGES = (
-    Page("jobs", "/jobs", "jobs.html", _jobs),
-    Page("run", "/jobs/{run}", "run.html", _run),
+    PageRoute("jobs", "/jobs", "jobs.html", _read_jobs),
+    PageRoute("run", "/jobs/{run}", "run.html", _read_run),
 )
 ACTIONS = ()

@@ -1,21 +1,190 @@
 """The overview: is it well, what fails and since when, what waits for what, what changed in the last hour."""
 
+from collections import deque
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from outlast.ports.read_rows import FlowEvent, Pulse
-from outlast.report.changes import told
-from outlast.report.flow import Flow, failing, flow_of, happened, is_young
-from outlast.report.overview import headline, rise
-from outlast.web.charts import Chart, Series, category_series, spark, stacked
-from outlast.web.live.board import Board, read_board
-from outlast.web.routing import Action, Asked, Page
+from outlast.ports.read_rows import BreakerRow, FailureFilter, FailureGroup, FlowEvent, FlowPoint, Pulse
+from outlast.queue.masking import masked_text
+from outlast.report.breakers import breakers_by_resource
+from outlast.report.flow import Flow, event_count, failed_attempts, flow_of, is_new_store, series_of, steps_of
+from outlast.report.overview import headline, is_rise, recent_changes
+from outlast.web.charts import Chart, Series, category_series, sparkline, stacked_chart
+from outlast.web.routing import ActionRoute, PageRequest, PageRoute
 from outlast.web.task_view import masked_line
 
-__all__ = ["ACTIONS", "FINEST", "LIVE", "PAGES", "WINDOW", "Range", "overview_of"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from outlast.ports.rows import Cooldown
+    from outlast.ports.store import Store
 
 
-class Range(NamedTuple):
+# What the overview shows beside the pulse: the groups that fail, and what waits for what.
+#
+# It is read one statement at a time, so that whoever keeps pages live can spend one statement on every tick.
+
+DAY, HALF_HOUR = 86_400.0, 1_800.0
+_MAX_GROUPS_READ = 40
+_SHOWN_GROUPS = 6
+_SHOWN_WAITS = 5
+
+
+class GroupLine(NamedTuple):
+    """A group of failures as a list shows it; its texts are masked.
+
+    Attributes:
+        standing: ``open``, ``acknowledged`` or ``snoozed``.
+        trend: Failures in each half hour of the last day, the oldest first.
+    """
+
+    fingerprint: str
+    task_type: str
+    error_type: str
+    error_category: str
+    error_message: str
+    first_seen: datetime
+    last_seen: datetime
+    failures: int
+    dead: int
+    note: str
+    acknowledged_at: datetime | None
+    acknowledged_by: str
+    snoozed_until: datetime | None
+    standing: str
+    trend: tuple[int, ...]
+
+    @property
+    def lately(self) -> int:
+        """Failures in the last hour or a little less."""
+        return sum(self.trend[-2:])
+
+
+class WaitingResource(NamedTuple):
+    """A resource that is left alone.
+
+    Attributes:
+        resource: Its name, masked.
+        how: ``cooldown`` or ``breaker``.
+        until: When it is tried again; None where nobody knows.
+        reason: Why, masked.
+        tasks: How many queued tasks depend on it.
+    """
+
+    resource: str
+    how: str
+    until: datetime | None
+    reason: str
+    tasks: int
+
+
+class Board(NamedTuple):
+    """All of it."""
+
+    groups: tuple[GroupLine, ...]
+    waits: tuple[WaitingResource, ...]
+
+
+class BoardReader:
+    """Reads a board step by step, each of which is one statement.
+
+    Args:
+        store: Where it is read.
+    """
+
+    def __init__(self, store: "Store") -> None:
+        self._store = store
+        self._now = datetime.min.replace(tzinfo=UTC)  # each step says what time it is
+        self._groups: list[FailureGroup] = []
+        self._flows: dict[str, list[FlowPoint]] = {}
+        self._cooldowns: list[Cooldown] = []
+        self._waits: list[WaitingResource] = []
+        self._steps: deque[Callable[[], None]] = deque([self._read_groups, self._read_flows, self._read_cooldowns])
+
+    def step(self, now: datetime) -> Board | None:
+        """Read on; return the board when all is read.
+
+        Args:
+            now: The store's time, which the trends end with.
+        """
+        self._now = now
+        if self._steps:
+            self._steps[0]()  # it stays if it fails, and is tried again
+            self._steps.popleft()
+        if self._steps:
+            return None
+        lines = group_lines(self._groups, self._flows, now)
+        lines.sort(key=lambda line: (-line.lately, -line.last_seen.timestamp()))
+        return Board(tuple(lines[:_SHOWN_GROUPS]), tuple(self._waits))
+
+    def _read_groups(self) -> None:
+        self._groups = self._store.failures(FailureFilter(limit=_MAX_GROUPS_READ)).rows
+
+    def _read_flows(self) -> None:
+        names = [group.fingerprint for group in self._groups]
+        self._flows = self._store.failure_flow(names, window=DAY, step=HALF_HOUR) if names else {}
+
+    def _read_cooldowns(self) -> None:
+        self._cooldowns = self._store.cooldowns()
+        self._steps.append(self._read_breakers)
+
+    def _read_breakers(self) -> None:
+        cooling = [_UnavailableResource(row.resource, "cooldown", row.until, row.reason) for row in self._cooldowns]
+        left = [*cooling, *_open_breakers(self._store.breakers(), self._now)][:_SHOWN_WAITS]
+        self._steps.extend(partial(self._count, each) for each in left)
+
+    def _count(self, left: "_UnavailableResource") -> None:
+        number = self._store.waiting_for(left.resource)
+        self._waits.append(
+            WaitingResource(masked_line(left.resource), left.how, left.until, masked_line(left.reason), number)
+        )
+
+
+def read_board(store: "Store", now: datetime) -> Board:
+    """Return the board, read at once."""
+    reading = BoardReader(store)
+    while (board := reading.step(now)) is None:
+        pass
+    return board
+
+
+def group_lines(groups: list[FailureGroup], flows: dict[str, list[FlowPoint]], now: datetime) -> list[GroupLine]:
+    """Return groups with their trends, masked."""
+    steps = steps_of(now, DAY, HALF_HOUR)
+    return [
+        GroupLine(
+            *group[:4],
+            masked_text(group.error_message),
+            *group[5:9],
+            masked_text(group.note),
+            *group[10:],
+            group.standing(now),
+            series_of(flows.get(group.fingerprint, []), steps, HALF_HOUR),
+        )
+        for group in groups
+    ]
+
+
+class _UnavailableResource(NamedTuple):
+    resource: str
+    how: str
+    until: datetime | None
+    reason: str
+
+
+def _open_breakers(rows: list[BreakerRow], now: datetime) -> list[_UnavailableResource]:
+    """Return resources whose breaker is open in any process that still tells of it, each once."""
+    found = [
+        next(row for row in each.processes if row.state == "open")
+        for each in breakers_by_resource(rows, now)
+        if each.state == "open"
+    ]
+    return [_UnavailableResource(row.resource, "breaker", row.until, row.reason) for row in found]
+
+
+class ChartRange(NamedTuple):
     """A stretch of time that the charts can show.
 
     Attributes:
@@ -31,17 +200,22 @@ class Range(NamedTuple):
     step: float
 
 
-_MINUTES = Range("10m", "10 minutes", 600.0, 20.0)
-_HOUR = Range("1h", "1 hour", 3_600.0, 120.0)
-_RANGES = (_MINUTES, _HOUR, Range("24h", "24 hours", 86_400.0, 3_600.0), Range("7d", "7 days", 7 * 86_400.0, 21_600.0))
-LIVE = {"overview": _HOUR, "overview-10m": _MINUTES}
+_MINUTES = ChartRange("10m", "10 minutes", 600.0, 20.0)
+_HOUR = ChartRange("1h", "1 hour", 3_600.0, 120.0)
+_RANGES = (
+    _MINUTES,
+    _HOUR,
+    ChartRange("24h", "24 hours", 86_400.0, 3_600.0),
+    ChartRange("7d", "7 days", 7 * 86_400.0, 21_600.0),
+)
+LIVE_RANGES = {"overview": _HOUR, "overview-10m": _MINUTES}
 """The ranges that are kept up to date, by the view that shows them."""
-WINDOW, FINEST = _HOUR.window, _MINUTES.step
+PULSE_WINDOW, PULSE_STEP = _HOUR.window, _MINUTES.step
 """One pulse of this window and step has what all of them need."""
 _MINUTE = 60.0
 
 
-def overview_of(pulse: Pulse, board: Board | None, chosen: Range) -> dict[str, Any]:
+def overview_data(pulse: Pulse, board: Board | None, chosen: ChartRange) -> dict[str, Any]:
     """Return what the overview shows and its twin tells.
 
     Args:
@@ -49,15 +223,15 @@ def overview_of(pulse: Pulse, board: Board | None, chosen: Range) -> dict[str, A
         board: What is known beside it; None while it is still being read.
         chosen: What the charts show.
     """
-    masked = pulse._replace(changes=tuple(_masked(change) for change in pulse.changes))
+    masked = pulse._replace(changes=tuple(_mask_change(change) for change in pulse.changes))
     flow = flow_of(pulse.flow, pulse.at, chosen.window, chosen.step)
     return {
         "at": pulse.at,
         "range": chosen.name,
         "headline": headline(masked),
         "counts": pulse.counts,
-        "last_hour": _hour(pulse.last_hour),
-        "hour_before": _hour(pulse.hour_before),
+        "last_hour": _hour_counts(pulse.last_hour),
+        "hour_before": _hour_counts(pulse.hour_before),
         "retries_waiting": pulse.retries_waiting,
         "oldest_ready": pulse.oldest_ready,
         "workers": pulse.workers,
@@ -68,57 +242,59 @@ def overview_of(pulse: Pulse, board: Board | None, chosen: Range) -> dict[str, A
         "paused_queues": pulse.paused_queues,
         "alerts_waiting": pulse.alerts_waiting,
         "running_jobs": pulse.running_jobs,
-        "changes": told(masked),
+        "changes": recent_changes(masked),
         "flow": flow,
         "groups": board.groups if board else None,
         "waits": board.waits if board else None,
         "_ranges": _RANGES,
-        "_view": next((view for view, each in LIVE.items() if each is chosen), ""),
-        "_rising": rise(failing(pulse.last_hour), failing(pulse.hour_before)),
-        "_failures": _failures(flow),
-        "_throughput": _throughput(flow),
-        "_trends": _trends(board),
+        "_view": next((view for view, each in LIVE_RANGES.items() if each is chosen), ""),
+        "_rising": is_rise(failed_attempts(pulse.last_hour), failed_attempts(pulse.hour_before)),
+        "_failures": _failures_chart(flow),
+        "_throughput": _throughput_chart(flow),
+        "_trends": _group_sparklines(board),
     }
 
 
-def _overview(asked: Asked) -> Mapping[str, Any]:
+def _read_overview(asked: PageRequest) -> Mapping[str, Any]:
     chosen = next((each for each in _RANGES if each.name == asked.query.get("range")), None)
     store = asked.app.store
     if chosen is None:
-        pulse = store.pulse(window=WINDOW, step=FINEST)
-        chosen = _MINUTES if is_young(pulse) else _HOUR
+        pulse = store.pulse(window=PULSE_WINDOW, step=PULSE_STEP)
+        chosen = _MINUTES if is_new_store(pulse) else _HOUR
     else:
         pulse = store.pulse(window=chosen.window, step=chosen.step)
-    return overview_of(pulse, read_board(store, pulse.at), chosen)
+    return overview_data(pulse, read_board(store, pulse.at), chosen)
 
 
-def _masked(change: Any) -> Any:
+def _mask_change(change: Any) -> Any:
     return change._replace(name=masked_line(change.name), text=masked_line(change.text))
 
 
-def _hour(counts: Mapping[tuple[FlowEvent, str], int]) -> dict[str, int]:
+def _hour_counts(counts: Mapping[tuple[FlowEvent, str], int]) -> dict[str, int]:
     return {
-        "done": happened(counts, FlowEvent.DONE),
-        "enqueued": happened(counts, FlowEvent.ENQUEUED),
-        "failures": failing(counts),
-        "dead": happened(counts, FlowEvent.FAILED),
+        "done": event_count(counts, FlowEvent.DONE),
+        "enqueued": event_count(counts, FlowEvent.ENQUEUED),
+        "failures": failed_attempts(counts),
+        "dead": event_count(counts, FlowEvent.FAILED),
     }
 
 
-def _failures(flow: Flow) -> Chart:
-    return stacked("chart-failures", "Failures by category", category_series(flow.failures), flow.steps, flow.step)
+def _failures_chart(flow: Flow) -> Chart:
+    return stacked_chart(
+        "chart-failures", "Failures by category", category_series(flow.failures), flow.steps, flow.step
+    )
 
 
-def _throughput(flow: Flow) -> Chart:
+def _throughput_chart(flow: Flow) -> Chart:
     noun = ("task done", "tasks done")
     series = Series("done", "", False, "Tasks done", noun, flow.done, "tasks", {"status": "DONE"})  # noqa: FBT003
-    return stacked("chart-done", "Tasks done per minute", [series], flow.steps, flow.step, per=_MINUTE)
+    return stacked_chart("chart-done", "Tasks done per minute", [series], flow.steps, flow.step, per=_MINUTE)
 
 
-def _trends(board: Board | None) -> dict[str, Any]:
+def _group_sparklines(board: Board | None) -> dict[str, Any]:
     groups = board.groups if board else ()
-    return {group.fingerprint: spark(group.trend, "Failures in the last 24 hours") for group in groups}
+    return {group.fingerprint: sparkline(group.trend, "Failures in the last 24 hours") for group in groups}
 
 
-PAGES: tuple[Page, ...] = (Page("overview", "/", "overview.html", _overview),)
-ACTIONS: tuple[Action, ...] = ()
+PAGES: tuple[PageRoute, ...] = (PageRoute("overview", "/", "overview.html", _read_overview),)
+ACTIONS: tuple[ActionRoute, ...] = ()

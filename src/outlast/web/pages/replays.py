@@ -6,36 +6,42 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.errors import ConfigError
 from outlast.ports.rows import DeadLetterFilter, Group
-from outlast.ports.triage_rows import Replay
+from outlast.ports.triage import Replay
 from outlast.queue.masking import masked_text
-from outlast.report.lines import Facet
-from outlast.report.replays import ReplayLine, given_of, replay_line, what_text
-from outlast.web.dead_letter_filter import NAMES, which_of
-from outlast.web.narrowing import line_of
-from outlast.web.routing import Action, Asked, Done, FormError, NotThereError, Page, RefusedError, number
+from outlast.report.dead_letters import Facet, ReplayLine, filter_params, filter_text, replay_line
+from outlast.web.filters import DEAD_LETTER_PARAMS, dead_letter_filter, form_text
+from outlast.web.routing import (
+    ActionResult,
+    ActionRoute,
+    FormError,
+    InvalidInputError,
+    NotFoundError,
+    PageRequest,
+    PageRoute,
+    parse_row_number,
+)
 
 if TYPE_CHECKING:
     from outlast.ports.store import Store
 
-__all__ = ["ACTIONS", "LISTED", "PAGES", "is_replay_view", "replay_part"]
 
-LISTED = 50
+MAX_LISTED = 50
 """Replays that are listed and kept up to date: the newest."""
 _PATH = "/replays"
-_NEW = "new_replay"
+_NEW_PAGE = "new_replay"
 _GROUPS = 20
-_VIEW = re.compile(r"replay-([1-9]\d{0,18})", re.ASCII)
-_FIELDS = frozenset([*NAMES, "all", "before", "canary", "rate", "why"])
+_REPLAY_VIEW = re.compile(r"replay-([1-9]\d{0,18})", re.ASCII)
+_FIELDS = frozenset([*DEAD_LETTER_PARAMS, "all", "before", "canary", "rate", "why"])
 _NO = frozenset(["0", "false", "no"])
 _YES = frozenset(["1", "true", "yes"])
 
 
 def is_replay_view(view: str) -> bool:
     """Tell whether a page that is kept live shows replays."""
-    return view == "replays" or _VIEW.fullmatch(view) is not None
+    return view == "replays" or _REPLAY_VIEW.fullmatch(view) is not None
 
 
-def replay_part(view: str, replays: Sequence[Replay] | None, workers: int) -> tuple[str, Mapping[str, Any]] | None:
+def replay_update(view: str, replays: Sequence[Replay] | None, workers: int) -> tuple[str, Mapping[str, Any]] | None:
     """Return the template that keeps a page of replays live, and what it shows; None where nothing is known.
 
     Args:
@@ -46,91 +52,94 @@ def replay_part(view: str, replays: Sequence[Replay] | None, workers: int) -> tu
     if replays is None:
         return None
     if view == "replays":
-        return "replays_live.html", {"replays": [_line(each) for each in replays], "workers": workers}
-    found = _VIEW.fullmatch(view)
+        return "replays_live.html", {"replays": [_masked_replay_line(each) for each in replays], "workers": workers}
+    found = _REPLAY_VIEW.fullmatch(view)
     replay = next((each for each in replays if found and each.id == int(found[1])), None)
-    return None if replay is None else ("replay_live.html", {"replay": _line(replay), "workers": workers})
+    return None if replay is None else ("replay_live.html", {"replay": _masked_replay_line(replay), "workers": workers})
 
 
-def _line(replay: Replay) -> ReplayLine:
+def _masked_replay_line(replay: Replay) -> ReplayLine:
     which = replay.which._replace(text=masked_text(replay.which.text) if replay.which.text else None)
     return replay_line(
         replay._replace(which=which, stopped_by=masked_text(replay.stopped_by), reason=masked_text(replay.reason))
     )
 
 
-def _alive(store: "Store") -> int:
+def _alive_workers(store: "Store") -> int:
     return sum(1 for worker in store.workers() if worker.alive)
 
 
-def read_replays(asked: Asked) -> Mapping[str, Any]:
+def read_replays(asked: PageRequest) -> Mapping[str, Any]:
     """Return the newest replays."""
     store = asked.app.store
-    return {"replays": [_line(each) for each in store.replay_runs(limit=LISTED)], "workers": _alive(store)}
+    return {
+        "replays": [_masked_replay_line(each) for each in store.replay_runs(limit=MAX_LISTED)],
+        "workers": _alive_workers(store),
+    }
 
 
-def read_replay(asked: Asked) -> Mapping[str, Any]:
+def read_replay(asked: PageRequest) -> Mapping[str, Any]:
     """Return one replay.
 
     Raises:
         NotThereError: If there is none of that number.
     """
-    store, replay = asked.app.store, _replay(asked)
+    store, replay = asked.app.store, _find_replay(asked)
     return {
-        "replay": _line(replay),
-        "workers": _alive(store),
-        "cause": _cause(store, replay.which.fingerprint),
+        "replay": _masked_replay_line(replay),
+        "workers": _alive_workers(store),
+        "cause": _group_title(store, replay.which.fingerprint),
         "bad_task": store.canaries(replay.id).dead,
     }
 
 
-def _cause(store: "Store", fingerprint: str | None) -> str:
+def _group_title(store: "Store", fingerprint: str | None) -> str:
     """Return what a group is called; empty for none."""
     group = store.failure(fingerprint) if fingerprint else None
     return f"{group.error_type or 'Failure'} in {group.task_type}" if group else ""
 
 
-def _replay(asked: Asked) -> Replay:
-    replay = asked.app.store.replay_run(number(asked.path["number"]))
+def _find_replay(asked: PageRequest) -> Replay:
+    replay = asked.app.store.replay_run(parse_row_number(asked.path["number"]))
     if replay is None:
         message = f"there is no replay {asked.path['number']}"
-        raise NotThereError(message)
+        raise NotFoundError(message)
     return replay
 
 
-def read_new(asked: Asked) -> Mapping[str, Any]:
+def read_new(asked: PageRequest) -> Mapping[str, Any]:
     """Return what a replay would be about; nothing is done."""
     store = asked.app.store
-    which = which_of(asked.query, store.now())
+    which = dead_letter_filter(asked.query, store.now())
     newest = store.dead_letter_lines(which._replace(limit=1)).rows
     before = which.before or (newest[0].id + 1 if newest else None)
-    meant = _meant(which._replace(before=before))
+    meant = _filter_arguments(which._replace(before=before))
     found = asked.app.dead_letters.dry_run(**meant) if newest or which.before else None
     groups = store.groups(which._replace(before=before, limit=_GROUPS)) if found else []
     return {
         "total": found.total if found else 0,
-        "groups": [_masked(each) for each in groups],
+        "groups": [_mask_group(each) for each in groups],
         "more_groups": max(len(found.groups) - len(groups), 0) if found else 0,
         "tasks": [Facet(*each) for each in found.tasks.items()] if found else [],
         "categories": [Facet(*each) for each in found.categories.items()] if found else [],
-        "given": given_of(which),
+        "given": filter_params(which),
         "before": before,
-        "what": what_text(given_of(which)),
-        "cause": _cause(store, which.fingerprint),
-        "workers": _alive(store),
+        "what": filter_text(filter_params(which)),
+        "cause": _group_title(store, which.fingerprint),
+        "workers": _alive_workers(store),
     }
 
 
-def _meant(which: DeadLetterFilter) -> dict[str, Any]:
+def _filter_arguments(which: DeadLetterFilter) -> dict[str, Any]:
     narrowing = {name: value for name, value in which._asdict().items() if value is not None and name != "limit"}
     return narrowing or {"all": True}
 
 
-def _masked(group: Group) -> Group:
+def _mask_group(group: Group) -> Group:
     return group._replace(error_message=masked_text(group.error_message))
 
 
-def begin(asked: Asked) -> Done:
+def start_replay(asked: PageRequest) -> ActionResult:
     """Begin a replay that workers carry on.
 
     Raises:
@@ -139,28 +148,28 @@ def begin(asked: Asked) -> Done:
     """
     _check_names(asked.form)
     sent = {name: values[0] for name, values in asked.form.items() if values and values[0]}
-    query = {name: sent[name] for name in (*NAMES, "before") if name in sent}
-    which = which_of(query, asked.app.store.now())
-    _check_meant(which, _word(sent, "all") in _YES)
+    query = {name: sent[name] for name in (*DEAD_LETTER_PARAMS, "before") if name in sent}
+    which = dead_letter_filter(query, asked.app.store.now())
+    _check_filter(which, _flag_text(sent, "all") in _YES)
     try:
         replay = asked.app.dead_letters.replay_later(
-            canary=_word(sent, "canary") not in _NO,
+            canary=_flag_text(sent, "canary") not in _NO,
             rate=sent.get("rate", "").strip() or None,
             who=asked.who,
-            why=line_of(asked.form, "why"),
-            **_meant(which),
+            why=form_text(asked.form, "why"),
+            **_filter_arguments(which),
         )
-    except (ConfigError, RefusedError) as error:
-        raise FormError(str(error), _NEW, query) from None
+    except (ConfigError, InvalidInputError) as error:
+        raise FormError(str(error), _NEW_PAGE, query) from None
     message = (
         f"replay {replay.id} has begun: {replay.total} dead letters"
         if replay.total != 1
         else f"replay {replay.id} has begun: one dead letter"
     )
-    return Done(message, f"{_PATH}/{replay.id}", {"number": replay.id, "total": replay.total})
+    return ActionResult(message, f"{_PATH}/{replay.id}", {"number": replay.id, "total": replay.total})
 
 
-def _word(sent: Mapping[str, str], name: str) -> str:
+def _flag_text(sent: Mapping[str, str], name: str) -> str:
     return sent.get(name, "").strip().lower()
 
 
@@ -173,10 +182,10 @@ def _check_names(names: Iterable[str]) -> None:
     unknown = next((name for name in names if name not in _FIELDS), None)
     if unknown is not None:
         message = f"{unknown[:50]!r} is no field of a replay; known are: {', '.join(sorted(_FIELDS))}"
-        raise RefusedError(message)
+        raise InvalidInputError(message)
 
 
-def _check_meant(which: DeadLetterFilter, everything: bool) -> None:  # noqa: FBT001  # a private check
+def _check_filter(which: DeadLetterFilter, everything: bool) -> None:  # noqa: FBT001  # a private check
     """Refuse a replay of all dead letters that nobody asked for, and one of all that is narrowed.
 
     Raises:
@@ -184,41 +193,41 @@ def _check_meant(which: DeadLetterFilter, everything: bool) -> None:  # noqa: FB
     """
     is_narrowed = which._replace(before=None, limit=None) != DeadLetterFilter()
     if not is_narrowed and not everything:
-        message = f"say which dead letters are meant, by one of: {', '.join(NAMES)}; or send all=1"
-        raise RefusedError(message)
+        message = f"say which dead letters are meant, by one of: {', '.join(DEAD_LETTER_PARAMS)}; or send all=1"
+        raise InvalidInputError(message)
     if is_narrowed and everything:
         message = "send all=1, or what narrows, not both"
-        raise RefusedError(message)
+        raise InvalidInputError(message)
 
 
-def stop(asked: Asked) -> Done:
+def stop_replay(asked: PageRequest) -> ActionResult:
     """Have a replay queue no more."""
-    replay = _replay(asked)
-    stopped = asked.app.dead_letters.stop_replay(replay.id, who=asked.who, why=line_of(asked.form, "why"))
+    replay = _find_replay(asked)
+    stopped = asked.app.dead_letters.stop_replay(replay.id, who=asked.who, why=form_text(asked.form, "why"))
     said = "was stopped; what it has queued again already runs" if stopped else "had ended already"
     data = {"number": replay.id, "stopped": stopped}
-    return Done(f"replay {replay.id} {said}", f"{_PATH}/{replay.id}", data, ok=stopped)
+    return ActionResult(f"replay {replay.id} {said}", f"{_PATH}/{replay.id}", data, ok=stopped)
 
 
-def resume(asked: Asked) -> Done:
+def resume_replay(asked: PageRequest) -> ActionResult:
     """Have a replay go on that was stopped."""
-    replay = _replay(asked)
+    replay = _find_replay(asked)
     to = f"{_PATH}/{replay.id}"
     try:
-        asked.app.dead_letters.resume_replay(replay.id, who=asked.who, why=line_of(asked.form, "why"))
+        asked.app.dead_letters.resume_replay(replay.id, who=asked.who, why=form_text(asked.form, "why"))
     except ConfigError as error:
-        return Done(str(error), to, {"number": replay.id, "resumed": False}, ok=False)
+        return ActionResult(str(error), to, {"number": replay.id, "resumed": False}, ok=False)
     first = ", one first again" if replay.canary else ""
-    return Done(f"replay {replay.id} goes on{first}", to, {"number": replay.id, "resumed": True})
+    return ActionResult(f"replay {replay.id} goes on{first}", to, {"number": replay.id, "resumed": True})
 
 
 PAGES = (
-    Page("replays", _PATH, "replays.html", read_replays),
-    Page(_NEW, f"{_PATH}/new", "new_replay.html", read_new),
-    Page("replay", f"{_PATH}/{{number}}", "replay.html", read_replay),
+    PageRoute("replays", _PATH, "replays.html", read_replays),
+    PageRoute(_NEW_PAGE, f"{_PATH}/new", "new_replay.html", read_new),
+    PageRoute("replay", f"{_PATH}/{{number}}", "replay.html", read_replay),
 )
 ACTIONS = (
-    Action("begin_replay", f"{_PATH}/begin", begin),
-    Action("stop_replay", f"{_PATH}/{{number}}/stop", stop),
-    Action("resume_replay", f"{_PATH}/{{number}}/resume", resume),
+    ActionRoute("begin_replay", f"{_PATH}/begin", start_replay),
+    ActionRoute("stop_replay", f"{_PATH}/{{number}}/stop", stop_replay),
+    ActionRoute("resume_replay", f"{_PATH}/{{number}}/resume", resume_replay),
 )

@@ -4,35 +4,46 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from outlast.decide.health import SourceState
+from outlast.decide.source_health import SourceState
 from outlast.errors import ConfigError
 from outlast.ports.source_rows import Poll, Source, SourceFilter
 from outlast.queue.masking import masked_text
 from outlast.report.sources import (
-    KINDS,
+    OUTCOME_KINDS,
     NextPoll,
-    cell_of,
-    cycle_told,
-    doubt_told,
-    failure_told,
+    cycle_text,
+    failure_text,
+    history_cell,
+    history_summary,
     next_poll,
-    strip_told,
+    uncounted_failures_text,
 )
-from outlast.web.narrowing import before_of, choice_of, text_of
-from outlast.web.paging import part_of
-from outlast.web.routing import Action, Asked, Done, NotThereError, Page, RefusedError, number
+from outlast.web.filters import choice_param, paginate, row_param, text_param
+from outlast.web.routing import (
+    ActionResult,
+    ActionRoute,
+    InvalidInputError,
+    NotFoundError,
+    PageRequest,
+    PageRoute,
+    parse_row_number,
+)
 from outlast.web.task_view import masked_line
-
-__all__ = ["ACTIONS", "PAGES"]
 
 _ROWS = 25
 _STRIP = 40  # lines of its history that a strip shows
 _HISTORY = 30  # and those that its own page shows at a time
-_MOST_HISTORY = 100  # in all, which every store keeps
-_LONGEST_CELL = 60  # characters of an error in a strip, where it stands twice
+_MAX_HISTORY = 100  # in all, which every store keeps
+_MAX_CELL_CHARS = 60  # characters of an error in a strip, where it stands twice
 _CYCLES = 5
-_TOPS = {"bad": 0, "info": 5, "warn": 5, "ok": 9, "mute": 14}  # heights differ, so that a strip reads without colour
-_LONGEST_REASON = 300  # characters
+_STRIP_TOPS = {
+    "bad": 0,
+    "info": 5,
+    "warn": 5,
+    "ok": 9,
+    "mute": 14,
+}  # heights differ, so that a strip reads without colour
+_MAX_REASON_CHARS = 300  # characters
 
 
 class SourceLine(NamedTuple):
@@ -62,11 +73,11 @@ class SourceLine(NamedTuple):
     doubt: str
 
 
-def _sources(asked: Asked) -> Mapping[str, Any]:
+def _read_sources(asked: PageRequest) -> Mapping[str, Any]:
     store, query = asked.app.store, asked.query
-    profile, text = text_of(query, "profile"), text_of(query, "text")
-    state = choice_of(query, "state", list(SourceState))
-    after = before_of(query, "after")
+    profile, text = text_param(query, "profile"), text_param(query, "text")
+    state = choice_param(query, "state", list(SourceState))
+    after = row_param(query, "after")
     which = SourceFilter(profile, None if state is None else SourceState(state), None, text, after, _ROWS + 1)
     found = store.sources(which)
     rows, more = found[:_ROWS], len(found) > _ROWS
@@ -76,8 +87,10 @@ def _sources(asked: Asked) -> Mapping[str, Any]:
     return {
         "counts": {str(each): count for each, count in counts.items()},
         "total": sum(counts.values()),
-        "rows": [_line(each, polls[each.id], now) for each in rows],
-        "_drawn": {each.id: drawn(tuple(cell_of(poll).kind for poll in reversed(polls[each.id]))) for each in rows},
+        "rows": [_source_line(each, polls[each.id], now) for each in rows],
+        "_drawn": {
+            each.id: strip_paths(tuple(history_cell(poll).kind for poll in reversed(polls[each.id]))) for each in rows
+        },
         "next": str(rows[-1].id) if more else None,
         "state": state,
         "profile": profile,
@@ -86,17 +99,17 @@ def _sources(asked: Asked) -> Mapping[str, Any]:
             {*asked.app.sources.profiles, *(each.profile for each in rows), *([profile] if profile else [])}
         ),
         "states": [str(each) for each in SourceState],
-        "cycles": [{**each._asdict(), "told": cycle_told(each)} for each in cycles],
+        "cycles": [{**each._asdict(), "told": cycle_text(each)} for each in cycles],
     }
 
 
-def _source(asked: Asked) -> Mapping[str, Any]:
-    store, source = asked.app.store, _found(asked)
-    polls, now = store.polls(source.id, _MOST_HISTORY), store.now()
-    history, part = part_of(polls, asked.query, "history_page", _HISTORY)
+def _read_source(asked: PageRequest) -> Mapping[str, Any]:
+    store, source = asked.app.store, _find_source(asked)
+    polls, now = store.polls(source.id, _MAX_HISTORY), store.now()
+    history, part = paginate(polls, asked.query, "history_page", _HISTORY)
     return {
         "source": {
-            **_line(source, polls[:_STRIP], now)._asdict(),
+            **_source_line(source, polls[:_STRIP], now)._asdict(),
             "name": masked_text(source.name),
             "selector": None if source.selector is None else masked_text(source.selector),
             "failing_since": source.health.failing_since,
@@ -109,59 +122,65 @@ def _source(asked: Asked) -> Mapping[str, Any]:
             "content_hash": source.content_hash,
             "created_at": source.created_at,
         },
-        "failure": _failure(source.last_failure),
-        "pending": _masked(failure_told(source.pending)),
+        "failure": _failure_view(source.last_failure),
+        "pending": _mask_optional(failure_text(source.pending)),
         "polls": [each._replace(error=masked_line(each.error) or None) for each in history],
         "pages": {"polls": part},
-        "_kinds": KINDS,
-        "_cells": [cell_of(_brief(each)) for each in reversed(polls[:_STRIP])],
+        "_kinds": OUTCOME_KINDS,
+        "_cells": [history_cell(_brief_poll(each)) for each in reversed(polls[:_STRIP])],
     }
 
 
-def _brief(poll: Poll) -> Poll:
+def _brief_poll(poll: Poll) -> Poll:
     error = masked_line(poll.error)
-    return poll._replace(error=error if len(error) <= _LONGEST_CELL else f"{error[: _LONGEST_CELL - 1]}…")
+    return poll._replace(error=error if len(error) <= _MAX_CELL_CHARS else f"{error[: _MAX_CELL_CHARS - 1]}…")
 
 
-def _enable(asked: Asked) -> Done:
-    source = _found(asked)
+def _enable_source(asked: PageRequest) -> ActionResult:
+    source = _find_source(asked)
     transition = asked.app.sources.enable(source.id)
     was = f", was {transition.before}" if transition is not None else ""
-    return _done(asked, source, f"Source {source.id} is enabled{was}: its failures are forgotten and it is due now.")
+    return _source_result(
+        asked, source, f"Source {source.id} is enabled{was}: its failures are forgotten and it is due now."
+    )
 
 
-def _disable(asked: Asked) -> Done:
-    source, reason = _found(asked), " ".join("".join(asked.form.get("reason", [])[:1]).split())
-    if len(reason) > _LONGEST_REASON:
-        message = f"the reason has {len(reason)} characters; {_LONGEST_REASON} are enough"
-        raise RefusedError(message)
+def _disable_source(asked: PageRequest) -> ActionResult:
+    source, reason = _find_source(asked), " ".join("".join(asked.form.get("reason", [])[:1]).split())
+    if len(reason) > _MAX_REASON_CHARS:
+        message = f"the reason has {len(reason)} characters; {_MAX_REASON_CHARS} are enough"
+        raise InvalidInputError(message)
     asked.app.sources.disable(source.id, reason)
-    return _done(asked, source, f"Source {source.id} is disabled, was {source.state}. Only enabling it brings it back.")
+    return _source_result(
+        asked, source, f"Source {source.id} is disabled, was {source.state}. Only enabling it brings it back."
+    )
 
 
-def _probe(asked: Asked) -> Done:
-    source = _found(asked)
+def _probe_source(asked: PageRequest) -> ActionResult:
+    source = _find_source(asked)
     if asked.app.sources.probe(source.id):
-        return _done(asked, source, f"Source {source.id} is polled in the next cycle; a monitor has to run for that.")
+        return _source_result(
+            asked, source, f"Source {source.id} is polled in the next cycle; a monitor has to run for that."
+        )
     said = f"Source {source.id} was disabled by hand and is not polled before it is enabled."
-    return _done(asked, source, said, ok=False)
+    return _source_result(asked, source, said, ok=False)
 
 
-def _done(asked: Asked, source: Source, message: str, *, ok: bool = True) -> Done:
+def _source_result(asked: PageRequest, source: Source, message: str, *, ok: bool = True) -> ActionResult:
     to = "/sources" if asked.form.get("from") == ["list"] else f"/sources/{source.id}"
-    return Done(message, to, {"source": source.id, "state": str(_found(asked).state)}, ok=ok)
+    return ActionResult(message, to, {"source": source.id, "state": str(_find_source(asked).state)}, ok=ok)
 
 
-def _found(asked: Asked) -> Source:
-    wanted = number(asked.path["number"])
+def _find_source(asked: PageRequest) -> Source:
+    wanted = parse_row_number(asked.path["number"])
     try:
         return asked.app.sources.get(wanted)
     except ConfigError:
         message = f"there is no source {wanted} (any more)"
-        raise NotThereError(message) from None
+        raise NotFoundError(message) from None
 
 
-def _line(source: Source, polls: Sequence[Poll], now: datetime) -> SourceLine:
+def _source_line(source: Source, polls: Sequence[Poll], now: datetime) -> SourceLine:
     url = masked_text(source.url)
     return SourceLine(
         source.id,
@@ -173,15 +192,15 @@ def _line(source: Source, polls: Sequence[Poll], now: datetime) -> SourceLine:
         None if source.is_active else source.health.disabled_by,
         source.health.last_success_at,
         source.health.last_failure_at,
-        _masked(source.last_error),
+        _mask_optional(source.last_error),
         next_poll(source, now),
-        tuple(cell_of(each).kind for each in reversed(polls)),
-        strip_told(polls),
-        doubt_told(source, polls),
+        tuple(history_cell(each).kind for each in reversed(polls)),
+        history_summary(polls),
+        uncounted_failures_text(source, polls),
     )
 
 
-def drawn(kinds: Sequence[str]) -> dict[str, str]:
+def strip_paths(kinds: Sequence[str]) -> dict[str, str]:
     """Return a strip as the paths of its kinds: a list of many strips has no room for an element for each line.
 
     Args:
@@ -190,32 +209,32 @@ def drawn(kinds: Sequence[str]) -> dict[str, str]:
     paths: dict[str, str] = {}
     begin = _STRIP - len(kinds)  # the newest stands at the right
     for place, kind in enumerate(kinds, start=begin):
-        paths[kind] = f"{paths.get(kind, '')}M{place * 8 + 4} {_TOPS[kind]}V20"
+        paths[kind] = f"{paths.get(kind, '')}M{place * 8 + 4} {_STRIP_TOPS[kind]}V20"
     return paths
 
 
-def _failure(failure: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def _failure_view(failure: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return the last failure as a page shows it; another program may have stored anything."""
     if not failure:
         return None
     texts = ("category", "exception_name", "message", "rule", "origin")
     told: dict[str, Any] = {
-        name: _masked(each) if isinstance(each := failure.get(name), str) else None for name in texts
+        name: _mask_optional(each) if isinstance(each := failure.get(name), str) else None for name in texts
     }
     status = failure.get("http_status")
     return {**told, "http_status": status if type(status) is int else None}
 
 
-def _masked(text: str | None) -> str | None:
+def _mask_optional(text: str | None) -> str | None:
     return None if text is None else masked_text(text)
 
 
 PAGES = (
-    Page("sources", "/sources", "sources.html", _sources),
-    Page("source", "/sources/{number}", "source.html", _source),
+    PageRoute("sources", "/sources", "sources.html", _read_sources),
+    PageRoute("source", "/sources/{number}", "source.html", _read_source),
 )
 ACTIONS = (
-    Action("enable_source", "/sources/{number}/enable", _enable),
-    Action("disable_source", "/sources/{number}/disable", _disable),
-    Action("probe_source", "/sources/{number}/probe", _probe),
+    ActionRoute("enable_source", "/sources/{number}/enable", _enable_source),
+    ActionRoute("disable_source", "/sources/{number}/disable", _disable_source),
+    ActionRoute("probe_source", "/sources/{number}/probe", _probe_source),
 )

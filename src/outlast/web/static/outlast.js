@@ -5,7 +5,7 @@
   const all = (what, within = document) => [...within.querySelectorAll(what)];
   const one = (what, within = document) => within.querySelector(what);
 
-  // Times: "4 min ago" stays true while the page is open. The words are those of report/words.py.
+  // Times: "4 min ago" stays true while the page is open. The words are those of report/text_format.py.
   const units = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
   function ago(at) {
     const seconds = (Date.now() - at) / 1000;

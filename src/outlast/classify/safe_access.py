@@ -1,0 +1,233 @@
+"""Whether a request carried credentials, which is what a 403 turns on."""
+
+import re
+from functools import cache
+from itertools import islice
+
+from outlast.failure import Evidence, Origin
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+_CREDENTIAL_HEADERS = frozenset(
+    {
+        "authorization",
+        "proxy-authorization",
+        "cookie",
+        "x-api-key",
+        "api-key",
+        "apikey",
+        "x-auth-token",
+        "x-access-token",
+        "x-amz-security-token",
+        "x-goog-api-key",
+        "x-rapidapi-key",
+        "x-functions-key",
+        "ocp-apim-subscription-key",
+        "private-token",
+    }
+)
+_URL_LIMIT = 8192
+_CREDENTIAL_HEADER_LIMIT = 200
+
+
+@cache
+def _url_pattern() -> re.Pattern[str]:
+    names = (
+        "api[_-]?key|key|access[_-]?key|access[_-]?token|auth[_-]?token|id[_-]?token|token|auth|application_?id|app_?id|"
+        "client[_-]?secret|secret|password|passwd|pwd|signature|sig|x-amz-(?:signature|credential|security-token)|"
+        "x-goog-(?:signature|credential)|awsaccesskeyid|hmac|session[_-]?id|sessionid"
+    )
+    return re.compile(rf"\A[a-z][a-z0-9+.-]*://[^/?#]*@|[?&;](?:{names})=[^&;#]", re.IGNORECASE)
+
+
+def credentials_in(headers: object, url: object) -> bool | None:
+    """Tell whether credentials were sent.
+
+    Args:
+        headers: Request headers of any client, or None.
+        url: The requested URL as text or as an object whose text it is.
+
+    Returns:
+        True or False, or None where neither could be looked at.
+    """
+    names = _header_names(headers)
+    text = _url_text(url)
+    if names & _CREDENTIAL_HEADERS or (text and _url_pattern().search(text)):
+        return True
+    return None if not names and not text else False
+
+
+def _header_names(headers: object) -> set[str]:
+    try:
+        return {
+            name.decode("ascii", "replace").lower() if isinstance(name, bytes) else str(name).lower()
+            for name in islice(headers, _CREDENTIAL_HEADER_LIMIT)  # type: ignore[call-overload]  # any mapping; what is none is caught
+        }
+    except Exception:  # headers of any library, or none
+        return set()
+
+
+def _url_text(url: object) -> str:
+    if url is None:
+        return ""
+    try:
+        return str(url)[:_URL_LIMIT]
+    except Exception:  # a URL object of any library
+        return ""
+
+
+# Looking at foreign objects without trusting them: an attribute may raise or lie, and nothing with effects is called.
+#
+# The one method that is called is ``items`` of headers, to as many as there may sensibly be.
+
+BODY_LIMIT = 4096
+"""Characters of a response body in which reasons are looked for."""
+CHAIN_LIMIT = 64
+"""How many causes of an error are looked at."""
+_HEADER_LIMIT = 200
+_HEADER_VALUE_LIMIT = 256
+
+
+def safe_getattr(thing: object, *path: str) -> object:
+    """Follow attributes; None where one is missing or raises."""
+    for name in path:
+        try:
+            thing = getattr(thing, name, None)
+        except Exception:  # a property may raise anything
+            return None
+        if thing is None:
+            return None
+    return thing
+
+
+def safe_int(thing: object, *path: str) -> int | None:
+    """Follow attributes to a whole number; None for anything else, a bool included."""
+    value = safe_getattr(thing, *path)
+    return int(value) if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def safe_str(thing: object, *path: str) -> str | None:
+    """Follow attributes to a text; None for anything else."""
+    value = safe_getattr(thing, *path)
+    return value if isinstance(value, str) else None
+
+
+def safe_error(thing: object, *names: str) -> BaseException | None:
+    """Return the first of these attributes that holds another error; None where none does."""
+    for name in names:
+        inner = safe_getattr(thing, name)
+        if isinstance(inner, BaseException) and inner is not thing:
+            return inner
+    return None
+
+
+def text_of(error: object) -> str:
+    """Return what an error says, also where its `__str__` raises or returns no text."""
+    try:
+        return str.__str__(str(error))  # a text of its own kind becomes a plain one
+    except Exception:  # __str__ is the user's
+        return f"<{type(error).__name__} without a readable text>"
+
+
+def status_of(value: object) -> int | None:
+    """Return an HTTP status, or None for what cannot be one."""
+    if isinstance(value, int) and not isinstance(value, bool) and 100 <= value <= 599:  # noqa: PLR2004
+        return int(value)
+    return None
+
+
+def read_headers(headers: object) -> dict[str, str]:
+    """Return the headers that say something about waiting, names in lower case; the rest may hold secrets."""
+    found: dict[str, str] = {}
+    try:
+        for name, value in _items(headers):
+            low = _decode(name).lower()
+            if low in {"retry-after", "date"} or "limit" in low or "retry-after" in low:
+                found[low] = _decode(value)[:_HEADER_VALUE_LIMIT]
+    except Exception:  # any mapping-like object of any library
+        return found
+    return found
+
+
+def header_of(headers: object, name: str) -> str | None:
+    """Return one header, its name given in lower case; None where there is none."""
+    try:
+        return next((_decode(value) for key, value in _items(headers) if _decode(key).lower() == name), None)
+    except Exception:  # any mapping-like object of any library
+        return None
+
+
+def _items(headers: object) -> "Iterable[tuple[object, object]]":
+    items = getattr(headers, "items", None)
+    return islice(items(), _HEADER_LIMIT) if callable(items) else ()
+
+
+def _decode(value: object) -> str:
+    if isinstance(value, bytes):
+        return value[:BODY_LIMIT].decode("utf-8", "replace")
+    return value if isinstance(value, str) else str(value)
+
+
+def read_body(response: object) -> str:
+    """Return the beginning of a body that was read already; a stream is never touched."""
+    for name in ("_content", "_body", "data", "content", "body"):
+        body = _instance_attribute(response, name)
+        if isinstance(body, bytes | str) and body:
+            return _decode(body[:BODY_LIMIT])
+    return ""
+
+
+def _instance_attribute(thing: object, name: str) -> object:
+    """Read an attribute from the object itself, so that no property runs (and starts to download)."""
+    try:
+        return vars(thing).get(name)
+    except Exception:  # slots, or an object that hides its attributes
+        return None
+
+
+def read_response(response: object, request: object = None) -> Evidence | None:
+    """Read a response of any of the usual HTTP clients; None if it has no status.
+
+    Args:
+        response: An object with `status_code` or `status`, and `headers`.
+        request: What was sent, if the response does not know.
+    """
+    status = status_of(safe_getattr(response, "status_code")) or status_of(safe_getattr(response, "status"))
+    if status is None:
+        return None
+    sent = None
+    if status == 403:  # noqa: PLR2004  # the one status that turns on it
+        request = request or safe_getattr(response, "request") or safe_getattr(response, "request_info")
+        sent = credentials_in(
+            safe_getattr(request, "headers"), safe_getattr(request, "url") or safe_getattr(response, "url")
+        )
+    return Evidence(
+        origin=Origin.HTTP,
+        http_status=status,
+        headers=read_headers(safe_getattr(response, "headers")),
+        body=read_body(response),
+        credentials_sent=sent,
+    )
+
+
+def errno_in_chain(error: BaseException) -> int | None:
+    """Return the operating system's error number from the error or whatever caused it."""
+    seen: set[int] = set()
+    link: object = error
+    while isinstance(link, BaseException) and id(link) not in seen and len(seen) < CHAIN_LIMIT:
+        seen.add(id(link))
+        if isinstance(link, OSError) and not _has_own_numbers(link):
+            number = safe_int(link, "errno")
+            if number is not None:
+                return number
+        link = safe_getattr(link, "__cause__") or safe_getattr(link, "__context__")
+    return None
+
+
+def _has_own_numbers(error: OSError) -> bool:
+    """Tell whether the class counts its errors in a way of its own, as TLS and name resolution do."""
+    return any(each.__name__ in {"SSLError", "gaierror", "herror"} for each in type(error).__mro__)

@@ -1,0 +1,287 @@
+"""From ``MODULE:APP`` to the app, with an error that says what is wrong and what there is instead."""
+
+import importlib
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType, TracebackType
+from typing import NamedTuple, TypeVar
+
+import click
+
+from outlast.app import App
+from outlast.cli.errors import InvalidUsageError
+from outlast.errors import ConfigError
+from outlast.jobs.job import Job
+from outlast.observe.alert_delivery import Deliverer
+from outlast.queue.masking import masked_text
+from outlast.redact import safe_text
+from outlast.sources.monitor import Monitor
+
+T = TypeVar("T")
+_MAX_TRACEBACK_CHARS = 32_768  # characters of a traceback
+
+
+def load_app(reference: str) -> App:
+    """Import a module, from the current folder too, and return the app in it.
+
+    Args:
+        reference: Such as ``jobs:app`` or ``shop.jobs:Jobs.app``.
+
+    Raises:
+        ConfigError: If there is no such app; the message names those that the module has.
+    """
+    return load_object(reference, App)[1]
+
+
+def load_object(reference: str, *kinds: type[T]) -> tuple[ModuleType, T]:
+    """Import a module, from the current folder too; return it and what the reference names in it.
+
+    Args:
+        reference: Such as ``jobs:app``.
+        kinds: What it may be.
+
+    Raises:
+        ConfigError: If there is no such thing; the message names those that the module has.
+    """
+    name, colon, path = reference.partition(":")
+    _check_reference(reference, name)
+    module = _import_module(name)
+    if not colon or not path:
+        message = f"{reference!r} names no app; write MODULE:APP{_alternatives_text(module, kinds)}"
+        raise ConfigError(message)
+    found: object = module
+    for part in path.split("."):
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            message = f"module {name} has no {path!r}{_alternatives_text(module, kinds)}"
+            raise ConfigError(message) from None
+    if not isinstance(found, kinds):
+        message = f"{reference} is no {_kind_names(kinds)} but {_describe(found)}{_alternatives_text(module, kinds)}"
+        raise ConfigError(message)
+    return module, found
+
+
+def _check_reference(reference: str, name: str) -> None:
+    file = Path(name)
+    if file.suffix == ".py" or "/" in name:
+        parts = file.with_suffix("").parts if file.name else ()  # a folder alone has no name
+        meant = ".".join(part for part in parts if part not in {"/", ".", ".."}) or "MODULE"
+        message = f"{reference!r} names a file; write the module as in an import: {meant}:APP"
+        raise ConfigError(message)
+    if not all(part.isidentifier() for part in name.split(".")):
+        message = f"{reference!r} is no MODULE:APP; write the module as in an import, such as jobs:app"
+        raise ConfigError(message)
+
+
+def _import_module(name: str) -> ModuleType:
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise _import_failure(name, error) from error
+        message = (
+            f"there is no module {error.name!r}; it was looked for in {here} and where packages are installed: "
+            "run this in its folder, or install it"
+        )
+        raise ConfigError(message) from None
+    except Exception as error:
+        raise _import_failure(name, error) from error
+
+
+def _import_failure(name: str, error: Exception) -> InvalidUsageError:
+    """Show where the module fails, from its own first line on, and return what ends the command."""
+    frames = traceback.format_exception(type(error), error, _trim_traceback(error.__traceback__))
+    click.echo(safe_text(masked_text("".join(frames)), _MAX_TRACEBACK_CHARS), err=True)
+    return InvalidUsageError(
+        f"module {name} cannot be imported: {type(error).__name__}: {_error_text(error)}", "the lines above show where"
+    )
+
+
+def _error_text(error: Exception) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001  # the class is a foreign one
+        return "its text cannot be had"
+
+
+def _trim_traceback(trace: TracebackType | None) -> TracebackType | None:
+    """Return the part of a traceback that begins in the module itself."""
+    ours = {__file__, importlib.__file__}
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if file not in ours and not file.startswith("<frozen importlib"):
+            return trace
+        trace = trace.tb_next
+    return None
+
+
+def objects_in_module(module: ModuleType, *kinds: type[T]) -> dict[str, T]:
+    """Return what a module has of some kinds, by ``MODULE:NAME``; what it has under two names once."""
+    found = {f"{module.__name__}:{name}": value for name, value in vars(module).items() if isinstance(value, kinds)}
+    firsts = {id(value): name for name, value in reversed(found.items())}
+    return {name: value for name, value in found.items() if firsts[id(value)] == name}
+
+
+def _alternatives_text(module: ModuleType, kinds: tuple[type[object], ...]) -> str:
+    names = objects_in_module(module, *kinds)
+    return (
+        f"; it has {', '.join(names)}" if names else f"; there is no {_kind_names(kinds)} in {module.__name__} at all"
+    )
+
+
+def _kind_names(kinds: tuple[type[object], ...]) -> str:
+    return " or ".join(kind.__name__ for kind in kinds)
+
+
+def _describe(found: object) -> str:
+    if isinstance(found, ModuleType | type) or callable(found):
+        return f"a {type(found).__name__}"
+    return f"of type {type(found).__name__}"
+
+
+# From ``MODULE:JOB``, or ``MODULE:APP`` and a name, to the job that is meant.
+
+_JOB_KINDS: tuple[type[App | Job], ...] = (App, Job)
+
+
+class LoadedJob(NamedTuple):
+    """A job, and where it belongs.
+
+    Attributes:
+        job: As the user made it.
+        words: What names it on the command line.
+        app: Whose store its runs are kept in; None where they are kept nowhere.
+    """
+
+    job: Job
+    words: tuple[str, ...]
+    app: App | None
+
+    def check_tables(self) -> None:
+        """See that the store has the tables that are needed; SQLite gets them."""
+        if self.app is not None:
+            self.app.store.check_schema()
+
+    def close(self) -> None:
+        """Give connections back."""
+        if self.app is not None:
+            self.app.close()
+
+
+def load_job(reference: str, name: str | None) -> LoadedJob:
+    """Return the job that is meant.
+
+    Args:
+        reference: Such as ``etl:items``, or ``etl:app``.
+        name: Of a job of the app; it need not be given where there is but one.
+
+    Raises:
+        ConfigError: If there is no such job, or several could be meant.
+    """
+    module, found = load_object(reference, *_JOB_KINDS)
+    if isinstance(found, Job):
+        if name is not None and name != found.name:
+            message = f"{reference} is the job {found.name}, not {name}; leave --name out, or name an app"
+            raise ConfigError(message)
+        return LoadedJob(found, (reference,), _app_of_job(found, module))
+    jobs = found.jobs_by_name
+    if not jobs:
+        message = (
+            f"{reference} has no jobs; @app.job(…) makes one of a function. "
+            "Is the module that defines them imported by the one of the app?"
+        )
+        raise ConfigError(message)
+    if name is None:
+        if len(jobs) > 1:
+            message = f"{reference} has several jobs; say which: {', '.join(f'--name {each}' for each in jobs)}"
+            raise ConfigError(message)
+        name = next(iter(jobs))
+    if name not in jobs:
+        message = f"{reference} has no job {name!r}; it has: {', '.join(jobs)}"
+        raise ConfigError(message)
+    return LoadedJob(jobs[name], (reference, "--name", name), found)
+
+
+def _app_of_job(job: Job, module: "ModuleType") -> App | None:
+    if job.store is None:
+        return None
+    for app in objects_in_module(module, App).values():
+        if app.store is job.store:
+            return app
+    return App(job.store)  # type: ignore[arg-type]  # the store of an app, which made the job
+
+
+# From ``MODULE:APP`` or ``MODULE:MONITOR`` to the monitor that is meant, and to what the command line needs of it.
+
+_DEFAULT_PROFILE = "feed"
+_MONITOR_KINDS: tuple[type[App | Monitor], ...] = (App, Monitor)
+
+
+class LoadedMonitor(NamedTuple):
+    """A monitor, and where it belongs.
+
+    Attributes:
+        monitor: As the user made it, or made for an app of theirs.
+        app: Whose store it looks into; one of our own around the same store where theirs is not to be found.
+        app_reference: Where their app is, to be put behind ``--app``; None where it is not to be found.
+    """
+
+    monitor: Monitor
+    app: App
+    app_reference: str | None
+
+    @property
+    def courier(self) -> Deliverer:
+        """What brings its alerts to people."""
+        own = self.monitor.delivery
+        return own if isinstance(own, Deliverer) else self.app.courier()
+
+
+def load_monitor(reference: str, profile: str | None) -> LoadedMonitor:
+    """Return the monitor that is meant.
+
+    One that is named is taken. Of an app it is the one that the module has of it, and of the profile if one is given;
+    if it has none, one is made.
+
+    Args:
+        reference: Such as ``feeds:app`` or ``feeds:monitor``.
+        profile: Whose sources are polled; None for ``feed``, or for what a monitor says that was found.
+
+    Raises:
+        ConfigError: If there is no such thing, or several could be meant.
+    """
+    module, found = load_object(reference, *_MONITOR_KINDS)
+    if isinstance(found, Monitor):
+        if profile is not None and profile != found.profile.name:
+            message = (
+                f"{reference} polls the sources of {found.profile.name}, not of {profile}; "
+                "leave --profile out, or name an app"
+            )
+            raise ConfigError(message)
+        return _load_named_monitor(found, module)
+    theirs = {
+        name: each
+        for name, each in objects_in_module(module, Monitor).items()
+        if each.store is found.store and profile in {None, each.profile.name}
+    }
+    if len(theirs) > 1:
+        told = ", ".join(f"{name} ({each.profile.name})" for name, each in theirs.items())
+        message = f"several monitors of {reference} could be meant; name one of them: {told}"
+        raise ConfigError(message)
+    if theirs:
+        return LoadedMonitor(next(iter(theirs.values())), found, reference)
+    chosen = profile or _DEFAULT_PROFILE
+    return LoadedMonitor(found.monitor(found.sources.profiles.get(chosen, chosen)), found, reference)
+
+
+def _load_named_monitor(monitor: Monitor, module: "ModuleType") -> LoadedMonitor:
+    store = monitor.store
+    for name, app in objects_in_module(module, App).items():
+        if app.store is store:
+            return LoadedMonitor(monitor, app, name)
+    return LoadedMonitor(monitor, App(store), None)  # type: ignore[arg-type]  # an app's store, and it was made by one

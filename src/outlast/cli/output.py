@@ -1,0 +1,237 @@
+"""What commands print: tables for people, JSON for programs, and nothing that a terminal would obey.
+
+Text from a store was written by whoever enqueued or failed. It is printed as text, never as markup, and characters that
+are not printable are replaced: no payload can colour, move or forge what the terminal shows.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from outlast.cli.formats import relative_time
+from outlast.ports.rows import Attempt
+from outlast.queue.masking import masked_text, masked_value
+from outlast.record.json_values import json_text
+from outlast.redact import safe_text
+
+_MAX_CELL_CHARS = 400
+_MAX_TEXT_CHARS = 300_000  # a payload may have 256 KiB
+_COLUMN_GAP = 2  # blanks
+_MIN_LAST_COLUMN = 40  # characters of the last column that are worth more than the others in full
+_NUMBER_COLUMNS = {"EXIT", "FAILED", "HTTP", "TASKS", "TOOK", "TRIES"}  # also where all are unknown, or have a unit
+_FREE_TEXT = ("unique_key", "resource", "last_error", "error_message", "reason", "traceback", "failure")
+_STYLES = {
+    "RUNNING": "cyan",
+    "PARKED": "yellow",
+    "DONE": "green",
+    "FAILED": "red",
+    "paused": "yellow",
+    "replayed": "green",
+    "conflict": "red",
+    "healthy": "green",
+    "warning": "yellow",
+    "error": "red",
+    "disabled": "red",
+    "probation": "cyan",
+    "failed": "red",
+    "waits": "yellow",
+    "given up": "red",
+}
+
+
+def make_console(*, stderr: bool = False) -> Console:
+    """Return the console: no markup, no emoji codes, no guessing at numbers and URLs."""
+    return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+
+
+def printable_text(text: object) -> str:
+    """Return text that is safe to print, of any number of lines."""
+    return safe_text(str(text), _MAX_TEXT_CHARS).replace("\t", "    ")
+
+
+def printable_line(text: object, limit: int = _MAX_CELL_CHARS) -> str:
+    """Return text that is safe to print, in one line."""
+    return " ".join(safe_text(str(text)[: limit * 4], limit).split())
+
+
+def styled_text(text: object, style: str = "") -> Text:
+    """Return text for the console, never read as markup."""
+    return Text(printable_text(text), style=style)
+
+
+def print_text(text: object, style: str = "") -> None:
+    """Print a text."""
+    make_console().print(styled_text(text, style), soft_wrap=True)
+
+
+def make_table(columns: Mapping[str, int | None], rows: Iterable[Sequence[object]]) -> Table:
+    """Return a table whose rows keep to one line each; where there is no room, it is the last column that gives way.
+
+    Args:
+        columns: Headings, with how wide a column may be where there is no room for all; columns of numbers stand to
+            the right.
+        rows: Their cells; None is shown as a dash.
+    """
+    given = [list(row) for row in rows]
+    cells = [[_cell(value) for value in row] for row in given]
+    widest = [max([len(heading), *(row[number].cell_len for row in cells)]) for number, heading in enumerate(columns)]
+    roomy = sum(widest[:-1]) + _COLUMN_GAP * len(widest) + min(widest[-1], _MIN_LAST_COLUMN) <= make_console().width
+    made = Table(box=None, pad_edge=False, header_style="bold")
+    for number, (heading, most) in enumerate(columns.items()):
+        is_last = number == len(columns) - 1
+        numbers = any(isinstance(row[number], int) for row in given) or (heading in _NUMBER_COLUMNS and not is_last)
+        made.add_column(
+            Text(heading, no_wrap=True),
+            no_wrap=not is_last,
+            width=None
+            if is_last
+            else widest[number]
+            if roomy or most is None
+            else _column_width(heading, widest[number], most),
+            justify="right" if numbers else "left",
+        )
+    for row in cells:
+        made.add_row(*row)
+    return made
+
+
+def _column_width(heading: str, widest: int, most: int) -> int:
+    return max(len(heading), min(widest, most))
+
+
+def print_empty(what: str, hint: str) -> None:
+    """Say that a list is empty, and what to do about it."""
+    make_console().print(Text(printable_text(what)).append(printable_text(f"; {hint}"), "dim"), soft_wrap=True)
+
+
+def _cell(value: object) -> Text:
+    text = "-" if value is None or value == "" else printable_line(value)
+    return Text(text, style=_STYLES.get(text, ""), no_wrap=True, overflow="ellipsis")
+
+
+def facts_table(pairs: Iterable[tuple[str, object]]) -> Table:
+    """Return names and values beneath one another; what is None is left out."""
+    made = Table(box=None, pad_edge=False, show_header=False)
+    made.add_column(style="dim", no_wrap=True)
+    made.add_column(overflow="fold")
+    for name, value in pairs:
+        if value is not None:
+            made.add_row(name, styled_text(value))
+    return made
+
+
+def status_counts_text(counts: Mapping[str, int]) -> str:
+    """Return how many tasks there are of each status, in one line."""
+    told = [f"{name.lower().replace('_', ' ')} {count}" for name, count in counts.items() if count]
+    return ", ".join(told) or "no tasks"
+
+
+def count_text(count: int, word: str) -> str:
+    """Return a number with its word: ``1 attempt``, ``2 attempts``."""
+    return f"{count} {word if count == 1 else f'{word}s'}"
+
+
+def mask_secrets(value: Any) -> Any:
+    """Return what may hold text of others without the secrets in it: a text, a table of texts, or None."""
+    if type(value) is str:  # the members of an enumeration are words of ours
+        return masked_text(value)
+    if isinstance(value, dict):
+        return {key: mask_secrets(each) for key, each in value.items()}
+    return [mask_secrets(each) for each in value] if isinstance(value, list) else value
+
+
+def row_data(row: Any) -> dict[str, Any]:
+    """Return a row as JSON has it: times as ISO text with their offset, the payload as an object, secrets masked."""
+    data: dict[str, Any] = row._asdict()
+    for name, value in data.items():
+        if isinstance(value, datetime):
+            data[name] = value.isoformat()
+    for name in _FREE_TEXT:
+        if name in data:
+            data[name] = mask_secrets(data[name])
+    if "parameters" in data:
+        data["parameters"] = masked_value(data["parameters"])
+    return data
+
+
+def print_json(value: object) -> None:
+    """Print JSON; what is not printable is written as an escape, which means the same and moves no cursor."""
+    text = json_text(value, indent=2)
+    if not text.isprintable():
+        text = "".join(char if char.isprintable() or char == "\n" else _escape_char(char) for char in text)
+    click.echo(text)
+
+
+def _escape_char(char: str) -> str:
+    units = char.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[place]:02x}{units[place + 1]:02x}" for place in range(0, len(units), 2))
+
+
+# The history of a task, failed attempts and lost workers, as ``tasks show`` and ``dlq show`` print them.
+
+_LOST_OUTCOME = "lost"
+_WORKER_LOST = "WorkerLost"
+_WHOLE_SECONDS_FROM = 10.0  # seconds from which tenths do not matter
+
+
+def print_attempts(attempts: Sequence[Attempt]) -> None:
+    """Print what happened, oldest first."""
+    if not attempts:
+        return
+    console = make_console()
+    console.print(styled_text(f"\nhistory: {_attempts_summary(attempts)}", "bold"))
+    for each in attempts:
+        console.print(
+            styled_text(
+                f"  {each.attempt}. {each.finished_at.isoformat(timespec='seconds')} "
+                f"({relative_time(each.finished_at)}), "
+                f"{_outcome_text(each)}"
+            ),
+            soft_wrap=True,
+        )
+        if each.outcome != _LOST_OUTCOME:
+            told = f"     {each.error_type}: {printable_line(mask_secrets(each.error_message))}"
+            console.print(styled_text(told), soft_wrap=True)
+    if attempts[-1].traceback:
+        print_traceback(attempts[-1].traceback)
+
+
+def _attempts_summary(attempts: Sequence[Attempt]) -> str:
+    lost, crashed = count_lost_workers(attempts), count_isolated_crashes(attempts)
+    failed = len(attempts) - lost - crashed
+    said = [count_text(failed, "failed attempt")] * bool(failed) + [count_text(lost, "lost worker")] * bool(lost)
+    if crashed:
+        said.append(f"{crashed} {'crash' if crashed == 1 else 'crashes'} apart")
+    return ", ".join(said)
+
+
+def count_lost_workers(attempts: Sequence[Attempt]) -> int:
+    """Return how many of them ended with their worker; those count as no failure of the task."""
+    return sum(each.outcome == _LOST_OUTCOME and each.error_type == _WORKER_LOST for each in attempts)
+
+
+def count_isolated_crashes(attempts: Sequence[Attempt]) -> int:
+    """Return how many of them took down the process apart in which suspects run; those count as no failure either."""
+    return sum(each.outcome == _LOST_OUTCOME and each.error_type != _WORKER_LOST for each in attempts)
+
+
+def _outcome_text(attempt: Attempt) -> str:
+    if attempt.outcome == _LOST_OUTCOME:
+        return f"lost: {printable_line(mask_secrets(attempt.error_message).removeprefix('worker lost: '))}"
+    category = attempt.error_category
+    if attempt.delay is None:
+        return f"failed, {category}: the last one" if attempt.outcome == "fail" else f"failed, {category}"
+    return f"failed, {category}: again in {attempt.delay:.{0 if attempt.delay >= _WHOLE_SECONDS_FROM else 1}f} s"
+
+
+def print_traceback(text: str) -> None:
+    """Print a traceback, indented."""
+    console = make_console()
+    console.print(styled_text("\ntraceback", "bold"))
+    for each in printable_text(mask_secrets(text)).splitlines():
+        console.print(styled_text(f"  {each}", "dim"), soft_wrap=True)

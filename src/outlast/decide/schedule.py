@@ -1,0 +1,77 @@
+"""The schedule of a policy as data and as a small chart."""
+
+from dataclasses import dataclass
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from outlast.decide.policy import RetryPolicy
+
+
+_WIDTH = 40
+_MAX_LINES = 20
+
+
+@dataclass(frozen=True)
+class ScheduledWait:
+    """One wait of a schedule, in seconds.
+
+    Attributes:
+        after: Number of the attempt it follows.
+        least: The shortest it can be.
+        most: The longest it can be.
+        total: All waits so far at their longest. From the deadline on, this one comes only where others were shorter.
+    """
+
+    after: int
+    least: float
+    most: float
+    total: float
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """What a policy's waits will be, where calls fail at once and the other side asks for nothing.
+
+    Attributes:
+        max_attempts: Calls in all.
+        deadline: Seconds for everything together, or None.
+        waits: One between each two attempts. As in a call, a wait that would end at the deadline or later is not
+            begun; those that it leaves no room for, however short the waits before are, are left out.
+    """
+
+    max_attempts: int
+    deadline: float | None
+    waits: tuple[ScheduledWait, ...]
+
+    @classmethod
+    def of(cls, policy: "RetryPolicy") -> "Schedule":
+        """Return the schedule of a policy."""
+        waits: list[ScheduledWait] = []
+        soonest = latest = 0.0
+        shortest: float | None = None
+        longest: float | None = None
+        for attempt in range(1, policy.max_attempts):
+            shortest = policy.get_delay(attempt, previous=shortest, chance=lambda: 0.0)
+            longest = policy.get_delay(attempt, previous=longest, chance=lambda: 1.0)
+            soonest, latest = soonest + shortest, latest + longest
+            if policy.deadline is not None and soonest >= policy.deadline:
+                break
+            waits.append(ScheduledWait(attempt, shortest, longest, latest))
+        return cls(policy.max_attempts, policy.deadline, tuple(waits))
+
+    def __str__(self) -> str:
+        """Return the chart."""
+        limit = "" if self.deadline is None else f", {self.deadline:g} s in all"
+        plural = "" if self.max_attempts == 1 else "s"
+        lines = [f"{self.max_attempts} attempt{plural}{limit}"]
+        longest = max((wait.most for wait in self.waits), default=0.0) or 1.0
+        for wait in self.waits[:_MAX_LINES]:
+            solid = round(_WIDTH * wait.least / longest)
+            light = max(round(_WIDTH * wait.most / longest) - solid, 0)
+            shown = f"{wait.most:g} s" if wait.least == wait.most else f"{wait.least:g} to {wait.most:g} s"
+            doubtful = self.deadline is not None and wait.total >= self.deadline
+            more = ", if there is time" if doubtful else ""
+            lines.append(f"  {wait.after} → {wait.after + 1}  {'█' * solid}{'░' * light} {shown}{more}")
+        if len(self.waits) > _MAX_LINES:
+            lines.append(f"  … and {len(self.waits) - _MAX_LINES} more")
+        return "\n".join(lines)

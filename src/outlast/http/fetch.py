@@ -1,0 +1,258 @@
+"""The names by which blog monitors and feed collectors fetch: with retries, with waits as asked, with an eye on 403.
+
+None of the client libraries is needed before a name that speaks of them is used.
+"""
+
+import contextlib
+import importlib
+import logging
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+from outlast import clock
+from outlast.classify import classify, evidence_of, parse_retry_after
+from outlast.classify.safe_access import header_of, safe_getattr
+from outlast.decide.policy import RetryPolicy, matches
+from outlast.decide.presets import preset
+from outlast.decide.source_health import COUNTED_CATEGORIES
+from outlast.failure import Category, Failure
+from outlast.http.settings import redacted_url
+from outlast.http.transport import HTTPX_LIBRARIES, adapter_of
+from outlast.run.loops import name_of
+from outlast.run.retry import check_policy, is_coroutine_function, wrap
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    RETRYABLE_EXCEPTIONS: tuple[type[Exception], ...]
+    """Timeouts, connections that could not be made or broke, answers cut off: of httpx and httpx2, where installed."""
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_RETRYABLE_NAMES = (
+    "TimeoutException",
+    "ConnectError",
+    "ReadError",
+    "WriteError",
+    "CloseError",
+    "RemoteProtocolError",
+    "ProxyError",
+)
+_FORBIDDEN, _SERVER_ERRORS, _FAILING = 403, 500, 400
+_RETRYABLE_STATUSES = frozenset({408, 425, 429})
+log = logging.getLogger("outlast.http")
+
+
+def _is_transient(error: BaseException) -> bool:
+    """Tell whether a fetch is worth another attempt: no answer, a server's error, or one that asks for a later one."""
+    failure = classify(error)
+    status = failure.http_status
+    if status is None or failure.category is Category.RATE_LIMIT:
+        return failure.retryable
+    return status >= _SERVER_ERRORS or (status in _RETRYABLE_STATUSES and failure.retryable)
+
+
+FETCH_POLICY = preset("blog").replace(
+    retry_on=_is_transient,
+    jitter="none",
+    overrides={Category.RATE_LIMIT: {"base_delay": 60.0, "max_delay": 300.0}},
+)
+"""3 calls, 2 s and 4 s between them (then 8 s …, at most 30 s); a rate limit that names no time is waited out from 60 s
+on."""
+
+
+def __getattr__(name: str) -> object:
+    """Collect the exceptions when they are first asked for."""
+    if name != "RETRYABLE_EXCEPTIONS":
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message)
+    found: list[type[Exception]] = []
+    for library in HTTPX_LIBRARIES:
+        with contextlib.suppress(ImportError):
+            module = importlib.import_module(library)
+            found += [getattr(module, each) for each in _RETRYABLE_NAMES]
+    globals()[name] = tuple(found)
+    return globals()[name]
+
+
+async def fetch_with_retry(client: Any, url: str, *, policy: RetryPolicy | None = None, **request: Any) -> Any:
+    """Fetch a URL, and again while that may help.
+
+    Timeouts, failed connections, answers of 500 and above, 408, 425 and rate limits (429, or another status with the
+    evidence of one) are tried again, after the wait that the server asks for where it names one. Any other answer, a
+    404 as well as a 200, is returned at once. A warning is logged before every wait, and the event loop is never
+    blocked.
+
+    A client whose transport tries again itself is not asked three times as often: what the transport has given up is
+    raised.
+
+    Args:
+        client: An ``AsyncClient`` of httpx or httpx2.
+        url: What to get.
+        policy: Other attempts, waits or limits than `FETCH_POLICY`.
+        request: What else ``client.get`` takes, such as ``headers``.
+
+    Returns:
+        The answer, read to its end.
+
+    Raises:
+        Exception: The library's own error of the last attempt, with the others as notes; for an answer that was given
+            up, its ``HTTPStatusError``.
+    """
+    chosen = FETCH_POLICY if policy is None else check_policy(policy)
+    if chosen.retry_on is None:
+        chosen = chosen.replace(retry_on=_is_transient)
+
+    async def attempt() -> Any:
+        response = await client.get(url, **request)
+        if response.status_code < _FAILING:
+            return response
+        error = adapter_of(response).status_error(response.request, response)
+        try:
+            if not matches(chosen.retry_on, error):
+                return response
+            await response.aclose()
+            raise error
+        finally:
+            del error  # an error whose traceback holds this frame would refer to itself
+
+    attempt.__qualname__ = f"GET {redacted_url(url)}"  # as logs and events name it
+    return await wrap(attempt, chosen, None)()
+
+
+async def handle_rate_limit(response: Any, *, default: int = 60) -> float:
+    """Wait as long as an answer's Retry-After asks, at most an hour, without blocking the event loop.
+
+    It waits and no more: to ask again afterwards is the caller's part. `fetch_with_retry` does both.
+
+    Args:
+        response: An answer of any client.
+        default: Seconds for an answer that does not say, or says it unreadably.
+
+    Returns:
+        The seconds waited.
+    """
+    headers = safe_getattr(response, "headers")
+    asked, date = header_of(headers, "retry-after"), header_of(headers, "date")
+    seconds = float(parse_retry_after(asked, default, date=date, now=clock.now))
+    url = redacted_url(safe_getattr(response, "url"))
+    log.warning(
+        "%s asks to be left alone, waiting for %g s", url, seconds, extra={"url": url, "retry_after_seconds": seconds}
+    )
+    await clock.sleep_async(seconds)
+    return seconds
+
+
+def is_403_error(error: BaseException | None) -> bool:
+    """Tell whether an error is an answer with status 403, by its type and status; words in its text say nothing."""
+    return error is not None and _is_403(classify(error))
+
+
+def is_persistent_error(error: BaseException | None) -> bool:
+    """Tell whether an error counts against a source: 400, 401, 403, 404, 410, broken data.
+
+    Rate limits, a server's errors, timeouts and failed connections do not: they are the host's or the network's.
+    """
+    return error is not None and classify(error).category in COUNTED_CATEGORIES
+
+
+def fetch_with_retry_on_403(fetch: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Call a fetch function, and again after 1, 2 and 4 s while the answer is 403: 4 requests, 7 s at most.
+
+    A 403 may be raised, or be returned as an answer with that status. By its evidence it may be something else: one
+    that speaks of a rate limit or a quota, or that refuses credentials that were sent, is not asked for again. Any
+    other result or error is the caller's at once.
+
+    Args:
+        fetch: A function, or one whose result is to be awaited; then the result of this call is.
+        args: Its arguments.
+        kwargs: Its keyword arguments.
+
+    Returns:
+        What `fetch` returns; after four times 403, the last answer.
+
+    Raises:
+        Exception: What `fetch` raises; after four times 403, the last error, with the others as notes.
+    """
+    awaited = is_coroutine_function(fetch)
+    result: Any = _fetch_async(fetch, None, args, kwargs) if awaited else _fetch(fetch, args, kwargs)
+    answer: R = result
+    return answer
+
+
+def _fetch(fetch: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    before: Any = None
+
+    def attempt() -> Any:
+        nonlocal before
+        with contextlib.suppress(Exception):  # thrown away, or there was none
+            before.close()
+        before = fetch(*args, **kwargs)
+        if hasattr(type(before), "__await__"):  # a function that hands out coroutines
+            return _PendingResult(before)
+        _raise_if_denied(before)
+        return before
+
+    attempt.__qualname__ = name_of(fetch)
+    try:
+        result = wrap(attempt, _ON_403, None)()
+    except _Response403Error as denied:
+        return denied.response
+    return _fetch_async(fetch, result.first, args, kwargs) if isinstance(result, _PendingResult) else result
+
+
+async def _fetch_async(fetch: Callable[..., Any], first: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    before: Any = None
+
+    async def attempt() -> Any:
+        nonlocal before, first
+        with contextlib.suppress(Exception):  # thrown away, or there was none
+            closing = before.aclose() if hasattr(before, "aclose") else before.close()
+            if hasattr(type(closing), "__await__"):
+                await closing
+        awaitable, first = fetch(*args, **kwargs) if first is None else first, None
+        before = await awaitable
+        _raise_if_denied(before)
+        return before
+
+    attempt.__qualname__ = name_of(fetch)
+    try:
+        return await wrap(attempt, _ON_403, None)()
+    except _Response403Error as denied:
+        return denied.response
+
+
+class _PendingResult:
+    """A result that is still to be awaited."""
+
+    def __init__(self, first: Any) -> None:
+        self.first = first
+
+
+class _Response403Error(Exception):
+    """Stands for an answer that nobody raised."""
+
+    def __init__(self, response: Any) -> None:
+        super().__init__("HTTP 403")
+        self.response = response
+
+
+def _raise_if_denied(result: Any) -> None:
+    evidence = evidence_of(result)
+    if evidence.http_status == _FORBIDDEN and classify(evidence).category is Category.ACCESS_DENIED:
+        raise _Response403Error(result)
+
+
+def _is_denied(error: BaseException) -> bool:
+    if isinstance(error, _Response403Error):
+        return True
+    failure = classify(error)
+    return failure.category is Category.ACCESS_DENIED and _is_403(failure)
+
+
+def _is_403(failure: Failure) -> bool:
+    return failure.http_status == _FORBIDDEN and "text: " not in failure.rule
+
+
+_ON_403 = RetryPolicy(max_attempts=4, retry_on=_is_denied, backoff="exponential", base_delay=1.0, max_delay=4.0)

@@ -1,0 +1,330 @@
+"""What a call may take of a machine's memory: a limit that a child sets itself, and takes off again after the call."""
+
+import contextlib
+import contextvars
+import errno
+import faulthandler
+import importlib
+import inspect
+import json
+import logging
+import os
+import runpy
+import signal
+import sys
+import threading
+import time
+import types
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from operator import attrgetter
+from pathlib import Path, PurePosixPath
+from queue import SimpleQueue
+from typing import IO, Any, NamedTuple, NoReturn
+
+from outlast.decide.presets import preset
+from outlast.errors import ConfigurationError, PayloadError
+from outlast.ports.rows import Claimed
+from outlast.queue import child_process as child_side
+from outlast.queue.child_process import die_with_parent, exit_when_overdue
+from outlast.queue.payload import Codec, encode_result
+from outlast.queue.task_failure import task_failure_of
+from outlast.run.call_state import CURRENT_TASK
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from outlast.decide.policy import RetryPolicy
+
+
+_PROC = Path("/proc/self")
+_CGROUPS = Path("/sys/fs/cgroup")
+_OOM_SCORE = 1000  # the process with the highest number is the first to go when the machine has no memory left
+_STATM_DATA = 5  # place in statm
+_NO_THREAD = "can't start new thread"  # what Python says
+
+
+class MemoryAllowance:
+    """What a call may take.
+
+    Args:
+        before: Bytes that the process had when the call began.
+        most: Bytes that it may take beyond that.
+
+    Attributes:
+        is_over: Whether the limit is off again. It cannot be taken off where the call has made it the process's own.
+    """
+
+    def __init__(self, before: int, most: int) -> None:
+        """Begin with nothing taken."""
+        self.most, self.is_over = most, False
+        self._before = before
+
+    def taken(self) -> int:
+        """Return how many bytes the call has by now."""
+        return max(0, _used_bytes() - self._before)
+
+
+@contextmanager
+def memory_limit(memory: float | None) -> Iterator[MemoryAllowance | None]:
+    """Limit what this process may take while the block runs; beyond it there is a `MemoryError`, or C code gives up.
+
+    What it has already, the modules that it has loaded before all, is not counted. Where a machine is out of memory all
+    the same, this process is ended before others. Only Linux counts what is taken; elsewhere nothing happens.
+
+    Args:
+        memory: Bytes; up to 1, a share of what the machine has. None for no limit.
+
+    Yields:
+        What may be taken, None where there is no limit.
+    """
+    if memory is None or sys.platform != "linux":
+        yield None
+        return
+    import resource  # noqa: PLC0415  # Windows has none
+
+    most = int(memory * machine_memory() if memory <= 1 else memory)
+    before, hard = resource.getrlimit(resource.RLIMIT_DATA)  # not RLIMIT_AS: many reserve addresses and never use them
+    score = None
+    try:
+        taken = _used_bytes()
+        soft = taken + most if hard == resource.RLIM_INFINITY else min(taken + most, hard)
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+        score = _set_oom_score(_OOM_SCORE)
+    except (OSError, ValueError, IndexError):  # a system that only looks like Linux; its tasks are to run all the same
+        yield None
+        return
+    allowance = MemoryAllowance(taken, max(0, soft - taken))
+    try:
+        yield allowance
+    finally:
+        with suppress(OSError, ValueError):  # the call has lowered the limit that nobody can raise again
+            resource.setrlimit(resource.RLIMIT_DATA, (before, hard))
+            allowance.is_over = True
+        _set_oom_score(score)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Tell whether an error, or one that it came from, is a want of memory; a thread needs memory as well."""
+    seen: set[int] = set()
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        each = waiting.pop()
+        if each is None or id(each) in seen:
+            continue
+        if isinstance(each, MemoryError) or (isinstance(each, OSError) and each.errno == errno.ENOMEM):
+            return True
+        if isinstance(each, RuntimeError) and _NO_THREAD in str(each):
+            return True
+        seen.add(id(each))
+        waiting += [each.__cause__, each.__context__]
+        if isinstance(each, BaseExceptionGroup):
+            waiting += each.exceptions
+    return False
+
+
+def _used_bytes() -> int:
+    """Return the bytes that this process has, of those that are counted."""
+    return int((_PROC / "statm").read_text().split()[_STATM_DATA]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def machine_memory() -> int:
+    """Return the bytes that the machine has, or the container or service that this process is part of."""
+    most = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    lines = []
+    with suppress(OSError):
+        lines = (_PROC / "cgroup").read_text().splitlines()
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        base, name = (_CGROUPS / "memory", "memory.limit_in_bytes") if controllers else (_CGROUPS, "memory.max")
+        inner = PurePosixPath(path)
+        for group in (inner, *inner.parents):
+            with suppress(OSError, ValueError):  # not to be seen from within a container; "max" is no number
+                most = min(most, int((base / str(group).lstrip("/") / name).read_text()))
+    return most
+
+
+def _set_oom_score(score: int | None) -> int | None:
+    """Set how soon this process is ended where memory runs out; return what it was, None where that is not known."""
+    if score is None:
+        return None
+    with suppress(OSError, ValueError):
+        file = _PROC / "oom_score_adj"
+        before = int(file.read_text())
+        file.write_text(str(score))
+        return before
+    return None
+
+
+# The child: runs one call after the other that the parent sends, and ends with it.
+#
+# Requests and replies are lines of JSON on two pipes that nothing else can reach: file 0 is empty and file 1 leads to
+# stderr before any code of the user's is loaded. The call runs in the main thread, as libraries expect. Another thread
+# reads the requests, and so learns at once that the parent is gone.
+
+_MAIN_NAME = "__outlast_main__"
+_SECONDS_TO_LEAVE = 5.0
+
+
+class _LoadedTask(NamedTuple):
+    """What a target turned out to be."""
+
+    function: "Callable[..., Any]"
+    codec: Codec
+    policy: "RetryPolicy"
+
+
+def main() -> None:
+    """Serve the parent until it closes the pipe."""
+    requests, replies = _take_pipes()
+    if not die_with_parent(sys.argv[2:]):
+        return
+    faulthandler.enable()  # a crash in C code leaves its stack on stderr
+    for each in (signal.SIGINT, signal.SIGTERM):  # the parent decides; a handler, unlike SIG_IGN, is not inherited
+        signal.signal(each, lambda *_: None)
+    first = requests.readline()
+    if not first:
+        return
+    told = json.loads(first)
+    child_side._is_child = True  # noqa: SLF001  # said by the one who knows
+    sys.path[:] = told["path"]
+    sys.argv[:] = told["argv"]
+    child = _CallServer(requests, replies)
+    threading.Thread(target=child.listen, name="outlast-requests", daemon=True).start()
+    child.serve()
+
+
+def _take_pipes() -> tuple[IO[bytes], IO[bytes]]:
+    """Return the two pipes, and put harmless files where the user's code would find them."""
+    requests, replies = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    with contextlib.suppress(AttributeError, ValueError):
+        sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # a TextIOWrapper, here
+    return open(requests, "rb"), open(replies, "wb")  # noqa: PTH123  # file numbers; open as long as we live
+
+
+class _CallServer:
+    """The loop, and what it keeps from call to call."""
+
+    def __init__(self, requests: IO[bytes], replies: IO[bytes]) -> None:
+        self.requests = requests
+        self.replies = replies
+        self.waiting: SimpleQueue[bytes | None] = SimpleQueue()
+        self.busy = False
+        self.known: dict[tuple[str, str, str | None], _LoadedTask] = {}
+
+    def listen(self) -> None:
+        """Take requests in; when the parent is gone, end: at once if a call runs, for nobody waits for it any more."""
+        for line in self.requests:
+            self.busy = True
+            self.waiting.put(line)
+        if self.busy:
+            _kill_own_group()
+        self.waiting.put(None)
+        time.sleep(_SECONDS_TO_LEAVE)  # threads of the user's may hold the interpreter back
+        _kill_own_group()
+
+    def serve(self) -> None:
+        """Answer one request after the other."""
+        while (line := self.waiting.get()) is not None:
+            request = json.loads(line)
+            reply = self.answer(request)
+            for stream in (sys.stdout, sys.stderr):
+                with contextlib.suppress(Exception):  # the user's code may have replaced or closed it
+                    stream.flush()
+            self.busy = False
+            self.send(json.dumps(reply).encode() + b"\n")
+
+    def send(self, line: bytes) -> None:
+        """Write one line."""
+        self.replies.write(line)
+        self.replies.flush()
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Run the call and return the reply; whatever it raises becomes a verdict."""
+        context = request["context"]
+        policy, allowed = preset("worker"), None
+        try:
+            work = self.find(*request["target"])
+            policy = work.policy
+            if context.get("load"):
+                return {"returned": None}
+            try:
+                args, kwargs = work.codec.decode(request["payload"])
+            except PayloadError as error:  # whatever the policy says: the next attempt would read the same
+                return {"raised": task_failure_of(error, policy)._replace(wanted=False).to_dict()}
+            CURRENT_TASK.set(Claimed(*context["claimed"]) if "claimed" in context else None)
+            self.send(child_side.STARTED_LINE)
+            with exit_when_overdue(request.get("seconds")), memory_limit(context.get("memory")) as allowed:
+                value = contextvars.copy_context().run(_call, work.function, args, kwargs)
+        except BaseException as error:  # noqa: BLE001  # sys.exit() in a task ends the task
+            told: dict[str, Any] = {"last": allowed is not None and not allowed.is_over}
+            if allowed is not None and is_out_of_memory(
+                error
+            ):  # what it has taken may stay; the next one is not to pay
+                told = {"memory": allowed.most, "taken": allowed.taken(), "last": True}
+            return told | {"raised": task_failure_of(error, policy).to_dict()}
+        last = allowed is not None and not allowed.is_over
+        return {"returned": _encode_result(value, work.codec) if context.get("keep") else None, "last": last}
+
+    def find(self, module: str, name: str, file: str | None) -> _LoadedTask:
+        """Return the target, loaded at its first call."""
+        target = (module, name, file)
+        if target not in self.known:
+            child_side._is_loading = True  # noqa: SLF001  # said by the one who knows
+            try:
+                found: Any = attrgetter(name)(_main_module(file) if file else importlib.import_module(module))
+            finally:
+                child_side._is_loading = False  # noqa: SLF001  # the same
+            self.known[target] = _load_task(found, f"{module}.{name}")
+        return self.known[target]
+
+
+def _call(function: "Callable[..., Any]", args: "Sequence[Any]", kwargs: dict[str, Any]) -> Any:
+    if inspect.iscoroutinefunction(function):
+        import asyncio  # noqa: PLC0415  # takes its time, and few need it
+
+        return asyncio.run(function(*args, **kwargs))
+    return function(*args, **kwargs)
+
+
+def _encode_result(value: Any, codec: Codec) -> str | None:
+    try:
+        return encode_result(value, codec.returns)
+    except PayloadError as error:  # its work is done; doing it again would not help
+        log = logging.getLogger("outlast.worker")
+        log.error("%s succeeded, its result cannot be kept: %s", codec.name, error)  # noqa: TRY400  # the words say it all
+        return None
+
+
+def _load_task(found: Any, name: str) -> _LoadedTask:
+    """Return what is needed to run a task object or a plain function."""
+    function = getattr(found, "function", found)
+    if not callable(function):
+        message = f"{name} is neither a task nor a function"
+        raise ConfigurationError(message)
+    codec = getattr(found, "codec", None) or Codec(function)
+    return _LoadedTask(function, codec, getattr(found, "policy", None) or preset("worker"))
+
+
+def _main_module(file: str) -> types.ModuleType:
+    """Return the parent's main file as a module; loaded under another name, it does not start the program again."""
+    if _MAIN_NAME not in sys.modules:
+        module = types.ModuleType(_MAIN_NAME)
+        module.__dict__.update(runpy.run_path(file, run_name=_MAIN_NAME))
+        sys.modules["__main__"] = sys.modules[_MAIN_NAME] = module
+    return sys.modules[_MAIN_NAME]
+
+
+def _kill_own_group() -> NoReturn:
+    """End this process, and what it has started."""
+    if sys.platform != "win32" and os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+    os._exit(1)

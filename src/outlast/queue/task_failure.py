@@ -1,0 +1,68 @@
+"""What is made of an error that a task raised, as a value that can leave the process."""
+
+from typing import Any, NamedTuple
+
+from outlast.classify import classify
+from outlast.decide.policy import matches
+from outlast.failure import RETRYABLE, Failure
+from outlast.record.log_text import traceback_of
+from outlast.run import logs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Self
+
+    from outlast.decide.policy import RetryPolicy
+
+
+class TaskFailure(NamedTuple):
+    """The judgement on one error of a task.
+
+    Attributes:
+        failure: What happened.
+        wanted: Whether the policy retries this kind of error at all; how often, the queue counts.
+        traceback: Redacted and capped.
+    """
+
+    failure: Failure
+    wanted: bool
+    traceback: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the verdict as JSON-ready values."""
+        return {"failure": self.failure.to_dict(), "wanted": self.wanted, "traceback": self.traceback}
+
+    @classmethod
+    def from_dict(cls, data: "Mapping[str, Any]") -> "Self":
+        """Build a verdict from what `to_dict` returned."""
+        return cls(Failure.from_dict(data["failure"]), bool(data["wanted"]), str(data["traceback"]))
+
+
+def task_failure_of(error: BaseException, policy: "RetryPolicy") -> TaskFailure:
+    """Judge an error that a task raised.
+
+    It is classified once. Where the policy does not say what is retried, a task retries what the classifier calls
+    retryable.
+
+    Args:
+        error: What was raised.
+        policy: The task's.
+    """
+    failure = classify(error)
+    return TaskFailure(failure, _policy_retries(error, failure, policy), traceback_of(error))
+
+
+def _policy_retries(error: BaseException, failure: Failure, policy: "RetryPolicy") -> bool:
+    if not isinstance(error, Exception):
+        return False
+    retry_on = policy.retry_on
+    if retry_on is None or retry_on == RETRYABLE:
+        return failure.retryable
+    if isinstance(retry_on, frozenset):
+        return failure.category in retry_on
+    try:
+        return matches(retry_on, error)
+    except Exception as mistake:  # noqa: BLE001  # a predicate of the user's; the error at hand matters more
+        logs.log_user_error("retry_on", failure.location or failure.exception_name, mistake)
+        return False

@@ -1,0 +1,64 @@
+"""Any value as JSON can hold it: output and logs are always valid, whatever somebody put into them."""
+
+import json
+import math
+from typing import Any
+
+_MAX_DEPTH = 150
+_MAX_BITS = 10_000  # of a number; Python writes no longer ones in decimal
+
+
+def json_text(value: object, *, ensure_ascii: bool = False, indent: int | None = None) -> str:
+    """Return JSON that every reader takes: no NaN, no ring, no object that cannot be written.
+
+    Args:
+        value: What to write.
+        ensure_ascii: Whether all other characters are written as escapes.
+        indent: Blanks per level, for people; None for one line.
+    """
+    return json.dumps(to_json_value(value), ensure_ascii=ensure_ascii, indent=indent, allow_nan=False)
+
+
+def to_json_value(value: object) -> Any:
+    """Return a value made of what JSON has; all else becomes text, and three dots stand for a ring.
+
+    Args:
+        value: Anything.
+    """
+    return _convert_safely(value, ())
+
+
+def _convert_safely(value: object, within: tuple[int, ...]) -> Any:
+    try:
+        return _convert(value, within)
+    except Exception:  # noqa: BLE001  # foreign objects may raise anything, wherever they are touched
+        return f"<a {type(value).__name__} that cannot be shown>"
+
+
+def _convert(value: Any, within: tuple[int, ...]) -> Any:
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        number = int(value)
+        return number if number.bit_length() <= _MAX_BITS else hex(number)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else str(float(value))
+    if not isinstance(value, dict | list | tuple | set | frozenset):
+        return str(value)
+    if id(value) in within or len(within) >= _MAX_DEPTH:
+        return "…"
+    inside = (*within, id(value))
+    if isinstance(value, dict):
+        return {_convert_key(key): _convert_safely(each, inside) for key, each in value.items()}
+    return [_convert_safely(each, inside) for each in value]
+
+
+def _convert_key(key: object) -> str:
+    if isinstance(key, str):
+        return str.__str__(key)
+    try:
+        return str(key)
+    except Exception:  # noqa: BLE001  # as above
+        return f"<a {type(key).__name__} that cannot be shown>"

@@ -1,0 +1,404 @@
+"""Why a failure was judged as it was, in words, from what is stored of it."""
+
+import builtins
+import re
+import shlex
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from outlast.classify.rules import Rule
+from outlast.failure import Category, Evidence
+from outlast.fingerprint import normalise
+from outlast.ports.read_rows import FailureGroup
+from outlast.ports.rows import Attempt
+from outlast.redact import MASK
+from outlast.report.text_format import CategoryLook, category_look, span
+
+_BY_TEXT, _BY_NAME, _BY_RULE = "text: ", "class name: ", "rule: "
+_NO_MATCH = "nothing matched"
+
+
+class StoredJudgement(NamedTuple):
+    """The judgement of a failure.
+
+    Attributes:
+        category: What kind of failure it is.
+        meaning: What that says, in words.
+        retryable: Whether trying again may help.
+        rule: Name of the rule that decided; empty where nothing is known.
+        because: What decided, in words.
+        facts: What the failure showed, by name.
+        asked: What the other side asked for, in words; may be empty.
+        command: That explains such a failure, and says how to have it judged otherwise; empty where there is none.
+    """
+
+    category: str
+    meaning: str
+    retryable: bool
+    rule: str
+    because: str
+    facts: dict[str, str]
+    asked: str
+    command: str
+
+
+def stored_judgement(category: str, failure: Mapping[str, Any]) -> StoredJudgement:
+    """Return the judgement of a stored failure.
+
+    Args:
+        category: Of the group; goes before what the failure says, for they may have been judged differently since.
+        failure: What `Failure.to_dict` returned, masked; empty where nothing is kept any more.
+    """
+    look = category_look(category)
+    rule = str(failure.get("rule") or "")
+    return StoredJudgement(
+        category,
+        look.meaning,
+        _is_retryable(failure, look),
+        rule,
+        _reason_text(rule),
+        _facts(failure),
+        _wait_hint_text(failure),
+        _explain_command(failure),
+    )
+
+
+def _is_retryable(failure: Mapping[str, Any], look: CategoryLook) -> bool:
+    said = failure.get("retryable")
+    return said if isinstance(said, bool) else look.retryable
+
+
+def _reason_text(rule: str) -> str:
+    if not rule:
+        return "It is not known any more what decided."
+    if rule == _NO_MATCH:
+        return "Nothing about it was known, so it is not tried again."
+    if _BY_RULE in rule:
+        return "A rule of your own decided."
+    if _BY_TEXT in rule:
+        return "Only its text told what it is: the weakest sign there is."
+    if _BY_NAME in rule:
+        return "The name of its class told what it is: a weak sign."
+    return "Its type or status told what it is."
+
+
+def _facts(failure: Mapping[str, Any]) -> dict[str, str]:
+    names = {
+        "exception_name": "Error",
+        "origin": "Talked to",
+        "http_status": "HTTP status",
+        "code": "Code",
+        "location": "Where",
+    }
+    return {
+        label: str(failure[name]) for name, label in names.items() if failure.get(name) not in {None, "", "unknown"}
+    }
+
+
+def _wait_hint_text(failure: Mapping[str, Any]) -> str:
+    wait = failure.get("retry_after")
+    if not isinstance(wait, int | float) or isinstance(wait, bool):
+        return ""
+    more = "; it asked for longer" if failure.get("capped") else ""
+    return f"exactly {span(wait)}{more}" if failure.get("exact") else f"{span(wait)} at least{more}"
+
+
+def _explain_command(failure: Mapping[str, Any]) -> str:
+    subject = failure.get("http_status") or failure.get("code") or failure.get("exception_name")
+    return f"outlast explain {shlex.quote(str(subject))}" if subject else ""
+
+
+# What a failure that nobody knows might be, by its words: a guess for people to look at, never a verdict.
+
+_KEYWORDS = (
+    (Category.RATE_LIMIT, r"throttl\w*|too many|rate limit\w*|slow down"),
+    (Category.QUOTA_EXHAUSTED, r"quota|credits?|limit (?:exceeded|reached)|exhausted"),
+    (Category.NETWORK, r"time ?out|timed out|unreachable|connection|disconnected|offline"),
+    (
+        Category.API_TEMPORARY,
+        r"busy|unavailable|overload\w*|maintenance|deploying|warming up|starting|try again|again later|temporar\w+",
+    ),
+    (Category.AUTHENTICATION, r"unauthori[sz]ed|log ?in|sign ?in|credentials?|expired"),
+    (Category.ACCESS_DENIED, r"denied|forbidden|not allowed|permission\w*|blocked"),
+    (Category.NOT_FOUND, r"not found|no such|does not exist|gone|deleted"),
+    (Category.CONFIGURATION, r"configur\w+|settings?|environment variable|not (?:set|installed)"),
+    (Category.DATA, r"pars\w+|decod\w+|malformed|unexpected|empty|format|json|xml|missing|columns?"),
+    (Category.INVALID_PARAMETERS, r"invalid|required|must be|illegal|arguments?|parameters?"),
+)
+_WORD_BREAK = re.compile(r"(?<=[a-z])(?=[A-Z])|_")
+_DATA_ERRORS = frozenset({"AttributeError", "IndexError", "KeyError", "TypeError", "ValueError"})
+_SERVER_ERROR, _CLIENT_ERROR = 500, 400
+_MAX_QUOTE = 40
+
+
+def guess_category(name: str, message: str, status: int | None = None) -> tuple[Category, str]:
+    """Return a category and why, in words that fit behind a comment sign.
+
+    Args:
+        name: Of the class.
+        message: Of the error.
+        status: Of the answer, if there was one.
+    """
+    if status is not None and status >= _CLIENT_ERROR:
+        known = Category.API_TEMPORARY if status >= _SERVER_ERROR else Category.INVALID_PARAMETERS
+        return known, f"a guess by the status {status}"
+    text = f"{_WORD_BREAK.sub(' ', name)} {message}".lower()
+    for category, pattern in _KEYWORDS:
+        if found := re.search(rf"(?<![^\W_])(?:{pattern})(?![^\W_])", text):
+            return category, f"a guess: it says {found[0][:_MAX_QUOTE]}"
+    if name in _DATA_ERRORS:
+        return Category.DATA, f"a guess: {name} is mostly about data that are not as expected"
+    return Category.DATA, "a guess: nothing in it tells; like what is unknown, it is not tried again"
+
+
+# Text as TOML has it.
+
+
+def toml_string(text: str) -> str:
+    """Return a basic string of TOML that stands for this text.
+
+    What cannot be seen is escaped, so that no text turns a line around; half a surrogate pair, which TOML has no form
+    for, is replaced.
+    """
+    return f'"{"".join(map(_escape_char, text))}"'
+
+
+def _escape_char(char: str) -> str:
+    if char in '"\\':
+        return f"\\{char}"
+    if char.isprintable():
+        return char
+    number = ord(char)
+    if 0xD800 <= number <= 0xDFFF:  # noqa: PLR2004  # surrogates
+        return "\ufffd"
+    return f"\\u{number:04X}" if number <= 0xFFFF else f"\\U{number:08X}"  # noqa: PLR2004  # four digits
+
+
+# Rules that would judge what nobody knows: made from stored failures, as lines for ``outlast.toml``. Pure.
+#
+# A proposal names a type, a status, a code or words that all samples of a cause share. It is read back and tried on the
+# samples before it is told, so that what is proposed can be loaded and matches.
+
+_NOTHING_MATCHED = "nothing matched"
+_OWN_RULE = "rule: "
+_WEAK_EVIDENCE = {
+    "text: ": "by its text alone",
+    "class name: ": "by the name of its class",
+    "attribute: ": "by an attribute that nobody described",
+}
+_MAX_MESSAGE = 2000  # characters of a message that are looked at
+_MAX_RULE_TEXT = 100  # characters of the words of a rule
+_MIN_LETTERS = 4  # letters that tell anything
+_ERROR_LINE = re.compile(r"(?P<name>[^\W\d]\w*(?:\.(?:[^\W\d]\w*|<locals>))+)(?::|$)")
+_CODE = re.compile(r"[A-Za-z0-9_.:-]{1,99}")
+_TRACEBACK_HEAD = "Traceback (most recent call last):"
+
+
+class Suggestion(NamedTuple):
+    """A rule that could be written.
+
+    Attributes:
+        title: The error and its task.
+        message: Text of a sample.
+        category: What it is judged to be now.
+        because: Why it is doubtful.
+        toml: Lines for ``outlast.toml``; empty where nothing tells such failures apart from others.
+        groups: Groups whose failures it would have matched, largest first; the one it was made from where it has no
+            lines.
+        failures: How many failed attempts it would have matched.
+        dead: How many dead letters there are of them now.
+    """
+
+    title: str
+    message: str
+    category: str
+    because: str
+    toml: str
+    groups: tuple[str, ...]
+    failures: int
+    dead: int
+
+
+class _GroupSamples:
+    """A group and what its samples show."""
+
+    def __init__(self, group: FailureGroup, samples: Sequence[Attempt]) -> None:
+        self.group = group
+        newest: dict[str, Any] = samples[0].failure if samples else {}
+        self.name = str(newest.get("exception_name") or group.error_type)
+        self.rule = str(newest.get("rule") or "")
+        self.messages = tuple(dict.fromkeys(each.error_message for each in samples)) or (group.error_message,)
+        self.type = _error_type(samples[0].traceback, self.name) if samples else ""
+        self.evidence = (
+            _evidence(newest) if self.rule == _NOTHING_MATCHED or self.rule.startswith("attribute: ") else Evidence()
+        )
+
+    @property
+    def because(self) -> str:
+        """Why it is doubtful; empty where it is not."""
+        if _OWN_RULE in self.rule:
+            return ""
+        weak = next((said for mark, said in _WEAK_EVIDENCE.items() if mark in self.rule), "")
+        if self.group.error_category == Category.UNKNOWN:
+            return f"It is unknown, {weak}." if weak else "Nothing about it was known."
+        return f"It was judged {weak}." if weak else ""
+
+    def matches(self, rule: Rule) -> bool:
+        """Tell whether a rule would have judged all that is known of it."""
+        subject = _stub_error(self.type or f"builtins.{self.name}")
+        return all(rule.applies(subject, self.evidence, message) for message in self.messages)
+
+
+def suggestions(
+    groups: Iterable[tuple[FailureGroup, Sequence[Attempt]]], rules: Iterable[Rule] = ()
+) -> list[Suggestion]:
+    """Propose rules for what is unknown or judged by weak signs, those with the most failures first.
+
+    Args:
+        groups: Groups with their last attempts, newest first; masked.
+        rules: Those that are in use. What one of them matches was judged before it was written, and is left out.
+    """
+    known = tuple(rules)
+    every = sorted((_GroupSamples(*each) for each in groups), key=lambda case: -case.group.failures)
+    cases = [case for case in every if case.because and not any(case.matches(rule) for rule in known)]
+    made: list[Suggestion] = []
+    covered: set[str] = set()
+    for case in cases:
+        if case.group.fingerprint not in covered:
+            suggestion = _suggest(case, cases)
+            made.append(suggestion)
+            covered.update(suggestion.groups)
+    return sorted(made, key=lambda each: -each.failures)
+
+
+def _suggest(case: _GroupSamples, cases: Sequence[_GroupSamples]) -> Suggestion:
+    """Propose a rule, and count what it would have matched of all that is doubtful in the same way."""
+    group = case.group
+    title = f"{case.name or 'Failure'} in {group.task_type}"
+    toml = _rule_lines(case, title)
+    alike = [case]
+    if toml:
+        rule = _parse_rule(toml)
+        alike = [each for each in cases if _has_same_category(each, case) and each.matches(rule)]
+        if case not in alike:  # it cannot be, but a rule that does not match helps nobody
+            toml, alike = "", [case]
+    return Suggestion(
+        title,
+        case.messages[0],
+        group.error_category,
+        case.because,
+        toml,
+        tuple(each.group.fingerprint for each in alike),
+        sum(each.group.failures for each in alike),
+        sum(each.group.dead for each in alike),
+    )
+
+
+def _has_same_category(one: _GroupSamples, other: _GroupSamples) -> bool:
+    return one.group.error_category == other.group.error_category
+
+
+def _parse_rule(toml: str) -> Rule:
+    (table,) = tomllib.loads(toml)["classify"]["rules"]
+    return Rule(**table)
+
+
+def _rule_lines(case: _GroupSamples, title: str) -> str:
+    """Return the lines of a rule; none where nothing tells such failures apart."""
+    words = _shared_words(case.messages)
+    spare = f"# text = {toml_string(words)}  # to narrow it down: only with these words" if words else ""
+    conditions = []
+    if case.evidence.http_status is not None:
+        conditions.append(f"status = {case.evidence.http_status}")
+    elif case.evidence.code is not None:
+        conditions.append(f"code = {toml_string(case.evidence.code)}")
+    if case.type:
+        conditions.append(f"type = {toml_string(case.type)}")
+    if conditions:
+        conditions += [spare] if spare else []
+    elif words:
+        conditions.append(f"text = {toml_string(words)}")
+        if isinstance(getattr(builtins, case.name, None), type):
+            conditions.append(f'# type = "builtins.{case.name}"  # to narrow it down: only of this class')
+    else:
+        return ""
+    return "\n".join(
+        ["[[classify.rules]]", f"name = {toml_string(title[:_MAX_RULE_TEXT])}", *conditions, *_category_lines(case)]
+    )
+
+
+def _category_lines(case: _GroupSamples) -> list[str]:
+    chosen, why = Category.parse(case.group.error_category), "as it is judged now; with a rule that is sure"
+    if chosen == Category.UNKNOWN:
+        chosen, why = guess_category(case.name, case.messages[0], case.evidence.http_status)
+    other, when = (
+        (Category.DATA, "trying again never helps")
+        if chosen.retryable
+        else (Category.API_TEMPORARY, "trying again helps")
+    )
+    return [f'category = "{chosen}"  # {why}', f'# category = "{other}"  # if {when}']
+
+
+def _evidence(failure: dict[str, Any]) -> Evidence:
+    """Return what a rule may go by: what the error itself showed, not one that it wrapped."""
+    status, code = failure.get("http_status"), failure.get("code")
+    plain = isinstance(code, str) and _CODE.fullmatch(code) is not None
+    return Evidence(http_status=status if isinstance(status, int) else None, code=code if plain else None)
+
+
+def _error_type(traceback: str, name: str) -> str:
+    """Return the qualified name of the error that a traceback ends with; empty for a built-in one, or if unclear."""
+    for line in traceback.removeprefix(_TRACEBACK_HEAD).splitlines():
+        if line and line[0] not in " \t":
+            found = _ERROR_LINE.match(line)
+            qualified = found["name"] if found else ""
+            return qualified if qualified.rpartition(".")[2] == name else ""
+    return ""
+
+
+def _stub_error(qualified: str) -> BaseException:
+    """Return an error whose class has this name, which is what a rule looks at."""
+    module, _, name = qualified.partition(".")
+    kind: type[Exception] = type("Stored", (Exception,), {"__module__": module})
+    kind.__qualname__ = name
+    return kind()
+
+
+def _shared_words(messages: Sequence[str]) -> str:
+    """Return the longest run of words that all messages have, without what varies from one to the next."""
+    tokens = [_tokens(message) for message in messages]
+    others = [set(words) for words in tokens[1:]]
+    runs: list[list[str]] = [[]]
+    for word in tokens[0]:
+        if _varies(word) or not all(word in words for words in others):
+            runs.append([])
+        elif len(" ".join([*runs[-1], word])) > _MAX_RULE_TEXT:
+            runs.append([word])
+        else:
+            runs[-1].append(word)
+    texts = sorted((" ".join(run) for run in runs), key=lambda text: -_letter_count(text))
+    for text in texts:
+        if _letter_count(text) < _MIN_LETTERS or len(text) > _MAX_RULE_TEXT:
+            continue
+        rule = Rule(category=Category.DATA, text=text)
+        if all(rule.applies(Evidence(), Evidence(), message) for message in messages):
+            return text
+    return ""
+
+
+def _tokens(message: str) -> list[str]:
+    """Split a message at blanks; an empty word stands for any other break. Its end may have been cut off."""
+    words = re.split(r"[ ]", re.sub(r" *[\n\t]+ *| {2,}", "  ", message[: _MAX_MESSAGE + 1]))
+    if len(message) > _MAX_MESSAGE:
+        words = words[:-1]
+    cut = next((number for number, word in enumerate(words) if word.startswith("…")), None)
+    return words if cut is None else words[: max(0, cut - 1)]
+
+
+def _varies(word: str) -> bool:
+    return not word or MASK in word or "\ufffd" in word or not word.isprintable() or normalise(word) != word
+
+
+def _letter_count(text: str) -> int:
+    return sum(char.isalpha() for char in text)

@@ -1,0 +1,109 @@
+"""Numbers, lengths of time and categories as people read them on a page."""
+
+from datetime import datetime
+from typing import NamedTuple
+
+from outlast.failure import Category
+from outlast.redact import redact
+
+_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
+_DECIMALS_BELOW = 10.0
+
+
+class CategoryLook(NamedTuple):
+    """How a category is told from others without its colour.
+
+    Attributes:
+        code: Two letters.
+        label: In words.
+        retryable: Whether trying again may help; drawn plain if it does and hatched if it does not.
+        meaning: What it says of the failure, in one line.
+    """
+
+    code: str
+    label: str
+    retryable: bool
+    meaning: str
+
+
+_LOOKS = {
+    Category.NETWORK: ("NE", "the other side could not be reached, or the connection broke"),
+    Category.RATE_LIMIT: ("RL", "the other side asks to be left alone for a while"),
+    Category.API_TEMPORARY: ("AT", "the other side answered that it is unwell"),
+    Category.DATABASE_BUSY: ("DB", "the database was busy, locked or restarting"),
+    Category.SYSTEM: ("SY", "this machine ran short of something, or a process died"),
+    Category.ACCESS_DENIED: ("AD", "the other side does not let this caller in"),
+    Category.NOT_FOUND: ("NF", "what was asked for is not there"),
+    Category.INVALID_PARAMETERS: ("IP", "what was sent cannot be used as it is"),
+    Category.AUTHENTICATION: ("AU", "the credentials were not accepted"),
+    Category.QUOTA_EXHAUSTED: ("QU", "a quota is used up; it takes long or money to get more"),
+    Category.CONFIGURATION: ("CF", "something is set up wrongly on this side"),
+    Category.INTEGRITY: ("IN", "the data would contradict itself"),
+    Category.DATA: ("DA", "what came back cannot be read as what it should be"),
+    Category.UNKNOWN: ("UN", "nothing said what it is"),
+}
+
+CATEGORIES = tuple(str(category) for category in _LOOKS)
+"""All of them, in the order in which they are listed and stacked."""
+
+
+def category_look(category: str) -> CategoryLook:
+    """Return how a category is shown; one that this version does not know gets a look of its own too."""
+    try:
+        known = Category(category)
+    except ValueError:
+        return CategoryLook("??", category.replace("_", " ") or "no category", retryable=False, meaning="")
+    code, meaning = _LOOKS[known]
+    return CategoryLook(code, known.value.replace("_", " "), known.retryable, meaning)
+
+
+def count(number: float) -> str:
+    """Return a number with its thousands apart."""
+    return f"{number:,.0f}"
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """Return a number and what it counts: ``1 worker``, ``2 workers``, ``2 retries``."""
+    return f"{count(number)} {one if number == 1 else many or one + 's'}"
+
+
+def span(seconds: float) -> str:
+    """Return a length of time in at most two units: ``0.4 s``, ``12 s``, ``3 min``, ``2 h 5 min``, ``4 d``."""
+    if seconds < _DECIMALS_BELOW:
+        return f"{max(seconds, 0.0):.2g} s"
+    whole = round(seconds)
+    for place, (unit, size) in enumerate(_UNITS):
+        if whole >= size:
+            many, rest = divmod(whole, size)
+            below, small = _UNITS[place + 1] if place + 1 < len(_UNITS) else ("", 0)
+            second = rest // small if small and many < _DECIMALS_BELOW else 0
+            return f"{many} {unit} {second} {below}" if second else f"{many} {unit}"
+    return f"{whole} s"
+
+
+def ago(at: datetime, now: datetime) -> str:
+    """Return how far a time is from now: ``just now``, ``now``, ``4 min ago``, ``in 2 h``."""
+    seconds = (now - at).total_seconds()
+    if abs(seconds) < 1.5:  # noqa: PLR2004  # what a glance does not tell from now
+        return "just now" if seconds >= 0 else "now"
+    whole = round(abs(seconds))
+    unit, size = next(((unit, size) for unit, size in _UNITS if whole >= size), ("s", 1))
+    return f"{whole // size} {unit} ago" if seconds > 0 else f"in {whole // size} {unit}"
+
+
+# Where a store is, for people: without a password.
+
+
+def store_location(store: object) -> str:
+    """Return where a store keeps its tables."""
+    if getattr(store, "in_process", False):
+        return "memory"
+    database = getattr(store, "db", None)
+    path = getattr(database, "path", None)
+    if path is not None:
+        return f"sqlite:///{path}"
+    parameters = getattr(database, "_parameters", None)  # of libpq, the password among them
+    if isinstance(parameters, dict):
+        server = ":".join(str(parameters[key]) for key in ("host", "port") if parameters.get(key))
+        return redact(f"postgresql://{server}/{parameters.get('dbname', '')}")
+    return type(store).__name__.removesuffix("Store").lower()

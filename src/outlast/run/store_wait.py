@@ -1,0 +1,95 @@
+"""How a service begins while its store cannot be reached: it waits, as it would had that come a moment later."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Awaitable, Callable
+
+from outlast import clock
+from outlast.classify import classify
+from outlast.decide.backoff import DoublingPause
+from outlast.failure import Category
+
+_log = logging.getLogger("outlast")
+_PAUSES = (0.1, 5.0)  # seconds after the first failure, and at most
+_TICK = 0.1  # seconds after which a stop is noticed on an event loop
+_HINT_AFTER = 60.0  # seconds after which it is said what else may be wrong
+_OUTAGE_CATEGORIES = frozenset({Category.NETWORK, Category.DATABASE_BUSY, Category.SYSTEM})
+
+
+def is_store_outage(error: Exception) -> bool:
+    """Tell whether waiting may help: the store is out of reach, restarts or is too busy, or its disk is full.
+
+    It does not help against a wrong password, a database that is not there, encryption that the server does not offer,
+    or missing tables. A host without an address may get one, and so is waited for.
+    """
+    failure = classify(error)
+    return failure.retryable and failure.category in _OUTAGE_CATEGORIES
+
+
+class _StorePauses:
+    """The pauses between tries. What does not pass may be an address that is wrong, and after a minute it says so."""
+
+    def __init__(self) -> None:
+        self._pause, self._begun, self._said = DoublingPause(*_PAUSES), clock.monotonic(), False
+
+    def pause(self) -> float:
+        """Return the seconds until the next try."""
+        if not self._said and clock.monotonic() - self._begun >= _HINT_AFTER:
+            self._said = True
+            _log.warning(
+                "the store has not been there for %.0f s; if it runs, check the URL: host, port, folder",
+                clock.monotonic() - self._begun,
+            )
+        return self._pause.grow()
+
+
+def wait_for_store(
+    work: Callable[[], object], stopping: threading.Event, tell: Callable[[Exception, float], object]
+) -> bool:
+    """Do something, again and again while the store cannot be reached; False if it was told to stop before it was done.
+
+    Args:
+        work: What; it may be done twice.
+        stopping: Ends it.
+        tell: Called with what went wrong and the seconds until the next try.
+
+    Raises:
+        Exception: What waiting does not help against.
+    """
+    patience = _StorePauses()
+    while True:
+        try:
+            work()
+        except Exception as error:
+            if not is_store_outage(error):
+                raise
+            pause = patience.pause()
+            tell(error, pause)
+        else:
+            return True
+        if stopping.wait(pause):
+            return False
+
+
+async def wait_for_store_async(
+    work: Callable[[], Awaitable[object]], stopping: threading.Event, tell: Callable[[Exception, float], object]
+) -> bool:
+    """Do the same on an event loop."""
+    patience = _StorePauses()
+    while True:
+        try:
+            await work()
+        except Exception as error:
+            if not is_store_outage(error):
+                raise
+            pause = patience.pause()
+            tell(error, pause)
+        else:
+            return True
+        left = pause
+        while left > 0 and not stopping.is_set():
+            await asyncio.sleep(_TICK)
+            left -= _TICK
+        if stopping.is_set():
+            return False

@@ -1,0 +1,88 @@
+"""What is told of sources: in the log, and to subscribers."""
+
+import logging
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from outlast.classify import default_classifier
+from outlast.decide.source_health import SourceState
+from outlast.ports.source_rows import Closed, Cycle, Source, Transition
+from outlast.record.bus import has_subscribers, publish
+from outlast.record.events import CycleEnded, SourceChanged
+
+log = logging.getLogger("outlast.sources")
+_BAD_STATES = frozenset({SourceState.WARNING, SourceState.ERROR, SourceState.DISABLED})
+
+
+def redacted_source_url(source: Source | Transition) -> str:
+    """Return a source's URL without what may be secret in it."""
+    return default_classifier().redact(source.url)
+
+
+def announce_transitions(transitions: Sequence[Transition]) -> None:
+    """Tell of transitions, after they are written."""
+    for each in transitions:
+        url, level = redacted_source_url(each), logging.WARNING if each.after in _BAD_STATES else logging.INFO
+        keys = {"source_id": each.source_id, "url": url, "before": str(each.before), "after": str(each.after)}
+        log.log(
+            level,
+            "source %d is %s, was %s (failures in a row: %d): %s: %s",
+            each.source_id,
+            each.after,
+            each.before,
+            each.consecutive_failures,
+            url,
+            each.reason,
+            extra=keys,
+        )
+        if has_subscribers():
+            publish(
+                SourceChanged(
+                    each.source_id, url, str(each.before), str(each.after), each.consecutive_failures, each.reason
+                )
+            )
+
+
+def announce_cycle(closed: Closed) -> None:
+    """Tell of a cycle that ended, and of what it changed."""
+    announce_transitions(closed.transitions)
+    if has_subscribers():
+        cycle = closed.cycle
+        publish(CycleEnded(cycle.profile, cycle.id, cycle.polled, cycle.failed, cycle.outage_since is not None))
+
+
+# What is told of a cycle that has ended.
+
+
+class CycleSummary(NamedTuple):
+    """How a cycle ended.
+
+    Attributes:
+        cycle: Its figures, of all monitors together.
+        transitions: States that changed when it ended.
+        broken_callbacks: How often `on_change` raised in this monitor.
+        seconds: How long it took.
+    """
+
+    cycle: Cycle
+    transitions: int
+    broken_callbacks: int
+    seconds: float
+
+    def __str__(self) -> str:
+        """Return one line for people."""
+        cycle = self.cycle
+        parts = [
+            f"{cycle.polled} of {cycle.sources} sources polled",
+            f"{cycle.changed} changed",
+            f"{cycle.failed} failed",
+            f"{cycle.deferred} put off",
+        ]
+        if self.transitions:
+            parts.append(f"{self.transitions} in another state")
+        if self.cycle.outage_since is not None:
+            parts.append("an outage, by the look of it")
+        if self.broken_callbacks:
+            times = "once" if self.broken_callbacks == 1 else f"{self.broken_callbacks} times"
+            parts.append(f"on_change failed {times}")
+        return f"cycle {cycle.id} of {cycle.profile}: {', '.join(parts)}; {self.seconds:.1f} s"

@@ -1,0 +1,389 @@
+"""The poll of one source: fetched, tried again by the policy, put off where its host asks for it, told if it is new."""
+
+import asyncio
+import contextlib
+import hashlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from outlast import async_backends, clock
+from outlast.classify import classify
+from outlast.decide.source_health import Profile, SourceRules, SourceState, probe_delay
+from outlast.errors import ConfigError
+from outlast.failure import Category, Failure
+from outlast.http.settings import host_of
+from outlast.ports.rows import storable
+from outlast.ports.source_rows import ChangeSource, Closing, Cycle, Source, SourceChange
+from outlast.record.log_text import first_line, traceback_of
+from outlast.run.call_state import CallState
+from outlast.run.cooldowns import CooldownTracker
+from outlast.run.observe_mode import publish_observed
+from outlast.run.report import report_counter
+from outlast.run.retry import is_coroutine_function
+from outlast.sources import outcomes
+from outlast.sources.announcements import log, redacted_source_url
+from outlast.sources.fetchers import Changed, Fetched, run_in_own_thread
+
+_COOLING_DOWN = "CoolingDownError"
+_MAX_CALLBACKS = 16  # calls of `on_change` at once, each in a thread
+_STATUSES = range(1000)
+
+
+class PollSettings(NamedTuple):
+    """How sources are polled.
+
+    Attributes:
+        profile: Policy and rules.
+        fetch: Gets a source and the client, brings what is there.
+        on_change: Called when there is something new.
+        every: Seconds between two polls of a source.
+        timeout: Seconds for one fetch.
+        concurrency: Fetches at once.
+        per_host: Fetches of one host at once.
+        on_change_timeout: Seconds for one call of `on_change`.
+        mode: ``act``, or ``observe``: no source changes its state, and nobody is alerted.
+    """
+
+    profile: Profile
+    fetch: Any
+    on_change: Any
+    every: float
+    timeout: float
+    concurrency: int
+    per_host: int
+    on_change_timeout: float = 300.0
+    mode: str = "act"
+
+
+class Poller:
+    """Polls sources one by one, any number of them at the same time.
+
+    Args:
+        settings: How.
+        cooling: What is left alone.
+        client: For the fetchers.
+        is_leaving: Tells whether no fetch is to begin any more.
+
+    Attributes:
+        is_leaving: The same.
+        resting: Polls that wait for their host or for their next attempt; they take no slot.
+        broken_callbacks: How often `on_change` raised, or did not return in time.
+    """
+
+    def __init__(
+        self,
+        settings: PollSettings,
+        cooling: CooldownTracker,
+        client: Any,
+        is_leaving: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Begin with all slots free."""
+        self._settings = settings
+        self._cooling = cooling
+        self._client = client
+        self.is_leaving = is_leaving
+        self._slots = asyncio.Semaphore(settings.concurrency)
+        self._hosts: dict[str, tuple[asyncio.Semaphore, list[int]]] = {}
+        self._awaits = settings.on_change is not None and is_coroutine_function(settings.on_change)
+        self._alone = not getattr(settings.fetch, "needs_client", True)  # without our client, who asks and tells
+        self._callbacks = asyncio.Semaphore(_MAX_CALLBACKS)
+        self.resting: set[asyncio.Task[Any]] = set()
+        self.broken_callbacks = 0
+
+    @property
+    def rules(self) -> SourceRules:
+        """By which sources are judged."""
+        return self._settings.profile.rules
+
+    async def poll(self, source: Source) -> ChangeSource:
+        """Poll a source; return what is to be written. Nothing that its fetcher raises comes out of here."""
+        profile, every = self._settings.profile, self._settings.every
+        host, serial = host_of(source.url), report_counter.last
+        began = clock.monotonic() if profile.policy.deadline is not None else None
+        state: CallState | None = None
+        attempts = 0
+        while True:
+            try:
+                async with self._slot(host):
+                    if self.is_leaving():
+                        raise asyncio.CancelledError  # it is given back with all that has not begun
+                    left = await self._left(
+                        host, admit=self._alone
+                    )  # asked here: who was before us in the queue may have been sent away
+                    if left > 0:
+                        return outcomes.deferral_change(profile.rules, left, None, attempts)
+                    attempts += 1
+                    try:
+                        fetched = await self._fetched(source)
+                    except Exception as error:
+                        put_off = await self._put_off(error, host, attempts)  # before it is the next one's turn
+                        if put_off is not None:
+                            return put_off
+                        raise
+                self._cooling.answered(host)
+                return await self._seen(source, fetched, attempts)
+            except asyncio.CancelledError:
+                self._cooling.withdrawn(host)
+                raise
+            except Exception as error:  # noqa: BLE001  # whatever a fetcher raises is that source's alone
+                if state is None:
+                    state = CallState(
+                        profile.policy, f"source {source.id} ({redacted_source_url(source)})", serial, began
+                    )
+                delay = state.failed(error)
+                failure = classify(error)
+            if delay is None:
+                counts = "" if failure.category in profile.rules.counted else ", which does not count"
+                text = f"{failure.exception_name}: {first_line(failure.message)}"
+                log.info("source %d (%s) failed%s: %s", source.id, redacted_source_url(source), counts, text)
+                return outcomes.failure_change(profile.rules, every, failure, attempts)
+            with _resting_in(self.resting):
+                await clock.sleep_async(delay)
+
+    async def _fetched(self, source: Source) -> Fetched:
+        fetching = _await_contained(self._settings.fetch(source, self._client))
+        given = await async_backends.run_with_timeout(self._settings.timeout, fetching)
+        if isinstance(given, Fetched):
+            return _check_fetched(given)
+        if isinstance(given, str | bytes):
+            return Fetched(given)
+        message = f"the fetcher returned {type(given).__name__}; it has to return Fetched, text or bytes"
+        raise ConfigError(message)
+
+    async def _seen(self, source: Source, fetched: Fetched, attempts: int) -> ChangeSource:
+        """Tell of what is new, and say what is written; a change counts as seen when `on_change` has returned."""
+        settings = self._settings
+        rules, every = settings.profile.rules, settings.every
+        digest = fetched.hash or _content_digest(fetched.content)
+        if fetched.not_modified:
+            return outcomes.success_change(rules, every, fetched, None, outcome="unchanged", attempts=attempts)
+        if digest == source.content_hash:
+            return outcomes.success_change(rules, every, fetched, digest, outcome="unchanged", attempts=attempts)
+        told = await self._tell(Changed(source, fetched, first=source.content_hash is None))
+        return outcomes.success_change(
+            rules, every, fetched, digest if told else None, outcome="changed", attempts=attempts
+        )
+
+    async def _tell(self, changed: Changed) -> bool:
+        on_change = self._settings.on_change
+        if on_change is None:
+            return True
+        try:
+            if self._awaits:
+                await async_backends.run_with_timeout(
+                    self._settings.on_change_timeout, _await_contained(on_change(changed))
+                )
+            else:
+                async with self._callbacks:
+                    await self._call_on_change_in_thread(changed)
+        except Exception as error:  # noqa: BLE001  # a mistake of the user's never counts against a source
+            self.broken_callbacks += 1
+            log.error(
+                "on_change failed for source %d (%s); it is called again at the next poll\n%s",
+                changed.source.id,
+                redacted_source_url(changed.source),
+                traceback_of(error),
+                extra={"source_id": changed.source.id},
+            )
+            return False
+        return True
+
+    async def _call_on_change_in_thread(self, changed: Changed) -> None:
+        limit = asyncio.timeout(self._settings.on_change_timeout)
+        try:
+            async with limit:
+                await run_in_own_thread(self._settings.on_change, changed)
+        except TimeoutError:
+            if not limit.expired():
+                raise  # its own
+            message = (
+                f"no end within {self._settings.on_change_timeout:g} s; its thread cannot be stopped, and is left alone"
+            )
+            raise TimeoutError(message) from None
+
+    async def _left(self, host: str, *, admit: bool = False) -> float:
+        ask = self._cooling.admit if admit else self._cooling.left
+        return ask(host) if self._cooling.is_quick(host) else await asyncio.to_thread(ask, host)
+
+    async def _put_off(self, error: Exception, host: str, attempts: int) -> ChangeSource | None:
+        """Put a source off and leave its host alone, where an error asks for it; None where it does not."""
+        failure = classify(error)
+        wait = failure.retry_after
+        if failure.exception_name == _COOLING_DOWN:
+            return outcomes.deferral_change(self.rules, wait or 1.0, failure, attempts - 1)
+        if failure.category is Category.RATE_LIMIT:
+            wait = wait or self._settings.profile.policy.delay_after(failure, 1, chance=clock.chance)
+        elif failure.http_status is None and failure.category is not Category.QUOTA_EXHAUSTED:
+            return None
+        if not wait:
+            return None
+        answered = _response_host(error) or host
+        left = await self._left(answered)  # what the transport has told already
+        unknown = self._alone or left <= 0  # a fetcher without our client has told nobody
+        if unknown or (failure.retry_after is None and left < wait):  # without a hint it knows less than the profile
+            reason = f"{failure.exception_name}: {failure.message}"[:200]
+            self._cooling.cool(answered, wait, reason, failure.capped)
+        return outcomes.deferral_change(self.rules, wait, failure, attempts)
+
+    @contextlib.asynccontextmanager
+    async def _slot(self, host: str) -> AsyncIterator[None]:
+        """Wait for the host, then for a slot."""
+        known, users = self._hosts.setdefault(host, (asyncio.Semaphore(self._settings.per_host), [0]))
+        users[0] += 1
+        try:
+            with _resting_in(self.resting):
+                await known.acquire()
+            try:
+                async with self._slots:
+                    yield
+            finally:
+                known.release()
+        finally:
+            users[0] -= 1
+            if not users[0]:
+                self._hosts.pop(host, None)
+
+
+@contextlib.contextmanager
+def _resting_in(polls: "set[asyncio.Task[Any]]") -> Iterator[None]:
+    """Have the poll that runs be one of these."""
+    poll = asyncio.current_task()
+    if poll is None:  # not within a task: there is no such thing under asyncio.run
+        yield
+        return
+    polls.add(poll)
+    try:
+        yield
+    finally:
+        polls.discard(poll)
+
+
+async def _await_contained(awaitable: "Awaitable[Any]") -> Any:
+    """Await what the user has written; what would end the event loop, or this poll unseen, becomes an error."""
+    try:
+        return await awaitable
+    except (Exception, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        poll = asyncio.current_task()
+        if poll is None or poll.cancelling():  # we are told to stop
+            raise
+        message = f"{type(error).__name__} was raised"
+        raise RuntimeError(message) from error
+
+
+def _check_fetched(fetched: Fetched) -> Fetched:
+    """Return what a fetcher gave, if it can be stored; with it a store would refuse the results of other sources.
+
+    Raises:
+        ConfigError: If it cannot.
+    """
+    for name in ("hash", "etag", "last_modified", "memory"):
+        text: object = getattr(fetched, name)
+        if text is not None and not isinstance(text, str):
+            message = f"the fetcher returned a {name} that is {type(text).__name__}; it has to be text"
+            raise ConfigError(message)
+    status: object = fetched.http_status
+    if status is not None and (type(status) is bool or not isinstance(status, int) or status not in _STATUSES):
+        message = "the fetcher returned a status that no answer has"
+        raise ConfigError(message)
+    if fetched.memory is not None and storable(fetched.memory) != fetched.memory:
+        message = "the fetcher returned a memory with characters that cannot be stored"
+        raise ConfigError(message)
+    return fetched._replace(hash=storable(fetched.hash) if fetched.hash else None)
+
+
+def _response_host(error: Exception) -> str | None:
+    """Return the host of the answer that an error carries: after a redirect it is another than the source's."""
+    response: Any = getattr(error, "response", None)
+    url = getattr(response, "url", None) or getattr(getattr(response, "request", None), "url", None)
+    return host_of(str(url)) if url is not None else None
+
+
+def _content_digest(content: object) -> str:
+    data = content if isinstance(content, bytes) else str(content).encode("utf-8", "replace")
+    return hashlib.sha256(data).hexdigest()
+
+
+# A monitor that only observes: sources are polled and counted, their states stay, and nobody is alerted.
+
+_STATE_FIELDS = ("state", "disabled_at", "disabled_by", "probes", "passed")
+
+
+class ObservingPoller(Poller):
+    """Polls as usual; what is written leaves the state of a source as it is."""
+
+    async def poll(self, source: Source) -> ChangeSource:
+        """Poll a source; return what is to be written."""
+        change, rules = await super().poll(source), self.rules
+
+        def held(before: Source, now: datetime) -> SourceChange | None:
+            found = change(before, now)
+            return None if found is None else _keep_state(before, found, rules, now)
+
+        return held
+
+
+class ObservingClose:
+    """Ends a cycle as `outcomes.closing` does, with every state as it was; knows what would have been disabled.
+
+    Failures are counted, for otherwise nobody could tell when a source would have been disabled. It is told once: when
+    the count reaches the threshold.
+
+    Args:
+        profile: Name of the profile.
+        rules: Of the profile.
+    """
+
+    def __init__(self, profile: str, rules: SourceRules) -> None:
+        """Begin with nothing to tell."""
+        self._profile, self._rules = profile, rules
+        self._close = outcomes.cycle_close(profile, rules)
+        self._disabled: list[tuple[Failure, str]] = []
+
+    def __call__(self, cycle: Cycle, previous: Cycle | None, sources: Sequence[Source], now: datetime) -> Closing:
+        """Say how the cycle ends; a store may ask more than once."""
+        closing = self._close(cycle, previous, sources, now)
+        before = {source.id: source for source in sources}
+        pairs = [(before[change.source.id], change) for change in closing.changes]
+        self._disabled = [
+            (Failure.from_dict(source.pending), self._reason(change.source))
+            for source, change in pairs
+            if source.pending is not None and self._would_disable(source, change.source)
+        ]
+        kept = [_keep_state(source, change, self._rules, now) for source, change in pairs]
+        return closing._replace(changes=kept, alerts=())
+
+    def tell(self) -> None:
+        """Tell what would have been disabled, once the cycle's end is written."""
+        told, self._disabled = self._disabled, []
+        for failure, reason in told:
+            publish_observed(self._profile, failure, "disable", None, reason)
+
+    def _would_disable(self, before: Source, after: Source) -> bool:
+        if after.is_active or not before.is_active:
+            return False
+        limit = 1 if before.state is SourceState.PROBATION else self._rules.threshold
+        return before.consecutive_failures < limit
+
+    @staticmethod
+    def _reason(source: Source) -> str:
+        failures = source.consecutive_failures
+        times = "1 failure" if failures == 1 else f"{failures} failures in a row"
+        return f"source {source.id} ({redacted_source_url(source)}), after {times}"
+
+
+def _keep_state(before: Source, change: SourceChange, rules: SourceRules, now: datetime) -> SourceChange:
+    """Return a change that leaves the state of a source as it was, and tells nobody."""
+    after = change.source
+    health = after.health._replace(**{name: getattr(before.health, name) for name in _STATE_FIELDS})
+    until = after.not_before
+    if before.is_active and not after.is_active:
+        until = before.not_before  # it is polled on
+    elif not before.is_active and until is None:
+        until = now + timedelta(seconds=probe_delay(before.health, rules))  # it answers, and stays disabled
+    line = change.poll
+    if line is not None:
+        line = None if line.outcome in set(SourceState) else line._replace(before=None, after=None)
+    return SourceChange(after._replace(health=health, not_before=until), line)

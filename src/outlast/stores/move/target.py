@@ -1,0 +1,281 @@
+"""The PostgreSQL database that a file is moved to: guarded until all is there, and it knows how far that is."""
+
+import json
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from outlast.stores.move.plan import MOVED_TABLES, MoveError
+from outlast.stores.postgres.driver import psycopg
+from outlast.stores.postgres.store import PostgresStore
+
+_CHUNK_BYTES = 1 << 17  # bytes of a COPY that are written at a time
+_GUARD = "outlast_moving"
+
+
+class TableProgress(NamedTuple):
+    """How far a table is.
+
+    Attributes:
+        rows: That are there.
+        after: The key of the last one.
+        done: Whether all are.
+    """
+
+    rows: int = 0
+    after: list[Any] | None = None
+    done: bool = False
+
+
+class ReceivedMove(NamedTuple):
+    """What the target knows of a move.
+
+    Attributes:
+        id: Of the move, as the file has it.
+        receipt: By which the file knows this target again.
+        source: Where from, for people.
+        ended_at: When it was over; None while it is not.
+        progress: How far each table is.
+    """
+
+    id: str
+    receipt: str
+    source: str
+    ended_at: datetime | None
+    progress: dict[str, TableProgress]
+
+
+class TargetDatabase:
+    """A PostgreSQL database.
+
+    Args:
+        url: Of it.
+    """
+
+    def __init__(self, url: str) -> None:
+        """Connect."""
+        self.store = PostgresStore(url, max_size=2, prepare_threshold=None)
+        self.connection = self.store.db.connect()
+        self._schema = ""
+        self._look()
+
+    @property
+    def has_tables(self) -> bool:
+        """Whether tables of Outlast were there when it was last looked for them."""
+        return bool(self._schema)
+
+    def _look(self) -> None:
+        """Find the schema that the search path leads to, if there are tables; whatever is made is made there."""
+        if self.connection.execute(self.store.db.sql["has_version"]).fetchall()[0][0]:
+            self._schema = self._fetch(
+                "SELECT nspname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace "
+                "WHERE pg_class.oid = to_regclass('task_queue')"
+            )[0][0]
+
+    def create_schema(self) -> None:
+        """Create the tables, or bring them up to date."""
+        self.store.create_schema()
+        self._look()
+
+    def table(self, name: str) -> Any:
+        """Return the name of a table for a statement."""
+        return psycopg.sql.Identifier(self._schema, name)
+
+    def arrival(self) -> ReceivedMove | None:
+        """Return what is known of a move; None where nobody has begun one."""
+        if not self.has_tables:
+            self._look()
+        if not self.has_tables:
+            return None
+        try:
+            rows = self._fetch_in("SELECT id, receipt, source, ended_at, progress FROM {}", "outlast_move")
+        except psycopg.errors.UndefinedTable:
+            return None
+        return _read_received_move(rows[0]) if rows else None
+
+    def check_empty(self) -> None:
+        """See that no table has rows.
+
+        Raises:
+            MoveError: If one has.
+        """
+        names = (*MOVED_TABLES, "workers")
+        filled = [name for name in names if self._fetch_in("SELECT EXISTS (SELECT FROM {})", name)[0][0]]
+        if filled:
+            message = (
+                f"the target has rows already, in {', '.join(filled)}; give a database whose tables of Outlast are "
+                "empty, or that has none: two queues cannot become one"
+            )
+            raise MoveError(message)
+
+    def begin(self, move_id: str, source: str) -> ReceivedMove:
+        """Begin to receive a file: its rows alone get in until it is over.
+
+        Raises:
+            MoveError: If there are rows already.
+        """
+        arrival = ReceivedMove(move_id, uuid.uuid4().hex, source, None, {})
+        with self.connection.transaction():
+            self._fetch("SELECT set_config('synchronous_commit', 'on', true)")  # the file will rely on it
+            self._run(_CREATE_MARK, "outlast_move")
+            self._run(_CREATE_GUARD, _GUARD)
+            for table in (*MOVED_TABLES, "workers"):  # whoever writes at this moment is waited for
+                self.connection.execute(
+                    psycopg.sql.SQL(_CREATE_TRIGGER).format(
+                        psycopg.sql.Identifier(_GUARD), self.table(table), self.table(_GUARD)
+                    )
+                )
+            self.check_empty()
+            self._run("INSERT INTO {} (id, receipt, source) VALUES (%s, %s, %s)", "outlast_move", *arrival[:3])
+        return arrival
+
+    def columns(self, table: str) -> dict[str, str]:
+        """Return the columns of a table with their types."""
+        return dict(
+            self._fetch(
+                "SELECT attname, format_type(atttypid, NULL) FROM pg_attribute "
+                "WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
+                self._text(table),
+            )
+        )
+
+    @contextmanager
+    def receiving(self, receipt: str) -> Iterator[dict[str, TableProgress]]:
+        """Within the block, a transaction that may write; nobody else is at it. What it is given is how far all is.
+
+        Raises:
+            MoveError: If the move was given up or ended by somebody else meanwhile.
+        """
+        with self.connection.transaction():
+            self.connection.execute("SELECT set_config('outlast.moving', 'on', true)")
+            rows = []
+            with suppress(psycopg.errors.UndefinedTable):  # it is dropped where a move is given up
+                # The whole table, not the row: who gives up drops it, and must not wait for one who waits for the row.
+                self._run("LOCK TABLE {} IN EXCLUSIVE MODE", "outlast_move")
+                sql = "SELECT progress FROM {} WHERE receipt = %s AND ended_at IS NULL"
+                rows = self._fetch_in(sql, "outlast_move", receipt)
+            if not rows:
+                message = "the move was ended or given up by somebody else meanwhile; run this again to see"
+                raise MoveError(message)
+            yield _read_progress(rows[0][0])
+
+    def write(self, table: str, columns: Iterable[str], lines: Iterable[bytes]) -> None:
+        """Write lines; within `receiving`."""
+        names = psycopg.sql.SQL(", ").join(map(psycopg.sql.Identifier, columns))
+        statement = psycopg.sql.SQL("COPY {} ({}) FROM STDIN").format(self.table(table), names)
+        with self.connection.cursor().copy(statement) as copy:
+            chunk, size = [], 0
+            for line in lines:
+                chunk.append(line)
+                size += len(line)
+                if size > _CHUNK_BYTES:
+                    copy.write(b"\n".join(chunk) + b"\n")
+                    chunk, size = [], 0
+            if chunk:
+                copy.write(b"\n".join(chunk) + b"\n")
+
+    def note(self, progress: dict[str, TableProgress]) -> None:
+        """Write down how far all is; within `receiving`."""
+        text = json.dumps({table: each._asdict() for table, each in progress.items()})
+        self._run("UPDATE {} SET progress = %s", "outlast_move", text)
+
+    def continue_numbers(self, receipt: str, numbers: dict[str, int]) -> None:
+        """Have new rows numbered behind all that were ever given; never once others may have drawn some."""
+        sql = "SELECT setval(name, %s) FROM pg_get_serial_sequence(%s, 'id') AS name WHERE name IS NOT NULL"
+        with self.receiving(receipt):
+            for table, number in numbers.items():
+                if table in MOVED_TABLES and number > 0 and "id" in self.columns(table):
+                    self._fetch(sql, number, self._text(table))
+
+    def analyze(self) -> None:
+        """Have the planner know the tables."""
+        for table in MOVED_TABLES:
+            self._run("ANALYZE {}", table)
+
+    def counts(self) -> dict[str, int]:
+        """Return how many rows each table has."""
+        return {table: self._fetch_in("SELECT count(*) FROM {}", table)[0][0] for table in MOVED_TABLES}
+
+    def end(self, receipt: str) -> None:
+        """Let everybody in; that a file was moved here stays written down.
+
+        Raises:
+            MoveError: If the move was given up or ended by somebody else meanwhile.
+        """
+        with self.receiving(receipt):
+            self._unguard()
+            self._run("UPDATE {} SET ended_at = now()", "outlast_move")
+        self.store.db.fetch("notify")
+
+    def empty(self, receipt: str) -> None:
+        """Give up a move that is not over: all that came by it goes, whatever version of Outlast has begun it.
+
+        Raises:
+            MoveError: If it was given up or ended by somebody else meanwhile: then these tables are in use.
+        """
+        guarded = (
+            "SELECT relname FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid "
+            "JOIN pg_namespace ON pg_namespace.oid = relnamespace WHERE tgname = %s AND nspname = %s"
+        )
+        with self.receiving(receipt):
+            names = [name for (name,) in self._fetch(guarded, _GUARD, self._schema)]
+            tables = psycopg.sql.SQL(", ").join(map(self.table, names))
+            self.connection.execute(psycopg.sql.SQL("TRUNCATE {} RESTART IDENTITY").format(tables))
+            self._unguard()
+            self._run("DROP TABLE {}", "outlast_move")
+
+    def _unguard(self) -> None:
+        """Drop the function, and with it the triggers that call it."""
+        self._run("DROP FUNCTION IF EXISTS {} CASCADE", _GUARD)
+
+    def _text(self, table: str) -> str:
+        return str(self.table(table).as_string(self.connection))
+
+    def _run(self, text: str, table: str, *values: object) -> None:
+        self.connection.execute(psycopg.sql.SQL(text).format(self.table(table)), values or None)
+
+    def _fetch_in(self, text: str, table: str, *values: object) -> list[Any]:
+        return self.connection.execute(psycopg.sql.SQL(text).format(self.table(table)), values or None).fetchall()
+
+    def _fetch(self, text: str, *values: object) -> list[Any]:
+        return self.connection.execute(text.encode(), values or None).fetchall()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.connection.close()
+        self.store.close()
+
+
+_CREATE_MARK = """
+CREATE TABLE {} (
+    id       text        NOT NULL PRIMARY KEY,
+    receipt  text        NOT NULL,
+    source   text        NOT NULL,
+    begun_at timestamptz NOT NULL DEFAULT now(),
+    ended_at timestamptz,
+    progress text        NOT NULL DEFAULT '{{}}'
+)
+"""
+_CREATE_GUARD = """
+CREATE FUNCTION {}() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF current_setting('outlast.moving', true) IS DISTINCT FROM 'on' THEN
+        RAISE EXCEPTION 'a SQLite file is being moved to these tables, and the move is not over'
+            USING ERRCODE = 'object_not_in_prerequisite_state';
+    END IF;
+    RETURN NULL;
+END
+$$
+"""
+_CREATE_TRIGGER = "CREATE TRIGGER {} BEFORE INSERT OR UPDATE OR DELETE ON {} FOR EACH STATEMENT EXECUTE FUNCTION {}()"
+
+
+def _read_received_move(row: tuple[Any, ...]) -> ReceivedMove:
+    move_id, receipt, source, ended_at, progress = row
+    return ReceivedMove(move_id, receipt, source, ended_at, _read_progress(progress))
+
+
+def _read_progress(text: str) -> dict[str, TableProgress]:
+    return {table: TableProgress(**each) for table, each in json.loads(text).items()}

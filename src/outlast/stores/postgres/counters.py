@@ -1,0 +1,77 @@
+"""Adding up the books in PostgreSQL. What is moved is deleted and added by one statement."""
+
+import json
+from typing import NamedTuple
+
+from outlast.stores.counters import count_errors, missing_events, read_audit
+from outlast.stores.postgres.connection import PostgresDatabase
+
+_BATCH = 10_000
+_HOUR, _DAY = 3600, 86400
+_BREAKER_RETENTION = float(_DAY)
+"""Seconds after which a process that is no worker and has told nothing is taken for gone."""
+
+
+class _PostgresRollup(NamedTuple):
+    """A span, how old what is in it may become, and the span it goes into; where it is not kept, it goes for good."""
+
+    query: str
+    span: int
+    age: int
+    into: int
+    keep: bool
+
+
+_ROLLUPS = (
+    _PostgresRollup("rollup_deltas", 0, 10, 10, keep=True),
+    _PostgresRollup("rollup_flow", 10, 2 * _HOUR, 600, keep=True),
+    _PostgresRollup("rollup_flow", 600, 8 * _DAY, _DAY, keep=True),
+    _PostgresRollup("rollup_flow", _DAY, 90 * _DAY, _DAY, keep=False),  # what was ever has it from the beginning
+    _PostgresRollup("rollup_failure_flow", 10, 2 * _HOUR, 600, keep=True),
+    _PostgresRollup("rollup_failure_flow", 600, 8 * _DAY, 600, keep=False),
+)
+
+
+class PostgresRollup:
+    """The part of `Reads` that writes."""
+
+    db: PostgresDatabase
+
+    def roll_up(self) -> int:
+        """Add up what is over; who finds another at it leaves it to that one."""
+        moved = sum(map(self._roll, _ROLLUPS))
+        self.db.change("prune_breakers", {"seconds": _BREAKER_RETENTION})
+        return moved
+
+    def _roll(self, step: _PostgresRollup) -> int:
+        moved: int = 0
+        since = None
+        while True:
+            values = step._asdict() | {"batch": _BATCH, "since": since}
+            ((count, since),) = self.db.fetch(step.query, values)
+            moved += count
+            if count < _BATCH:
+                return moved
+
+
+# Putting the books right by what is there, in PostgreSQL.
+
+
+class PostgresCounterRepair:
+    """The part of `Reads` that counts."""
+
+    db: PostgresDatabase
+
+    def recount(self) -> dict[str, int]:
+        """Put the books right. Nobody waits for it but the roll-up: what is looked at is of one moment."""
+        sql = self.db.sql
+        with self.db.connection() as connection, connection.transaction():
+            connection.execute(sql["lock_rollup"])
+            rebuilt = connection.execute(sql["repair_dead_letters"]).rowcount
+            found = read_audit(connection.execute(sql["repair_compare"]).fetchall())
+            more = missing_events(found)
+            rows = [key._asdict() | {"n": count} for key, count in more.items()]
+            connection.execute(sql["repair_totals"], {"rows": json.dumps(rows)})
+            connection.execute(sql["repair_missing_groups"])
+            connection.execute(sql["repair_groups"])
+        return count_errors(found, more, rebuilt)

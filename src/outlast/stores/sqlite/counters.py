@@ -1,0 +1,143 @@
+"""Deltas of the books in SQLite, written in the transaction of what they tell of."""
+
+import sqlite3
+from typing import NamedTuple
+
+from outlast.ports.read_rows import FlowEvent
+from outlast.sql_files import load_statements
+from outlast.stores.counters import CounterDelta, count_errors, missing_events, read_audit
+from outlast.stores.sqlite.connection import SqliteDatabase, now_ms
+
+SQL = load_statements(__package__)
+
+
+def write_delta(connection: sqlite3.Connection | sqlite3.Cursor, tally: CounterDelta, now: int) -> None:
+    """Write what a transaction adds to the books."""
+    for key, count in tally.counts.items():
+        connection.execute(SQL["add_delta"], (now, key.event.value, *key[1:], count))
+    for fingerprint, (task_type, note) in tally.groups.items():
+        values = (fingerprint, task_type, note.error_type, note.error_category, note.error_message, now)
+        connection.execute(SQL["add_failure_group"], values)
+
+
+def write_event(connection: sqlite3.Connection | sqlite3.Cursor, event: FlowEvent, count: int, now: int) -> None:
+    """Write what needs no more than its name; nothing for none."""
+    if count:
+        connection.execute(SQL["add_delta"], (now, event.value, "", "", "", count))
+
+
+def count_new_tasks(connection: sqlite3.Connection, up_to: int) -> None:
+    """Write into the books which tasks are new, up to a number."""
+    connection.execute(SQL["count_new_tasks"], {"up_to": up_to})
+    connection.execute(SQL["advance_counted_tasks"], (up_to,))
+
+
+# Adding up the books of a SQLite file. What is moved is deleted and added in one transaction.
+
+_BATCH = 1000
+_TASK_BATCH = 10_000  # that are counted in one transaction
+_SECOND, _HOUR, _DAY = 1000, 3_600_000, 86_400_000
+_BREAKER_RETENTION_MS = _DAY  # a process that is no worker and has told nothing for so long is taken for gone
+
+
+class _SqliteRollup(NamedTuple):
+    """A span, how old what is in it may become, and the span it goes into; None where it goes for good."""
+
+    table: str
+    span: int
+    age: int
+    into: int | None
+
+
+_ROLLUPS = (
+    _SqliteRollup("task_flow", 0, 10 * _SECOND, 10),
+    _SqliteRollup(
+        "task_flow", 10, 2 * _HOUR + 20 * 60 * _SECOND, 600
+    ),  # two hours are asked for in steps of ten seconds
+    _SqliteRollup("task_flow", 600, 8 * _DAY, 86400),
+    _SqliteRollup("task_flow", 86400, 90 * _DAY, None),  # what was ever has it from the beginning
+    _SqliteRollup("failure_flow", 10, 2 * _HOUR + 20 * 60 * _SECOND, 600),
+    _SqliteRollup("failure_flow", 600, 8 * _DAY, None),
+)
+
+
+class SqliteRollup:
+    """The part of `Reads` that writes."""
+
+    db: SqliteDatabase
+
+    def roll_up(self) -> int:
+        """Add up what is over; where nothing is, nobody has to wait for the file."""
+        now = now_ms()
+        while self.db.read(_last_new_task) is not None:
+            self.db.write(_count_task_batch)
+        moved = sum(self._roll(step, now) for step in _ROLLUPS)
+        values = {"before": now - _BREAKER_RETENTION_MS}
+        if self.db.read(lambda connection: connection.execute(SQL["has_stale_breakers"], values).fetchone()[0]):
+            self.db.write(lambda connection: connection.execute(SQL["prune_breakers"], values))
+        return moved
+
+    def _roll(self, step: _SqliteRollup, now: int) -> int:
+        length = (step.into or step.span) * _SECOND
+        before = (now - step.age) // length * length if step.span else now - step.age + 1
+        moved = 0
+        while self.db.read(lambda connection: _batch_bound(connection, step, before)) is not None:
+            moved += self.db.write(lambda connection: _roll_batch(connection, step, before))
+        return moved
+
+
+def _last_new_task(connection: sqlite3.Connection) -> int | None:
+    last: int | None = connection.execute(SQL["uncounted_tasks"], {"batch": _TASK_BATCH}).fetchone()[0]
+    return last
+
+
+def _count_task_batch(connection: sqlite3.Connection) -> None:
+    last = _last_new_task(connection)
+    if last is not None:
+        count_new_tasks(connection, last)
+
+
+def _batch_bound(connection: sqlite3.Connection, step: _SqliteRollup, before: int) -> int | None:
+    sql = SQL["rollup_bound" if step.table == "task_flow" else "rollup_failure_bound"]
+    bound: int | None = connection.execute(sql, {"span": step.span, "before": before, "batch": _BATCH}).fetchone()[0]
+    return bound
+
+
+def _roll_batch(connection: sqlite3.Connection, step: _SqliteRollup, before: int) -> int:
+    """Move a batch; return how many rows went. Another process may have done it meanwhile."""
+    values = {"span": step.span, "into": step.into, "bound": _batch_bound(connection, step, before)}
+    if values["bound"] is None:
+        return 0
+    if step.span == 0:
+        for name in ("rollup_totals", "rollup_groups", "rollup_failures"):
+            connection.execute(SQL[name], {"bound": values["bound"]})
+    if step.into is not None:
+        connection.execute(SQL["rollup_flow" if step.table == "task_flow" else "rollup_failure_flow"], values)
+    sql = SQL["delete_flow" if step.table == "task_flow" else "delete_failure_flow"]
+    return connection.execute(sql, values).rowcount
+
+
+# Putting the books of a SQLite file right by what is there.
+
+
+class SqliteCounterRepair:
+    """The part of `Reads` that counts."""
+
+    db: SqliteDatabase
+
+    def recount(self) -> dict[str, int]:
+        """Put the books right. All who write wait for it."""
+        now = now_ms()
+        return self.db.write(lambda connection: _repair(connection, now))
+
+
+def _repair(connection: sqlite3.Connection, now: int) -> dict[str, int]:
+    count_new_tasks(connection, connection.execute(SQL["newest_task_id"]).fetchone()[0])
+    rebuilt = connection.execute(SQL["repair_dead_letters"], {"now": now}).rowcount
+    found = read_audit(connection.execute(SQL["repair_compare"]))
+    more = missing_events(found)
+    rows = [key._asdict() | {"n": count, "now": now} for key, count in more.items()]
+    connection.executemany(SQL["repair_totals"], rows)
+    connection.execute(SQL["repair_missing_groups"])
+    connection.execute(SQL["repair_groups"])
+    return count_errors(found, more, rebuilt)

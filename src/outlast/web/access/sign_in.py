@@ -1,0 +1,170 @@
+"""Signing in and out: the one-time link, the form, and the cookie that both are exchanged for."""
+
+import logging
+from typing import TYPE_CHECKING
+
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Match, Route
+
+from outlast.web.access.callers import get_caller
+from outlast.web.access.hosts import is_https
+from outlast.web.access.token_access import READ_VARIABLE, VARIABLE, TokenAccess
+from outlast.web.endpoints import json_response
+from outlast.web.error_pages import is_api_request
+from outlast.web.forms import read_form
+from outlast.web.rendering import SIGN_IN, SIGN_OUT, STATIC
+from outlast.web.routing import MAX_PATH_BYTES, MAX_QUERY_BYTES, build_url, query_params, url_prefix
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from starlette.requests import Request
+
+    from outlast.web.access.callers import Role
+    from outlast.web.endpoints import Endpoints
+    from outlast.web.rendering import Renderer
+
+
+LINK_PATH = "/enter"
+"""Where a one-time link leads."""
+_OPEN_PATHS = frozenset([LINK_PATH, SIGN_IN, SIGN_OUT])
+_STATIC_PREFIX = STATIC.partition("{")[0]
+_MAX_FORM_BYTES = 16 * 1024
+log = logging.getLogger("outlast.web")
+
+
+class SignInPages:
+    """Answers those who are not in yet, and those who leave.
+
+    Args:
+        access: What knows who is in.
+        answering: For what all templates get.
+        renderer: For HTML.
+        pages: Routes to which somebody may be sent after signing in.
+    """
+
+    def __init__(
+        self, access: TokenAccess, answering: "Endpoints", renderer: "Renderer", pages: "Sequence[Route]"
+    ) -> None:
+        """Keep them."""
+        self._access, self._answering, self._renderer, self._pages = access, answering, renderer, pages
+
+    def routes(self) -> list[Route]:
+        """Return what it answers."""
+        return [
+            Route(LINK_PATH, self.enter, methods=["GET"], name="enter"),
+            Route(SIGN_IN, self.show, methods=["GET"], name="sign_in_page"),
+            Route(SIGN_IN, self.sign_in, methods=["POST"], name="sign_in"),
+            Route(SIGN_OUT, self.sign_out, methods=["POST"], name="sign_out"),
+        ]
+
+    def is_open(self, path: str) -> bool:
+        """Tell whether a path answers those who are not in: signing in and out, and the files that it looks with."""
+        return path in _OPEN_PATHS or path.startswith(_STATIC_PREFIX)
+
+    async def enter(self, request: "Request") -> Response:
+        """Exchange a one-time link for a session, and lead away from it."""
+        if request.method == "HEAD":  # a look ahead; the link stays good
+            return Response()
+        role = self._access.role_of_link(query_params(request.scope).get("once", ""))
+        if role is None:
+            return self._form(request, 401, "This link was used already, is too old, or is not one of ours.")
+        return self._let_in(request, role, f"{role} by link", "/")
+
+    async def show(self, request: "Request") -> Response:
+        """Show the form; lead somebody who is in already to where they wanted to go."""
+        to = query_params(request.scope).get("to", "")
+        if get_caller(request.scope) is not None:
+            return RedirectResponse(url_prefix(request) + self._checked(to), 303)
+        return self._form(request, 200, to=to)
+
+    async def sign_in(self, request: "Request") -> Response:
+        """Exchange a token or password for a session."""
+        form = await read_form(request, most=_MAX_FORM_BYTES)
+        secret, to = "".join(form.get("token", ())), "".join(form.get("to", ()))
+        where = self._access.client_of(request.scope)
+        role = await self._access.role_of_secret(secret.strip(), where) if self._access.tokens else None
+        if role is None:
+            return self._form(request, 401, "That is not the token.", to)
+        return self._let_in(request, role, f"{role} by token", self._checked(to))
+
+    async def sign_out(self, request: "Request") -> Response:
+        """End the session, and the streams that belong to it."""
+        caller = get_caller(request.scope)
+        if caller is not None and caller.session is not None:
+            caller.session.end()
+            log.info("%s signed out of the dashboard", caller.who)
+        response = RedirectResponse(f"{url_prefix(request)}{SIGN_IN}", 303)
+        response.delete_cookie(
+            self._access.cookie,
+            url_prefix(request) or "/",
+            secure=is_https(request.scope),
+            httponly=True,
+            samesite="strict",
+        )
+        return response
+
+    async def ask_in(self, request: "Request") -> Response:
+        """Answer somebody who is not in, wherever they wanted to go."""
+        if is_api_request(request):
+            return json_response({"ok": False, "message": self._how(request)}, 401, {"WWW-Authenticate": "Bearer"})
+        if request.method not in {"GET", "HEAD"}:
+            return self._form(request, 401)
+        wanted = _path_and_query(request)
+        if request.headers.get("sec-fetch-site") in {"cross-site", "same-site"}:
+            # The browser keeps a strict cookie to itself when another site leads here; from a page of ours it sends it.
+            to = build_url(url_prefix(request), SIGN_IN, {"to": self._checked(wanted)})
+            return self._html(request, "again.html", self._answering.common(request, "") | {"to": to}, 401)
+        return self._form(request, 401, to=wanted)
+
+    def _how(self, request: "Request") -> str:
+        """Return what a program has to do to be let in."""
+        if not self._access.tokens:
+            return f"there is no token; start the dashboard with {READ_VARIABLE} (may look) or {VARIABLE}, or sign in"
+        if "authorization" in request.headers:
+            return "that is not the token"
+        return "send the token: Authorization: Bearer …"
+
+    def _let_in(self, request: "Request", role: "Role", who: str, to: str) -> Response:
+        old = self._access.session_of(request.scope)
+        if old is not None:
+            old.end()
+        log.info("%s signed in to the dashboard from %s", who, self._access.client_of(request.scope))
+        response = RedirectResponse(url_prefix(request) + to, 303)
+        response.set_cookie(
+            self._access.cookie,
+            self._access.sessions.begin(role, who),
+            max_age=int(self._access.sessions.seconds),
+            path=url_prefix(request) or "/",
+            secure=is_https(request.scope),
+            httponly=True,
+            samesite="strict",
+        )
+        return response
+
+    def _form(self, request: "Request", status: int, error: str = "", to: str = "") -> Response:
+        values = self._answering.common(request, "") | {
+            "error": error,
+            "to": self._checked(to),
+            "has_tokens": bool(self._access.tokens),
+        }
+        return self._html(request, "signin.html", values, status)
+
+    def _html(self, request: "Request", template: str, values: "dict[str, object]", status: int) -> Response:
+        return HTMLResponse(self._renderer.render(template, url_prefix(request), values), status)
+
+    def _checked(self, to: str) -> str:
+        """Return where to go after signing in: a page of ours, or the first one."""
+        if not to.isascii() or not to.isprintable():
+            return "/"
+        path, _, query = to.partition("?")
+        scope = {"type": "http", "method": "GET", "path": path, "root_path": ""}
+        is_page = any(route.matches(scope)[0] is Match.FULL for route in self._pages)
+        fits = len(path) <= MAX_PATH_BYTES and len(query) <= MAX_QUERY_BYTES
+        return to if is_page and fits and "\\" not in to else "/"
+
+
+def _path_and_query(request: "Request") -> str:
+    query = request.scope.get("query_string", b"").decode("ascii", "replace")
+    path: str = request.scope["path"]
+    return f"{path}?{query}" if query else path
