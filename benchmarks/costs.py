@@ -135,7 +135,9 @@ def _turns(postgres: OutlastPostgres, watch: psycopg.Connection[Any]) -> list[Re
             if number == 2:  # by then the statements are prepared, and as many are settled as claimed
                 computed = _computed(watch)
             start = time.perf_counter()
-            claimed = store.turn(SettleAndClaim("costs", held, [], [], Claim(("default",), batch, batch))).claimed
+            claimed = store.settle_and_claim(
+                SettleAndClaim("costs", held, [], [], Claim(("default",), batch, batch))
+            ).claimed
             times.append(time.perf_counter() - start)
             held = [(task.id, task.epoch) for task in claimed]
         computed = (_computed(watch) - computed) / TURNS

@@ -114,9 +114,9 @@ class Outlast(Contender):
             store.register(_worker(), lease=3600.0)
             self.registered = True
         start = time.perf_counter()
-        claimed = store.turn(SettleAndClaim(WORKER, [], [], [], Claim(("default",), limit, limit))).claimed
+        claimed = store.settle_and_claim(SettleAndClaim(WORKER, [], [], [], Claim(("default",), limit, limit))).claimed
         seconds = time.perf_counter() - start
-        store.turn(SettleAndClaim(WORKER, [(task.id, task.epoch) for task in claimed], [], []))
+        store.settle_and_claim(SettleAndClaim(WORKER, [(task.id, task.epoch) for task in claimed], [], []))
         return seconds
 
     def execute(self, *statements: str) -> Any:

@@ -184,7 +184,7 @@ def _watch_sources(app: App) -> None:
 def _operate(app: App) -> None:
     """Pause, cool, limit and order, as people and workers do."""
     app.store.pause("mail")
-    app.store.tell_breakers(
+    app.store.report_breakers(
         "old-process", [("api.test", "open", 3600.0, "5 failures"), ("other.test", "closed", None, "")]
     )
     app.store.order_breaker("billing.test", "open")
@@ -210,7 +210,7 @@ def _leave_waiting(app: App) -> None:
     tasks = app.tasks_by_name
     for n in range(2):
         tasks["call_slow_api"].enqueue(n)
-    app.store.cool("slow.test", UNTIL_FAR, "asked us to come back much later")
+    app.store.start_cooldown("slow.test", UNTIL_FAR, "asked us to come back much later")
     for n in range(2):
         tasks["send_mail"].enqueue(n)
     tasks["send_mail"].enqueue(2, expires=1.0)

@@ -91,7 +91,7 @@ class BreakerSync:
         self._closed: dict[str, int] = {}
         self._taken: dict[str, _RemoteOpening] = {}
 
-    def tell_breakers(self) -> None:
+    def report_breakers(self) -> None:
         """Take new orders, tell what has changed, take over what others leave alone; to be called every so often.
 
         The cooldowns of what was closed by hand end with it.
@@ -150,7 +150,7 @@ class BreakerSync:
         changed = {each: stand for each, stand in stands.items() if self._told.get(each) != stand}
         if changed:
             rows = [(each, stand.state, _seconds_left(stand, now), stand.reason) for each, stand in changed.items()]
-            self._store.tell_breakers(name, rows, leased=self._leased)
+            self._store.report_breakers(name, rows, leased=self._leased)
         for each, stand in changed.items():
             if stand.state == "closed" and each in self._told and self._told[each].reason == OPENED_BY_HAND:
                 self._closed[each] = _ROUNDS_AFTER_CLOSE
@@ -181,7 +181,7 @@ class BreakerSync:
             return
         for cooldown in self._store.cooldowns():
             if cooldown.resource in self._closed and cooldown.reason == BREAKER_OPEN:
-                self._store.warm(cooldown.resource)
+                self._store.end_cooldown(cooldown.resource)
         self._closed = {each: looks - 1 for each, looks in self._closed.items() if looks > 1}
 
 
@@ -206,7 +206,7 @@ def process_name() -> str:
 
 def breaker_store_of(store: object) -> BreakerStore | None:
     """Return a store that knows of breakers; None where it knows of something else alone."""
-    return cast(BreakerStore, store) if hasattr(store, "tell_breakers") and hasattr(store, "warm") else None
+    return cast(BreakerStore, store) if hasattr(store, "report_breakers") and hasattr(store, "end_cooldown") else None
 
 
 class _SyncThread:
@@ -276,7 +276,7 @@ class _SyncThread:
     def _look(self) -> None:
         try:
             if self._is_needed():
-                self._sync.tell_breakers()
+                self._sync.report_breakers()
             else:
                 self._sync.forget()
             self._troubled = False

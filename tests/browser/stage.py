@@ -165,7 +165,7 @@ def _traffic(stage: Stage, act: int) -> None:
     if act == 0:
         stage.task["history"] = stage.enqueue("patient", url=texts.ADDRESS_WITH_SECRET)
     elif act <= 3:  # where all happens at once, its waits are cut short
-        app.tasks.hurry(stage.task["history"])
+        app.tasks.run_now(stage.task["history"])
     if act % 8 >= 4:
         app.tasks_by_name["fetch_page"].enqueue_many([{"url": "https://shop.test/refused"}] * 8)
     stage.drain()
@@ -267,12 +267,12 @@ def _waits(stage: Stage, *, tame: bool) -> None:
     store = stage.app.store
     for city in ("Graz", "Linz", texts.JAPANESE):
         stage.enqueue("weather", city=city)
-    store.cool("shop.test", 900, "429 Too Many Requests", capped=True)
-    store.cool("news.test", 300, "by hand" if tame else f"by hand {texts.SCRIPT}")
+    store.start_cooldown("shop.test", 900, "429 Too Many Requests", capped=True)
+    store.start_cooldown("news.test", 300, "by hand" if tame else f"by hand {texts.SCRIPT}")
     first = [("payments", "open", 900.0, "5 failures in a row"), ("search", "closed", None, "")]
-    store.tell_breakers(stage.workers[0], first, leased=True)
+    store.report_breakers(stage.workers[0], first, leased=True)
     odd = ("maps", "open", None, "by hand") if tame else (texts.RESOURCE, "open", None, texts.NASTY)
-    store.tell_breakers(stage.workers[1], [("payments", "half_open", None, ""), odd], leased=True)
+    store.report_breakers(stage.workers[1], [("payments", "half_open", None, ""), odd], leased=True)
     store.order_breaker("ledger", "open", 600)
     for name in ("shop.test", "maps" if tame else texts.RESOURCE):
         limit = ResourceLimit(name, 0.01, 5, 3, 0.5, 1)
@@ -322,5 +322,5 @@ def _workers(stage: Stage, *, tame: bool) -> None:
         store.register(worker, lease)
     stage.workers = (first.id, others[0].id)
     stage.task["running"] = stage.enqueue("fetch_page", url="https://shop.test/slow", priority=0)
-    turned = store.turn(SettleAndClaim(first.id, [], [], [], Claim(("default",), 1, 1)))
+    turned = store.settle_and_claim(SettleAndClaim(first.id, [], [], [], Claim(("default",), 1, 1)))
     assert [each.id for each in turned.claimed] == [stage.task["running"]]

@@ -55,7 +55,7 @@ def register(store, worker_id="w1", lease=60.0, **more):
 
 
 def turn(store, worker_id="w1", *, done=(), settlements=(), start=(), claim=None):
-    return store.turn(SettleAndClaim(worker_id, list(done), list(settlements), list(start), claim))
+    return store.settle_and_claim(SettleAndClaim(worker_id, list(done), list(settlements), list(start), claim))
 
 
 def claim(store, worker_id="w1", limit=10, start=None, queues=("default",), suspect=False):

@@ -16,7 +16,7 @@ def wait_for_end(store, resource="a"):
 
 
 def cool_and_wait(store, resource="a", **more):
-    count = store.cool(resource, SHORT, "busy", **more)
+    count = store.start_cooldown(resource, SHORT, "busy", **more)
     wait_for_end(store, resource)
     return count
 
@@ -26,16 +26,16 @@ def counts(store):
 
 
 def test_what_is_not_capped_counts_nothing(store):
-    assert store.cool("a", LATER, "busy") == 0
-    assert store.cool("a", 2 * LATER, "busy") == 0
+    assert store.start_cooldown("a", LATER, "busy") == 0
+    assert store.start_cooldown("a", 2 * LATER, "busy") == 0
     assert counts(store) == {"a": 0}
 
 
 def test_answers_while_it_runs_count_as_one(store):
-    assert store.cool("a", LATER, "busy", capped=True) == 1
-    assert store.cool("a", LATER, "busy", capped=True) == 1
-    assert store.cool("a", 2 * LATER, "busier", capped=True) == 1
-    assert store.cool("b", LATER, "busy", capped=True) == 1
+    assert store.start_cooldown("a", LATER, "busy", capped=True) == 1
+    assert store.start_cooldown("a", LATER, "busy", capped=True) == 1
+    assert store.start_cooldown("a", 2 * LATER, "busier", capped=True) == 1
+    assert store.start_cooldown("b", LATER, "busy", capped=True) == 1
     assert counts(store) == {"a": 1, "b": 1}
     (first, _) = store.cooldowns()
     assert first.reason == "busier"
@@ -45,7 +45,7 @@ def test_answers_while_it_runs_count_as_one(store):
 def test_one_after_its_end_is_the_second(store):
     assert cool_and_wait(store, capped=True) == 1
     assert cool_and_wait(store, capped=True) == 2
-    assert store.cool("a", LATER, "busy", capped=True) == 3
+    assert store.start_cooldown("a", LATER, "busy", capped=True) == 3
     assert counts(store) == {"a": 3}
 
 
@@ -53,21 +53,21 @@ def test_a_probes_answer_is_the_second(store):
     assert cool_and_wait(store, capped=True) == 1
     assert store.probe("a", 60)
     assert counts(store) == {"a": 1}, "the others wait for the probe"
-    assert store.cool("a", LATER, "busy", capped=True) == 2
-    assert store.cool("a", LATER, "busy", capped=True) == 2, "the probe has answered"
+    assert store.start_cooldown("a", LATER, "busy", capped=True) == 2
+    assert store.start_cooldown("a", LATER, "busy", capped=True) == 2, "the probe has answered"
     (cooldown,) = store.cooldowns()
     assert (cooldown.until - store.now()).total_seconds() > LATER / 2
 
 
 def test_one_that_is_not_capped_ends_the_row(store):
-    assert store.cool("a", LATER, "long", capped=True) == 1
+    assert store.start_cooldown("a", LATER, "long", capped=True) == 1
     before = store.cooldowns()
-    assert store.cool("a", 1, "short") == 0
+    assert store.start_cooldown("a", 1, "short") == 0
     assert store.cooldowns() == [before[0]._replace(capped=0)], "the longer one stays"
-    assert store.cool("a", LATER, "busy", capped=True) == 1
+    assert store.start_cooldown("a", LATER, "busy", capped=True) == 1
     assert cool_and_wait(store, "b", capped=True) == 1
     assert cool_and_wait(store, "b") == 0
-    assert store.cool("b", LATER, "busy", capped=True) == 1
+    assert store.start_cooldown("b", LATER, "busy", capped=True) == 1
 
 
 def test_whoever_asks_may_try_where_nothing_cools(store):
@@ -81,8 +81,8 @@ def test_whoever_asks_may_try_where_nothing_cools(store):
 
 
 def test_nobody_may_try_while_it_cools(store):
-    store.cool("a", LATER, "busy", capped=True)
-    store.cool("b", LATER, "busy")
+    store.start_cooldown("a", LATER, "busy", capped=True)
+    store.start_cooldown("b", LATER, "busy")
     before = store.cooldowns()
     assert not store.probe("a", 60)
     assert not store.probe("b", 60)
@@ -97,7 +97,7 @@ def test_one_may_try_after_a_capped_one(store, another):
     (cooldown,) = store.cooldowns()
     assert (cooldown.resource, cooldown.capped) == ("a", 1)
     assert 30 < (cooldown.until - store.now()).total_seconds() <= 60
-    store.warm("a")
+    store.end_cooldown("a")
     assert store.cooldowns() == []
     assert store.probe("a", 60)
     assert store.probe("a", 60), "it answers again"
@@ -115,12 +115,12 @@ def test_a_probe_that_never_answers_holds_nobody_for_ever(store):
     wait_for_end(store)
     assert store.probe("a", 60)
     assert not store.probe("a", 60)
-    assert store.cool("a", LATER, "busy", capped=True) == 2
+    assert store.start_cooldown("a", LATER, "busy", capped=True) == 2
 
 
 def test_many_answers_to_one_wait_count_once(store, place):
     cool_and_wait(store, capped=True)
-    given = at_once(lambda mine: mine.cool("a", LATER, "busy", capped=True), opened(place, 8))
+    given = at_once(lambda mine: mine.start_cooldown("a", LATER, "busy", capped=True), opened(place, 8))
     assert given == [2] * 8
 
 
@@ -132,11 +132,11 @@ def test_tasks_wait_for_a_capped_one_and_for_its_probe(store):
     assert claim(store) == []
     (other,) = add(store, task(resource="b"))
     assert ids(claim(store)) == [other]
-    store.warm("a")
+    store.end_cooldown("a")
     assert ids(claim(store)) == [number]
 
 
 def test_warming_forgets_the_row(store):
-    assert store.cool("a", LATER, "busy", capped=True) == 1
-    store.warm("a")
-    assert store.cool("a", LATER, "busy", capped=True) == 1
+    assert store.start_cooldown("a", LATER, "busy", capped=True) == 1
+    store.end_cooldown("a")
+    assert store.start_cooldown("a", LATER, "busy", capped=True) == 1

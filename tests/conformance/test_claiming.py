@@ -81,7 +81,7 @@ def test_hurry_makes_it_due(store):
     late, running, parked = add(store, task(delay=LATER), task(), task())
     first, second = claim(store)
     settle(store, second, Kind.PARK)
-    assert store.hurry([late, running, parked, 4242]) == [late]
+    assert store.run_now([late, running, parked, 4242]) == [late]
     assert first.id == running
     assert ids(claim(store)) == [late]
 
@@ -96,7 +96,7 @@ def test_next_due(store):
     assert store.next_due(["default", "other"]) == 0
     store.pause("other")
     assert LATER - 30 < store.next_due(["other", "default"]) <= LATER
-    store.hurry([late])
+    store.run_now([late])
     assert store.next_due(["default"]) == 0
     claim(store)
     assert store.next_due(["default"]) is None
@@ -292,7 +292,7 @@ def test_a_suspect_waits_for_its_time_and_its_queue(store):
     (suspect,) = claim(store, "w2", 1, suspect=True)
     retry(store, suspect, "w2", delay=LATER)
     assert not store.get(number).suspect, "it ran and came back"
-    store.hurry([number])
+    store.run_now([number])
     assert ids(claim(store, "w2")) == [number]
 
 

@@ -33,7 +33,7 @@ def until(store):
 
 def test_what_cools_is_not_claimed(store):
     cold, warm, free = add(store, task(resource="a"), task(resource="b"), task())
-    store.cool("a", LATER, "429 from a")
+    store.start_cooldown("a", LATER, "429 from a")
     assert ids(claim(store)) == [warm, free]
     found = store.get(cold)
     assert (found.attempt, found.deferrals, found.status) == (0, 0, "QUEUED"), "no attempt is spent"
@@ -45,7 +45,7 @@ def test_what_cools_is_not_claimed(store):
 
 
 def test_new_tasks_wait_too(store):
-    store.cool("a", LATER, "busy")
+    store.start_cooldown("a", LATER, "busy")
     (one,) = add(store, task(resource="a"))
     many = add(store, task(resource="a"), task(resource="b"), task(), task(resource="a", unique_key="k"))
     assert ids(claim(store)) == many[1:3]
@@ -61,7 +61,7 @@ def test_what_comes_back_while_it_cools_waits(store):
     register(store, "w2")
     add(store, task(resource="a"))
     claim(store, "w2")
-    store.cool("a", LATER, "busy")
+    store.start_cooldown("a", LATER, "busy")
     retry(store, retried)
     settle(store, released, Kind.RELEASE)
     settle(store, deferred, Kind.DEFER, note=NOTE)
@@ -74,10 +74,10 @@ def test_what_comes_back_while_it_cools_waits(store):
     assert claim(store) == []
     assert claim(store, suspect=True, limit=1) == []
     assert not store.suspects_due(["default"])
-    store.hurry([retried.id])
+    store.run_now([retried.id])
     assert claim(store) == []
     assert live_counts(store) == {"QUEUED": 7}
-    store.warm("a")
+    store.end_cooldown("a")
     assert len(claim(store)) == 6
     assert len(claim(store, suspect=True, limit=1)) == 1
 
@@ -85,64 +85,64 @@ def test_what_comes_back_while_it_cools_waits(store):
 def test_what_runs_goes_on(store):
     add(store, task(resource="a"))
     (claimed,) = claim(store)
-    store.cool("a", LATER, "busy")
+    store.start_cooldown("a", LATER, "busy")
     assert settle(store, claimed, Kind.DONE) == []
     assert live_counts(store) == {"DONE": 1}
 
 
 def test_a_longer_cooldown_stays(store):
-    store.cool("a", LATER, "long")
+    store.start_cooldown("a", LATER, "long")
     before = until(store)
-    store.cool("a", 1, "short")
+    store.start_cooldown("a", 1, "short")
     assert until(store) == before
     assert store.cooldowns()[0].reason == "long"
-    store.cool("a", 2 * LATER, "longer")
+    store.start_cooldown("a", 2 * LATER, "longer")
     assert until(store)["a"] > before["a"] + LATER - 30
     assert store.cooldowns()[0].reason == "longer"
 
 
 def test_a_longer_one_holds_tasks_longer(store):
     (number,) = add(store, task(resource="a"))
-    store.cool("a", LATER, "long")
-    store.cool("a", 2 * LATER, "longer")
-    store.hurry([number])
+    store.start_cooldown("a", LATER, "long")
+    store.start_cooldown("a", 2 * LATER, "longer")
+    store.run_now([number])
     assert claim(store) == []
     assert store.get(number).next_run_after == store.cooldowns()[0].until
 
 
 def test_warming_brings_them_back(store):
     cold, other, late = add(store, task(resource="a"), task(resource="b"), task(resource="a", delay=2 * LATER))
-    store.cool("a", LATER, "busy")
-    store.cool("b", LATER, "busy")
+    store.start_cooldown("a", LATER, "busy")
+    store.start_cooldown("b", LATER, "busy")
     (new,) = add(store, task(resource="a"))
-    store.warm("a")
+    store.end_cooldown("a")
     assert list(until(store)) == ["b"]
     assert ids(claim(store)) == [cold, new]
     assert store.get(other).next_run_after == store.cooldowns()[0].until
     assert store.get(late).next_run_after.timestamp() > time.time() + LATER, "its own time is later"
-    store.warm("a")
-    store.warm("nobody")
+    store.end_cooldown("a")
+    store.end_cooldown("nobody")
 
 
 def test_warming_brings_back_those_that_met_the_answer(store):
     """The answer is written before what becomes of the task: it waits until a moment behind the end."""
     add(store, *(task(resource="a") for _ in range(3)))
     met, longer, failed = claim(store)
-    store.cool("a", LATER, "429 from a")
+    store.start_cooldown("a", LATER, "429 from a")
     settle(store, met, Kind.DEFER, delay=LATER + 5, note=NOTE)
     settle(store, longer, Kind.DEFER, delay=3 * LATER, note=NOTE)
     retry(store, failed, delay=LATER / 2)
     assert store.get(met.id).next_run_after > store.cooldowns()[0].until
-    store.warm("a")
+    store.end_cooldown("a")
     assert ids(claim(store)) == [met.id], "the others have a reason of their own"
     assert store.get(met.id).deferrals == 1
 
 
 def test_a_task_with_a_time_of_its_own_is_never_early(store):
     (before,) = add(store, task(resource="a", delay=60))
-    store.cool("a", LATER, "busy")
+    store.start_cooldown("a", LATER, "busy")
     (during,) = add(store, task(resource="a", delay=60))
-    store.warm("a")
+    store.end_cooldown("a")
     assert claim(store) == []
     for number in (before, during):
         assert 50 < store.get(number).next_run_after.timestamp() - time.time() <= 61
@@ -151,13 +151,13 @@ def test_a_task_with_a_time_of_its_own_is_never_early(store):
 def test_hurrying_what_is_due_keeps_its_place(store):
     numbers = add(store, task(), task())
     time.sleep(0.01)
-    store.hurry(numbers[:1])
+    store.run_now(numbers[:1])
     assert ids(claim(store)) == numbers
 
 
 def test_a_cooldown_ends_by_itself(store):
     (number,) = add(store, task(resource="a"))
-    store.cool("a", 0.05, "busy")
+    store.start_cooldown("a", 0.05, "busy")
     assert claim(store) == []
     limit = time.monotonic() + 10
     while store.cooldowns() and time.monotonic() < limit:
@@ -171,16 +171,16 @@ def test_a_cooldown_ends_by_itself(store):
 
 def test_a_cooldown_of_no_length_holds_nothing(store):
     (number,) = add(store, task(resource="a"))
-    store.cool("a", 0, "none")
+    store.start_cooldown("a", 0, "none")
     assert store.cooldowns() == []
     assert ids(claim(store)) == [number]
 
 
 def test_more_cool_than_fit_in_a_batch(store):
     add(store, *(task(resource="a") for _ in range(2300)), task())
-    store.cool("a", LATER, "busy")
+    store.start_cooldown("a", LATER, "busy")
     assert len(claim(store, limit=5000)) == 1
-    store.warm("a")
+    store.end_cooldown("a")
     assert len(claim(store, limit=5000)) == 2300
 
 
@@ -188,10 +188,10 @@ def test_resources_by_any_name(store):
     """Pitfall 69."""
     for name in NAMES:
         (number,) = add(store, task(resource=name))
-        store.cool(name, LATER, name)
+        store.start_cooldown(name, LATER, name)
         assert claim(store) == []
         assert {each.reason for each in store.cooldowns()} == {name}
-        store.warm(name)
+        store.end_cooldown(name)
         assert ids(claim(store)) == [number]
     assert store.cooldowns() == []
 

@@ -167,11 +167,11 @@ class Sick:
     def __getattr__(self, name):
         return getattr(self._store, name)
 
-    def turn(self, turn):
+    def settle_and_claim(self, turn):
         if self._times and self._on(turn):
             self._times -= 1
             raise self._error
-        return self._store.turn(turn)
+        return self._store.settle_and_claim(turn)
 
 
 @pytest.mark.parametrize(
@@ -196,8 +196,8 @@ def test_an_answer_that_got_lost_orphans_nothing(store, tmp_path):
     """The claim was committed and the worker never heard of it: it gives back what it does not know to hold."""
 
     class Deaf(Sick):
-        def turn(self, turn):
-            turned = self._store.turn(turn)
+        def settle_and_claim(self, turn):
+            turned = self._store.settle_and_claim(turn)
             if self._times and turned.claimed:
                 self._times -= 1
                 raise psycopg.OperationalError("connection lost before the answer")

@@ -238,10 +238,10 @@ def test_a_lost_lease_that_two_hear_of_is_replaced_once(store, tmp_path):
     class Late(Unregistered):
         left = False
 
-        def turn(self, turn):
+        def settle_and_claim(self, turn):
             if self.left:
                 asked.wait(5)
-            return self.inner.turn(turn)
+            return self.inner.settle_and_claim(turn)
 
         def heartbeat(self, worker_id, lease, state):
             try:
@@ -285,7 +285,7 @@ class Outage(Wrapped):
 
     poll = 0.05
     error = None
-    parts = ("turn", "reconcile", "next_due")
+    parts = ("settle_and_claim", "reconcile", "next_due")
 
     def __getattribute__(self, name):
         error = object.__getattribute__(self, "error")
@@ -349,7 +349,7 @@ def test_a_store_that_takes_nothing_for_a_while_has_each_task_run_once(store, tm
         ended.set()
         wait_for(lambda: worker._pump.unsettled == 5 and worker._pump._store_pause.seconds)
         time.sleep(0.2)
-        down.parts, down.error = ("turn",), READ_ONLY
+        down.parts, down.error = ("settle_and_claim",), READ_ONLY
         time.sleep(0.8)
         down.error = None
         wait_for(lambda: done(app) == 5)

@@ -92,12 +92,21 @@ def cut_off(store, flag):
 
         return call
 
-    for name in ("turn", "reconcile", "next_due", "suspects_due", "register", "heartbeat", "rescue", "prune"):
+    for name in (
+        "settle_and_claim",
+        "reconcile",
+        "next_due",
+        "suspects_due",
+        "register",
+        "heartbeat",
+        "rescue",
+        "prune",
+    ):
         setattr(store, name, cut(getattr(store, name)))
 
 
 def _watch_turns(store):
-    turn = store.turn
+    turn = store.settle_and_claim
 
     def watched(asked):
         outcomes = len(asked.done) + len(asked.settlements)
@@ -115,7 +124,7 @@ def _watch_turns(store):
             passed("settled")
         return turned
 
-    store.turn = watched
+    store.settle_and_claim = watched
 
 
 def _watch_replays(store):

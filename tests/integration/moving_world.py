@@ -115,7 +115,7 @@ def fill(app):
     _poll_and_tell(app)
     app.items.run(range(8))
     app.store.pause("mail")
-    app.store.cool("slow.test", LATER, "asked us to")
+    app.store.start_cooldown("slow.test", LATER, "asked us to")
     app.store.order_breaker("api.test", "open", LATER)
     app.store.order_breaker("other.test", "closed")
     limit = ResourceLimit(f"limited {ODD}", rate=0.3, burst=2, concurrency=3, retries=0.7)

@@ -271,10 +271,10 @@ def _is_busy(app):
 def release(app):
     """Let go what a worker leaves alone: a paused queue, a resource in cooldown, one task of the year 2100."""
     app.tasks.resume("mail")
-    app.tasks.warm("slow.test")
+    app.tasks.end_cooldown("slow.test")
     scheduled = [task.id for task in app.tasks.list(status="QUEUED", limit=1000) if task.unique_key == "order-7"]
     assert len(scheduled) == 1
-    app.tasks.hurry(*scheduled)
+    app.tasks.run_now(*scheduled)
 
 
 def outcomes(url):

@@ -56,7 +56,7 @@ def test_defect_a_failing_write_does_not_end_the_worker(queue, monkeypatch, does
 
         return call
 
-    monkeypatch.setattr(worker.store, "turn", failing(worker.store.turn))
+    monkeypatch.setattr(worker.store, "settle_and_claim", failing(worker.store.settle_and_claim))
     monkeypatch.setattr(handling, "settle_attempt", failing(handling.settle_attempt), raising=False)
     worker.run()
     assert len(failed) == 3
@@ -212,7 +212,7 @@ def test_a_full_disk_stops_the_claiming(memory, monkeypatch):
 def test_a_claim_whose_answer_got_lost_is_given_back(queue, monkeypatch):
     """What was claimed by the books but never arrived is claimed again, by the same worker."""
     number, worker = queue.add(), Worker(queue, fails())
-    original, lost = worker.store.turn, []
+    original, lost = worker.store.settle_and_claim, []
 
     def turn(asked):
         turned = original(asked)
@@ -221,7 +221,7 @@ def test_a_claim_whose_answer_got_lost_is_given_back(queue, monkeypatch):
             raise ConnectionResetError
         return turned
 
-    monkeypatch.setattr(worker.store, "turn", turn)
+    monkeypatch.setattr(worker.store, "settle_and_claim", turn)
     worker.run()
     assert lost == [number]
     assert [task.id for task in worker.tasks] == [number]
@@ -237,7 +237,7 @@ def test_nothing_is_claimed_while_something_waits_to_be_written(queue, monkeypat
         letters.extend(each.reason for each in queue.letters())
 
     worker, failed = Worker(queue, does), []
-    original = worker.store.turn
+    original = worker.store.settle_and_claim
 
     def turn(asked):
         if asked.settlements and len(failed) < 3:
@@ -245,7 +245,7 @@ def test_nothing_is_claimed_while_something_waits_to_be_written(queue, monkeypat
             raise sqlite3.OperationalError("database or disk is full")
         return original(asked)
 
-    monkeypatch.setattr(worker.store, "turn", turn)
+    monkeypatch.setattr(worker.store, "settle_and_claim", turn)
     worker.run()
     assert len(failed) == 3
     assert letters == [Reason.UNDECODABLE]
@@ -255,7 +255,7 @@ def test_nothing_is_claimed_while_something_waits_to_be_written(queue, monkeypat
 def test_what_is_left_unwritten_at_the_end_runs_again(memory, monkeypatch):
     """A worker that stops while its database fails has its tasks given back, by itself or by the lease."""
     number, worker = memory.add(), Worker(memory, lambda task: worker.stop())
-    handed, original = [], memory.store.turn
+    handed, original = [], memory.store.settle_and_claim
 
     def turn(asked):
         if asked.settlements:
@@ -263,7 +263,7 @@ def test_what_is_left_unwritten_at_the_end_runs_again(memory, monkeypatch):
             raise sqlite3.OperationalError("database or disk is full")
         return original(asked)
 
-    monkeypatch.setattr(memory.store, "turn", turn)
+    monkeypatch.setattr(memory.store, "settle_and_claim", turn)
     worker.run()
     assert len(handed) == 2, "once when it was done, once more on leaving"
     assert (memory.task(number).status, memory.store.workers()) == (Status.QUEUED, [])

@@ -125,8 +125,8 @@ def test_c7_a_probe_that_fails_keeps_the_others_waiting(way, server):
 def test_who_waits_goes_on_as_soon_as_the_cooldown_is_ended(way, server):
     cooling = CooldownTracker()
     url = server.script("/", 200)
-    cooling.cool(host(url), 3600, "busy")
-    ending = threading.Timer(0.2, cooling.warm, [host(url)])
+    cooling.start_cooldown(host(url), 3600, "busy")
+    ending = threading.Timer(0.2, cooling.end_cooldown, [host(url)])
     ending.start()
     try:
         assert way.ask(url, policy=ONCE, cooling=cooling).status_code == 200
@@ -174,7 +174,7 @@ def test_a_cooldown_that_grows_while_it_is_waited_for_is_handed_back_with_the_at
     cooling = CooldownTracker()
 
     def busier(_request):
-        cooling.cool(host(url), 500, "of another request")
+        cooling.start_cooldown(host(url), 500, "of another request")
         return Answer(503)
 
     url = server.script("/", [busier])

@@ -50,7 +50,7 @@ class Slow:
     def cooldowns(self):
         return []
 
-    def cool(self, *_args, **_more):
+    def start_cooldown(self, *_args, **_more):
         self.writing.set()
         self.go.wait(10)
         return 0
@@ -75,7 +75,7 @@ def prepared(server, place):
         return server.script("/", Answer(429, {"Retry-After": "9"})), settings, store.writing.is_set
     cooling = CooldownTracker()
     url = server.script("/", Answer(gate=gate))
-    cooling.cool(url.split("/")[2], 30, "busy")
+    cooling.start_cooldown(url.split("/")[2], 30, "busy")
     return url, {"policy": AT_ONCE, "cooling": cooling}, lambda: True
 
 

@@ -185,7 +185,7 @@ def test_a_cooldown_longer_than_the_deadline_is_handed_back_at_once(way, server)
     cooling, url = CooldownTracker(), server.script("/", 200)
     policy = ONCE.replace(deadline=10)
     with fake_clock() as clock:
-        cooling.cool(url.split("/")[2], 60, "busy")
+        cooling.start_cooldown(url.split("/")[2], 60, "busy")
         with pytest.raises(CoolingDownError) as caught:
             way.ask(url, policy=policy, cooling=cooling)
         assert (clock.waits, server.count()) == ([], 0)

@@ -109,7 +109,7 @@ def test_two_hundred_feeds_of_mixed_faults_are_accounted_for_exactly(app, url):
                 summaries.append(monitor.cycle())
                 requests.append(Counter(each.path for each in server.requests))
             for host in (HOSTS + 1, HOSTS + 2):
-                app.cooling.warm(server.host_url(host).split("/")[2])
+                app.cooling.end_cooldown(server.host_url(host).split("/")[2])
             for number in limited.values():
                 app.sources.probe(number)
             with opened(url) as another:

@@ -155,7 +155,7 @@ def test_with_the_store_down_a_process_keeps_its_own_cooldowns(app, server, capl
         server.script(f"/other/{each}", feed())
     add(app, [server.url(f"/{each}") for each in range(10)])
     add(app, [server.host_url(2, f"/other/{each}") for each in range(10)])
-    for method in ("cool", "cooldowns"):
+    for method in ("start_cooldown", "cooldowns"):
         break_store(app, method, 1_000_000)
     monitor = app.monitor(QUICK, per_host=1)
     cycle = monitor.cycle().cycle

@@ -253,7 +253,7 @@ def test_sources_of_one_interval_stay_together_and_those_put_off_rejoin(app, url
         def over(source, now):
             return SourceChange(source._replace(next_poll_at=now, not_before=now))
 
-        app.cooling.warm(server.host_url(3).split("/")[2])
+        app.cooling.end_cooldown(server.host_url(3).split("/")[2])
         app.store.change_sources({busy: (None, over)})
         with opened(url) as another:  # it learns from the store that the cooldown is over
             assert another.monitor(QUICK, every=every).cycle(everything=False).cycle.changed == 1

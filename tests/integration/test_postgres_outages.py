@@ -133,7 +133,7 @@ def test_who_has_ended_is_not_called(store):
 def test_tasks_that_become_ready_call(store, calls):
     number, *_ = add(store, task(delay=60), task())
     calls.forget()
-    store.hurry([number])
+    store.run_now([number])
     assert calls.wait()
     calls.forget()
     store.resume("default")

@@ -78,7 +78,7 @@ WAYS = {
     "close_cycle": lambda store: store.close_cycle(1, end),
     "claim_alerts": lambda store: store.claim_alerts(10, 60),
     "raise_alerts": lambda store: store.raise_alerts([NewAlert("a", "error", "Title")]),
-    "cool": lambda store: store.cool("host", 60, "busy", capped=True),
+    "cool": lambda store: store.start_cooldown("host", 60, "busy", capped=True),
     "probe": lambda store: store.probe("host", 60),
     "cooldowns": lambda store: store.cooldowns(),
 }

@@ -166,9 +166,9 @@ def test_silent_processes_are_forgotten_after_a_day(store, time):
         sql = "SELECT process FROM breakers ORDER BY process"
         return [name for (name,) in store.db.read(lambda own: own.execute(sql).fetchall())]
 
-    store.tell_breakers("host:1", [("api", "open", None, "")])
+    store.report_breakers("host:1", [("api", "open", None, "")])
     time.advance(0.9 * DAY)
-    store.tell_breakers("host:2", [("api", "open", None, "")])
+    store.report_breakers("host:2", [("api", "open", None, "")])
     store.roll_up()
     assert told() == ["host:1", "host:2"]
     time.advance(0.2 * DAY)

@@ -39,7 +39,7 @@ def test_version_1_becomes_the_latest_by_itself(old_file):
     assert store.create_schema() == LATEST >= 2
     (cooldown,) = store.cooldowns()
     assert (cooldown.resource, cooldown.reason, cooldown.capped) == ("a", "busy", 0)
-    assert store.cool("a", 1, "again", capped=True) == 1
+    assert store.start_cooldown("a", 1, "again", capped=True) == 1
     assert not store.probe("a", 60)
     register(store)
     assert ids(claim(store)) == [1]

@@ -63,7 +63,7 @@ def stores(tmp_path_factory):
     for name, rows in (("empty", 0), ("full", ROWS)):
         store = SqliteStore(folder / f"{name}.db", synchronous="NORMAL")
         store.create_schema()
-        store.cool("cold", 10_000, "busy")
+        store.start_cooldown("cold", 10_000, "busy")
         if rows:
             store.db.write(lambda own, rows=rows: own.execute(FILL, {"rows": rows, "later": LATER}))
             store.db.write(lambda own, rows=rows: own.execute(FILL_SOURCES, {"rows": rows // 2, "later": LATER}))
@@ -166,7 +166,7 @@ ACTIONS = {
     "heartbeat": lambda store: store.heartbeat("w1", 3600, "running"),
     "reconcile": lambda store: store.reconcile("w1", []),
     "unpark": lambda store: store.unpark(["t"]),
-    "cool": lambda store: store.cool("cold", 20_000, "again"),
+    "cool": lambda store: store.start_cooldown("cold", 20_000, "again"),
     "a taken key": lambda store: store.enqueue([task(unique_key="k"), task(unique_key="k")]),
 }
 

@@ -187,7 +187,7 @@ def test_numbers_are_never_used_again(tmp_path):
     for _ in range(3):
         seen += add(store)
         claimed = claim(store)
-        store.turn(_done(claimed))
+        store.settle_and_claim(_done(claimed))
         assert store.prune(done_before=-1) == 1
     assert all(earlier < later for earlier, later in pairwise(seen))
     store.close()

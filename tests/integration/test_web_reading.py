@@ -50,7 +50,7 @@ def test_tasks_that_wait_are_counted_again_though_nothing_in_the_pulse_changed(a
     def pay():
         pass
 
-    app.store.cool("bank.example.com", 3600, "429")
+    app.store.start_cooldown("bank.example.com", 3600, "429")
     read = LiveReader(app)
     beat(read, clock, 20)
     assert [wait.tasks for wait in read.board.waits] == [0]
@@ -61,12 +61,12 @@ def test_tasks_that_wait_are_counted_again_though_nothing_in_the_pulse_changed(a
 
 
 def test_a_board_of_long_ago_is_not_shown_to_whoever_comes_back(app, clock):
-    app.store.cool("bank.example.com", 3600, "429")
+    app.store.start_cooldown("bank.example.com", 3600, "429")
     read = LiveReader(app)
     beat(read, clock, 20)
     assert read.board is not None
-    app.store.warm("bank.example.com")
-    app.store.cool("other.example.com", 3600, "429")  # as many as before
+    app.store.end_cooldown("bank.example.com")
+    app.store.start_cooldown("other.example.com", 3600, "429")  # as many as before
     clock.now += 7200
     assert read.stale()
     read.forget()
@@ -84,7 +84,7 @@ def test_a_statement_that_fails_is_tried_again_and_nothing_is_left_out(app, cloc
 
     scrape.enqueue()
     app.worker(concurrency=1).drain()
-    app.store.cool("bank.example.com", 3600, "429")
+    app.store.start_cooldown("bank.example.com", 3600, "429")
     read, failed = LiveReader(app), 0
     with monkeypatch.context() as patch:
         patch.setattr(type(app.store), step, locked)
@@ -151,8 +151,8 @@ def test_tasks_whose_pages_are_open_are_looked_at_in_turn(app, clock, monkeypatc
 
 
 def test_a_breaker_of_a_process_that_died_is_not_open(app):
-    app.store.tell_breakers("host:1:x", [("bank.example.com", "open", 1800.0, "5 of 5 failed")])
-    app.store.tell_breakers("host:2:x", [("mail.example.com", "open", 1800.0, "5 of 5 failed")])
+    app.store.report_breakers("host:1:x", [("bank.example.com", "open", 1800.0, "5 of 5 failed")])
+    app.store.report_breakers("host:2:x", [("mail.example.com", "open", 1800.0, "5 of 5 failed")])
     app.store.order_breaker("ordered.example.com", "open")  # which no process has
     assert app.store.pulse().open_breakers == 2
     with sqlite3.connect(app.store.db.path) as database:
@@ -163,7 +163,7 @@ def test_a_breaker_of_a_process_that_died_is_not_open(app):
 
 
 def test_a_board_is_read_one_statement_at_a_time(app):
-    app.store.cool("bank.example.com", 3600, "429")
+    app.store.start_cooldown("bank.example.com", 3600, "429")
     steps, board = 0, None
     read = BoardReader(app.store)
     while board is None:

@@ -91,10 +91,10 @@ class Heavy:
 
     def _waits(self):
         for number in range(MANY):
-            self.app.store.cool(f"host-{number:03}-{'h' * 100}.test", 3600, LONG)
+            self.app.store.start_cooldown(f"host-{number:03}-{'h' * 100}.test", 3600, LONG)
         rows = [(f"api-{number:03}-{'a' * 100}.test", "open", 60.0, LONG) for number in range(MANY)]
         for process in range(10):
-            self.app.store.tell_breakers(f"host:{process}:x", rows)
+            self.app.store.report_breakers(f"host:{process}:x", rows)
 
     def path(self, page):
         return page.path.format(**self.parts.get(page.name, {}))

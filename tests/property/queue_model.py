@@ -288,7 +288,7 @@ class Model:
                 self.failures[cause] = 0
         return len(over)
 
-    def warm(self, resource):
+    def end_cooldown(self, resource):
         until = self.cooling.pop(resource, 0)
         for task in self.tasks.values():
             if task.status == "QUEUED" and task.resource == resource and self.now < task.due == until:

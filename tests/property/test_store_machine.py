@@ -263,7 +263,7 @@ class StoreMachine(RuleBasedStateMachine):
                 self.model.resume(run)
 
     @precondition(lambda self: self.model.tasks)
-    @rule(data=st.data(), verb=names(["cancel", "hurry"]))
+    @rule(data=st.data(), verb=names(["cancel", "run_now"]))
     def cancel_or_hurry(self, data, verb):
         self.tick()
         chosen = data.draw(st.lists(names(sorted(self.model.tasks)), unique=True, max_size=3))
@@ -295,17 +295,17 @@ class StoreMachine(RuleBasedStateMachine):
         (self.model.paused.add if verb == "pause" else self.model.paused.discard)(queue)
 
     @rule(resource=names(["r1", "r2"]), seconds=names([LATER, 2 * LATER]))
-    def cool(self, resource, seconds):
+    def start_cooldown(self, resource, seconds):
         self.tick()
-        self.store.cool(resource, seconds, "busy")
+        self.store.start_cooldown(resource, seconds, "busy")
         self.model.cooling[resource] = max(self.model.cooling.get(resource, 0), self.model.now + seconds)
         self.model.move_cooling()
 
     @rule(resource=names(["r1", "r2"]))
-    def warm(self, resource):
+    def end_cooldown(self, resource):
         self.tick()
-        self.store.warm(resource)
-        self.model.warm(resource)
+        self.store.end_cooldown(resource)
+        self.model.end_cooldown(resource)
 
     @rule(task_type=names(["x", "y"]))
     def unpark(self, task_type):

@@ -223,7 +223,7 @@ def test_cancel_and_hurry(app):
 
     first, second = task.enqueue(delay=3600), task.enqueue(delay=3600)
     assert app.tasks.cancel(first.id, 999) == [first.id]
-    assert app.tasks.hurry(first.id, second.id) == [second.id]
+    assert app.tasks.run_now(first.id, second.id) == [second.id]
     app.worker().drain()
     assert [each.status for each in app.tasks.list()] == ["DONE", "CANCELLED"]
     with pytest.raises(LookupError):

@@ -36,9 +36,9 @@ def store(tmp_path):
 def told(store, monkeypatch):
     """What was told, call by call."""
     calls = []
-    tell = store.tell_breakers
+    tell = store.report_breakers
     monkeypatch.setattr(
-        store, "tell_breakers", lambda process, rows, **more: (calls.append(list(rows)), tell(process, rows, **more))
+        store, "report_breakers", lambda process, rows, **more: (calls.append(list(rows)), tell(process, rows, **more))
     )
     return calls
 
@@ -70,71 +70,71 @@ class TestTelling:
         outlast.resource(next(_names), max_concurrency=3)
         outlast.resource(next(_names))
         beacon = BreakerSync(store, lambda: "here:1")
-        beacon.tell_breakers()
+        beacon.report_breakers()
         assert told == [[(first.name, "closed", None, ""), (second.name, "closed", None, "")]]
-        beacon.tell_breakers()
+        beacon.report_breakers()
         assert len(told) == 1
         trip(second)
-        beacon.tell_breakers()
+        beacon.report_breakers()
         ((name, state, seconds, reason),) = told[1]
         assert (name, state, reason) == (second.name, "open", "1 failures in a row")
         assert 9 < seconds <= 10
-        beacon.tell_breakers()
+        beacon.report_breakers()
         assert len(told) == 2
         assert states(store) == {(first.name, "here:1"): "closed", (second.name, "here:1"): "open"}
 
     def test_a_process_without_breakers_asks_nothing(self, monkeypatch, store):
         outlast.resource(next(_names), max_concurrency=3)
         monkeypatch.setattr(store, "breaker_orders", lambda after: pytest.fail("asked"))
-        BreakerSync(store, lambda: "here:1").tell_breakers()
+        BreakerSync(store, lambda: "here:1").report_breakers()
 
     def test_half_open_and_closed_again(self, store):
         with fake_clock() as clock:
             guard, beacon = make(), BreakerSync(store, lambda: "here:1")
             trip(guard)
-            beacon.tell_breakers()
+            beacon.report_breakers()
             clock.advance(10)
             permit = guard.enter()
-            beacon.tell_breakers()
+            beacon.report_breakers()
             assert states(store) == {(guard.name, "here:1"): "half_open"}
             guard.succeeded(permit)
-            beacon.tell_breakers()
+            beacon.report_breakers()
             assert states(store) == {(guard.name, "here:1"): "closed"}
 
     def test_another_name_tells_all_of_it_anew(self, store):
         guard, name = make(), ["here:1"]
         beacon = BreakerSync(store, lambda: name[0])
-        beacon.tell_breakers()
+        beacon.report_breakers()
         name[0] = "here:2"
-        beacon.tell_breakers()
+        beacon.report_breakers()
         assert states(store) == {(guard.name, "here:2"): "closed"}
 
     def test_a_process_without_a_lease_tells_again(self, store, told):
         with fake_clock() as clock:
             make()
             beacon = BreakerSync(store, lambda: "here:1", again=20.0)
-            beacon.tell_breakers()
+            beacon.report_breakers()
             clock.advance(19)
-            beacon.tell_breakers()
+            beacon.report_breakers()
             assert len(told) == 1
             clock.advance(1)
-            beacon.tell_breakers()
+            beacon.report_breakers()
             assert told[1] == told[0]
 
     def test_forgotten_at_its_end(self, store):
         make()
         beacon = BreakerSync(store, lambda: "here:1")
-        beacon.tell_breakers()
+        beacon.report_breakers()
         beacon.forget()
         assert store.breakers() == []
 
     def test_a_store_that_fails_is_told_the_next_time(self, store, monkeypatch):
         guard, beacon = make(), BreakerSync(store, lambda: "here:1")
         with monkeypatch.context() as down:
-            down.setattr(store, "tell_breakers", lambda *_, **__: 1 / 0)
+            down.setattr(store, "report_breakers", lambda *_, **__: 1 / 0)
             with pytest.raises(ZeroDivisionError):
-                beacon.tell_breakers()
-        beacon.tell_breakers()
+                beacon.report_breakers()
+        beacon.report_breakers()
         assert states(store) == {(guard.name, "here:1"): "closed"}
 
     def test_it_subscribes_to_nothing(self, store):
@@ -146,15 +146,15 @@ class TestTelling:
 class TestObeying:
     def test_open_until_it_is_closed(self, store):
         guard, beacon = make(), BreakerSync(store, lambda: "here:1")
-        beacon.tell_breakers()
+        beacon.report_breakers()
         store.order_breaker(guard.name, "open")
-        beacon.tell_breakers()
+        beacon.report_breakers()
         assert refused(guard)
         assert [(row.state, row.until, row.reason, row.order) for row in store.breakers()] == [
             ("open", None, "by hand", "open")
         ]
         store.order_breaker(guard.name, "closed")
-        beacon.tell_breakers()
+        beacon.report_breakers()
         assert not refused(guard)
         assert states(store) == {(guard.name, "here:1"): "closed"}
 
@@ -162,23 +162,23 @@ class TestObeying:
         with fake_clock() as clock:
             guard, beacon = make(), BreakerSync(store, lambda: "here:1")
             store.order_breaker(guard.name, "open", 60.0)
-            beacon.tell_breakers()
+            beacon.report_breakers()
             clock.advance(59)
-            beacon.tell_breakers()
+            beacon.report_breakers()
             assert refused(guard)
             clock.advance(1.5)
-            beacon.tell_breakers()
+            beacon.report_breakers()
             assert not refused(guard)
 
     def test_an_order_is_obeyed_once(self, store):
         guard, beacon = make(), BreakerSync(store, lambda: "here:1")
         store.order_breaker(guard.name, "open")
-        beacon.tell_breakers()
+        beacon.report_breakers()
         guard.close()
-        beacon.tell_breakers()
+        beacon.report_breakers()
         assert not refused(guard), "the program knows better, until there is another order"
         store.order_breaker(guard.name, "open")
-        beacon.tell_breakers()
+        beacon.report_breakers()
         assert refused(guard)
 
     def test_a_resource_that_comes_later_obeys_what_stands(self, store):
@@ -187,15 +187,15 @@ class TestObeying:
             late, later = next(_names), next(_names)
             store.order_breaker(late, "open", 60.0)
             store.order_breaker(later, "open", 60.0)
-            beacon.tell_breakers()
+            beacon.report_breakers()
             clock.advance(30)
             guard = make(late)
-            beacon.tell_breakers()
+            beacon.report_breakers()
             assert refused(guard)
             assert not refused(first)
             clock.advance(31)
             guard = make(later)
-            beacon.tell_breakers()
+            beacon.report_breakers()
             assert not refused(guard), "the order is over"
 
     def test_settings_that_come_later_too(self, store):
@@ -203,10 +203,10 @@ class TestObeying:
         beacon = BreakerSync(store, lambda: "here:1")
         bare = outlast.resource(next(_names))
         store.order_breaker(bare.name, "open")
-        beacon.tell_breakers()
+        beacon.report_breakers()
         assert not refused(bare)
         assert outlast.resource(bare.name, breaker=ONCE) is bare
-        beacon.tell_breakers()
+        beacon.report_breakers()
         assert refused(bare)
 
     def test_an_old_order_to_close_is_none_for_what_opened_since(self, store):
@@ -214,18 +214,18 @@ class TestObeying:
         store.order_breaker(guard.name, "closed")
         trip(guard)
         beacon = BreakerSync(store, lambda: "here:1")
-        beacon.tell_breakers()
+        beacon.report_breakers()
         assert refused(guard)
         store.order_breaker(guard.name, "closed")
-        beacon.tell_breakers()
+        beacon.report_breakers()
         assert not refused(guard)
 
     def test_what_an_order_opened_is_closed_by_the_next_worker_of_the_process(self, store):
         guard, beacon = make(), BreakerSync(store, lambda: "here:1")
         store.order_breaker(guard.name, "open")
-        beacon.tell_breakers()
+        beacon.report_breakers()
         store.order_breaker(guard.name, "closed")
-        BreakerSync(store, lambda: "here:1").tell_breakers()
+        BreakerSync(store, lambda: "here:1").report_breakers()
         assert not refused(guard)
 
 
@@ -233,32 +233,32 @@ class TestCooldowns:
     def test_closing_ends_what_the_breaker_began(self, store):
         guard, beacon = make(), BreakerSync(store, lambda: "here:1")
         trip(guard)
-        beacon.tell_breakers()
-        store.cool(guard.name, 60.0, BREAKER_OPEN)
+        beacon.report_breakers()
+        store.start_cooldown(guard.name, 60.0, BREAKER_OPEN)
         store.order_breaker(guard.name, "closed")
-        beacon.tell_breakers()
+        beacon.report_breakers()
         assert store.cooldowns() == []
-        store.cool(guard.name, 60.0, BREAKER_OPEN)  # by a task that was refused just before
-        beacon.tell_breakers()
+        store.start_cooldown(guard.name, 60.0, BREAKER_OPEN)  # by a task that was refused just before
+        beacon.report_breakers()
         assert store.cooldowns() == []
 
     def test_what_the_other_side_asked_for_stays(self, store):
         guard, beacon = make(), BreakerSync(store, lambda: "here:1")
-        beacon.tell_breakers()
+        beacon.report_breakers()
         store.order_breaker(guard.name, "open")
-        beacon.tell_breakers()
-        store.cool(guard.name, 60.0, "rate_limit: 429")
+        beacon.report_breakers()
+        store.start_cooldown(guard.name, 60.0, "rate_limit: 429")
         store.order_breaker(guard.name, "closed")
-        beacon.tell_breakers()
+        beacon.report_breakers()
         assert [each.reason for each in store.cooldowns()] == ["rate_limit: 429"]
 
     def test_a_close_by_the_program_ends_it_too(self, store):
         guard, beacon = make(), BreakerSync(store, lambda: "here:1")
         guard.open()
-        beacon.tell_breakers()
-        store.cool(guard.name, 60.0, BREAKER_OPEN)
+        beacon.report_breakers()
+        store.start_cooldown(guard.name, 60.0, BREAKER_OPEN)
         guard.close()
-        beacon.tell_breakers()
+        beacon.report_breakers()
         assert store.cooldowns() == []
 
 

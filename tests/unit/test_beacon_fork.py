@@ -11,12 +11,12 @@ import os, signal, sys
 from contextlib import ExitStack
 
 import outlast
-from outlast import beacon
+from outlast import breaker_sync
 from outlast.errors import NetworkError
 from outlast.run import resources
 from outlast.stores.sqlite.memory import MemoryStore
 
-beacon.EVERY = 600.0  # it looks once, and holds nothing of the store when the process is forked
+breaker_sync.SYNC_EVERY = 600.0  # it looks once, and holds nothing of the store when the process is forked
 store, guard = MemoryStore(), outlast.resource("api", breaker=outlast.BreakerSettings(consecutive=1))
 
 
@@ -29,7 +29,7 @@ def trips():
 
 
 def begins():
-    with beacon.shining(store, lambda: "child", leased=False):
+    with breaker_sync.sync_breakers(store, lambda: "child", leased=False):
         return {row.process for row in store.breakers()} == {"parent", "child"}
 
 
@@ -43,9 +43,9 @@ def registers():
 
 
 with ExitStack() as block:
-    block.enter_context(beacon.shining(store, lambda: "parent", leased=False))
-    (light,) = beacon._lit
-    locks = light._wake._cond, light._ended._cond, light._kindling, beacon._listing, resources._registering, guard._lock
+    block.enter_context(breaker_sync.sync_breakers(store, lambda: "parent", leased=False))
+    (light,) = breaker_sync._running_syncs
+    locks = light._wake._cond, light._ended._cond, light._start_lock, breaker_sync._running_lock, resources._registering, guard._lock
     with ExitStack() as held:  # as threads of the parent may hold them at that moment
         for lock in locks:
             held.enter_context(lock)
@@ -54,7 +54,7 @@ with ExitStack() as block:
             signal.alarm(30)
             os._exit(0 if globals()[sys.argv[1]]() else 1)
     assert os.waitpid(child, 0)[1] == 0, "the child did not go on"
-    assert beacon._lit == [light]
+    assert breaker_sync._running_syncs == [light]
 """
 
 

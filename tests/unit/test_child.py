@@ -170,7 +170,7 @@ class TestSurroundings:
         script.write_text(
             textwrap.dedent("""
             from dataclasses import dataclass
-            from outlast.queue.child_process import Children, target_of
+            from outlast.queue.child_process import ChildPool, function_ref
 
             @dataclass
             class Box:
@@ -180,8 +180,8 @@ class TestSurroundings:
                 return Box(box.size * 2)
 
             if __name__ == "__main__":
-                children = Children(1)
-                print(children.run(target_of(double), '{"box":{"size":4}}', timeout=20, context={"keep": True}).text)
+                children = ChildPool(1)
+                print(children.run(function_ref(double), '{"box":{"size":4}}', timeout=20, context={"keep": True}).text)
                 children.close()
             """)
         )
@@ -195,13 +195,13 @@ class TestSurroundings:
         script = tmp_path / "program.py"
         script.write_text(
             textwrap.dedent("""
-            from outlast.queue.child_process import Children, target_of
+            from outlast.queue.child_process import ChildPool, function_ref
 
             def task():
                 return 1
 
-            children = Children(1)
-            print(children.run(target_of(task), "{}", timeout=20, context={}).verdict.failure)
+            children = ChildPool(1)
+            print(children.run(function_ref(task), "{}", timeout=20, context={}).verdict.failure)
             children.close()
             """)
         )
@@ -213,7 +213,7 @@ class TestSurroundings:
     def test_what_no_other_process_can_find_is_refused(self):
         with pytest.raises(ConfigurationError, match="inside a function"):
             function_ref(lambda: ...)
-        code = "from outlast.queue.child_process import target_of\ndef f(): ...\ntarget_of(f)"
+        code = "from outlast.queue.child_process import function_ref\ndef f(): ...\nfunction_ref(f)"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
         assert "stands in no file" in done.stderr
 
@@ -292,8 +292,8 @@ class TestEnds:
         arguments = {"note": str(note)} | ({"seconds": 600} if name == "sleep" else {})
         code = f"""
 import sys; sys.path.insert(0, {str(Path(child_tasks.__file__).parent)!r})
-from outlast.queue.child_process import Children
-Children(1).run(("child_tasks", {name!r}, None), {json.dumps(arguments)!r}, timeout=600, context={{}})
+from outlast.queue.child_process import ChildPool
+ChildPool(1).run(("child_tasks", {name!r}, None), {json.dumps(arguments)!r}, timeout=600, context={{}})
 """
         parent = subprocess.Popen([sys.executable, "-c", code])
         number = wait_for(note)
@@ -307,8 +307,8 @@ Children(1).run(("child_tasks", {name!r}, None), {json.dumps(arguments)!r}, time
     def test_a_parent_that_leaves_without_closing_takes_it_along(self):
         code = f"""
 import sys; sys.path.insert(0, {str(Path(child_tasks.__file__).parent)!r})
-from outlast.queue.child_process import Children
-print(Children(1).run(("child_tasks", "pid", None), "{{}}", timeout=60, context={{"keep": 1}}).text)
+from outlast.queue.child_process import ChildPool
+print(ChildPool(1).run(("child_tasks", "pid", None), "{{}}", timeout=60, context={{"keep": 1}}).text)
 """
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
         assert is_gone(int(done.stdout))

@@ -206,8 +206,8 @@ def test_an_error_that_is_its_own_cause_is_looked_at_once():
 def test_a_call_whose_time_has_long_been_up_ends_without_the_interpreter():
     """Python's own threads do not run meanwhile, the one that hears of the parent's end among them."""
     code = (
-        "import re; from outlast.queue import lifelines; lifelines._MARGIN = 0.1\n"
-        "with lifelines.overdue_ends(0.1): re.match('(a+)+$', 'a' * 64 + 'b')"
+        "import re; from outlast.queue import child_process; child_process._OVERDUE_MARGIN = 0.1\n"
+        "with child_process.exit_when_overdue(0.1): re.match('(a+)+$', 'a' * 64 + 'b')"
     )
     ended = subprocess.run([sys.executable, "-c", code], timeout=60, check=False, capture_output=True, text=True)
     assert (ended.returncode, "Timeout" in ended.stderr) == (1, True)

@@ -121,7 +121,7 @@ def test_json_has_the_stack():
 @pytest.mark.parametrize(
     ("terminal", "as_json", "handler", "formatter"),
     [
-        (False, False, "StreamHandler", "PlainLines"),
+        (False, False, "StreamHandler", "PlainFormatter"),
         (False, True, "StreamHandler", "JsonFormatter"),
         (True, True, "StreamHandler", "JsonFormatter"),
         (True, False, "RichHandler", "Safe"),

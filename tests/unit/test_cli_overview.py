@@ -12,7 +12,7 @@ class TestStatus:
         world.dead_letters(2)
         world.enqueue("flaky")
         app = world.app()
-        app.store.cool("api.example.com", 600, "429 Too Many Requests")
+        app.store.start_cooldown("api.example.com", 600, "429 Too Many Requests")
         app.tasks.pause("mail")
         data, text = world.json("status"), world.run("status").stdout
 

@@ -27,7 +27,7 @@ def leaking(world):
         )
         connection.execute("UPDATE task_attempts SET error_message = ?1, traceback = ?1, failure = ?2", (text, failure))
     connection.close()
-    world.app().store.cool(text, 600, text)
+    world.app().store.start_cooldown(text, 600, text)
     (world.folder / "outlast.toml").write_text(PATTERNS)
     return world
 

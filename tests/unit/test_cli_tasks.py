@@ -105,7 +105,7 @@ def test_lost_workers_are_no_failed_attempts(world):
     now = datetime.now(UTC)
     row = WorkerRow("w1", "w1", "h", 1, ("default",), 1, "running", 0, alive=True, started_at=now, heartbeat_at=now)
     store.register(row, -1.0)
-    store.turn(SettleAndClaim("w1", [], [], [], Claim(("default",), 1, 1)))
+    store.settle_and_claim(SettleAndClaim("w1", [], [], [], Claim(("default",), 1, 1)))
     store.rescue(3)
     text = world.run("tasks", "show", number).stdout
 
@@ -127,8 +127,12 @@ def test_crashes_apart_are_neither(world):
     store.register(row, 60.0)
     note = Note("ProcessDied", "its process was ended by SIGSEGV", "unknown", "f1", "{}")
     for suspect in (False, True):
-        (claimed,) = store.turn(SettleAndClaim("w1", [], [], [], Claim(("default",), 1, 1, suspect=suspect))).claimed
-        store.turn(SettleAndClaim("w1", [], [Settlement(claimed.id, claimed.epoch, Kind.CRASH, note=note)], []))
+        (claimed,) = store.settle_and_claim(
+            SettleAndClaim("w1", [], [], [], Claim(("default",), 1, 1, suspect=suspect))
+        ).claimed
+        store.settle_and_claim(
+            SettleAndClaim("w1", [], [Settlement(claimed.id, claimed.epoch, Kind.CRASH, note=note)], [])
+        )
     text = world.run("tasks", "show", number).stdout
 
     assert "2, 0 failed, 2 lost with a process apart" in text

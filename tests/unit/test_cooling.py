@@ -40,7 +40,7 @@ def test_nothing_cools_at_first():
 
 def test_a_scope_is_left_alone_until_its_time_is_over(clock):
     cooling = CooldownTracker()
-    cooling.cool("a", 10, "busy")
+    cooling.start_cooldown("a", 10, "busy")
     clock.advance(4)
     assert (cooling.left("a"), cooling.admit("a"), cooling.left("b")) == (6, 6, 0)
     assert cooling.waits() == {"a": 6}
@@ -50,30 +50,30 @@ def test_a_scope_is_left_alone_until_its_time_is_over(clock):
 
 def test_a_longer_cooldown_stays(clock):
     cooling = CooldownTracker()
-    cooling.cool("a", 10, "busy")
-    cooling.cool("a", 3, "busy")
+    cooling.start_cooldown("a", 10, "busy")
+    cooling.start_cooldown("a", 3, "busy")
     assert cooling.left("a") == 10
-    cooling.cool("a", 20, "busier")
+    cooling.start_cooldown("a", 20, "busier")
     assert cooling.left("a") == 20
 
 
 def test_a_longer_cooldown_that_was_capped_stays_too(clock):
     cooling = CooldownTracker()
-    cooling.cool("a", 3600, "busy", capped=True)
-    cooling.cool("a", 3, "of a request that was under way")
+    cooling.start_cooldown("a", 3600, "busy", capped=True)
+    cooling.start_cooldown("a", 3, "of a request that was under way")
     assert cooling.left("a") == 3600
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan")])
 def test_no_time_is_no_cooldown(seconds):
     cooling = CooldownTracker()
-    assert cooling.cool("a", seconds, "busy") == 0
+    assert cooling.start_cooldown("a", seconds, "busy") == 0
     assert cooling.left("a") == 0
 
 
 def test_c7_after_a_capped_cooldown_one_caller_tries(clock):
     cooling = CooldownTracker()
-    cooling.cool("a", 3600, "busy", capped=True)
+    cooling.start_cooldown("a", 3600, "busy", capped=True)
     assert cooling.admit("a") == 3600
     clock.advance(3600)
     assert cooling.left("a") == 0, "to look is not to try"
@@ -84,7 +84,7 @@ def test_c7_after_a_capped_cooldown_one_caller_tries(clock):
 
 def test_c7_of_many_threads_one_tries(clock):
     cooling, given = CooldownTracker(), []
-    cooling.cool("a", 3600, "busy", capped=True)
+    cooling.start_cooldown("a", 3600, "busy", capped=True)
     clock.advance(3600)
     gate = threading.Barrier(20)
 
@@ -102,7 +102,7 @@ def test_c7_of_many_threads_one_tries(clock):
 
 def test_a_probe_that_never_answers_holds_nobody_for_ever(clock):
     cooling = CooldownTracker()
-    cooling.cool("a", 3600, "busy", capped=True)
+    cooling.start_cooldown("a", 3600, "busy", capped=True)
     clock.advance(3600)
     assert cooling.admit("a") == 0
     clock.advance(60)
@@ -111,10 +111,10 @@ def test_a_probe_that_never_answers_holds_nobody_for_ever(clock):
 
 def test_a_probe_that_is_answered_with_a_wait_starts_that_wait(clock):
     cooling = CooldownTracker()
-    cooling.cool("a", 3600, "busy", capped=True)
+    cooling.start_cooldown("a", 3600, "busy", capped=True)
     clock.advance(3600)
     cooling.admit("a")
-    cooling.cool("a", 5, "still busy")
+    cooling.start_cooldown("a", 5, "still busy")
     assert cooling.left("a") == 5
     clock.advance(5)
     assert [cooling.admit("a"), cooling.admit("a")] == [0, 0]
@@ -122,27 +122,27 @@ def test_a_probe_that_is_answered_with_a_wait_starts_that_wait(clock):
 
 def test_c7_the_second_capped_answer_in_a_row_is_told(clock, caplog):
     cooling = CooldownTracker()
-    assert cooling.cool("a", 3600, "busy", capped=True) == 1
-    assert cooling.cool("a", 3600, "busy", capped=True) == 1, "a request that was under way"
+    assert cooling.start_cooldown("a", 3600, "busy", capped=True) == 1
+    assert cooling.start_cooldown("a", 3600, "busy", capped=True) == 1, "a request that was under way"
     assert not caplog.records
     clock.advance(3600)
     cooling.admit("a")
-    assert cooling.cool("a", 3600, "busy", capped=True) == 2
+    assert cooling.start_cooldown("a", 3600, "busy", capped=True) == 2
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
 
 
 def test_an_answer_without_a_probe_ends_nothing(clock):
     cooling = CooldownTracker()
-    cooling.cool("a", 10, "busy")
+    cooling.start_cooldown("a", 10, "busy")
     cooling.answered("a")
     assert cooling.left("a") == 10
-    cooling.warm("a")
+    cooling.end_cooldown("a")
     assert cooling.left("a") == 0
 
 
 def test_pitfall_7_a_jump_of_the_wall_clock_changes_nothing(clock):
     cooling = CooldownTracker()
-    cooling.cool("a", 10, "busy")
+    cooling.start_cooldown("a", 10, "busy")
     clock.jump(3600)
     assert cooling.left("a") == 10
     clock.jump(-7200)
@@ -152,7 +152,7 @@ def test_pitfall_7_a_jump_of_the_wall_clock_changes_nothing(clock):
 def test_what_is_over_is_forgotten_though_nobody_asks(clock):
     cooling = CooldownTracker()
     for number in range(50_000):
-        cooling.cool(f"host/{number}", 10, "busy", capped=number % 10 == 0)
+        cooling.start_cooldown(f"host/{number}", 10, "busy", capped=number % 10 == 0)
         clock.advance(1)
     assert len(cooling._known) < 3000
 
@@ -161,7 +161,7 @@ def test_it_is_told_to_subscribers(clock):
     told = []
     end = subscribe(told.append)
     try:
-        CooldownTracker().cool("a", 10, "busy", capped=True)
+        CooldownTracker().start_cooldown("a", 10, "busy", capped=True)
     finally:
         end()
     (event,) = told
@@ -190,7 +190,7 @@ class Store:
         self._asked()
         return []
 
-    def cool(self, resource, seconds, reason, *, capped=False):
+    def start_cooldown(self, resource, seconds, reason, *, capped=False):
         self._asked()
         self.cooled.append((resource, reason, capped))
         self.seconds = seconds
@@ -200,7 +200,7 @@ class Store:
         self._asked()
         return True
 
-    def warm(self, resource):
+    def end_cooldown(self, resource):
         self._asked()
 
 
@@ -229,10 +229,10 @@ def test_pitfall_25_with_the_store_down_the_local_limit_holds_and_one_warning_sa
     cooling = cooling_of(store)
     assert cooling.left("a") == 0
     for _ in range(20):
-        cooling.cool("a", 100, "busy", capped=True)
+        cooling.start_cooldown("a", 100, "busy", capped=True)
         assert 99 < cooling.left("a") <= 100
         assert cooling.admit("a") > 99
-    cooling.warm("a")
+    cooling.end_cooldown("a")
     assert cooling.left("a") == 0
     warnings = [record for record in caplog.records if "cannot be asked" in record.message]
     assert len(warnings) == 1
@@ -244,7 +244,7 @@ def test_a_store_that_is_down_is_not_asked_by_every_request(store, cooling_of):
     cooling.left("a")
     before = store.calls
     for number in range(100):
-        cooling.cool(f"host-{number}", 100, "busy")
+        cooling.start_cooldown(f"host-{number}", 100, "busy")
     assert store.calls - before < 20
 
 
@@ -252,12 +252,12 @@ def test_what_was_learnt_while_the_store_was_down_is_shared_when_it_is_back(stor
     store.down = True
     cooling = cooling_of(store)
     cooling.left("a")
-    cooling.cool("a", 100, "busy", capped=True)
+    cooling.start_cooldown("a", 100, "busy", capped=True)
     assert store.cooled == []
     store.down = False
     assert soon(lambda: store.cooled == [("a", "busy", True)])
     assert 50 < store.seconds < 100, "what is left of it"
-    cooling.cool("b", 50, "busy")
+    cooling.start_cooldown("b", 50, "busy")
     assert written(cooling)
     assert store.cooled[-1] == ("b", "busy", False)
     assert 40 < store.seconds <= 50
@@ -290,7 +290,7 @@ def test_a_thread_that_went_to_rest_is_started_again_outside_of_the_event_loop(s
 
 def test_a_closed_one_answers_from_what_it_knows(store, cooling_of):
     cooling = cooling_of(store)
-    cooling.cool("a", 100, "busy")
+    cooling.start_cooldown("a", 100, "busy")
     thread = cooling._thread
     cooling.close()
     thread.join(10)
@@ -313,7 +313,7 @@ def two(tmp_path, cooling_of):
 def test_pitfall_25_a_cooldown_of_one_process_is_every_ones(two):
     here, there = two
     assert there.left("a") == 0
-    here.cool("a", 100, "busy")
+    here.start_cooldown("a", 100, "busy")
     assert here.left("a") > 99
     assert soon(lambda: there.left("a") > 90)
     assert there.left("b") == 0, "other hosts are untouched"
@@ -321,20 +321,20 @@ def test_pitfall_25_a_cooldown_of_one_process_is_every_ones(two):
 
 def test_a_process_that_begins_later_knows_before_its_first_request(two):
     here, there = two
-    here.cool("a", 100, "busy")
+    here.start_cooldown("a", 100, "busy")
     assert written(here)
     assert there.left("a") > 90
 
 
 def test_a_cooldown_that_is_ended_by_hand_ends_everywhere(two):
     here, there = two
-    here.cool("a", 100, "busy")
+    here.start_cooldown("a", 100, "busy")
     assert soon(lambda: there.left("a") > 90)
-    here.warm("a")
+    here.end_cooldown("a")
     assert soon(lambda: there.left("a") == 0)
-    there.cool("b", 100, "busy")
+    there.start_cooldown("b", 100, "busy")
     assert soon(lambda: here.left("b") > 90)
-    here._store.warm("b")
+    here._store.end_cooldown("b")
     assert soon(lambda: here.left("b") == there.left("b") == 0)
 
 
@@ -345,7 +345,7 @@ def over(cooling):
 
 def test_c7_of_two_processes_one_tries(two):
     here, there = two
-    here.cool("a", 0.3, "busy", capped=True)
+    here.start_cooldown("a", 0.3, "busy", capped=True)
     assert over(here)
     assert soon(lambda: here.left("a") == 0 and there.left("a") == 0)
     there._known.update(here._known)  # it has seen it running
@@ -359,9 +359,9 @@ def test_c7_of_two_processes_one_tries(two):
 
 def test_c7_capped_answers_of_two_processes_are_counted_together(two):
     here, there = two
-    assert here.cool("a", 0.3, "busy", capped=True) == 1
+    assert here.start_cooldown("a", 0.3, "busy", capped=True) == 1
     assert over(here)
-    assert there.cool("a", 100, "busy", capped=True) == 1, "as far as it knows"
+    assert there.start_cooldown("a", 100, "busy", capped=True) == 1, "as far as it knows"
     assert written(there)
     (row,) = there._store.cooldowns()
     assert row.capped == there._known["a"].capped == 2
@@ -379,12 +379,12 @@ def test_a_look_that_was_under_way_brings_nothing_back_that_was_ended(cooling_of
             return rows
 
     store = Slow()
-    store.cool("a.example", 60, "busy")
+    store.start_cooldown("a.example", 60, "busy")
     cooling = cooling_of(store)
     cooling._known["a.example"] = KnownCooldown(time.monotonic() + 60, 0, shared=True)
     cooling._keep_up(patient=False)
     assert looking.wait(10)
-    cooling.warm("a.example")
+    cooling.end_cooldown("a.example")
     go.set()
     assert soon(lambda: len(seen) > 1)
     assert seen[1] == {}

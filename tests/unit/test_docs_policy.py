@@ -92,7 +92,7 @@ class TestThePolicyPage:
         pages = {name: elsewhere.get(home, POLICY) for name, home in outlast._HOMES.items()}
         names = [name for name, home in outlast._HOMES.items() if home.startswith(homes)]
 
-        assert [name for name in names if not re.search(rf"\bhf\.{name}\b", pages[name])] == []
+        assert [name for name in names if not re.search(rf"\boutlast\.{name}\b", pages[name])] == []
 
     def test_log_keys(self, caplog):
         """Whatever a record carries beyond the standard library's own."""

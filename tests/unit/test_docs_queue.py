@@ -146,7 +146,7 @@ class TestWords:
         }
         names = [name for name, home in outlast._HOMES.items() if home.startswith(homes)]
 
-        assert [name for name in names if not re.search(rf"\bhf\.{name}\b", pages[name])] == []
+        assert [name for name in names if not re.search(rf"\boutlast\.{name}\b", pages[name])] == []
 
 
 class TestTables:

@@ -17,6 +17,20 @@ NOT_MODULES = frozenset(
         "outlast.toml",
         "outlast.db",
         "outlast.service",
+        "outlast.moving",
+        # keys of an ASGI scope
+        "outlast.caller",
+        "outlast.nonce",
+        "outlast.prefix",
+        # names of span events, and of the logger of alerts
+        "outlast.attempt_failed",
+        "outlast.gave_up",
+        "outlast.recovered",
+        "outlast.retrying",
+        "outlast.task_deferred",
+        "outlast.task_failed",
+        "outlast.task_retrying",
+        "outlast.notify",
     }
 )
 

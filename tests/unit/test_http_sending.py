@@ -123,7 +123,7 @@ def test_the_time_waited_for_a_cooldown_is_taken_from_the_deadline(library):
             return library.Response(503 if len(seen) < 2 else 200)
 
     with fake_clock():
-        cooling.cool("a.test", 40, "busy")
+        cooling.start_cooldown("a.test", 40, "busy")
         transport = RetryTransport(Sync(), policy=AT_ONCE.replace(deadline=60, base_delay=5), cooling=cooling)
         library.Client(transport=transport, timeout=None).get("http://a.test/")
     assert seen == [20, 15]

@@ -210,11 +210,11 @@ def test_a_hint_longer_than_can_be_slept_is_put_off(run):
 
     def handler(context, target):
         if target == "long":
-            raise HTTPError(429, retry_after=formatdate(hf_now() + 7300, usegmt=True))
+            raise HTTPError(429, retry_after=formatdate(real_now() + 7300, usegmt=True))
 
     from outlast import clock as clocks
 
-    hf_now = clocks.now
+    real_now = clocks.now
     summary = run(handler, ["a", "long"], defer_ok=True)
     assert (summary.deferred_targets, summary.failed_targets, summary.exit_code) == (1, 0, 0)
 

@@ -47,7 +47,7 @@ class Notes:
         self.turns, self.calls, self.gives, self.refuses = [], [], [], lambda turn: None
         self.suspects_due = lambda queues: True
 
-    def turn(self, turn):
+    def settle_and_claim(self, turn):
         self.turns.append(turn)
         error = self.refuses(turn)
         if error is not None:
@@ -146,7 +146,7 @@ class TestWaiting:
         pump._wait(0.01)
         assert 0.4 <= time.monotonic() - begun < 3
 
-    @pytest.mark.parametrize("how", ["stopping", "told_to_stop"])
+    @pytest.mark.parametrize("how", ["stopping", "stop_requested"])
     def test_but_not_for_longer_than_it_lives(self, pump, how):
         pump._store_pause.seconds = 60.0
         setattr(pump, how, True if how == "stopping" else lambda: True)
@@ -219,8 +219,8 @@ class TestSettling:
         for number, seconds in enumerate((3, 9, 5)):
             pump.tray.put([StartCooldown("api", seconds, "busy"), StartCooldown(f"own{number}", 1, "busy")], more=False)
         pump._gather()
-        assert ("cool", "api", 9, "busy") in store.calls
-        assert len(store.named("cool")) == 4
+        assert ("start_cooldown", "api", 9, "busy") in store.calls
+        assert len(store.named("start_cooldown")) == 4
 
     def test_one_by_one_tries_without_the_texts(self, store):
         store.refuses = lambda turn: psycopg.DataError("x") if any(e.note is NOTE for e in turn.settlements) else None

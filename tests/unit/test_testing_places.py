@@ -62,7 +62,7 @@ def test_everything_is_put_back_after_an_error(app, tmp_path):
 
 
 def test_cooldowns_of_before_are_not_known(app, tmp_path):
-    app.cooling.cool("example.com", 60, "asked to")
+    app.cooling.start_cooldown("example.com", 60, "asked to")
     with on_store(app, f"sqlite:///{tmp_path}/test.db"):
         assert app.cooling.left("example.com") == 0
     assert app.cooling.left("example.com") > 0

@@ -122,7 +122,7 @@ class TestRun:
         assert [each["source_id"] for each in seen] == [each.source_id for each in targets]
 
     def test_no_more_is_looked_at_than_for_other_lists(self, app, site, monkeypatch):
-        monkeypatch.setattr("outlast.web.pages.jobs.MOST_LOOKED_AT", 4)
+        monkeypatch.setattr("outlast.web.pages.jobs.MAX_ROWS_SCANNED", 4)
         monkeypatch.setattr("outlast.web.pages.jobs._BATCH", 2)
         app.store.add_run("r1", "items", None, "test", None)
         marks = ["a"] * 6 + ["b"]

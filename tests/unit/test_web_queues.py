@@ -36,7 +36,7 @@ class World:
         self.store.register(worker, lease)
 
     def claim(self, name, queue, limit):
-        return self.store.turn(SettleAndClaim(name, [], [], [], Claim((queue,), limit, limit))).claimed
+        return self.store.settle_and_claim(SettleAndClaim(name, [], [], [], Claim((queue,), limit, limit))).claimed
 
     def data(self, query=""):
         return self.client.get(f"/api/queues{query}").json()

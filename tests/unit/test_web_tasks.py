@@ -47,17 +47,17 @@ class World:
     def enqueue(self, **more):
         return self.scrape.enqueue(**more).id
 
-    def turn(self, *settlements, claim=None, done=()):
-        return self.store.turn(SettleAndClaim("w-1", list(done), list(settlements), [], claim)).claimed
+    def settle_and_claim(self, *settlements, claim=None, done=()):
+        return self.store.settle_and_claim(SettleAndClaim("w-1", list(done), list(settlements), [], claim)).claimed
 
     def take(self, start=1):
-        (claimed,) = self.turn(claim=Claim(("default",), 1, start))
+        (claimed,) = self.settle_and_claim(claim=Claim(("default",), 1, start))
         return claimed
 
     def settle(self, kind, note=NOTE, **more):
         """Take the next task and have it end so."""
         claimed = self.take()
-        self.turn(Settlement(claimed.id, claimed.epoch, kind, note=note, **more))
+        self.settle_and_claim(Settlement(claimed.id, claimed.epoch, kind, note=note, **more))
         return claimed.id
 
     def page(self, number):
@@ -137,7 +137,7 @@ def test_a_task_is_hurried_and_cancelled(world):
 
 def test_a_task_that_runs_and_one_that_is_only_held(world):
     running, held = world.enqueue(), world.enqueue()
-    assert [each.id for each in world.turn(claim=Claim(("default",), 2, 1))] == [running, held]
+    assert [each.id for each in world.settle_and_claim(claim=Claim(("default",), 2, 1))] == [running, held]
     assert world.kinds(running)[-1] == "running"
     assert world.kinds(held)[-1] == "held"
     assert "Cancel" not in world.page(running)
@@ -172,8 +172,10 @@ def test_every_attempt_tells_what_it_was(world):
 
 def test_a_dead_task_leads_to_its_letter_and_is_replayed_from_here(world):
     numbers = [world.enqueue() for _ in range(3)]
-    claimed = world.turn(claim=Claim(("default",), 3, 3))
-    world.turn(*(Settlement(each.id, each.epoch, Kind.FAIL, note=NOTE, reason="permanent") for each in claimed))
+    claimed = world.settle_and_claim(claim=Claim(("default",), 3, 3))
+    world.settle_and_claim(
+        *(Settlement(each.id, each.epoch, Kind.FAIL, note=NOTE, reason="permanent") for each in claimed)
+    )
     letters = {letter.original_task_id: letter.id for letter in world.app.dead_letters.list()}
 
     for number in numbers:
@@ -188,7 +190,7 @@ def test_a_dead_task_leads_to_its_letter_and_is_replayed_from_here(world):
 def test_a_done_task(world):
     number = world.enqueue()
     claimed = world.take()
-    world.turn(done=[(claimed.id, claimed.epoch)])
+    world.settle_and_claim(done=[(claimed.id, claimed.epoch)])
     assert world.kinds(number)[-1] == "done"
     assert "No attempt has failed." in world.page(number)
 
@@ -208,7 +210,7 @@ def test_a_page_is_kept_live_until_the_task_is_over(world):
     claimed = world.take()
     (after,) = re.findall('data-mark="(.*?)"', world.page(number))
     assert before != after
-    world.turn(done=[(claimed.id, claimed.epoch)])
+    world.settle_and_claim(done=[(claimed.id, claimed.epoch)])
     assert 'data-view="page"' in world.page(number)
     assert 'data-mark=""' in world.page(number)
 
@@ -230,7 +232,7 @@ def test_a_resource_that_cools_down_is_told(tmp_path):
     def call(): ...
 
     number = call.enqueue().id
-    app.store.cool("api.example.com", 600, "rate_limit: token=hunter2")
+    app.store.start_cooldown("api.example.com", 600, "rate_limit: token=hunter2")
     client = TestClient(dashboard(app, auth=lambda _: "reader"), base_url="http://localhost")
     page = client.get(f"/tasks/{number}").text
     kinds = [part["kind"] for part in client.get(f"/api/tasks/{number}").json()["history"]["drawn"]["segments"]]

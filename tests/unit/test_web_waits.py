@@ -52,8 +52,8 @@ class TestCooldowns:
     def test_what_waits_for_what_and_until_when(self, app, site):
         enqueue(app, "api.test", 3)
         put_off(app, "https://api.test/1", "https://api.test/2", "https://elsewhere.test/1")
-        app.store.cool("api.test", 3600, "rate_limit: 429", capped=True)
-        app.store.cool("soon.test", 60, "breaker open")
+        app.store.start_cooldown("api.test", 3600, "rate_limit: 429", capped=True)
+        app.store.start_cooldown("soon.test", 60, "breaker open")
         first, second = site.get("/api/waits").json()["cooldowns"]
         assert (first["resource"], first["tasks"], first["sources"], first["by_breaker"]) == ("soon.test", 0, 0, True)
         assert (second["resource"], second["tasks"], second["sources"], second["capped"]) == ("api.test", 3, 2, 1)
@@ -64,7 +64,7 @@ class TestCooldowns:
     def test_ended_by_hand(self, app, site):
         (task,) = enqueue(app, "api.test", 1)
         waiting, elsewhere = put_off(app, "https://api.test/1", "https://elsewhere.test/1")
-        app.store.cool("api.test", 3600, "429")
+        app.store.start_cooldown("api.test", 3600, "429")
         answer = site.post("/api/waits/warm", data={"resource": "api.test"}).json()
         assert (answer["ok"], answer["sources"]) == (True, 1)
         now = app.store.now()
@@ -117,7 +117,7 @@ class TestCooldowns:
 
     def test_a_name_with_a_secret_in_it_is_masked_and_can_be_ended(self, app, site):
         resource = f"api.test?api_key={SECRET}"
-        app.store.cool(resource, 60, f"token={SECRET}")
+        app.store.start_cooldown(resource, 60, f"token={SECRET}")
         app.store.order_breaker(resource, "open")
         page = site.get("/waits").text
         assert SECRET not in page
@@ -135,8 +135,10 @@ class TestBreakers:
             worker = WorkerRow(name, f"host:{name}", "host", 1, ("default",), 1, "running", 0, alive=True,
                             started_at=now, heartbeat_at=now)  # fmt: skip
             app.store.register(worker, 60)
-        app.store.tell_breakers("one", [("api.test", "open", 30.0, "5 failures in a row"), ("db", "closed", None, "")])
-        app.store.tell_breakers("two", [("api.test", "closed", None, "")])
+        app.store.report_breakers(
+            "one", [("api.test", "open", 30.0, "5 failures in a row"), ("db", "closed", None, "")]
+        )
+        app.store.report_breakers("two", [("api.test", "closed", None, "")])
         api, db = site.get("/api/waits").json()["breakers"]
         assert (api["resource"], api["state"], api["told"], api["order"]) == (
             "api.test",
@@ -165,7 +167,7 @@ class TestBreakers:
         assert answer["message"].startswith("No process has a breaker named api.test yet, so its tasks run on.")
         assert "not in use" in site.get("/waits").text
         assert read_board(app.store, app.store.now()).waits == ()
-        app.store.tell_breakers("host:1", [("api.test", "closed", None, "")])
+        app.store.report_breakers("host:1", [("api.test", "closed", None, "")])
         answer = site.post("/api/waits/open", data={"resource": "api.test", "minutes": "1"}).json()
         assert (answer["known"], answer["message"][:13]) == (True, "All processes")
         assert site.post("/api/waits/close", data={"resource": "api.test"}).json()["known"]
@@ -181,7 +183,7 @@ class TestBreakers:
 
         from outlast.web import dashboard
 
-        app.store.cool("api.test", 60, "429")
+        app.store.start_cooldown("api.test", 60, "429")
         client = TestClient(dashboard(app, auth=lambda _: "reader"), base_url="http://localhost")
         page = client.get("/waits")
         assert page.status_code == 200
@@ -267,8 +269,8 @@ class TestLimits:
 class TestMany:
     def test_a_page_shows_a_part_and_leads_to_the_rest(self, app, site):
         for number in range(90):
-            app.store.cool(f"host-{number:03}.test", 3600 + number, "x" * 300)
-        app.store.tell_breakers(
+            app.store.start_cooldown(f"host-{number:03}.test", 3600 + number, "x" * 300)
+        app.store.report_breakers(
             "host:1:x", [(f"api-{number:03}.test", "open", 60.0, "y" * 300) for number in range(45)]
         )
         told = site.get("/api/waits").json()
@@ -291,14 +293,14 @@ class TestMany:
 
     def test_a_breaker_of_many_processes_names_a_few(self, app, site):
         for number in range(9):
-            app.store.tell_breakers(f"host:{number}:x", [("api.test", "open", 60.0, "")])
+            app.store.report_breakers(f"host:{number}:x", [("api.test", "open", 60.0, "")])
         (row,) = site.get("/api/waits").json()["breakers"]
         assert (len(row["processes"]), row["more_processes"]) == (3, 6)
         assert "and 6 more" in site.get("/waits").text
 
     def test_sources_that_were_not_all_counted_are_said_to_be_more(self, app, site, monkeypatch):
         put_off(app, *(f"https://api.test/{number}" for number in range(5)))
-        app.store.cool("api.test", 3600, "429")
+        app.store.start_cooldown("api.test", 3600, "429")
         assert "or more" not in site.get("/waits").text
         monkeypatch.setattr("outlast.web.pages.waits._MAX_SOURCES", 3)
         told = site.get("/api/waits").json()
@@ -311,7 +313,7 @@ class TestMany:
 
     def test_a_cooldown_whose_sources_cannot_be_moved_goes_on(self, app, site, monkeypatch):
         put_off(app, "https://api.test/1")
-        app.store.cool("api.test", 3600, "429")
+        app.store.start_cooldown("api.test", 3600, "429")
 
         def locked(*_):
             raise sqlite3.OperationalError("database is locked")

@@ -372,7 +372,7 @@ def retry_tasks(app: "App", numbers: tuple[int, ...]) -> None:
     Example:
       outlast tasks retry 42
     """  # noqa: D301  # click reads the control character, not a backslash
-    _apply_to_each(app, numbers, app.tasks.hurry, "due now", "hurry_task")
+    _apply_to_each(app, numbers, app.tasks.run_now, "due now", "hurry_task")
 
 
 def _apply_to_each(

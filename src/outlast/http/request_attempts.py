@@ -308,7 +308,9 @@ class RequestAttempts:
         if seconds is None:
             seconds = self._own_wait(failure) if delay is None else delay
         if seconds > 0:
-            self._settings.cooling.cool(self.scope, seconds, classify(error).message[:_MAX_REASON], failure.capped)
+            self._settings.cooling.start_cooldown(
+                self.scope, seconds, classify(error).message[:_MAX_REASON], failure.capped
+            )
 
     def _own_wait(self, failure: Failure) -> float:
         try:

@@ -243,7 +243,7 @@ class JobRun:
     def interrupted(self, error: BaseException) -> None:
         """End the run where its work was interrupted: what was done counts, and the rest was not attempted."""
         self.running.abort(f"ended by {type(error).__name__}")
-        self._ledger.hurry()
+        self._ledger.stop_waiting()
         try:
             with suppress(Exception):  # the error at hand matters more
                 self._finish_summary()

@@ -41,7 +41,7 @@ class NoLedger:
     def flush(self) -> None:
         """Have nothing to write."""
 
-    def hurry(self) -> None:
+    def stop_waiting(self) -> None:
         """Have nothing to wait for."""
 
     def end(self, state: RunState, exit_code: int, summary: dict[str, Any]) -> None:
@@ -106,7 +106,7 @@ class Ledger(NoLedger):
         with self._lock:
             self._write()
 
-    def hurry(self) -> None:
+    def stop_waiting(self) -> None:
         """Wait no more for a store that is down: somebody wants to leave."""
         self._tries = 1
 

@@ -198,7 +198,7 @@ class TargetRunner:
             self._feed_threads(concurrency)
         except BaseException:
             self._ending.set()
-            self._ledger.hurry()
+            self._ledger.stop_waiting()
             self._record_results(self._drained(wait=False))
             raise
         finally:

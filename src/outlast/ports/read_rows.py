@@ -385,7 +385,7 @@ class Reads(Protocol):
 class Breakers(Protocol):
     """Breakers, as the processes that have them tell of them, and as people order them."""
 
-    def tell_breakers(
+    def report_breakers(
         self, process: str, rows: Sequence[tuple[str, str, float | None, str]], *, leased: bool = False
     ) -> None:
         """Write how the breakers of a process stand.

@@ -138,7 +138,7 @@ class Tasks(Protocol):
                 committed then.
         """
 
-    def turn(self, turn: SettleAndClaim) -> SettleAndClaimResult:
+    def settle_and_claim(self, turn: SettleAndClaim) -> SettleAndClaimResult:
         """Settle, start and claim for a worker, in one transaction.
 
         Raises:
@@ -179,7 +179,7 @@ class Tasks(Protocol):
     def cancel(self, task_ids: Sequence[int]) -> list[int]:
         """Cancel tasks that wait or are parked; return those that were."""
 
-    def hurry(self, task_ids: Sequence[int]) -> list[int]:
+    def run_now(self, task_ids: Sequence[int]) -> list[int]:
         """Make waiting tasks due now; return those that were."""
 
     def unpark(self, task_types: Sequence[str]) -> int:
@@ -282,7 +282,7 @@ class Queues(Protocol):
 class Cooldowns(Protocol):
     """Resources that are left alone for a while."""
 
-    def cool(self, resource: str, seconds: float, reason: str, *, capped: bool = False) -> int:
+    def start_cooldown(self, resource: str, seconds: float, reason: str, *, capped: bool = False) -> int:
         """Leave a resource alone from now on; a longer cooldown that runs already stays. Moves its tasks in batches.
 
         Args:
@@ -307,7 +307,7 @@ class Cooldowns(Protocol):
             Whether the caller is the one. False while a cooldown runs; True where none is, or none that is capped.
         """
 
-    def warm(self, resource: str) -> None:
+    def end_cooldown(self, resource: str) -> None:
         """End a cooldown by hand; the tasks that waited for its end are due now.
 
         Also those that were put off by the answer that began it. What waits for a time of its own goes on waiting.

@@ -69,7 +69,7 @@ def _last_resort(settlement: Settlement) -> Settlement:
 
 def _try_settle(store: Store, turn: SettleAndClaim) -> list[int] | None:
     try:
-        return store.turn(turn).refused
+        return store.settle_and_claim(turn).refused
     except LeaseLostError:
         raise
     except Exception as error:  # noqa: BLE001  # the others matter as well
@@ -281,7 +281,7 @@ class ClaimLoop:
 
     def _cool(self, cool: StartCooldown) -> None:
         try:
-            self.store.cool(cool.resource, cool.seconds, cool.reason)
+            self.store.start_cooldown(cool.resource, cool.seconds, cool.reason)
         except Exception as error:  # noqa: BLE001  # the task itself is put off all the same
             log.warning("the cooldown of %s could not be shared: %s", cool.resource, classify(error).message)
 
@@ -350,7 +350,7 @@ class ClaimLoop:
 
     def _turn(self, turn: SettleAndClaim) -> SettleAndClaimResult | None:
         try:
-            turned = self.store.turn(turn)
+            turned = self.store.settle_and_claim(turn)
         except LeaseLostError:
             raise
         except Exception as error:  # noqa: BLE001  # whatever a database says, the worker goes on

@@ -76,13 +76,13 @@ class TaskReader:
         """Cancel tasks that wait or are parked; return those that were. What runs is left to run."""
         return self._store.cancel(numbers)
 
-    def hurry(self, *numbers: int) -> "Sequence[int]":
+    def run_now(self, *numbers: int) -> "Sequence[int]":
         """Make waiting tasks due now; return those that were."""
-        return self._store.hurry(numbers)
+        return self._store.run_now(numbers)
 
-    def warm(self, resource: str) -> None:
+    def end_cooldown(self, resource: str) -> None:
         """End the cooldown of a resource; its tasks are due now."""
-        self._store.warm(resource)
+        self._store.end_cooldown(resource)
         self._store.raise_alerts(
             [NewAlert(f"cooldown:{resource}", None, f"{resource}: its cooldown was ended by hand")]
         )

@@ -82,7 +82,7 @@ class Spool:
             except FileNotFoundError:  # another worker, started at the same time, was quicker
                 continue
             try:
-                refused = store.turn(SettleAndClaim(worker_id, [], settlements, [])).refused
+                refused = store.settle_and_claim(SettleAndClaim(worker_id, [], settlements, [])).refused
             except LeaseLostError:
                 raise
             except Exception as error:  # noqa: BLE001  # a file must not keep workers from starting

@@ -5,7 +5,6 @@ failed, so a call that succeeds pays for none of it.
 """
 
 from contextvars import ContextVar
-from typing import Any
 
 from outlast import clock
 from outlast.classify import MAX_RETRY_AFTER_SECONDS, classify, default_classifier
@@ -31,6 +30,8 @@ from outlast.run.report import (
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from outlast.decide.policy import RetryPolicy
     from outlast.failure import Failure
     from outlast.run.resources import Resource

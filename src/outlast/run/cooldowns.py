@@ -33,13 +33,13 @@ class CooldownStore(Protocol):
     def now(self) -> datetime:
         """Return the time by the store's clock."""
 
-    def cool(self, resource: str, seconds: float, reason: str, *, capped: bool = False) -> int:
+    def start_cooldown(self, resource: str, seconds: float, reason: str, *, capped: bool = False) -> int:
         """Leave a resource alone; return how many capped answers came in a row."""
 
     def probe(self, resource: str, hold: float) -> bool:
         """Ask to be the one who tries it."""
 
-    def warm(self, resource: str) -> None:
+    def end_cooldown(self, resource: str) -> None:
         """End a cooldown."""
 
     def cooldowns(self) -> "Sequence[_CooldownRow]":
@@ -81,7 +81,7 @@ class CooldownWrites:
         """Tell whether there is anything."""
         return bool(self._pending)
 
-    def cool(self, scope: str, own: KnownCooldown) -> None:
+    def start_cooldown(self, scope: str, own: KnownCooldown) -> None:
         """Have a cooldown written; of two that are not written yet, the longer one."""
         with self._lock:
             before = self._pending.setdefault(scope, [])
@@ -232,7 +232,7 @@ class CooldownTracker:
         probing = known is not None and known.capped > 0 and known.until <= self._asked
         return not probing and self._looked.is_set() and thread is not None and thread.is_alive()
 
-    def cool(self, scope: str, seconds: float, reason: str, capped: bool = False) -> int:  # noqa: FBT001, FBT002  # as a row says it
+    def start_cooldown(self, scope: str, seconds: float, reason: str, capped: bool = False) -> int:  # noqa: FBT001, FBT002  # as a row says it
         """Leave a scope alone from now on, in this process at once, in the others within a second.
 
         It never waits for the store: the thread writes it through.
@@ -250,7 +250,7 @@ class CooldownTracker:
                 self._known[scope] = own
             self._forget_many(now)
             if self._is_shared:
-                self._writes.cool(scope, own)
+                self._writes.start_cooldown(scope, own)
         self._keep_up(patient=False)
         log.info("%s cools down for %.1f s: %s", scope, seconds, reason, extra={"resource": scope, "seconds": seconds})
         if self._store is None and own.capped > 1:
@@ -261,7 +261,7 @@ class CooldownTracker:
             publish(CooledDown(scope, seconds, reason, capped))
         return own.capped
 
-    def warm(self, scope: str) -> None:
+    def end_cooldown(self, scope: str) -> None:
         """Tell that a scope answers again; costs nothing where nobody waits for it."""
         if scope not in self._known:
             return
@@ -274,7 +274,7 @@ class CooldownTracker:
     def answered(self, scope: str) -> None:
         """Tell that a scope answered as it should: if that was the probe, nobody waits for it any more."""
         if self.is_probing(scope):
-            self.warm(scope)
+            self.end_cooldown(scope)
 
     def is_probing(self, scope: str) -> bool:
         """Tell whether a request of this process tries a scope: whoever asks when `admit` has just let it pass."""
@@ -341,14 +341,14 @@ class CooldownTracker:
         if store is None:
             return
         if write.kind == "warm":
-            store.warm(scope)
+            store.end_cooldown(scope)
             self._calmed(scope, answers=True)
         elif write.kind == "give_back":
             if not self.is_probing(scope):  # else somebody of ours tries it again
-                store.warm(scope)
-                store.cool(scope, _RETURNED_PROBE_SECONDS, _RETURNED_PROBE_REASON, capped=True)
+                store.end_cooldown(scope)
+                store.start_cooldown(scope, _RETURNED_PROBE_SECONDS, _RETURNED_PROBE_REASON, capped=True)
         else:
-            times = store.cool(scope, own.until - clock.monotonic(), own.reason, capped=own.capped > 0)
+            times = store.start_cooldown(scope, own.until - clock.monotonic(), own.reason, capped=own.capped > 0)
             with self._lock:
                 if self._known.get(scope) is own:
                     self._known[scope] = own._replace(shared=True, capped=times, since=clock.monotonic())

@@ -223,7 +223,7 @@ class Poller:
         unknown = self._alone or left <= 0  # a fetcher without our client has told nobody
         if unknown or (failure.retry_after is None and left < wait):  # without a hint it knows less than the profile
             reason = f"{failure.exception_name}: {failure.message}"[:200]
-            self._cooling.cool(answered, wait, reason, failure.capped)
+            self._cooling.start_cooldown(answered, wait, reason, failure.capped)
         return outcomes.deferral_change(self.rules, wait, failure, attempts)
 
     @contextlib.asynccontextmanager

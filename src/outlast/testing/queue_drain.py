@@ -180,11 +180,11 @@ def _make_due(store: "Store", left: float) -> None:
     if not waiting:
         return  # taken by somebody else a moment ago
     next_at = min(each.next_run_after for each in waiting)
-    store.hurry([each.id for each in waiting if (each.next_run_after - next_at).total_seconds() < min(left, 0.001)])
+    store.run_now([each.id for each in waiting if (each.next_run_after - next_at).total_seconds() < min(left, 0.001)])
     held = {each.resource for each in waiting}
     for cooldown in store.cooldowns():
         if cooldown.resource in held:
-            store.warm(cooldown.resource)
+            store.end_cooldown(cooldown.resource)
 
 
 def _expire_dead_workers(store: "Store") -> None:

@@ -439,7 +439,7 @@ class BaseWorker(ABC):
 
     def _turn(self, turn: SettleAndClaim) -> Claimed | None:
         try:
-            turned = self.store.turn(turn)
+            turned = self.store.settle_and_claim(turn)
         except LeaseLostError as error:
             self._held.clear()
             self._lease.renew(error.worker_id)
@@ -501,7 +501,7 @@ class BaseWorker(ABC):
     def _cool(self, resource: str, seconds: float, error: BaseException) -> None:
         """Have everybody leave a resource alone that has named a time."""
         try:
-            self.store.cool(resource, seconds, str(classify(error))[:200])
+            self.store.start_cooldown(resource, seconds, str(classify(error))[:200])
         except Exception as trouble:  # noqa: BLE001  # the task itself is put off all the same
             log.warning("the cooldown of %s could not be shared: %s", resource, classify(trouble).message)
 

@@ -66,7 +66,7 @@ def store_of(queue_db: Any) -> tuple[Store, bool]:
 
         return PostgresStore(connection_url(queue_db)), True
     store = getattr(queue_db, "store", queue_db)
-    if not all(hasattr(store, name) for name in ("turn", "register", "heartbeat", "leave")):
+    if not all(hasattr(store, name) for name in ("settle_and_claim", "register", "heartbeat", "leave")):
         raise _unusable_queue_error(queue_db)
     return cast(Store, store), False
 

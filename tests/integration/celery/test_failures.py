@@ -177,7 +177,7 @@ def test_what_would_come_too_late_is_not_waited_for(shared):
     _, result = shared.send("asked_to_wait", 3000.0, expires=60)
     row = shared.settled(result, Status.FAILED)
     assert shared.letter_of(row).reason is Reason.EXPIRED
-    shared.app.cooling.warm("api.example.com")
+    shared.app.cooling.end_cooldown("api.example.com")
 
 
 def _is_lent(row):

@@ -241,7 +241,7 @@ class AttemptRecorder:
         failure = verdict.failure
         if rules.resource is not None and isinstance(decision, Defer) and failure.exception_name not in _OWN_REFUSALS:
             reason = f"{failure.category}: {failure.message:.200}"
-            self._engine.app.cooling.cool(rules.resource, decision.delay, reason)
+            self._engine.app.cooling.start_cooldown(rules.resource, decision.delay, reason)
         if not has_subscribers():
             return
         from outlast.record.events import TaskDeferred, TaskFailed, TaskRetrying  # noqa: PLC0415  # only subscribers need them
@@ -470,7 +470,7 @@ class AttemptRunner:
         left = max(0.0, guard.breaker.until - clock.monotonic())
         if guard.breaker.reason == OPENED_BY_HAND:  # whose end nobody knows: somebody may close it at any time
             left = min(left, _MANUAL_OPEN_WAIT)
-        self._engine.app.cooling.cool(guard.name, left, BREAKER_OPEN)
+        self._engine.app.cooling.start_cooldown(guard.name, left, BREAKER_OPEN)
 
 
 def _seconds_until(when: object) -> float:

@@ -159,7 +159,7 @@ class Forwarder:
             if sent:
                 self._engine.lending.release_to_engine(sent, self._engine.resend_after)
             if settled:
-                self._store.turn(SettleAndClaim(self._worker_id, [], settled, []))
+                self._store.settle_and_claim(SettleAndClaim(self._worker_id, [], settled, []))
         return len(claimed)
 
     def _tidy(self) -> None:
@@ -185,7 +185,7 @@ class Forwarder:
         self._tidy_at = time.monotonic() + self._settings.heartbeat
 
     def _claimed(self, claim: Claim) -> list[Claimed]:
-        return self._store.turn(SettleAndClaim(self._worker_id, [], [], [], claim)).claimed
+        return self._store.settle_and_claim(SettleAndClaim(self._worker_id, [], [], [], claim)).claimed
 
     def _sent(self, claimed: Claimed) -> Settlement | None:
         """Send a task; return what becomes of one that cannot be sent."""

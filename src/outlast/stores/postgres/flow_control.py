@@ -40,7 +40,7 @@ class PostgresCooldowns:
 
     db: PostgresDatabase
 
-    def cool(self, resource: str, seconds: float, reason: str, *, capped: bool = False) -> int:
+    def start_cooldown(self, resource: str, seconds: float, reason: str, *, capped: bool = False) -> int:
         """Leave a resource alone from now on; tell how many capped answers came in a row."""
         values = {"resource": resource, "seconds": float(seconds), "reason": reason, "capped": int(capped)}
         times: int = self.db.fetch("start_cooldown", values)[0][0]
@@ -52,7 +52,7 @@ class PostgresCooldowns:
         """Ask to be the one who tries a resource after the end of a capped cooldown."""
         return bool(self.db.fetch("start_probe", {"resource": resource, "hold": float(hold)})[0][0])
 
-    def warm(self, resource: str) -> None:
+    def end_cooldown(self, resource: str) -> None:
         """End a cooldown by hand."""
         self.db.change("end_cooldown", {"resource": resource, "late": COOLDOWN_TAIL})
         self.db.fetch("notify")
@@ -205,7 +205,7 @@ class PostgresBreakers:
 
     db: PostgresDatabase
 
-    def tell_breakers(
+    def report_breakers(
         self, process: str, rows: Sequence[tuple[str, str, float | None, str]], *, leased: bool = False
     ) -> None:
         """Write how the breakers of a process stand; of one that is named twice the last word counts."""

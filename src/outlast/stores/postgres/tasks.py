@@ -167,7 +167,7 @@ class PostgresTasks:
             self.notify_throttle.notify_later()
         return added
 
-    def turn(self, turn_: SettleAndClaim) -> SettleAndClaimResult:
+    def settle_and_claim(self, turn_: SettleAndClaim) -> SettleAndClaimResult:
         """Settle, start and claim for a worker."""
         with self.db.connection() as connection:
             turned, cooling = settle_and_claim(connection, self.db.sql, turn_)
@@ -226,7 +226,7 @@ class PostgresTasks:
         """Cancel tasks that wait or are parked."""
         return [row[0] for row in self.db.fetch("cancel", {"ids": list(task_ids)})]
 
-    def hurry(self, task_ids: Sequence[int]) -> list[int]:
+    def run_now(self, task_ids: Sequence[int]) -> list[int]:
         """Make waiting tasks due now."""
         hurried = [row[0] for row in self.db.fetch("run_now", {"ids": list(task_ids)})]
         self.db.fetch("notify")

@@ -44,7 +44,7 @@ class SqliteCooldowns:
 
     db: SqliteDatabase
 
-    def cool(self, resource: str, seconds: float, reason: str, *, capped: bool = False) -> int:
+    def start_cooldown(self, resource: str, seconds: float, reason: str, *, capped: bool = False) -> int:
         """Leave a resource alone from now on."""
         now = now_ms()
         answer = CooldownState(now + milliseconds(seconds), reason, int(capped))
@@ -75,7 +75,7 @@ class SqliteCooldowns:
 
         return self.db.write(work)
 
-    def warm(self, resource: str) -> None:
+    def end_cooldown(self, resource: str) -> None:
         """End a cooldown by hand."""
         values = {"resource": resource, "now": now_ms(), "late": milliseconds(COOLDOWN_TAIL)}
 
@@ -213,7 +213,7 @@ class SqliteBreakers:
 
     db: SqliteDatabase
 
-    def tell_breakers(
+    def report_breakers(
         self, process: str, rows: Sequence[tuple[str, str, float | None, str]], *, leased: bool = False
     ) -> None:
         """Write how the breakers of a process stand."""

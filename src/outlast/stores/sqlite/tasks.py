@@ -61,7 +61,7 @@ class SqliteTasks:
                 return add_tasks(cursor, tasks, now)
         return self.db.write(lambda own: add_tasks(own, tasks, now))
 
-    def turn(self, turn_: SettleAndClaim) -> SettleAndClaimResult:
+    def settle_and_claim(self, turn_: SettleAndClaim) -> SettleAndClaimResult:
         """Settle, start and claim for a worker."""
         return self.db.write(lambda connection: settle_and_claim(connection, turn_, now_ms()))
 
@@ -124,7 +124,7 @@ class SqliteTasks:
 
         return self.db.write(work)
 
-    def hurry(self, task_ids: Sequence[int]) -> list[int]:
+    def run_now(self, task_ids: Sequence[int]) -> list[int]:
         """Make waiting tasks due now."""
         values = {"ids": _dumps(list(task_ids)), "now": now_ms()}
         rows = self.db.write(lambda connection: connection.execute(SQL["run_now"], values).fetchall())

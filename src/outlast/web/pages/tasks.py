@@ -145,7 +145,7 @@ def cancel(asked: PageRequest) -> ActionResult:
 def run_now(asked: PageRequest) -> ActionResult:
     """Make a task that waits due now."""
     task = _find_task(asked)
-    if asked.app.tasks.hurry(task.id):
+    if asked.app.tasks.run_now(task.id):
         return _changed_result(task, f"task {task.id} is due now", "hurried")
     return _unchanged_result(asked, task, "only a task that waits can be made due now")
 

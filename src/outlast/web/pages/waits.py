@@ -115,7 +115,7 @@ def _limit_rate_text(rate: float | None, burst: int) -> str | None:
 def _start_cooldown(asked: PageRequest) -> ActionResult:
     resource, minutes = _resource_param(asked), _minutes_param(asked, needed=True)
     reason = _form_line(asked, "reason", _MAX_REASON_CHARS) or _BY_HAND
-    asked.app.store.cool(resource, (minutes or 0.0) * 60.0, reason)
+    asked.app.store.start_cooldown(resource, (minutes or 0.0) * 60.0, reason)
     said = f"{masked_text(resource)} is left alone for {_minutes_text(minutes)} at least: {masked_text(reason)}."
     return ActionResult(said, "/waits", {"resource": masked_text(resource), "seconds": (minutes or 0.0) * 60.0})
 
@@ -132,7 +132,7 @@ def _end_cooldown(asked: PageRequest) -> ActionResult:
         0, len(waiting), _SOURCES_PER_CHANGE
     ):  # before the cooldown ends: if this fails, it can be done again
         store.change_sources(dict.fromkeys(waiting[begin : begin + _SOURCES_PER_CHANGE], (None, _make_due)))
-    asked.app.tasks.warm(resource)
+    asked.app.tasks.end_cooldown(resource)
     more = f", and so are {len(waiting)} sources" if waiting else ""
     said = f"The cooldown of {masked_text(resource)} is ended: tasks that waited for it are due now{more}."
     return ActionResult(said, "/waits", {"ended": True, "sources": len(waiting)})
