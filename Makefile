@@ -16,7 +16,7 @@ SYSTEM_PACKAGES ?= redis-server:redis-server chromium:chromium pgbouncer:pgbounc
 # The tests start hundreds of processes, each of which would compile the sources anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help run test test-all lint bench soak docs screenshots system-packages corpus clean
+.PHONY: help run test test-all lint size bench soak docs dist screenshots system-packages corpus clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -37,13 +37,17 @@ test: system-packages $(VENV)/.ready-test ## all tests, lint, types and layer co
 test-all: test ## the tests on every Python this machine has, 3.11 to 3.13
 	@tools/test-all
 
-lint: $(VENV)/.ready-test ## ruff, mypy, import contracts, generated docs up to date
+lint: $(VENV)/.ready-test ## ruff, mypy, import contracts, generated docs up to date, size
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet . || { echo "run: $(BIN)/ruff format ."; exit 1; }
 	@$(BIN)/mypy
 	@$(BIN)/basedpyright --pythonpath $(BIN)/python | tail -n 1
 	@$(BIN)/lint-imports --no-cache
 	@$(BIN)/python tools/reference.py --check
+	@figures=$$($(BIN)/python tools/size.py) || { echo "$$figures"; exit 1; }
+
+size: $(VENV)/.ready-test ## how big the code is; fails where the structure is worse than agreed
+	@$(BIN)/python tools/size.py
 
 bench: $(VENV)/.ready-bench ## speed, as ratios against peers in one run
 	@$(BIN)/python -m benchmarks $(ARGS)
@@ -57,6 +61,10 @@ docs: $(VENV)/.ready-test ## the reference from the code, and the site in build/
 	@$(BIN)/python tools/reference.py
 	@$(BIN)/python -m sphinx -W --keep-going -n -q -d build/doctrees docs build/docs
 	@echo "the site is in build/docs/index.html"
+
+dist: $(VENV)/.ready-test ## sdist and wheel in dist/
+	@rm -rf dist
+	@$(BIN)/python -m hatchling build
 
 screenshots: $(VENV)/.ready-test ## every page of the dashboard as a picture (ARGS="build/screenshots")
 	@$(BIN)/python tools/screenshots.py $(ARGS)
