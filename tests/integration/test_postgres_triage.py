@@ -282,7 +282,7 @@ while (step := store.replay_step(replay.id, replay.epoch, 10, stage=2, canary=Fa
 
 def test_a_step_looks_at_so_many_and_no_more(store, monkeypatch):
     """Of 30 the last one is meant, by a filter that no index helps with; the cursor moves with what was looked at."""
-    monkeypatch.setattr(dead_letters, "MOST_LOOKED_AT", 10)
+    monkeypatch.setattr(dead_letters, "MAX_ROWS_SCANNED", 10)
     for n in range(30):
         bury(store, task(queue="rare" if n in {0, 29} else "default"))
     replay = store.add_replay(NewReplay(DeadLetterFilter(queue="rare")))

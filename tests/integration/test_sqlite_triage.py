@@ -110,7 +110,7 @@ def test_a_step_looks_at_so_many_and_goes_on_there(store, monkeypatch):
     replay = store.add_replay(NewReplay(DeadLetterFilter(queue="q", text="TIMED", reason="exhausted")))
     assert (replay.total, replay.newest, replay.cursor) == (9, letters[8].id, letters[0].id - 1)
     store.end_replay(replay.id, ReplayState.CANCELLED)
-    monkeypatch.setattr(dead_letters, "letter_walk", slow_walk)
+    monkeypatch.setattr(dead_letters, "scan_dead_letters", slow_walk)
     replay = store.add_replay(NewReplay(DeadLetterFilter(task_type="rare")))
     assert (replay.total, replay.cursor) == (2, letters[0].id - 1)
     taken = store.claim_replay("me", 60)
@@ -204,7 +204,7 @@ while store.replay_step(replay.id, replay.epoch, 10, stage=2, canary=False).more
 
 
 @pytest.mark.parametrize(
-    ("at", "replayed"), [("queue_again:25", 20), ("remove_letters:3", 20), ("step:3", 30), ("_step:1", 0)]
+    ("at", "replayed"), [("requeue:25", 20), ("remove_dead_letters:3", 20), ("step:3", 30), ("_requeue_step:1", 0)]
 )
 def test_killed_anywhere_each_task_is_in_one_place(store, tmp_path, at, replayed):
     numbers = add(store, *(task() for _ in range(50)))

@@ -154,7 +154,7 @@ def test_what_the_store_never_notes_stops_nothing(store, time):
 _KILLED = """
 import os, signal, sys
 from outlast.observe.channels import channel
-from outlast.observe.alert_delivery import Courier
+from outlast.observe.alert_delivery import Deliverer
 from outlast.stores.sqlite.store import SqliteStore
 
 path, url, when = sys.argv[1:]
@@ -167,7 +167,7 @@ class Killed:
             slack.send(message)
         os.kill(os.getpid(), signal.SIGKILL)
 
-Courier(SqliteStore(path), [Killed()]).deliver()
+Deliverer(SqliteStore(path), [Killed()]).deliver()
 """
 
 
