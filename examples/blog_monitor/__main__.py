@@ -88,7 +88,7 @@ def watch(app: outlast.App, watched: Sequence[Blog], end: float | None) -> None:
         print(f"\nEach is polled once a second. Whether this program is well, {url} tells:\n")
         with stopping(monitor, told, end, before=lambda: print(f"    HEALTH      {ask(url)}")):
             monitor.run()  # until SIGTERM or Ctrl-C comes, or monitor.stop() is called
-    app.courier().deliver()  # alerts wait in the database, and the last may not have been sent yet
+    app.deliverer().deliver()  # alerts wait in the database, and the last may not have been sent yet
 
 
 def sum_up(app: outlast.App, watched: Sequence[Blog]) -> None:

@@ -116,7 +116,7 @@ def collect(app: outlast.App, collected: Sequence[Feed], entries: Entries, end: 
     with stopping(monitor, told, end):
         monitor.run()  # until SIGTERM or Ctrl-C comes, or monitor.stop() is called
     unsubscribe()
-    app.courier().deliver()  # alerts wait in the database, and the last may not have been sent yet
+    app.deliverer().deliver()  # alerts wait in the database, and the last may not have been sent yet
 
 
 def sum_up(app: outlast.App, collected: Sequence[Feed], entries: Entries) -> None:

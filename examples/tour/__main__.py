@@ -38,9 +38,7 @@ def main() -> int:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in {"starlette", "jinja2", "uvicorn"}:
             raise
-        print(
-            f"The dashboard needs {error.name}: pip install '.[web]' in a clone of Outlast. Without it there is --text."
-        )
+        print(f"The dashboard needs {error.name}: pip install 'outlast[web]'. Without it there is --text.")
         return 1
     return 0
 

@@ -231,7 +231,7 @@ class App:
         known = dict.fromkeys([DEFAULT_QUEUE, *(each.queue for each in self.tasks_by_name.values())])
         where = [queues] if isinstance(queues, str) else queues or list(known)
         made = Worker(self.store, self.tasks_by_name, where, concurrency, self.settings, self.schedule, name)
-        made.limits, made.delivery = self.limits, self.courier() if self.channels else None
+        made.limits, made.delivery = self.limits, self.deliverer() if self.channels else None
         return made
 
     def monitor(  # noqa: PLR0913  # its settings
@@ -298,7 +298,7 @@ class App:
             self.store,
             self.cooling,
             settings,
-            delivery=self.courier(),
+            delivery=self.deliverer(),
             client=client,
             lease=required_seconds("lease", lease, 0.1),
             grace=required_seconds("grace", grace, 0.0),
@@ -386,7 +386,7 @@ class App:
 
         return decorate
 
-    def courier(self) -> Deliverer:
+    def deliverer(self) -> Deliverer:
         """Return what delivers alerts to the app's channels; workers and monitors have one each."""
         return Deliverer(self.store, self.channels)
 

@@ -71,7 +71,7 @@ def main(verb, *arguments):
     app = outlast.App(environment["MONITOR_URL"], notify=notify or (), notify_private=True)
     at = environment["MONITOR_AT"]
     every = 3600.0 if at == "closed" else 0.1  # nobody else takes up what was written a moment ago
-    app.courier = lambda: Deliverer(app.store, app.channels, every=every, lease=1.0)
+    app.deliverer = lambda: Deliverer(app.store, app.channels, every=every, lease=1.0)
     arm(app.store, at)
     policy = outlast.preset("feed").replace(base_delay=0.01, max_delay=0.04)
     profile = outlast.profile("feed").replace(policy=policy, **json.loads(environment["MONITOR_RULES"]))
@@ -81,9 +81,9 @@ def main(verb, *arguments):
     elif verb == "cycle":
         monitor.cycle()
     elif verb == "deliver":
-        courier = app.courier()
+        deliverer = app.deliverer()
         while app.store.alerts(waiting=True):
-            courier.deliver()
+            deliverer.deliver()
             time.sleep(0.05)
     elif verb == "fail":
         number, name = int(arguments[0]), arguments[1]

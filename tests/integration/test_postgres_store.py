@@ -143,7 +143,7 @@ def test_without_psycopg_it_says_what_to_install():
         "except ConfigError as error:\n    print(error)"
     )
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "pip install '.[postgres]' in a clone of Outlast" in answer.stdout
+    assert "pip install 'outlast[postgres]'" in answer.stdout
 
 
 class TestCallersConnection:

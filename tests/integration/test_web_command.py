@@ -179,4 +179,4 @@ def test_the_command_says_what_is_missing(tmp_path):
     with running(tmp_path, "jobs:app", PYTHONPATH=str(tmp_path)) as (process, _):
         _, err = process.communicate(timeout=30)
         assert process.returncode == 2
-        assert "pip install '.[web]' in a clone of Outlast" in err
+        assert "pip install 'outlast[web]'" in err

@@ -261,9 +261,7 @@ def test_importing_the_face_of_the_dashboard_needs_no_extra():
         "except ConfigError as error: print(error)\n"
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert ran.stdout.strip() == "the dashboard needs the extra web: pip install '.[web]' in a clone of Outlast", (
-        ran.stderr
-    )
+    assert ran.stdout.strip() == "the dashboard needs the extra web: pip install 'outlast[web]'", ran.stderr
 
 
 def test_two_questions_at_once_have_answers_of_their_own(app):

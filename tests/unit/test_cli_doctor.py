@@ -30,7 +30,7 @@ def busy(world):
     world.enqueue("scrape", "url=good/x")
     world.dead_letters(2)
     world.enqueue("mail", "to=ann")
-    world.app().courier().deliver()  # a worker that had the time to look at the groups has told of them
+    world.app().deliverer().deliver()  # a worker that had the time to look at the groups has told of them
     world.app().store.roll_up()  # a worker does so every few seconds; until then a new task is not in the books
     world.app().close()
     return world

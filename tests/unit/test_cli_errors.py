@@ -124,7 +124,7 @@ def test_an_extra_that_is_not_installed(world):
         cwd=world.folder, check=False,
     )  # fmt: skip
 
-    assert done.stderr == "Error: PostgreSQL needs psycopg\n  run: pip install '.[postgres]' in a clone of Outlast\n"
+    assert done.stderr == "Error: PostgreSQL needs psycopg\n  run: pip install 'outlast[postgres]'\n"
     assert done.returncode == 2
 
 

@@ -231,7 +231,7 @@ def test_without_its_packages_it_says_what_to_install():
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
     assert result.returncode == 1
-    assert "pip install '.[cli]' in a clone of Outlast" in result.stderr
+    assert "pip install 'outlast[cli]'" in result.stderr
 
 
 OWN = """

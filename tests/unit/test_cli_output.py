@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import outlast
 from cli_world import make_world  # noqa: F401  # a fixture
 from outlast.ports.rows import NewTask
 
@@ -69,8 +70,15 @@ def test_a_missing_package_is_named(shell, package, words):
     start = f"import sys; sys.modules[{package!r}] = None; from outlast.__main__ import main; main()"
     told = shell(f'{sys.executable} -c "{start}" {words}')
 
-    assert told.stderr == "The command line needs click and rich: pip install '.[cli]' in a clone of Outlast\n"
+    assert told.stderr == "The command line needs click and rich. Install them: pip install 'outlast[cli]'\n"
     assert told.returncode == 1
+
+
+def test_the_version_needs_no_package(shell):
+    start = "import sys; sys.modules['click'] = None; from outlast.__main__ import main; main()"
+    shown = shell(f'{sys.executable} -c "{start}" --version')
+
+    assert (shown.stdout, shown.stderr, shown.returncode) == (f"outlast {outlast.__version__}\n", "", 0)
 
 
 def test_another_missing_package_is_no_matter_of_ours(shell):

@@ -99,7 +99,7 @@ def test_of_the_command_line(token, installed, app, monkeypatch, caplog):
     assert (b"outlast_up 1.0" in body) is (status == 200)
     word = {
         (None, True): "/ready",
-        (TOKEN, False): "'.[metrics]' in a clone of Outlast",
+        (TOKEN, False): "'outlast[metrics]'",
         (TOKEN, True): "shows the token",
     }
     assert record.getMessage().endswith(word[token, installed])

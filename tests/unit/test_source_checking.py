@@ -139,7 +139,7 @@ def test_a_selector_without_its_package_is_a_problem(monkeypatch):
 
     (found,) = of(selector="p")
 
-    assert 'pip install ".[feeds]" in a clone of Outlast' in found
+    assert "pip install 'outlast[feeds]'" in found
     assert of() == []
 
 

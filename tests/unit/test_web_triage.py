@@ -421,4 +421,4 @@ def test_without_the_library_the_metrics_say_what_to_install(world, monkeypatch)
     monkeypatch.setitem(__import__("sys").modules, "prometheus_client", None)
     answer = world.client.get("/metrics")
     assert answer.status_code == 404
-    assert "pip install '.[metrics]' in a clone of Outlast" in answer.text
+    assert "pip install 'outlast[metrics]'" in answer.text

@@ -32,7 +32,7 @@ _COMMANDS = {
 
 
 @click.group("outlast", cls=RootGroup, lazy=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(outlast.__version__, prog_name="outlast")
+@click.version_option(outlast.__version__, prog_name="outlast", message="%(prog)s %(version)s")
 def cli() -> None:
     """Failure handling: what a program does when something it depends on fails.
 

@@ -183,10 +183,10 @@ def deliver(app: "App", *, as_json: bool) -> None:
     set_up_logs("warning", as_json=False)
     if app.store.alerts(waiting=True, limit=1):  # a cron asks every minute, mostly for nothing
         write_audit_entry(app, "deliver_alerts", "alerts")
-    courier = app.courier()
+    deliverer = app.deliverer()
     taken = 0
     for _ in range(_MAX_DELIVERIES):
-        now = courier.deliver()
+        now = deliverer.deliver()
         taken += now
         if not now:
             break

@@ -236,10 +236,10 @@ class LoadedMonitor(NamedTuple):
     app_reference: str | None
 
     @property
-    def courier(self) -> Deliverer:
+    def deliverer(self) -> Deliverer:
         """What brings its alerts to people."""
         own = self.monitor.delivery
-        return own if isinstance(own, Deliverer) else self.app.courier()
+        return own if isinstance(own, Deliverer) else self.app.deliverer()
 
 
 def load_monitor(reference: str, profile: str | None) -> LoadedMonitor:

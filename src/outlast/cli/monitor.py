@@ -138,7 +138,7 @@ def _log_start(chosen: "LoadedMonitor", config: "Config") -> None:
 
     made, settings = chosen.monitor, chosen.monitor.settings
     counts = {str(state): count for state, count in chosen.app.sources.health(made.profile.name).items() if count}
-    channels = [channel.name for channel in chosen.courier.channels]
+    channels = [channel.name for channel in chosen.deliverer.channels]
     where, number = store_label(chosen.app), sum(counts.values())
     log.info(
         "monitor %s: profile %s; %s%s; every %g s; concurrency %d, per host %d; store %s; alerts go to %s%s",

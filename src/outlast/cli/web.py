@@ -114,7 +114,7 @@ def _import_server() -> "ModuleType":
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in _REQUIRED_PACKAGES:
             raise
-        message = f"the dashboard needs {error.name}, of the extra web: pip install '.[web]' in a clone of Outlast"
+        message = f"the dashboard needs {error.name}, of the extra web: pip install 'outlast[web]'"
         raise ConfigError(message) from error
     return server
 

@@ -188,7 +188,7 @@ class TaskSpans:
 
 _SCOPE_NAME = "outlast"
 _READING_TTL = 1.0  # seconds for which a reading of the store holds: one collection asks for each metric by itself
-_MISSING = "OpenTelemetry needs the extra otel: pip install '.[otel]' in a clone of Outlast"
+_MISSING = "OpenTelemetry needs the extra otel: pip install 'outlast[otel]'"
 _lock = threading.Lock()
 _current: "_Instrumentation | None" = None
 

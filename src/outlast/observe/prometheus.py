@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MeteredApp", "exposing", "exposition", "metrics"]
 
-_MISSING = "metrics for Prometheus need the extra metrics: pip install '.[metrics]' in a clone of Outlast"
+_MISSING = "metrics for Prometheus need the extra metrics: pip install 'outlast[metrics]'"
 _BUCKET_LABELS = (*(str(float(each)) for each in BUCKETS), "+Inf")
 _registrations: "weakref.WeakKeyDictionary[MeteredApp, _Registration]" = weakref.WeakKeyDictionary()
 _lock = threading.Lock()

@@ -96,7 +96,7 @@ def _cron_next_time(expression: str, zone: tzinfo) -> NextTime:
     try:
         from cronsim import CronSim, CronSimError  # noqa: PLC0415  # an extra
     except ImportError as error:
-        message = "cron expressions need one more package: pip install '.[cron]' in a clone of Outlast"
+        message = "cron expressions need one more package: pip install 'outlast[cron]'"
         raise ConfigError(message) from error
 
     if len(expression.split()) != _CRON_FIELDS:

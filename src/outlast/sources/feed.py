@@ -78,7 +78,7 @@ def _feedparser() -> Any:
     try:
         import feedparser  # type: ignore[import-untyped,unused-ignore]  # noqa: PLC0415  # an extra
     except ImportError as error:
-        message = 'feeds need one more package: pip install ".[feeds]" in a clone of Outlast'
+        message = "feeds need one more package: pip install 'outlast[feeds]'"
         raise ConfigError(message) from error
     return feedparser
 

@@ -336,7 +336,7 @@ def choose_fetcher(given: "str | Callable[..., Any] | None", usual: str) -> Fetc
 def _check_installed(kind: str) -> None:
     """See now, not at the first poll, that what a fetcher needs is installed."""
     if find_spec(_PACKAGES[kind]) is None:
-        message = f'fetching a {kind} needs {_PACKAGES[kind]}; run: pip install ".[feeds]" in a clone of Outlast'
+        message = f"fetching a {kind} needs {_PACKAGES[kind]}; run: pip install 'outlast[feeds]'"
         raise ConfigError(message)
 
 

@@ -65,7 +65,7 @@ def _httpx_module() -> Any:
             return importlib.import_module(name)
         except ImportError:
             continue
-    message = 'polling needs an HTTP client; install one with: pip install ".[feeds]" in a clone of Outlast'
+    message = "polling needs an HTTP client; install one with: pip install 'outlast[feeds]'"
     raise ConfigError(message)
 
 

@@ -66,7 +66,7 @@ def _selectolax() -> Any:
     try:
         from selectolax import lexbor  # noqa: PLC0415  # an extra
     except ImportError as error:
-        message = 'pages need one more package: pip install ".[feeds]" in a clone of Outlast'
+        message = "pages need one more package: pip install 'outlast[feeds]'"
         raise ConfigError(message) from error
     return lexbor
 

@@ -176,7 +176,7 @@ def _selector_problem(selector: object) -> Iterator[str]:
     try:
         from selectolax import lexbor  # noqa: PLC0415  # an extra
     except ImportError:
-        yield 'selectors need one more package: pip install ".[feeds]" in a clone of Outlast'
+        yield "selectors need one more package: pip install 'outlast[feeds]'"
         return
     try:
         lexbor.LexborHTMLParser("").css(selector)

@@ -137,7 +137,7 @@ def outlast_url(request: pytest.FixtureRequest, tmp_path: "Path") -> "Iterator[s
     server = request.config.getoption("--outlast-postgres") or os.environ.get(_ENVIRONMENT)
     if not server:
         pytest.skip(f"needs a PostgreSQL server: pytest --outlast-postgres URL, or set {_ENVIRONMENT}")
-    pytest.importorskip("psycopg", reason="needs the extra: pip install '.[postgres]' in a clone of Outlast")
+    pytest.importorskip("psycopg", reason="needs the extra: pip install 'outlast[postgres]'")
     from outlast.testing.store_fixtures import fresh_database  # noqa: PLC0415
 
     with fresh_database(server) as url:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["dashboard"]
 
-_MISSING = "the dashboard needs the extra web: pip install '.[web]' in a clone of Outlast"
+_MISSING = "the dashboard needs the extra web: pip install 'outlast[web]'"
 
 
 def dashboard(

@@ -36,7 +36,7 @@ def test_it_is_not_loaded_with_the_package():
 def test_a_missing_celery_is_said_with_what_to_install():
     code = "import sys; sys.modules['celery'] = None\nimport outlast.engines.celery"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "pip install '.[celery]' in a clone of Outlast" in done.stderr
+    assert "pip install 'outlast[celery]'" in done.stderr
 
 
 def test_what_cannot_be_attached(shop, ours):

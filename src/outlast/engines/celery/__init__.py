@@ -7,7 +7,7 @@ when it is due: retries, tasks that were put off, and dead letters that are repl
 try:
     import celery as _celery  # type: ignore[import-untyped]
 except ImportError as error:
-    message = "outlast.engines.celery needs Celery: pip install '.[celery]' in a clone of Outlast"
+    message = "outlast.engines.celery needs Celery: pip install 'outlast[celery]'"
     raise ImportError(message, name=error.name) from error
 else:
     del _celery  # whether it is there is all that was asked

@@ -15,7 +15,7 @@ try:
     from psycopg.pq import TransactionStatus
     from psycopg.rows import tuple_row
 except ImportError as error:
-    _message = "PostgreSQL needs psycopg; run: pip install '.[postgres]' in a clone of Outlast"
+    _message = "PostgreSQL needs psycopg; run: pip install 'outlast[postgres]'"
     raise ConfigError(_message) from error
 
 

@@ -6,7 +6,7 @@ try:
     import psycopg
     import psycopg_pool
 except ImportError as error:
-    _message = "PostgreSQL needs psycopg; run: pip install '.[postgres]' in a clone of Outlast"
+    _message = "PostgreSQL needs psycopg; run: pip install 'outlast[postgres]'"
     raise ConfigError(_message) from error
 
 __all__ = ["psycopg", "psycopg_pool"]
