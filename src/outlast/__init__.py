@@ -1,6 +1,6 @@
 """Outlast: failure handling for programs that depend on things that fail.
 
-Names are loaded when they are first used, so that importing the package costs next to nothing.
+Names are imported on first access, so that ``import outlast`` takes almost no time.
 """
 
 TYPE_CHECKING = False
@@ -223,21 +223,21 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Load a public name when it is first asked for."""
+    """Import a public name on first access."""
     home = _HOMES.get(name)
     if home is None:
         message = f"module 'outlast' has no attribute {name!r}"
         raise AttributeError(message)
-    import importlib  # noqa: PLC0415  # part of what is put off
+    import importlib  # noqa: PLC0415  # also loaded on first use
 
     module = importlib.import_module(home)
     value = module if home.endswith(f".{name}") and not hasattr(module, name) else getattr(module, name)
     if home == "outlast.classify" and name == "classify":
-        value = module  # the package is the function, whatever the order of imports
+        value = module  # the module is callable: outlast.classify is the function in any import order
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    """List the public names, loaded or not."""
+    """Return the public names, including those that are not imported yet."""
     return sorted({*globals(), *__all__})

@@ -1,4 +1,4 @@
-"""The app: where a program's tasks, its store and its settings come together."""
+"""`App`: a program's tasks, jobs and monitors, with their store and settings."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, timedelta, tzinfo
@@ -49,31 +49,31 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-_SHORTEST_INTERVAL = 0.1  # seconds between two polls; 0 would ask a host without end
+_SHORTEST_INTERVAL = 0.1  # seconds between two polls; 0 would poll a host in a busy loop
 
 
 class App:
-    """Tasks that survive everything, in a SQLite file or in PostgreSQL.
+    """Durable tasks, batch jobs and monitors, stored in a SQLite file or in PostgreSQL.
 
     Args:
         url: ``sqlite:///relative.db``, ``sqlite:////absolute.db``, ``postgresql://…`` or ``memory://``; or a store.
-        lease: Seconds that a worker may be silent before its tasks are given to others.
-        heartbeat: Seconds between two signs of life; a quarter of the lease by default.
-        crash_limit: Processes that a task may take down, running alone, before it is a dead letter.
-        grace: Seconds that running tasks have to end when a worker stops.
-        policy: For tasks that bring none of their own; by default the preset ``worker``.
-        payload_limit: Bytes that the arguments of a task may take.
-        keep_done: Seconds for which finished tasks are kept; None for ever.
-        keep_dead: Seconds for which dead letters are kept; None, the default, for ever.
-        keep_runs: Seconds for which runs of jobs that are over are kept; None for ever.
-        alert_age: Seconds after which a dead letter that waits is told of; None for never.
-        suspect_memory: Bytes that a task may take in the process in which it runs after its worker died; a number up to
-            1 is a share of the memory of the machine or its container. None for no limit.
-        suspect_timeout: Seconds that it may take there, where it has no timeout itself. None for no limit.
-        spool: Folder for outcomes that could not be stored when a worker had to end.
-        notify: Where alerts go: addresses of Slack webhooks, Apprise URLs (extra ``notify``), functions of a message.
-            Without any they are logged.
-        notify_private: Whether webhooks may lead to private addresses.
+        lease: Seconds without a heartbeat after which a worker's tasks go to other workers.
+        heartbeat: Seconds between two heartbeats; a quarter of the lease by default.
+        crash_limit: Processes that a task may crash, running alone, before it becomes a dead letter.
+        grace: Seconds that running tasks have to finish when a worker stops.
+        policy: Retry policy of tasks without their own; by default the preset ``worker``.
+        payload_limit: Maximum size of a task's arguments, in bytes.
+        keep_done: Seconds for which finished tasks are kept; None keeps them forever.
+        keep_dead: Seconds for which dead letters are kept; None, the default, keeps them forever.
+        keep_runs: Seconds for which finished job runs are kept; None keeps them forever.
+        alert_age: Seconds after which an open dead letter raises an alert; None for never.
+        suspect_memory: Bytes of memory for a task that runs isolated because its worker died; a number up to 1 is a
+            share of the memory of the machine or its container. None for no limit.
+        suspect_timeout: Seconds for such an isolated run if the task has no timeout. None for no limit.
+        spool: Folder for outcomes that a worker could not store before it had to stop.
+        notify: Where alerts go: Slack webhook URLs, Apprise URLs (extra ``notify``), or functions that take a message.
+            Without any, alerts are logged.
+        notify_private: Whether webhooks may use private IP addresses.
     """
 
     def __init__(  # noqa: PLR0913  # its settings
@@ -96,14 +96,13 @@ class App:
         notify: "str | Callable[[Message], object] | Channel | Sequence[Any]" = (),
         notify_private: bool = False,
     ) -> None:
-        """Check the settings; nothing is opened yet."""
         self.store, where = open_store(url) if isinstance(url, str) else (url, None)
         self.policy = policy or preset("worker")
         self.payload_limit = payload_limit
         self.tasks_by_name: dict[str, TaskDefinition[Any, Any]] = {}
         self.jobs_by_name: dict[str, Job] = {}
         self.limits: dict[str, ResourceLimit] = {}
-        self.engines: dict[str, str] = {}  # others that have tasks of their own here, with what starts their workers
+        self.engines: dict[str, str] = {}  # by name: the command that starts workers of that engine
         self.keep_runs = seconds("keep_runs", keep_runs)
         self.schedule = PeriodicSchedule()
         self.settings = worker_settings(
@@ -125,7 +124,7 @@ class App:
         targets = [notify] if isinstance(notify, str) or not isinstance(notify, Sequence) else list(notify)
         self.channels = tuple(channel(each, allow_private=notify_private) for each in targets)
 
-    if TYPE_CHECKING:  # two forms: bare, and with settings
+    if TYPE_CHECKING:  # with and without brackets
 
         @overload
         def task(self, function: Callable[P, R], /) -> TaskDefinition[P, R]: ...
@@ -143,16 +142,16 @@ class App:
             keep_result: float | timedelta | None = None,
         ) -> Callable[[Callable[P, R]], TaskDefinition[P, R]]: ...
 
-    def task(self, function: Any = None, /, **settings: Any) -> Any:  # type: ignore[misc]  # the forms above
+    def task(self, function: Any = None, /, **settings: Any) -> Any:  # type: ignore[misc]  # the overloads above
         """Make a function a task: ``@app.task``, or with settings ``@app.task(policy=…, queue="mail")``.
 
         Args:
-            function: The function or coroutine function, when used without brackets.
-            settings: ``name`` (by default the function's), ``policy``, ``queue``, ``priority`` (0 goes first, 9 last),
+            function: The function or coroutine function, if used without brackets.
+            settings: ``name`` (by default the function's), ``policy``, ``queue``, ``priority`` (0 is first, 9 last),
                 ``timeout``, ``resource``, ``expires`` and ``keep_result``; `TaskDefinition` describes them.
 
         Raises:
-            ConfigError: If a setting cannot be used, or another task has the name.
+            ConfigError: If a setting is not valid, or another task has the name.
         """
         check_task_settings(settings)
         if function is None:
@@ -167,9 +166,9 @@ class App:
         zone: tzinfo = UTC,
         **settings: Any,
     ) -> Callable[[Callable[P, R]], TaskDefinition[P, R]]:
-        """Make a function a task that is enqueued again and again, once across all workers.
+        """Make a function a task that is enqueued on a schedule, once across all workers.
 
-        After a pause, what was missed is made up for once.
+        After downtime, missed runs are made up for with one run.
 
         Args:
             every: Seconds between two runs.
@@ -196,37 +195,37 @@ class App:
         retries: str | float | None = None,
         retry_burst: int | None = None,
     ) -> ResourceLimit:
-        """Limit what all workers of the store together ask of a resource: ``app.limit("example.com", rate="10/s")``.
+        """Limit a resource across all workers of the store: ``app.limit("example.com", rate="10/s")``.
 
-        Tasks name it by ``resource=…``. One that may not start yet goes back and comes again; it spends no attempt.
+        Tasks name it with ``resource=…``. A task that may not start yet is deferred; that uses no attempt.
 
         Args:
-            resource: Its name.
-            rate: Starts of tasks: ``"10/s"``, ``"600/m"``, ``"5000/h"``, ``"1000/d"``, or a number per second.
-            burst: Starts that may come at once; by default what the rate gives in a tenth of a second, 1 at least.
-            concurrency: Tasks that run at once.
-            retries: Starts of tasks that have failed before, as a rate; nobody is dropped, the last waits longest.
-            retry_burst: Of those, how many may come at once; by default what the rate gives in a second, 1 at least.
+            resource: The resource's name.
+            rate: Task starts: ``"10/s"``, ``"600/m"``, ``"5000/h"``, ``"1000/d"``, or a number per second.
+            burst: Starts allowed at once; by default the rate for a tenth of a second, at least 1.
+            concurrency: Tasks that may run at once.
+            retries: Rate of retries, in the same form as `rate`; retries above it wait, none is dropped.
+            retry_burst: Retries allowed at once; by default the rate for one second, at least 1.
 
         Raises:
-            ConfigError: If a setting cannot be used, nothing is limited, or the resource has a limit already.
+            ConfigError: If a setting is not valid, nothing is limited, or the resource already has a limit.
         """
         made = check_limit(
             resource, rate=rate, burst=burst, concurrency=concurrency, retries=retries, retry_burst=retry_burst
         )
         if resource in self.limits:
-            message = f"there is a limit of {resource!r} already; give all its settings in one call"
+            message = f"{resource!r} already has a limit; give all its settings in one call"
             raise ConfigError(message)
         self.limits[resource] = made
         return made
 
     def worker(self, queues: Sequence[str] | None = None, *, concurrency: int = 10, name: str | None = None) -> Worker:
-        """Return a worker; its `run` works until it is told to stop, its `drain` until nothing is due.
+        """Return a worker. Its `run` works until it is stopped, its `drain` until no task is due.
 
         Args:
-            queues: Where it looks; by default in all queues that the app's tasks name.
-            concurrency: How many tasks run at once.
-            name: For people.
+            queues: The queues it claims from; by default all queues that the app's tasks name.
+            concurrency: Tasks that run at once.
+            name: A display name.
         """
         known = dict.fromkeys([DEFAULT_QUEUE, *(each.queue for each in self.tasks_by_name.values())])
         where = [queues] if isinstance(queues, str) else queues or list(known)
@@ -252,35 +251,35 @@ class App:
         name: str | None = None,
         mode: str = "act",
     ) -> Monitor:
-        """Return a monitor of the sources of one profile; its `run` polls until it is told to stop.
+        """Return a monitor of the sources of one profile. Its `run` polls until it is stopped.
 
         Args:
-            profile: ``blog``, ``feed``, or one's own; its name tells which sources are polled.
-            fetch: ``feed``, ``page``, or a function of a source that returns `Fetched`, text or bytes; by default what
-                suits the profile.
-            on_change: Called with a `Changed` when there is something new. What it raises is logged, never counts
-                against the source, and has it called again at the next poll.
+            profile: ``blog``, ``feed``, or your own `Profile`; sources with its name are polled.
+            fetch: ``feed``, ``page``, or a function that takes a source and returns `Fetched`, text or bytes; by default
+                the profile's own.
+            on_change: Called with a `Changed` when there is something new. If it raises, the error is logged, does not
+                count against the source, and the next poll calls it again.
             every: Seconds between two polls of a source.
             concurrency: Fetches at once.
-            per_host: Fetches of one host at once.
+            per_host: Fetches from one host at once.
             timeout: Seconds for one fetch.
-            on_change_timeout: Seconds for one call of `on_change`. One that takes longer counts as one that raised; a
-                plain function cannot be stopped, its thread is left alone.
-            lease: Seconds after which other monitors take over what a dead one had in its hands.
-            grace: Seconds that running fetches have to end when it stops.
-            client: Returns the HTTP client to use in place of ours: an AsyncClient of httpx or httpx2.
-            user_agent: How it introduces itself.
-            name: For people.
-            mode: ``act``, or ``observe``: no source changes its state, nobody is alerted; what would be is told.
+            on_change_timeout: Seconds for one call of `on_change`. A longer call counts as one that raised; a plain
+                function cannot be stopped, so its thread keeps running.
+            lease: Seconds after which other monitors take over the sources of a dead one.
+            grace: Seconds that running fetches have to finish when it stops.
+            client: Returns the HTTP client to use instead of the built-in one: an AsyncClient of httpx or httpx2.
+            user_agent: Value of the User-Agent header.
+            name: A display name.
+            mode: ``act``, or ``observe``: sources keep their state and no alert is sent; events say what would happen.
 
         Raises:
-            ConfigError: If a setting cannot be used.
+            ConfigError: If a setting is not valid.
         """
         chosen = preset_profile(profile) if isinstance(profile, str) else profile
         self.sources.profiles[chosen.name] = chosen
         for what, number in (("concurrency", concurrency), ("per_host", per_host)):
-            given: object = number
-            if type(given) is not int or number < 1:
+            value: object = number
+            if type(value) is not int or number < 1:
                 message = f"{what} is {number!r}; give a whole number, 1 or more"
                 raise ConfigError(message)
         settings = MonitorSettings(
@@ -330,30 +329,30 @@ class App:
         """Make a function of a context and a target a batch job: ``@app.job("items", entity="item")``.
 
         Args:
-            name: By which its runs are kept, and locked.
-            entity: What the targets are; for ranking, genre, tag and item the failure rate is known.
-            max_failure_rate: Share of the targets that may fail; more fails the run.
-            min_sample: With fewer targets the rate does not count.
-            max_failures: Number of targets that may fail, whatever their share.
-            defer_ok: Whether targets that were put off do not count as failed.
+            name: Name under which runs are recorded and locked.
+            entity: What the targets are; ranking, genre, tag and item have a default failure rate.
+            max_failure_rate: Share of the targets that may fail; above it the run fails.
+            min_sample: Number of targets below which the rate is not checked.
+            max_failures: Number of targets that may fail, independent of the rate.
+            defer_ok: Whether deferred targets do not count as failed.
             policy: Attempts and waits for one target; by default the preset ``etl``.
-            targets: Returns the targets, for who runs the job by its name.
-            key: Tells one target from another; by default the target itself, or its id.
-            breakers: By origin, such as ``{"s3": 10}``: so many failed targets in a row end the run.
-            early_stop: Whether a run ends as soon as its verdict cannot change any more.
-            budget: Retries that a whole run may make.
-            hand_over: A task to which failed targets are given, instead of waiting for another run.
-            ledger: Whether runs are written down, which resuming needs.
-            env: Where it runs; by default what OUTLAST_ENV says, else ``local``.
-            etl: The `Etl` that the function uses, so that the job can be run from raw objects too.
-            mode: ``act``, or ``observe``: each target is called once, no gate; what would have been done is told.
+            targets: Returns the targets when the job is run by name.
+            key: Returns the key that identifies a target; by default the target itself, or its id.
+            breakers: By origin, such as ``{"s3": 10}``: the number of failed targets in a row that stops the run.
+            early_stop: Whether a run stops as soon as its result can no longer change.
+            budget: Retry budget of a whole run.
+            hand_over: A task that is enqueued for failed targets, instead of leaving them to the next run.
+            ledger: Whether runs are recorded; resuming needs it.
+            env: Name of the environment; by default the value of OUTLAST_ENV, else ``local``.
+            etl: The `Etl` that the function uses, so that the job can also run from raw objects.
+            mode: ``act``, or ``observe``: each target is called once, without a gate; events say what would happen.
 
         Raises:
-            ConfigError: If a setting cannot be used, or another job has the name.
+            ConfigError: If a setting is not valid, or another job has the name.
         """
-        given: object = name
-        if not isinstance(given, str):
-            message = 'a job has a name and a failure rate: @app.job("items", max_failure_rate=0.05)'
+        job_name: object = name
+        if not isinstance(job_name, str):
+            message = 'a job needs a name and a failure rate: @app.job("items", max_failure_rate=0.05)'
             raise ConfigError(message)
         gate = Gate.for_entity(
             entity, max_failure_rate, min_sample=min_sample, max_failures=max_failures, defer_ok=defer_ok
@@ -361,7 +360,7 @@ class App:
 
         def decorate(handler: "Callable[[JobContext, Any], Any]") -> Job:
             if name in self.jobs_by_name:
-                message = f"there is a job {name!r} already; give one of them another name"
+                message = f"a job {name!r} already exists; give one of them another name"
                 raise ConfigError(message)
             self.jobs_by_name[name] = made = Job(
                 self.store,
@@ -387,14 +386,14 @@ class App:
         return decorate
 
     def deliverer(self) -> Deliverer:
-        """Return what delivers alerts to the app's channels; workers and monitors have one each."""
+        """Return a deliverer of alerts to the app's channels; each worker and monitor has its own."""
         return Deliverer(self.store, self.channels)
 
     def create_schema(self) -> int:
-        """Create the tables, or bring them up to date; return their version. A SQLite file does it by itself."""
+        """Create or migrate the tables; return the schema version. A SQLite file does this by itself."""
         return self.store.create_schema()
 
     def close(self) -> None:
-        """Give the store's connections back."""
+        """Close the store's connections."""
         self.cooling.close()
         self.store.close()

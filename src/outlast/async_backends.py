@@ -1,4 +1,4 @@
-"""asyncio and trio, told apart without importing either."""
+"""Sleep, threads and timeouts under asyncio or trio. Neither is imported unless it is in use."""
 
 import sys
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def in_trio() -> bool:
-    """Tell whether the running event loop is trio's."""
+    """Return whether the running event loop is trio's."""
     trio: Any = sys.modules.get("trio")
     return trio is not None and bool(trio.lowlevel.in_trio_run())
 
@@ -29,9 +29,9 @@ async def sleep(seconds: float) -> None:
 
 
 async def run_in_thread(function: "Callable[..., T]", *args: "Any") -> "T":
-    """Call a function that blocks in a thread, with the context variables of the caller.
+    """Run a blocking function in a thread, with the context variables of the caller.
 
-    Who is cancelled does not wait for it: it goes on by itself.
+    A cancelled caller does not wait: the function keeps running in its thread.
     """
     if in_trio():
         import trio  # noqa: PLC0415  # loaded already
@@ -44,19 +44,18 @@ async def run_in_thread(function: "Callable[..., T]", *args: "Any") -> "T":
 
 
 class TimeLimit:
-    """Cancels the running task when its time is over: made when a block begins, and told with `left` that it ended.
+    """Cancels the current task when a block takes too long. Create it when the block starts, call `exit` when it ends.
 
     Args:
-        seconds: How long the block may take.
+        seconds: Time limit of the block.
 
     Attributes:
-        rest: What else came out of a trio nursery when it was cancelled, if anything did.
+        nursery_error: Another error that a trio nursery raised when it was cancelled.
     """
 
     def __init__(self, seconds: float) -> None:
-        """Begin."""
         self.seconds = seconds
-        self.rest: Exception | None = None
+        self.nursery_error: Exception | None = None
         self._scope: Any = None
         if in_trio():
             import trio  # noqa: PLC0415  # loaded already
@@ -68,26 +67,26 @@ class TimeLimit:
 
         self._task = asyncio.current_task()
         self._cancelling = self._task.cancelling() if self._task is not None else 0
-        self._over = False
-        self._timer = asyncio.get_running_loop().call_later(seconds, self._end)
+        self._expired = False
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._expire)
 
-    def _end(self) -> None:
+    def _expire(self) -> None:
         if self._task is not None:
-            self._over = True
+            self._expired = True
             self._task.cancel()
 
-    def left(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> bool:
-        """Take the end of the block in; tell whether it ended by our cancellation alone."""
+    def exit(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> bool:
+        """End the time limit; return whether the block ended only because the limit cancelled it."""
         if self._scope is not None:
             try:
                 self._scope.__exit__(kind, error, traceback)
-            except Exception as rest:  # what is left of a group without its cancellations is raised
+            except Exception as nursery_error:  # trio raises what remains of a group without its cancellations
                 if not self._scope.cancelled_caught:
                     raise
-                self.rest = rest
+                self.nursery_error = nursery_error
             return bool(self._scope.cancelled_caught)
         self._timer.cancel()
-        if not self._over or self._task is None:
+        if not self._expired or self._task is None:
             return False
         import asyncio  # noqa: PLC0415  # loaded already
 
@@ -95,27 +94,27 @@ class TimeLimit:
 
 
 async def run_with_timeout(seconds: float, awaitable: "Awaitable[T]") -> "T":
-    """Await something for so long at most, then cancel it.
+    """Await something for at most `seconds`, then cancel it.
 
     Raises:
-        TimeoutError: If the time was over; the inner work was cancelled.
+        TimeoutError: If the time was up; the awaitable was cancelled.
     """
     if in_trio():
         import trio  # noqa: PLC0415  # loaded already
 
-        scope, rest = trio.move_on_after(seconds), None
+        scope, nursery_error = trio.move_on_after(seconds), None
         try:
             with scope:
                 return await awaitable
         except Exception as error:
             if not scope.cancelled_caught:
                 raise
-            rest = error  # what else came out of a nursery when it was cancelled
+            nursery_error = error  # a nursery raised another error when it was cancelled
         message = f"cancelled after {seconds:g} s"
         try:
-            raise TimeoutError(message) from rest
+            raise TimeoutError(message) from nursery_error
         finally:
-            del rest  # an error whose traceback holds this frame would refer to itself
+            del nursery_error  # an error whose traceback holds this frame would refer to itself
     import asyncio  # noqa: PLC0415  # loaded already
 
     limit = asyncio.timeout(seconds)

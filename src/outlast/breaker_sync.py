@@ -1,8 +1,8 @@
-"""The beacon: a process tells how its breakers stand, and takes what people order of them and what others have found.
+"""Synchronises the circuit breakers of this process with the store and, through it, with other processes.
 
-Breakers belong to a process and are read without a lock. Nothing here is on the way of a call: every so often somebody
-looks at them, tells the store what has changed, and asks it for new orders and for what other processes leave alone. A
-process without a breaker asks nothing.
+Breakers belong to a process and are read without a lock. Calls never wait for this module: a background thread
+publishes changed states to the store at regular intervals, applies orders given by hand, and opens breakers that other
+processes have opened. A process without breakers sends no queries.
 """
 
 import asyncio
@@ -25,19 +25,21 @@ from outlast.run.resources import Resource, resources_with_breakers, unwatch_bre
 
 log = logging.getLogger("outlast.breaker_sync")
 SYNC_EVERY = 1.0
-"""Seconds between two looks."""
-_RESEND_EVERY = 20.0  # seconds after which a process that has no lease tells all of it again, as its sign of life
-_MIN_PAUSE = 0.1  # seconds between two looks at least, however often breakers open
-_SAME_OPENING_SECONDS = 1.0  # seconds by which the ends of one opening may differ, as it was told of at different times
-_ROUNDS_AFTER_CLOSE = 2  # after a close: what was refused a moment before it may begin another cooldown
+"""Seconds between two rounds."""
+_RESEND_EVERY = 20.0  # seconds after which a process without a lease publishes all its breakers again, as a heartbeat
+_MIN_PAUSE = 0.1  # minimum seconds between two rounds, however often breakers open
+_SAME_OPENING_SECONDS = (
+    1.0  # seconds by which the end of one opening may differ, since processes publish it at different times
+)
+_ROUNDS_AFTER_CLOSE = 2  # a call refused just before the close may still start another cooldown
 
 
 class BreakerStore(Breakers, Cooldowns, Protocol):
-    """What a beacon asks of a store."""
+    """The store methods that a sync needs."""
 
 
 class _BreakerStatus(NamedTuple):
-    """How a breaker stands; `until` is on the monotonic clock."""
+    """The state of a breaker; `until` is on the monotonic clock."""
 
     state: str
     reason: str
@@ -45,7 +47,7 @@ class _BreakerStatus(NamedTuple):
 
 
 class _ActiveOrder(NamedTuple):
-    """An order that holds; `until` is on the monotonic clock."""
+    """An order in effect; `until` is on the monotonic clock."""
 
     number: int
     state: str
@@ -53,13 +55,13 @@ class _ActiveOrder(NamedTuple):
 
 
 class _RemoteOpening(NamedTuple):
-    """What was found open elsewhere; `until` is on the monotonic clock."""
+    """A breaker that another process opened; `until` is on the monotonic clock."""
 
     process: str
     until: float
 
     def is_same(self, other: "_RemoteOpening | None") -> bool:
-        """Tell whether it is one opening, seen twice."""
+        """Return whether both describe the same opening."""
         return (
             other is not None
             and other.process == self.process
@@ -68,107 +70,107 @@ class _RemoteOpening(NamedTuple):
 
 
 class BreakerSync:
-    """Tells of the breakers of this process, has them obey, and has them open where others have found a reason.
+    """Publishes the breakers of this process, applies orders to them, and opens those that are open elsewhere.
 
     Args:
-        store: Where others see them, and where orders are.
-        process: Tells under which name; a worker has another one after its lease was lost.
-        leased: Whether a lease says that the process lives; without it nothing is told of it any more.
-        again: Seconds after which all is told again; None for never, where a lease vouches for it.
+        store: Holds the published states and the orders.
+        process: Returns the name to publish under; a worker gets a new one after it lost its lease.
+        leased: Whether the process has a lease; once the lease is over, its states are no longer published.
+        again: Seconds after which all states are published again; None for never, for a process with a lease.
     """
 
     def __init__(
         self, store: BreakerStore, process: Callable[[], str], *, leased: bool = False, again: float | None = None
     ) -> None:
-        """Begin with nothing told."""
         self._store, self._process, self._leased, self._again = store, process, leased, again
         self._name = ""
-        self._told: dict[str, _BreakerStatus] = {}
-        self._told_at = 0.0
-        self._newest: int | None = None
+        self._published: dict[str, _BreakerStatus] = {}
+        self._published_at = 0.0
+        self._last_order: int | None = None
         self._orders: dict[str, _ActiveOrder] = {}
-        self._obeyed: dict[str, tuple[Breaker, int]] = {}
+        self._applied: dict[str, tuple[Breaker, int]] = {}
         self._closed: dict[str, int] = {}
-        self._taken: dict[str, _RemoteOpening] = {}
+        self._remote_openings: dict[str, _RemoteOpening] = {}
 
-    def report_breakers(self) -> None:
-        """Take new orders, tell what has changed, take over what others leave alone; to be called every so often.
+    def sync(self) -> None:
+        """Apply new orders, publish changed states, open breakers that are open elsewhere. Call it at intervals.
 
-        The cooldowns of what was closed by hand end with it.
+        Also ends the cooldowns of resources whose breaker was closed by hand.
 
         Raises:
-            Exception: What the store says if it cannot be asked; what was left undone is done by the next call.
+            Exception: If the store fails; the next call does what this one left undone.
         """
         guards = resources_with_breakers()
-        if not guards and not self._told:
+        if not guards and not self._published:
             return
-        self._take_orders(guards)
-        self._tell(guards)  # before it looks at others: an old name of this process is none of them
+        self._apply_orders(guards)
+        self._publish(guards)  # first, so that an old name of this process does not count as another process
         if guards:
-            self._take_over(guards)
+            self._open_as_elsewhere(guards)
         self._end_cooldowns()
 
     def forget(self) -> None:
-        """Have the process forgotten, for it ends."""
-        if self._told:
+        """Remove the states of this process from the store."""
+        if self._published:
             self._store.forget_breakers(self._name)
-            self._told = {}
+            self._published = {}
 
-    def _take_orders(self, guards: list[tuple[Resource, Breaker]]) -> None:
-        orders = self._store.breaker_orders(self._newest or 0)
+    def _apply_orders(self, guards: list[tuple[Resource, Breaker]]) -> None:
+        orders = self._store.breaker_orders(self._last_order or 0)
         now = clock.monotonic()
-        fresh = set() if self._newest is None else {order.resource for order in orders}  # else of any age
+        # The first read returns orders of any age.
+        new_orders = set() if self._last_order is None else {order.resource for order in orders}
         for order in orders:
             self._orders[order.resource] = _active_order(order, now)
-        self._newest = max([self._newest or 0, *(order.number for order in orders)])
+        self._last_order = max([self._last_order or 0, *(order.number for order in orders)])
         for guard, breaker in guards:
-            standing = self._orders.get(guard.name)
-            seen, number = self._obeyed.get(guard.name, (None, 0))
-            if standing is not None and (seen is not breaker or number != standing.number):
-                self._obey(guard, breaker, standing, fresh=guard.name in fresh)
-                self._obeyed[guard.name] = breaker, standing.number
+            active = self._orders.get(guard.name)
+            seen, number = self._applied.get(guard.name, (None, 0))
+            if active is not None and (seen is not breaker or number != active.number):
+                self._apply_order(guard, breaker, active, fresh=guard.name in new_orders)
+                self._applied[guard.name] = breaker, active.number
 
-    def _obey(self, guard: Resource, breaker: Breaker, order: _ActiveOrder, *, fresh: bool) -> None:
-        """Do what was ordered. An old order to close is none for a breaker that has opened by itself since."""
+    def _apply_order(self, guard: Resource, breaker: Breaker, order: _ActiveOrder, *, fresh: bool) -> None:
+        """Apply an order. An old order to close does not close a breaker that has opened by itself since."""
         if order.state == "open":
             left = order.until - clock.monotonic()
             if left > 0:
                 guard.open(None if left == math.inf else left)
-                log.warning("%s: left alone from now on, its breaker was opened by hand", guard.name)
+                log.warning("%s: breaker opened by hand, calls are refused from now on", guard.name)
         elif not breaker.closed and (fresh or breaker.reason == OPENED_BY_HAND):
             guard.close()
             self._closed[guard.name] = _ROUNDS_AFTER_CLOSE
-            log.warning("%s: called again from now on, its breaker was closed by hand", guard.name)
+            log.warning("%s: breaker closed by hand, calls are allowed from now on", guard.name)
 
-    def _tell(self, guards: list[tuple[Resource, Breaker]]) -> None:
+    def _publish(self, guards: list[tuple[Resource, Breaker]]) -> None:
         name, now = self._process(), clock.monotonic()
-        if name != self._name or (self._again is not None and now - self._told_at >= self._again):
+        if name != self._name or (self._again is not None and now - self._published_at >= self._again):
             if name != self._name:
                 self.forget()
-            self._name, self._told, self._told_at = name, {}, now
-        stands = {guard.name: _breaker_status(breaker) for guard, breaker in guards}
-        changed = {each: stand for each, stand in stands.items() if self._told.get(each) != stand}
+            self._name, self._published, self._published_at = name, {}, now
+        statuses = {guard.name: _breaker_status(breaker) for guard, breaker in guards}
+        changed = {each: status for each, status in statuses.items() if self._published.get(each) != status}
         if changed:
-            rows = [(each, stand.state, _seconds_left(stand, now), stand.reason) for each, stand in changed.items()]
+            rows = [(each, status.state, _seconds_left(status, now), status.reason) for each, status in changed.items()]
             self._store.report_breakers(name, rows, leased=self._leased)
-        for each, stand in changed.items():
-            if stand.state == "closed" and each in self._told and self._told[each].reason == OPENED_BY_HAND:
+        for each, status in changed.items():
+            if status.state == "closed" and each in self._published and self._published[each].reason == OPENED_BY_HAND:
                 self._closed[each] = _ROUNDS_AFTER_CLOSE
-        self._told.update(changed)
+        self._published.update(changed)
 
-    def _take_over(self, guards: list[tuple[Resource, Breaker]]) -> None:
-        """Leave alone what others leave alone by their own judgement, as long as they do; each opening once."""
+    def _open_as_elsewhere(self, guards: list[tuple[Resource, Breaker]]) -> None:
+        """Open the breakers that other processes opened by themselves, for as long as theirs; each opening once."""
         known = {guard.name: guard for guard, _ in guards}
         openings = self._store.opened_breakers(self._name, list(known))
         now = clock.monotonic()
         for opening in openings:
             guard, fresh = known[opening.resource], _RemoteOpening(opening.process, now + opening.seconds)
-            if guard.is_open or fresh.is_same(self._taken.get(guard.name)):
+            if guard.is_open or fresh.is_same(self._remote_openings.get(guard.name)):
                 continue
-            self._taken[guard.name] = fresh
+            self._remote_openings[guard.name] = fresh
             if guard.take_over(opening.seconds, opening.reason):
                 log.warning(
-                    "%s: left alone for %.1f s, as %s does: %s",
+                    "%s: breaker opened for %.1f s, as in %s: %s",
                     guard.name,
                     opening.seconds,
                     opening.process,
@@ -176,13 +178,13 @@ class BreakerSync:
                 )
 
     def _end_cooldowns(self) -> None:
-        """Let tasks go on that wait for nothing but a breaker that is closed now."""
+        """End cooldowns that exist only because of a breaker that is closed now."""
         if not self._closed:
             return
         for cooldown in self._store.cooldowns():
             if cooldown.resource in self._closed and cooldown.reason == BREAKER_OPEN:
                 self._store.end_cooldown(cooldown.resource)
-        self._closed = {each: looks - 1 for each, looks in self._closed.items() if looks > 1}
+        self._closed = {each: rounds - 1 for each, rounds in self._closed.items() if rounds > 1}
 
 
 def _active_order(order: BreakerOrder, now: float) -> _ActiveOrder:
@@ -190,106 +192,108 @@ def _active_order(order: BreakerOrder, now: float) -> _ActiveOrder:
 
 
 def _breaker_status(breaker: Breaker) -> _BreakerStatus:
-    """Return how a breaker stands; read without its lock, what is torn is told anew with the next look."""
+    """Return the state of a breaker. It is read without a lock; the next round corrects an inconsistent read."""
     state = breaker.state
     return _BreakerStatus(state, breaker.reason, breaker.until) if state != "closed" else _BreakerStatus(state, "", 0.0)
 
 
-def _seconds_left(stand: _BreakerStatus, now: float) -> float | None:
-    return max(0.0, stand.until - now) if stand.state == "open" and stand.until < math.inf else None
+def _seconds_left(status: _BreakerStatus, now: float) -> float | None:
+    return max(0.0, status.until - now) if status.state == "open" and status.until < math.inf else None
 
 
 def process_name() -> str:
-    """Return the name of a process that no lease vouches for."""
+    """Return the name of a process without a lease: host and process id."""
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
 def breaker_store_of(store: object) -> BreakerStore | None:
-    """Return a store that knows of breakers; None where it knows of something else alone."""
+    """Return the store if it can hold breakers, else None."""
     return cast(BreakerStore, store) if hasattr(store, "report_breakers") and hasattr(store, "end_cooldown") else None
 
 
 class _SyncThread:
-    """A beacon in a thread of its own, which begins when the process has a breaker."""
+    """A sync in its own thread, which starts when the process has a breaker."""
 
     def __init__(self, store: BreakerStore, process: Callable[[], str], *, leased: bool) -> None:
         self.store, self.leased = store, leased
         self._sync = BreakerSync(store, process, leased=leased, again=None if leased else _RESEND_EVERY)
-        self._ended, self._troubled = threading.Event(), False
+        self._stopped, self._is_failing = threading.Event(), False
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
         self._start_lock, self._pid = threading.Lock(), os.getpid()
 
-    def begin(self) -> None:
-        """Obey what stands; go on beside whatever is done."""
+    def start(self) -> None:
+        """Apply the orders in effect, then keep syncing in the background."""
         with _running_lock:
             _running_syncs.append(self)
         if resources_with_breakers():
-            self._look()
-            self._wake_up(at_once=False)
-        watch_breakers(self._wake_up)
-        if resources_with_breakers():  # one may have come in between
-            self._wake_up()
+            self._sync_once()
+            self._start_or_wake(at_once=False)
+        watch_breakers(self._start_or_wake)
+        if resources_with_breakers():  # one may have been added in between
+            self._start_or_wake()
 
-    def end(self, *, hurry: bool = False) -> None:
-        """Have the process forgotten. In a hurry, what was told grows old by itself."""
-        if os.getpid() != self._pid:  # in a fork of it, which has nothing to end
+    def stop(self, *, fast: bool = False) -> None:
+        """Stop syncing and remove the published states. With `fast`, leave them in the store, where they expire."""
+        if os.getpid() != self._pid:  # a forked child has nothing to stop
             return
         self.stop_watching()
-        self._ended.set()
+        self._stopped.set()
         self._wake.set()
         with _running_lock, suppress(ValueError):
             _running_syncs.remove(self)
-        if self._thread is not None and not hurry:
+        if self._thread is not None and not fast:
             self._thread.join(SYNC_EVERY)
-            with suppress(Exception):  # what was told is left out anyhow when its process is known no more
+            with suppress(Exception):  # states of a process that no longer exists expire anyway
                 self._sync.forget()
 
     def stop_watching(self) -> None:
-        """Hear of no breaker any more."""
-        unwatch_breakers(self._wake_up)
+        """Stop reacting to new and opened breakers."""
+        unwatch_breakers(self._start_or_wake)
 
     @property
     def has_started(self) -> bool:
-        """Whether there is anything to end."""
+        """Whether the thread was started."""
         return self._thread is not None
 
-    def _wake_up(self, *, at_once: bool = True) -> None:
-        """Begin, or look at once: there is another breaker, or one has opened."""
+    def _start_or_wake(self, *, at_once: bool = True) -> None:
+        """Start the thread, or wake it for a round at once: there is a new breaker, or one has opened."""
         self._wake.set()
         with self._start_lock:
-            if self._thread is None and not self._ended.is_set():
-                self._thread = threading.Thread(target=self._run, args=(at_once,), name="outlast-beacon", daemon=True)
+            if self._thread is None and not self._stopped.is_set():
+                self._thread = threading.Thread(
+                    target=self._run, args=(at_once,), name="outlast-breaker-sync", daemon=True
+                )
                 self._thread.start()
 
-    def _run(self, at_once: bool) -> None:  # noqa: FBT001  # from here alone
+    def _run(self, at_once: bool) -> None:  # noqa: FBT001  # called only above
         if not at_once:
             self._wake.clear()
         while True:
             self._wake.wait(SYNC_EVERY)
             self._wake.clear()
-            if self._ended.is_set():
+            if self._stopped.is_set():
                 return
-            self._look()
-            self._ended.wait(min(_MIN_PAUSE, SYNC_EVERY))
+            self._sync_once()
+            self._stopped.wait(min(_MIN_PAUSE, SYNC_EVERY))
 
-    def _look(self) -> None:
+    def _sync_once(self) -> None:
         try:
             if self._is_needed():
-                self._sync.report_breakers()
+                self._sync.sync()
             else:
                 self._sync.forget()
-            self._troubled = False
-        except Exception as error:  # noqa: BLE001  # tried again with the next look
-            if not self._troubled and not self._ended.is_set():
-                log.error("breakers could not be told of, tried again: %s", classify(error))  # noqa: TRY400  # in a line
-            self._troubled = True
+            self._is_failing = False
+        except Exception as error:  # noqa: BLE001  # the next round tries again
+            if not self._is_failing and not self._stopped.is_set():
+                log.error("cannot sync breakers with the store, retrying: %s", classify(error))  # noqa: TRY400  # one line
+            self._is_failing = True
 
     def _is_needed(self) -> bool:
-        """Tell whether no other one of this process tells the store the same: a worker's, or one that began before."""
+        """Return whether no other sync of this process covers the store: a worker's, or one that started earlier."""
         with _running_lock:
-            beside = [each for each in _running_syncs if each.store is self.store]
-        return self.leased or (not any(each.leased for each in beside) and beside[:1] == [self])
+            same_store = [each for each in _running_syncs if each.store is self.store]
+        return self.leased or (not any(each.leased for each in same_store) and same_store[:1] == [self])
 
 
 _running_syncs: list[_SyncThread] = []
@@ -297,14 +301,14 @@ _running_lock = threading.Lock()
 
 
 def _after_fork_in_child() -> None:
-    """Leave the parent's beacons to it: their threads are not here, and a lock that one held is held for good.
+    """Drop the parent's syncs: their threads do not exist here, and a lock held at the fork stays locked.
 
-    A beacon of the child's own is then the only one, and tells.
+    A sync that the child starts is then its only one.
     """
     global _running_lock  # noqa: PLW0603  # the old one may be held
     _running_lock = threading.Lock()
-    for light in _running_syncs:
-        light.stop_watching()
+    for sync_thread in _running_syncs:
+        sync_thread.stop_watching()
     _running_syncs.clear()
 
 
@@ -313,50 +317,50 @@ after_fork(_after_fork_in_child)
 
 @contextmanager
 def sync_breakers(store: BreakerStore | None, process: Callable[[], str], *, leased: bool) -> Iterator[None]:
-    """Have a beacon within the block; standing orders are obeyed before it begins.
+    """Sync breakers within the block; orders in effect are applied before it starts.
 
-    It has a thread of its own and is no chore of the heart: what takes long there, such as pruning, must not hold up an
-    order. A process without a breaker has no such thread, until it gets one.
+    It has its own thread, apart from the heartbeat: a slow duty there, such as pruning, must not delay an order. A
+    process without a breaker has no such thread.
 
     Args:
-        store: Where orders are; None for none.
-        process: Tells under which name.
-        leased: Whether a lease vouches for the process; whose is over is told of no more.
+        store: Holds the states and orders; None to sync nothing.
+        process: Returns the name to publish under.
+        leased: Whether the process has a lease; once it is over, its states are no longer published.
     """
     if store is None:
         yield
         return
-    light = _SyncThread(store, process, leased=leased)
-    light.begin()
-    hurry = False
+    sync_thread = _SyncThread(store, process, leased=leased)
+    sync_thread.start()
+    fast = False
     try:
         yield
-    except KeyboardInterrupt:  # somebody is in a hurry
-        hurry = True
+    except KeyboardInterrupt:
+        fast = True
         raise
     finally:
-        light.end(hurry=hurry)
+        sync_thread.stop(fast=fast)
 
 
 @asynccontextmanager
 async def sync_breakers_async(store: BreakerStore | None, process: Callable[[], str]) -> AsyncIterator[None]:
-    """Do as `shining` does for a process without a lease, and never hold up the event loop."""
+    """Do what `sync_breakers` does for a process without a lease, without blocking the event loop."""
     if store is None:
         yield
         return
-    light = _SyncThread(store, process, leased=False)
+    sync_thread = _SyncThread(store, process, leased=False)
     if resources_with_breakers():
-        await asyncio.to_thread(light.begin)
+        await asyncio.to_thread(sync_thread.start)
     else:
-        light.begin()
-    hurry = False
+        sync_thread.start()
+    fast = False
     try:
         yield
     except (KeyboardInterrupt, asyncio.CancelledError):
-        hurry = True
+        fast = True
         raise
     finally:
-        if hurry or not light.has_started:
-            light.end(hurry=True)
+        if fast or not sync_thread.has_started:
+            sync_thread.stop(fast=True)
         else:
-            await asyncio.shield(asyncio.to_thread(light.end))
+            await asyncio.shield(asyncio.to_thread(sync_thread.stop))

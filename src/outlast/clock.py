@@ -1,8 +1,8 @@
-"""Time and chance as parameters, so that a test never waits and never guesses.
+"""The clocks, sleep functions and random numbers that Outlast uses; tests replace them with `use`.
 
-Two clocks are kept apart: the wall clock answers what an HTTP-date means, the monotonic one measures waits and
-deadlines, and a jump of the first never changes the second. Whoever needs one calls it through this module
-(``clock.monotonic()``), so that `use` can put another in its place; `outlast.testing` has one.
+The wall clock interprets HTTP dates. The monotonic clock measures waits and deadlines, so a change of the system time
+does not affect them. Call them through this module (``clock.monotonic()``), so that `use` can replace them;
+`outlast.testing` has a clock for tests.
 """
 
 import time
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     """Seconds since the epoch."""
 
     class Clock(Protocol):
-        """What can be put in the place of the system's clock."""
+        """A replacement for the system clock."""
 
         def now(self) -> float:
             """Return seconds since the epoch."""
@@ -27,25 +27,25 @@ if TYPE_CHECKING:
             """Return seconds on a clock that never goes back."""
 
         def sleep(self, seconds: float) -> None:
-            """Wait."""
+            """Block for `seconds`."""
 
         def sleep_async(self, seconds: float) -> Awaitable[None]:
             """Wait without blocking the event loop."""
 
         def chance(self) -> float:
-            """Return a random number from 0 to 1, without 1."""
+            """Return a random number in [0, 1)."""
 
 
 def _random() -> float:
     from random import random  # noqa: PLC0415  # costs milliseconds, and only jitter needs it
 
-    return random()  # noqa: S311  # spreads waits, guards no secret
+    return random()  # noqa: S311  # jitter, not a secret
 
 
 now: "Callable[[], float]" = time.time
 """Seconds since the epoch."""
 monotonic: "Callable[[], float]" = time.monotonic
-"""Seconds since some moment; never goes back."""
+"""Seconds since an arbitrary point; never goes back."""
 sleep: "Callable[[float], None]" = time.sleep
 """Block this thread."""
 sleep_async: "Callable[[float], Awaitable[None]]" = async_backends.sleep
@@ -59,10 +59,10 @@ _listeners: "list[Callable[[bool], None]]" = []
 
 
 def use(clock: "Clock | None") -> "Clock | None":
-    """Put a clock in the place of the system's for the whole process; None puts the system's back.
+    """Replace the system clock for the whole process; None restores the system clock.
 
     Returns:
-        The clock that was in use before, to put back; None for the system's.
+        The clock that was in use before; None for the system clock.
     """
     global now, monotonic, sleep, sleep_async, chance, _in_use
     before, _in_use = _in_use, clock
@@ -83,6 +83,6 @@ def use(clock: "Clock | None") -> "Clock | None":
 
 
 def when_changed(listener: "Callable[[bool], None]") -> None:
-    """Have a function called now and with every change of the clock; it is told whether the system's is in use."""
+    """Call a function now and whenever the clock changes; its argument is whether the system clock is in use."""
     _listeners.append(listener)
     listener(_in_use is None)

@@ -1,7 +1,7 @@
-"""Settings from ``outlast.toml``, checked as a whole and with the place of every mistake.
+"""Settings from ``outlast.toml``. Errors name the file and the key.
 
-A library that reads files behind its user's back surprises people, so nothing here happens by itself: `configure` is
-called once by the program. Its order is defaults, file, environment, arguments; the later one wins.
+Nothing is read at import: a program calls `configure` once. Arguments override the environment, which overrides the
+file, which overrides the defaults.
 """
 
 import os
@@ -69,12 +69,12 @@ _APP_KEYS: dict[str, tuple[type, ...]] = {
 }
 _APP_MINIMUMS: dict[str, float] = {"lease": 0.1, "heartbeat": 0.01, "crash_limit": 1, "grace": 0, "concurrency": 1}
 _APP_SCHEMES = ("sqlite", "postgresql", "postgres", "memory")
-_LEASE = 20.0  # seconds; of an app that is told nothing else
+_LEASE = 20.0  # seconds; the default of App
 _LONGEST_NAME = 200
-_INTEGER_LIMIT = 2**63  # how far TOML's whole numbers go
+_INTEGER_LIMIT = 2**63  # TOML integers have 64 bits
 _LONGEST_DURATION = 100 * 366 * 86400.0
 _RETRYABLE_WORD = "retryable"
-_URL_SEPARATOR = re.compile(r"[\s,]+(?=[A-Za-z][\w+.-]*://)")  # a comma may stand within one
+_URL_SEPARATOR = re.compile(r"[\s,]+(?=[A-Za-z][\w+.-]*://)")  # a URL may contain a comma
 _SECTIONS = {"classify": ("rules",), "redact": ("patterns",)}
 _TOML_NAMES = {
     str: "text",
@@ -88,26 +88,26 @@ _TOML_NAMES = {
 
 @dataclass(frozen=True)
 class Config:
-    """What a file says.
+    """The settings of a file.
 
     Attributes:
         rules: Rules for the classifier, in the file's order.
-        redact_patterns: Further regular expressions whose matches are masked.
+        redact_patterns: Additional regular expressions whose matches are masked.
         source: Path of the file, or None for the defaults.
         policies: Policies by name, from the tables ``[policies.NAME]``.
-        app: What the table ``[app]`` says: ``url``, ``lease``, ``heartbeat``, ``crash_limit``, ``grace``,
-            ``concurrency``, ``queues`` and ``notify``; only what was given.
+        app: The settings in the table ``[app]``: ``url``, ``lease``, ``heartbeat``, ``crash_limit``, ``grace``,
+            ``concurrency``, ``queues`` and ``notify``; only those that are set.
     """
 
     rules: tuple[Rule, ...] = ()
     redact_patterns: tuple[str, ...] = ()
     source: Path | None = field(default=None, compare=False)
     policies: "Mapping[str, RetryPolicy]" = field(default_factory=dict)
-    app: "Mapping[str, Any]" = field(default_factory=dict, repr=False)  # its addresses may hold secrets
+    app: "Mapping[str, Any]" = field(default_factory=dict, repr=False)  # its URLs may contain secrets
 
     @property
     def for_app(self) -> "dict[str, Any]":
-        """Those of the settings under ``[app]`` that an app takes: ``outlast.App(**outlast.configure().for_app)``."""
+        """The settings under ``[app]`` that `App` accepts: ``outlast.App(**outlast.configure().for_app)``."""
         return {key: value for key, value in self.app.items() if key not in {"concurrency", "queues"}}
 
     def classifier(self) -> Classifier:
@@ -119,8 +119,8 @@ def load_config(path: str | os.PathLike[str]) -> Config:
     """Read and check a file.
 
     Raises:
-        ConfigError: If it cannot be read or used; the message names the file, the line of a syntax error or the key of
-            a bad value, and the valid choices.
+        ConfigError: If the file cannot be read or is not valid; the message names the file, the line of a syntax error
+            or the key of a bad value, and the valid choices.
     """
     file = Path(path)
     try:
@@ -129,11 +129,11 @@ def load_config(path: str | os.PathLike[str]) -> Config:
     except OSError as error:
         message = f"{file}: cannot be read: {error.strerror or error}"
         raise ConfigError(message) from error
-    except ValueError as error:  # no TOML, no UTF-8, a number of thousands of digits, no name of a file
+    except ValueError as error:  # not TOML, not UTF-8, an integer with thousands of digits, or an impossible file name
         message = f"{file}: {error}"
         raise ConfigError(message) from error
     except RecursionError:
-        message = f"{file}: it is nested too deeply to be read; no setting is more than a few tables deep"
+        message = f"{file}: nested too deeply; no setting is more than a few tables deep"
         raise ConfigError(message) from None
     return _ConfigReader(file).config(data)
 
@@ -141,15 +141,15 @@ def load_config(path: str | os.PathLike[str]) -> Config:
 def configure(path: str | os.PathLike[str] | None = None, *, rules: "Iterable[Rule]" = ()) -> Config:
     """Load the settings and use them for the whole process.
 
-    The variable OUTLAST_NOTIFY goes before ``notify`` under ``[app]``: addresses with commas between them.
+    The environment variable OUTLAST_NOTIFY, URLs separated by commas, overrides ``notify`` under ``[app]``.
 
     Args:
-        path: The file. By default the one that the variable OUTLAST_CONFIG names, else ``outlast.toml`` in the
-            current folder if there is one.
-        rules: Rules that come before those of the file.
+        path: The file. By default the value of the environment variable OUTLAST_CONFIG, else ``outlast.toml`` in the
+            current folder if it exists.
+        rules: Rules to try before those of the file.
 
     Raises:
-        ConfigError: If the file cannot be used, or one that was named does not exist.
+        ConfigError: If the file is not valid, or a named file does not exist.
     """
     named = path or os.environ.get(CONFIG_VARIABLE)
     chosen = Path(named or CONFIG_FILE)
@@ -163,13 +163,13 @@ def configure(path: str | os.PathLike[str] | None = None, *, rules: "Iterable[Ru
 
 
 class _ConfigReader:
-    """Reads the tables of one file, naming the place of what is wrong."""
+    """Reads the tables of one file; its errors name the place of the mistake."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
 
     def config(self, data: "Mapping[str, Any]") -> Config:
-        self._only(data, (*_SECTIONS, "policies", "app"), "")
+        self._check_keys(data, (*_SECTIONS, "policies", "app"), "")
         tables = {section: self._table(data, section) for section in _SECTIONS}
         rules = self._list(tables["classify"], "classify.rules")
         patterns = self._list(tables["redact"], "redact.patterns")
@@ -184,7 +184,7 @@ class _ConfigReader:
     def _fail(self, place: str, what: str) -> "ConfigError":
         return ConfigError(f"{self.file}: {place}: {what}")
 
-    def _only(self, table: "Mapping[str, Any]", known: "Iterable[str]", place: str) -> None:
+    def _check_keys(self, table: "Mapping[str, Any]", known: "Iterable[str]", place: str) -> None:
         for key in table:
             if key not in known:
                 where = f"{place}.{key}" if place else key
@@ -193,55 +193,55 @@ class _ConfigReader:
     def _table(self, data: "Mapping[str, Any]", section: str) -> "Mapping[str, Any]":
         table = data.get(section, {})
         if not isinstance(table, dict):
-            raise self._fail(section, f"has to be a table, not {_toml_type_name(table)}")
-        self._only(table, _SECTIONS[section], section)
+            raise self._fail(section, f"must be a table, not {_toml_type_name(table)}")
+        self._check_keys(table, _SECTIONS[section], section)
         return table
 
     def _list(self, table: "Mapping[str, Any]", place: str) -> "list[Any]":
         value = table.get(place.partition(".")[2], [])
         if not isinstance(value, list):
-            raise self._fail(place, f"has to be a list, not {_toml_type_name(value)}")
+            raise self._fail(place, f"must be a list, not {_toml_type_name(value)}")
         return value
 
     def _pattern(self, pattern: object, place: str) -> str:
         if not isinstance(pattern, str):
-            raise self._fail(place, f"has to be text, not {_toml_type_name(pattern)}")
+            raise self._fail(place, f"must be text, not {_toml_type_name(pattern)}")
         try:
             Redactor([pattern])
         except ValueError as error:
             raise self._fail(place, str(error)) from None
         return pattern
 
-    def _keyed(self, table: object, known: "Mapping[str, tuple[type, ...]]", place: str) -> "dict[str, Any]":
-        """Return a table whose keys are known and whose values are of their kinds."""
+    def _checked_table(self, table: object, known: "Mapping[str, tuple[type, ...]]", place: str) -> "dict[str, Any]":
+        """Return the table after checking that its keys are known and its values have the right types."""
         if not isinstance(table, dict):
-            raise self._fail(place, f"has to be a table, not {_toml_type_name(table)}")
-        self._only(table, known, place)
+            raise self._fail(place, f"must be a table, not {_toml_type_name(table)}")
+        self._check_keys(table, known, place)
         for key, value in table.items():
             kinds = known[key]
             if type(value) not in kinds:
                 wanted = " or ".join(_TOML_NAMES[kind] for kind in kinds)
                 where = f"{place}.{key}"
-                raise self._fail(where, f"has to be {wanted}, not {_toml_type_name(value)}")
+                raise self._fail(where, f"must be {wanted}, not {_toml_type_name(value)}")
         return table
 
     def _app(self, table: object) -> "dict[str, Any]":
-        settings = self._keyed(table, _APP_KEYS, "app")
-        for key, least in _APP_MINIMUMS.items():
-            value = settings.get(key, least)
-            if not least <= value <= _LONGEST_DURATION:  # NaN is not either
+        settings = self._checked_table(table, _APP_KEYS, "app")
+        for key, minimum in _APP_MINIMUMS.items():
+            value = settings.get(key, minimum)
+            if not minimum <= value <= _LONGEST_DURATION:  # false for NaN too
                 where, what = f"app.{key}", "whole number" if _APP_KEYS[key] == (int,) else "number of seconds"
-                raise self._fail(where, f"is {value!r}; give a {what}, {least:g} or more")
+                raise self._fail(where, f"is {value!r}; give a {what}, {minimum:g} or more")
         lease = settings.get("lease", _LEASE)
         if settings.get("heartbeat", 0) * 2 > lease:
             where = "app.heartbeat"
             raise self._fail(
-                where, f"is {settings['heartbeat']:g} s; a lease of {lease:g} s has to outlive two of them"
+                where, f"is {settings['heartbeat']:g} s; a lease of {lease:g} s must be at minimum two heartbeats long"
             )
         if "url" in settings and not _is_url(settings["url"]):
-            where = "app.url"  # of the URL itself nothing is shown: it may hold a password
+            where = "app.url"  # the URL is not shown: it may contain a password
             raise self._fail(
-                where, "has to be sqlite:///file.db, sqlite:////absolute/file.db, postgresql://… or memory://"
+                where, "must be sqlite:///file.db, sqlite:////absolute/file.db, postgresql://… or memory://"
             )
         if "queues" in settings:
             settings = {**settings, "queues": self._queues(settings["queues"])}
@@ -249,44 +249,44 @@ class _ConfigReader:
             settings = {**settings, "notify": self._notify(settings["notify"])}
         return settings
 
-    def _queues(self, given: "list[Any]") -> "tuple[str, ...]":
-        for number, name in enumerate(given):
+    def _queues(self, names: "list[Any]") -> "tuple[str, ...]":
+        for number, name in enumerate(names):
             if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME:
                 where = f"app.queues[{number}]"
-                raise self._fail(where, f"has to be text of 1 to {_LONGEST_NAME} characters")
-        if not given:
+                raise self._fail(where, f"must be text of 1 to {_LONGEST_NAME} characters")
+        if not names:
             where = "app.queues"
-            raise self._fail(where, "is empty; name a queue, or leave it out for all that the app's tasks name")
-        return tuple(given)
+            raise self._fail(where, "is empty; name a queue, or remove the key to use all queues of the app's tasks")
+        return tuple(names)
 
-    def _notify(self, given: "list[Any]") -> "tuple[str, ...]":
-        for number, address in enumerate(given):
-            if not isinstance(address, str) or not address.strip():
-                where = f"app.notify[{number}]"  # of an address nothing is shown: it is a secret
-                raise self._fail(where, "has to be the address of a Slack webhook, or an Apprise URL")
-        return tuple(address.strip() for address in given)
+    def _notify(self, urls: "list[Any]") -> "tuple[str, ...]":
+        for number, url in enumerate(urls):
+            if not isinstance(url, str) or not url.strip():
+                where = f"app.notify[{number}]"  # the URL is not shown: it is a secret
+                raise self._fail(where, "must be the URL of a Slack webhook, or an Apprise URL")
+        return tuple(url.strip() for url in urls)
 
     def _policies(self, tables: object) -> "dict[str, RetryPolicy]":
         if not isinstance(tables, dict):
             section = "policies"
-            raise self._fail(section, f"has to be a table, not {_toml_type_name(tables)}")
+            raise self._fail(section, f"must be a table, not {_toml_type_name(tables)}")
         return {name: self._policy(table, f"policies.{name}") for name, table in tables.items()}
 
     def _policy(self, table: object, place: str) -> RetryPolicy:
-        given = dict(self._keyed(table, _POLICY_KEYS, place))
+        given = dict(self._checked_table(table, _POLICY_KEYS, place))
         if "retry_on" in given:
             given["retry_on"] = self._retry_on(given["retry_on"], f"{place}.retry_on")
         overrides = given.pop("overrides", {})
-        base = self._made(given, place)
+        base = self._make_policy(given, place)
         settings: dict[str, Any] = {}
         for name, changes in overrides.items():
             where = f"{place}.overrides.{name}"
-            settings[self._category(name, where)] = self._keyed(changes, _OVERRIDE_KEYS, where)
-            self._made(changes, where)
+            settings[self._category(name, where)] = self._checked_table(changes, _OVERRIDE_KEYS, where)
+            self._make_policy(changes, where)
         return base.replace(overrides=settings)
 
-    def _made(self, settings: "Mapping[str, Any]", place: str) -> RetryPolicy:
-        for key, value in settings.items():  # one by one, so that the place of a mistake is known
+    def _make_policy(self, settings: "Mapping[str, Any]", place: str) -> RetryPolicy:
+        for key, value in settings.items():  # one by one, so that the error names the key
             try:
                 RetryPolicy(**{key: value})
             except ConfigError as error:
@@ -301,7 +301,7 @@ class _ConfigReader:
         if value == _RETRYABLE_WORD:
             return RETRYABLE
         if isinstance(value, str):
-            raise self._fail(place, f"has to be a list of categories, or {_RETRYABLE_WORD!r}")
+            raise self._fail(place, f"must be a list of categories, or {_RETRYABLE_WORD!r}")
         named = value if isinstance(value, list) else []
         return frozenset(self._category(each, f"{place}[{number}]") for number, each in enumerate(named))
 
@@ -312,7 +312,7 @@ class _ConfigReader:
             raise self._fail(place, str(error)) from None
 
     def _rule(self, table: object, place: str) -> Rule:
-        table = self._keyed(table, _RULE_KEYS, place)
+        table = self._checked_table(table, _RULE_KEYS, place)
         if "category" not in table:
             where = f"{place}.category"
             raise self._fail(where, f"is missing; choose one of: {', '.join(Category)}")
@@ -326,17 +326,19 @@ class _ConfigReader:
 
 
 def _check_numbers(value: object) -> None:
-    """Refuse whole numbers that TOML does not have: Python has them of any length, and cannot write all of those."""
+    """Raise ValueError for integers beyond 64 bits: Python parses any length, but cannot print all of them."""
     if isinstance(value, int) and not -_INTEGER_LIMIT <= value < _INTEGER_LIMIT:
-        message = "a whole number has to fit into 64 bits"
+        message = "a whole number must fit into 64 bits"
         raise ValueError(message)
-    within = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    for each in within:
-        _check_numbers(each)
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        for each in value:
+            _check_numbers(each)
 
 
 def _is_url(url: str) -> bool:
-    """Tell whether an app would take a URL: its scheme is known, and one of SQLite names a file and no host."""
+    """Return whether `App` would accept a URL: the scheme is known, and a SQLite URL names a file and no host."""
     scheme, colon, rest = url.partition(":")
     if not colon or scheme.lower() not in _APP_SCHEMES:
         return False
@@ -344,7 +346,7 @@ def _is_url(url: str) -> bool:
 
 
 def _error_place(place: str, message: str) -> str:
-    for key, words in (("category", "is no category"), ("status", "HTTP status"), ("retry_after", "retry_after is")):
+    for key, words in (("category", "is not a category"), ("status", "HTTP status"), ("retry_after", "retry_after is")):
         if words in message:
             return f"{place}.{key}"
     return place

@@ -1,35 +1,35 @@
-"""The exceptions of Outlast, and the ones your own code may raise.
+"""The exceptions that Outlast raises, and the ones your own code may raise.
 
-Raise one of the leaves where you know better than any rule what went wrong; the classifier takes it at its word.
-All of them survive pickling, so they may cross a process boundary.
+Raise one of the leaves below WorkerError if you know what went wrong; the classifier uses its category. All of them can
+be pickled, so they can cross a process boundary.
 
-    OutlastError                    something is wrong with how Outlast is used
-    ├── JobLockedError               somebody else runs that job at the moment
-    ├── ConfigError                  a setting or rule that cannot be used (also a ValueError)
-    ├── LeaseLostError               a worker was taken for dead; what it held is no longer its own
-    └── SchemaError                  the tables are missing, older or newer than this version works with
+    OutlastError                     base of errors about the use of Outlast
+    ├── JobLockedError               another process runs the job at the moment
+    ├── ConfigError                  a setting or rule is not valid (also a ValueError)
+    ├── LeaseLostError               a worker lost its lease; other workers have its tasks now
+    └── SchemaError                  the tables are missing, or of an unsupported version
 
-    WorkerError                      what user code raises to say what happened
-    ├── SkipTarget                   this target of a job is left out; no failure
-    ├── AbortJob                     the whole job ends here
-    ├── RetryableError               may succeed later; carries ``retry_after``
-    │   ├── NetworkError             the other side could not be reached
-    │   ├── RateLimitError           asked too often
-    │   ├── TemporaryAPIError        the service is not well at the moment
+    WorkerError                      base of the errors that your code raises
+    ├── SkipTarget                   skip this target of a job; not a failure
+    ├── AbortJob                     stop the whole job
+    ├── RetryableError               a retry may succeed; has ``retry_after``
+    │   ├── NetworkError             the server could not be reached
+    │   ├── RateLimitError           too many requests
+    │   ├── TemporaryAPIError        the service has a temporary problem
     │   ├── DatabaseBusyError        locked, deadlocked, out of connections
-    │   └── ResourceUnavailableError not called at all: we hold back
-    │       ├── BreakerOpenError         its breaker is open
+    │   └── ResourceUnavailableError the call was not made
+    │       ├── BreakerOpenError         the circuit breaker is open
     │       ├── ConcurrencyLimitError    too many calls are running
-    │       └── CoolingDownError         it asked to be left alone for a while
-    └── PermanentError               trying again changes nothing
-        ├── InvalidParametersError   the request itself is wrong
-        │   └── PayloadError             arguments that cannot be stored, or read back
-        ├── ResourceNotFoundError    it is not there (any more)
-        ├── AuthenticationError      refused for who we are
-        ├── QuotaExhaustedError      the allowance is used up; carries ``retry_after``
+    │       └── CoolingDownError         the resource is in a cooldown
+    └── PermanentError               a retry would fail too
+        ├── InvalidParametersError   the request is not valid
+        │   └── PayloadError             arguments that cannot be stored or read
+        ├── ResourceNotFoundError    the resource does not exist
+        ├── AuthenticationError      credentials are missing, wrong or not sufficient
+        ├── QuotaExhaustedError      a quota is exhausted; has ``retry_after``
         ├── ConfigurationError       a key, URL or setting is missing or wrong
-        ├── BodyTooLargeError        the answer is longer than it may be
-        └── ContentError             the answer is there and cannot be used: no feed, nothing where something should be
+        ├── BodyTooLargeError        the response is too large
+        └── ContentError             the response cannot be used: not a feed, or a part is missing
 """
 
 __all__ = [
@@ -63,111 +63,107 @@ __all__ = [
 
 
 class OutlastError(Exception):
-    """Base of the errors that Outlast itself raises about its use."""
+    """Base of the errors about the use of Outlast."""
 
 
 class ConfigError(OutlastError, ValueError):
-    """A setting, rule or policy that cannot be used; the message names the place and the valid choices."""
+    """A setting, rule or policy is not valid; the message names the place and the valid choices."""
 
 
 class JobLockedError(OutlastError):
-    """Somebody else runs that job at the moment.
+    """Another process runs the job at the moment.
 
     Args:
-        job: Its name.
-        holder: Who, as far as it is known.
+        job: Name of the job.
+        holder: The process that runs it, if known.
     """
 
     def __init__(self, job: str, holder: str | None = None) -> None:
-        """Keep both."""
         super().__init__(job, holder)
         self.job, self.holder = job, holder
 
     def __str__(self) -> str:
-        """Say what to do."""
+        """Return what is wrong and what to do."""
         who = f" ({self.holder})" if self.holder else ""
-        return f"job {self.job} is being run by somebody else{who}; wait for it to end, or end it"
+        return f"job {self.job} is already running{who}; wait until it ends, or stop it"
 
 
 class LeaseLostError(OutlastError):
-    """A worker was taken for dead, and what it held was given to others.
+    """A worker lost its lease; other workers have its tasks now.
 
     Args:
-        worker_id: Which worker.
+        worker_id: Id of the worker.
     """
 
     def __init__(self, worker_id: str) -> None:
-        """Keep the worker."""
         super().__init__(worker_id)
         self.worker_id = worker_id
 
     def __str__(self) -> str:
-        """Say what happened."""
-        return f"worker {self.worker_id} lost its lease; what it held was given to others"
+        """Return what happened."""
+        return f"worker {self.worker_id} lost its lease; other workers have its tasks now"
 
 
 class SchemaError(OutlastError):
-    """The tables are missing, older or newer than this version of Outlast works with.
+    """The tables are missing, or their version does not fit this version of Outlast.
 
     Args:
-        found: Version of the tables; 0 where there are none.
-        known: The version that is needed.
+        found: Version of the tables; 0 if there are none.
+        known: The version that this Outlast needs.
     """
 
     def __init__(self, found: int, known: int) -> None:
-        """Keep the versions."""
         super().__init__(found, known)
         self.found, self.known = found, known
 
     def __str__(self) -> str:
-        """Say what to do."""
+        """Return what is wrong and what to do."""
         if self.found == 0:
-            return "the database has no tables of Outlast; run: outlast db init"
+            return "the database has no Outlast tables; run: outlast db init"
         if self.found < self.known:
             return f"the tables have version {self.found}, this Outlast needs {self.known}; run: outlast db migrate"
         return (
-            f"the tables have version {self.found}, this Outlast knows versions up to {self.known}: a newer one has "
-            "changed them; upgrade this one"
+            f"the tables have version {self.found}, this Outlast supports versions up to {self.known}: a newer Outlast "
+            "has migrated them; upgrade this one"
         )
 
 
 class WorkerError(Exception):
-    """Base of the errors that user code raises to tell Outlast what happened."""
+    """Base of the errors that your code raises to say what happened."""
 
 
-class SkipTarget(WorkerError):  # noqa: N818  # it says what to do, as StopIteration does
-    """Raised by the handler of a job: this target is left out, for a reason, and that is no failure."""
+class SkipTarget(WorkerError):  # noqa: N818  # a signal, like StopIteration
+    """Raise it in the handler of a job to skip this target. A skipped target is not a failure."""
 
 
-class AbortJob(WorkerError):  # noqa: N818  # the same
-    """Raised by the handler of a job: the whole job ends here, for a reason."""
+class AbortJob(WorkerError):  # noqa: N818  # a signal too
+    """Raise it in the handler of a job to stop the whole job."""
 
 
 class RetryableError(WorkerError):
-    """Something that may succeed when it is tried again.
+    """A failure that a retry may resolve.
 
     Args:
-        message: What happened, for people.
-        retry_after: Seconds to wait before the next attempt, taken as an instruction: 0 means at once,
-            None leaves the wait to the policy.
+        message: What happened.
+        retry_after: Seconds to wait before the next attempt, used unchanged: 0 means at once, None leaves the wait to
+            the policy.
     """
 
     def __init__(self, message: str = "", retry_after: float | None = None) -> None:
-        """Keep the message and the hint."""
         super().__init__(message)
         self.retry_after = retry_after
 
 
 class NetworkError(RetryableError):
-    """The other side could not be reached: refused, reset, unresolved, timed out."""
+    """The server could not be reached: refused, reset, unresolved, timed out."""
 
 
 class RateLimitError(RetryableError):
-    """The other side asks for fewer requests."""
+    """The server asks for fewer requests."""
 
 
 class TemporaryAPIError(RetryableError):
-    """The service is there and not well."""
+    """The service was reached and has a temporary problem."""
 
 
 class DatabaseBusyError(RetryableError):
@@ -175,35 +171,35 @@ class DatabaseBusyError(RetryableError):
 
 
 class ResourceUnavailableError(RetryableError):
-    """The resource was not called: we hold back."""
+    """Outlast did not call the resource."""
 
 
 class BreakerOpenError(ResourceUnavailableError):
-    """The resource's breaker is open; `retry_after` tells for how long, where that is known."""
+    """The resource's circuit breaker is open; `retry_after` is for how many seconds, if known."""
 
 
 class ConcurrencyLimitError(ResourceUnavailableError):
-    """As many calls of the resource are running as may."""
+    """The maximum number of calls of the resource is running."""
 
 
 class CoolingDownError(ResourceUnavailableError):
-    """The resource asked to be left alone, and the time is not over; `retry_after` tells how long that is."""
+    """The resource asked for a pause that is not over; `retry_after` is how many seconds are left."""
 
 
 class PermanentError(WorkerError):
-    """Something that fails in the same way however often it is tried."""
+    """A failure that a retry does not resolve."""
 
 
 class InvalidParametersError(PermanentError):
-    """The request or the task's parameters are wrong."""
+    """The request or the task's parameters are not valid."""
 
 
 class PayloadError(InvalidParametersError):
-    """The arguments or the result of a task cannot be stored as JSON, or cannot be read back."""
+    """The arguments or the result of a task cannot be stored as JSON, or cannot be read."""
 
 
 class ResourceNotFoundError(PermanentError):
-    """What was asked for does not exist, or no longer."""
+    """The resource does not exist, or no longer."""
 
 
 class AuthenticationError(PermanentError):
@@ -211,15 +207,14 @@ class AuthenticationError(PermanentError):
 
 
 class QuotaExhaustedError(PermanentError):
-    """An allowance is used up.
+    """A quota is exhausted.
 
     Args:
-        message: What happened, for people.
-        retry_after: Seconds until the allowance is renewed, where that is known.
+        message: What happened.
+        retry_after: Seconds until the quota is renewed, if known.
     """
 
     def __init__(self, message: str = "", retry_after: float | None = None) -> None:
-        """Keep the message and the time of renewal."""
         super().__init__(message)
         self.retry_after = retry_after
 
@@ -229,8 +224,8 @@ class ConfigurationError(PermanentError):
 
 
 class BodyTooLargeError(PermanentError):
-    """The answer is longer than it may be."""
+    """The response is larger than allowed."""
 
 
 class ContentError(PermanentError):
-    """The answer is there and cannot be used: it is no feed, or lacks the part that is watched."""
+    """The response cannot be used: it is not a feed, or lacks the watched part."""

@@ -1,7 +1,7 @@
-"""What went wrong, as values: `Category`, `Origin`, `Evidence` and `Failure`.
+"""Failures as immutable values: `Category`, `Origin`, `Evidence` and `Failure`.
 
-`Evidence` is what an error or a response shows and is read once. A `Failure` is the judgement made from it: frozen,
-redacted, safe to store. Everything behind the classifier works on failures alone.
+`Evidence` is what an error or a response shows. The classifier reads it once and makes a `Failure` from it: frozen,
+redacted, safe to store. Everything after the classifier works on failures only.
 """
 
 import os
@@ -18,11 +18,8 @@ if TYPE_CHECKING:
     from typing import Any, ClassVar, NoReturn, Self
 
 
-# Immutable values: compared, hashed and shown by their fields.
-#
-# They do what frozen dataclasses do. The standard module brings `inspect` along and generates code for every class,
-# which together cost more than all of Outlast's own imports; what is loaded with ``import outlast`` therefore uses
-# this base.
+# Not a frozen dataclass: that module imports `inspect` and generates code for every class, which costs more than all
+# of Outlast's own imports. Values that ``import outlast`` loads use this base instead.
 
 
 class Frozen:
@@ -31,7 +28,7 @@ class Frozen:
     _fields: "ClassVar[tuple[str, ...]]" = ()
 
     def __init_subclass__(cls) -> None:
-        """Take the annotated names as the fields."""
+        """Use the annotated names as the fields."""
         cls._fields = tuple(name for name in cls.__annotations__ if not name.startswith("_"))
 
     def replace(self, **changes: "Any") -> "Self":
@@ -39,12 +36,12 @@ class Frozen:
         return type(self)(**{name: getattr(self, name) for name in self._fields} | changes)
 
     def __setattr__(self, name: str, value: object) -> "NoReturn":
-        """Refuse: a value never changes."""
+        """Raise AttributeError: a value never changes."""
         message = f"{type(self).__name__} is immutable; use replace({name}=…)"
         raise AttributeError(message)
 
     def __delattr__(self, name: str) -> "NoReturn":
-        """Refuse: a value never changes."""
+        """Raise AttributeError: a value never changes."""
         message = f"{type(self).__name__} is immutable"
         raise AttributeError(message)
 
@@ -64,8 +61,6 @@ class Frozen:
         return f"{type(self).__name__}({shown})"
 
 
-# Where in the user's own code an error came from.
-
 _INTERACTIVE_FILES = ("<stdin>", "<ipython-input")
 
 
@@ -77,7 +72,7 @@ def _library_folders() -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def _user_file(filename: str) -> str | None:
-    """Return the last two parts of the path, the same on every machine, or None for code that is not the user's."""
+    """Return the last two parts of the path, which are the same on every machine; None for library code."""
     if filename.startswith("<"):
         return filename if filename.startswith(_INTERACTIVE_FILES) else None
     path = os.path.normcase(filename)
@@ -88,7 +83,7 @@ def _user_file(filename: str) -> str | None:
 
 
 def location_of(traceback: "TracebackType | None") -> str:
-    """Return ``folder/file.py:function`` of the innermost frame of the user's code, or an empty text."""
+    """Return ``folder/file.py:function`` of the innermost frame in the user's code, or an empty string."""
     found = ""
     while traceback is not None:
         code = traceback.tb_frame.f_code
@@ -117,36 +112,36 @@ class Category(StrEnum):
     DATA = "data"
     UNKNOWN = "unknown"
 
-    __hash__ = str.__hash__  # the enum's own is written in Python, and every verdict looks categories up
+    __hash__ = str.__hash__  # the enum's own is slower: it is written in Python, and every decision looks categories up
 
     @property
     def retryable(self) -> bool:
-        """Whether trying again may help, when nothing more is known than the category."""
+        """Whether a retry may help, judged by the category alone."""
         return self in RETRYABLE
 
     @classmethod
     def parse(cls, value: object) -> "Category":
-        """Return the category of that name.
+        """Return the category with this name.
 
         Raises:
-            ConfigError: If there is none; the message lists the valid names.
+            ConfigError: If it does not exist; the message lists the valid names.
         """
         try:
-            return cls(value)  # type: ignore[arg-type]  # any object may be asked for; the enum answers
+            return cls(value)  # type: ignore[arg-type]  # any object may be passed; the enum checks it
         except ValueError:
             names = ", ".join(cls)
-            message = f"{value!r} is no category; choose one of: {names}"
+            message = f"{value!r} is not a category; choose one of: {names}"
             raise ConfigError(message) from None
 
 
 RETRYABLE = frozenset(
     {Category.NETWORK, Category.RATE_LIMIT, Category.API_TEMPORARY, Category.DATABASE_BUSY, Category.SYSTEM}
 )
-"""The categories for which trying again may help. As `retry_on` it means: what the classifier calls retryable."""
+"""The categories for which a retry may help. As `retry_on` it means every failure the classifier calls retryable."""
 
 
 class Origin(StrEnum):
-    """What the program was talking to when it failed."""
+    """The kind of system that the program was using when it failed."""
 
     HTTP = "http"
     S3 = "s3"
@@ -167,7 +162,7 @@ class Origin(StrEnum):
 
 
 def _lowercase_names(headers: "Mapping[str, str]") -> "Mapping[str, str]":
-    """Return headers with names in lower case; those that are so already are left as they are."""
+    """Return the headers with lowercase names; the same object if they are lowercase already."""
     names: list[object] = list(headers)
     if all(type(name) is str and name.islower() for name in names):
         return headers
@@ -176,25 +171,25 @@ def _lowercase_names(headers: "Mapping[str, str]") -> "Mapping[str, str]":
 
 
 class Evidence(Frozen):
-    """What a response or an error shows, before anybody has judged it.
+    """What a response or an error shows, before it is classified.
 
-    Every field may be left out. `classify` accepts an Evidence in place of an exception, so a response that nobody
-    raised can be judged as well; `evidence_of` reads one.
+    Every field is optional. `classify` accepts an Evidence instead of an exception, so a response that was not raised
+    can be classified too; `evidence_of` reads one.
 
     Attributes:
-        origin: What was talked to.
+        origin: The kind of system that failed.
         http_status: Status of the response, 100 to 599.
-        headers: Response headers that matter for waiting, names in lower case.
-        body: Beginning of the response body, where it had been read already.
-        credentials_sent: Whether the request carried credentials; None if nobody looked or it cannot be seen.
-        sqlstate: Five characters from a database.
+        headers: Response headers that affect the wait, with lowercase names.
+        body: Start of the response body, if it was read already.
+        credentials_sent: Whether the request carried credentials; None if unknown.
+        sqlstate: SQLSTATE of a database error, five characters.
         errno: Error number of the operating system.
         code: Error code of an API, such as ``SlowDown`` or ``quotaExceeded``.
-        category: What the error's own type says, where it says anything.
-        retryable: Overrides what the category implies.
-        retry_after: Seconds to wait, from something other than a header; used as it is.
-        message: Text for people; defaults to the error's own.
-        exception_name: Name of the error's class.
+        category: The category that the error's type implies, if any.
+        retryable: Overrides whether the category is retryable.
+        retry_after: Seconds to wait, from a source other than a header; used unchanged.
+        message: Error text; defaults to that of the exception.
+        exception_name: Name of the exception class.
     """
 
     origin: Origin | None
@@ -228,7 +223,6 @@ class Evidence(Frozen):
         message: str = "",
         exception_name: str = "",
     ) -> None:
-        """Keep the fields."""
         self.__dict__.update(
             origin=origin,
             http_status=http_status,
@@ -252,21 +246,21 @@ class Evidence(Frozen):
 
 
 class Failure(Frozen):
-    """An error that was classified: redacted, capped, and safe to log, store and show.
+    """A classified error: redacted, truncated, and safe to log, store and show.
 
     Attributes:
         category: What kind of failure it is.
-        retryable: Whether trying again may help.
-        origin: What the program was talking to.
+        retryable: Whether a retry may help.
+        origin: The kind of system that failed.
         http_status: HTTP status, if there was a response.
         code: SQLSTATE, errno name or API error code, if there was one.
-        retry_after: Seconds the other side asks to wait; None if it did not say.
-        capped: Whether the other side asked for longer than `retry_after`.
-        exception_name: Class name of the error.
-        message: Redacted and capped text of the error.
+        retry_after: Seconds that the server asks to wait; None if it did not ask.
+        capped: Whether the server asked for a longer wait than `retry_after`.
+        exception_name: Name of the exception class.
+        message: Redacted and truncated text of the error.
         rule: Name of the rule that decided.
-        location: File and function of the innermost frame of the user's code, as ``file.py:function``.
-        exact: Whether `retry_after` is an instruction to be used as it is; otherwise it is a lower bound.
+        location: File and function of the innermost frame in the user's code, as ``file.py:function``.
+        exact: Whether `retry_after` is used unchanged; otherwise it is a lower bound.
     """
 
     category: Category
@@ -297,7 +291,6 @@ class Failure(Frozen):
         location: str = "",
         exact: bool = False,  # noqa: FBT001, FBT002  # a field of a value
     ) -> None:
-        """Keep the fields."""
         self.__dict__.update(
             category=category,
             retryable=retryable,
@@ -315,8 +308,8 @@ class Failure(Frozen):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Sixteen hex digits, the same for the same cause: ids, hosts, numbers and addresses do not count."""
-        from outlast.fingerprint import fingerprint  # noqa: PLC0415  # computed only when somebody asks
+        """Sixteen hex digits, the same for the same cause; ids, hosts, numbers and URLs are ignored."""
+        from outlast.fingerprint import fingerprint  # noqa: PLC0415  # computed only when needed
 
         return fingerprint(self.exception_name, self.http_status, self.code, self.message, self.location)
 
@@ -326,30 +319,30 @@ class Failure(Frozen):
 
     def to_json(self) -> str:
         """Return the failure as one line of JSON."""
-        import json  # noqa: PLC0415  # costs milliseconds, and a retry needs none
+        import json  # noqa: PLC0415  # takes milliseconds to import, and a retry does not need it
 
         return json.dumps(self.to_dict(), ensure_ascii=False)
 
     @classmethod
     def from_dict(cls, data: "Mapping[str, Any]") -> "Self":
-        """Build a failure from what `to_dict` returned; unknown keys of a later version are ignored."""
+        """Build a failure from the result of `to_dict`; unknown keys of a later version are ignored."""
         known: dict[str, Any] = {name: data[name] for name in cls._fields if name in data}
         known["category"] = Category(known["category"])
         known["origin"] = Origin(known.get("origin", Origin.UNKNOWN))
         failure = cls(**known)
         if stored := data.get("fingerprint"):
-            failure.__dict__["fingerprint"] = stored  # groups stay together when a later version normalises otherwise
+            failure.__dict__["fingerprint"] = stored  # groups stay together if a later version normalises differently
         return failure
 
     @classmethod
     def from_json(cls, text: str) -> "Self":
-        """Build a failure from what `to_json` returned."""
-        import json  # noqa: PLC0415  # costs milliseconds, and a retry needs none
+        """Build a failure from the result of `to_json`."""
+        import json  # noqa: PLC0415  # takes milliseconds to import, and a retry does not need it
 
         return cls.from_dict(json.loads(text))
 
     def __str__(self) -> str:
-        """Return one line for people."""
+        """Return a one-line description."""
         parts = [self.category.value]
         if self.http_status is not None:
             parts.append(f"HTTP {self.http_status}")

@@ -1,7 +1,7 @@
-"""Which failures are the same failure: a fingerprint over what does not change from one to the next.
+"""Fingerprints that group failures with the same cause.
 
-Counted are the exception's name, status and code, the text with everything variable taken out, and the file and
-function of the user's innermost frame (not the line, which every edit moves).
+A fingerprint covers the exception's name, status and code, the message without its variable parts, and the file and
+function of the innermost frame in the user's code. It leaves out the line number, which every edit moves.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ _HOST_ENDINGS = (
 
 _NAMES_WITH_DIGITS = "md5|sha-?\\d+|utf-?\\d+|latin-?1|oauth2|s3|ec2|http/?2|ipv[46]|base64|x509|k8s|h264|mp[34]"
 
-# Runs are bounded and anchored at their beginning, so that no text makes a pattern slow.
+# Repetitions are bounded and anchored at their start, so that no text makes a pattern slow.
 _VARIABLE_PARTS = (
     (r"(?<![a-z0-9+.-])[a-z][a-z0-9+.-]{0,30}://[^\s'\"<>)\]]+", "<url>"),
     (r"(?<![\w.+-])[\w.+-]{1,80}@[\w.-]+", "<mail>"),
@@ -31,7 +31,7 @@ _VARIABLE_PARTS = (
     (rf"(?<![\w-])(?!(?:{_NAMES_WITH_DIGITS})\b)[\w-]{{0,80}}?\d[\w-]*(?:[.,]\d+)*(?:ms|s)?", "<n>"),
 )
 _MESSAGE_LIMIT = 1000
-"""Characters of a normalised message that count."""
+"""Characters of a normalised message that are used."""
 
 
 @cache
@@ -40,20 +40,20 @@ def _patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
 
 
 def normalise(message: str) -> str:
-    """Return the text with URLs, hosts, paths, ids, times and numbers replaced by marks."""
+    """Return the text with URLs, hosts, paths, ids, times and numbers replaced by placeholders such as ``<n>``."""
     for pattern, mark in _patterns():
         message = pattern.sub(mark, message)
     return " ".join(message.split())[:_MESSAGE_LIMIT]
 
 
 def fingerprint(name: str, status: int | None, code: str | None, message: str, location: str) -> str:
-    """Return sixteen hex digits that the same failure has every time.
+    """Return sixteen hex digits, the same for every failure with the same cause.
 
     Args:
         name: Name of the exception class.
         status: HTTP status.
         code: SQLSTATE, errno name or API error code.
-        message: Text of the error; what varies in it does not count.
+        message: Text of the error; its variable parts are ignored.
         location: File and function in the user's code.
     """
     parts = (name, str(status or ""), code or "", normalise(message), location)

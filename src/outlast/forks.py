@@ -1,6 +1,6 @@
-"""What happens at a fork: a child gets new locks, and leaves the parent's threads and connections alone.
+"""Callbacks around ``os.fork``: a child gets new locks and does not touch its parent's threads and connections.
 
-Where there is no fork, as on Windows, nothing is ever called.
+On systems without fork, such as Windows, nothing is called.
 """
 
 import os
@@ -18,7 +18,7 @@ _methods: "set[WeakMethod[Callable[[], Any]]]" = set()
 
 
 def after_fork(callback: "Callable[[], object]") -> None:
-    """Call a function in every forked child. A bound method is held weakly, and forgotten with its object."""
+    """Call a function in every forked child. A bound method is referenced weakly."""
     if isinstance(callback, MethodType):
         _methods.add(WeakMethod(callback, _methods.discard))
     elif _CAN_FORK:
@@ -39,7 +39,7 @@ def _call_methods() -> None:
         if method is not None:
             try:
                 method()
-            except Exception as error:  # noqa: BLE001  # the other methods have to be called all the same
+            except Exception as error:  # noqa: BLE001  # the other methods must be called too
                 sys.excepthook(type(error), error, error.__traceback__)
 
 

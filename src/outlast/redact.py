@@ -1,6 +1,6 @@
-"""Secrets out of text, before it leaves the exception.
+"""Masks secrets in error texts.
 
-The text is capped first, so that no pattern ever runs over megabytes, and made safe to store: no NUL, no lone
+The text is truncated first, so that no pattern runs over megabytes, and made safe to store: no NUL, no lone
 surrogates, no terminal escapes. `redact` applies the patterns of this module; `Redactor` adds your own.
 """
 
@@ -16,28 +16,28 @@ __all__ = ["MASK", "MESSAGE_LIMIT", "Redactor", "redact", "safe_text"]
 MASK = "***"
 MESSAGE_LIMIT = 4096
 """Characters of an error text that are kept."""
-_LONGEST_TOKEN = 256  # a cut may leave half a secret behind; so much is dropped to reach the last blank
+_LONGEST_TOKEN = 256  # a cut may leave half a secret; up to this many characters are dropped to reach the last blank
 
-# Names of what has a secret as its value; bounded, so that a long run of name-like characters costs little.
+# Names whose value is a secret; bounded, so that a long run of name-like characters costs little.
 _NAMES = (
     r"[\w.-]{0,60}?(?:passw(?:or)?d|passphrase|pwd|secret|token|(?:api|access|account|private|shared)[_-]?key|credentials?|"
     r"signature|session[_-]?id|csrf|jwt)(?:[_-]?(?:id|key|value|hash|\d)){0,2}|(?:[\w.-]{0,40}[_.-])?key|application_?id|"
     r"pass|pw|auth|sig|パスワード"
 )
-# A value: in quotes (escaped ones may stand within, and the end may be cut off), in brackets, or up to the next blank.
+# A value: in quotes (with escaped quotes, and possibly a missing end), in brackets, or up to the next blank.
 _QUOTED = r"(?:\\?b?\"(?:[^\"\\]|\\.){0,2000}(?:\"|$)|\\?b?'(?:[^'\\]|\\.){0,2000}(?:'|$))"
 _VALUE = rf"(?:{_QUOTED}|\w{{0,30}}\([^()]{{0,300}}\)|\[[^\[\]]{{0,300}}\]|[^\s&;,'\"()\[\]}}]+)"
 
-# Each pattern keeps group 1 (and group 2 where it has one) and masks what stands between or behind.
+# Each pattern keeps group 1 (and group 2 if it has one) and masks what is between or after them.
 _PATTERNS = (
     # scheme://user:password@host, and scheme://token@host; the greedy run reaches the last @, as a parser would
     (r"(?<![a-z0-9+.-])([a-z][a-z0-9+.-]{0,30}://)[^\s/?#'\"<>]{1,2000}(@)", rf"\1{MASK}\2"),
-    # the same where the password holds a slash that nobody encoded; a port before a path is no password
+    # the same with an unencoded slash in the password; a port before a path is not a password
     (
         r"(?<![a-z0-9+.-])([a-z][a-z0-9+.-]{0,30}://)[^\s/:@?#'\"<>]{0,100}:(?!\d+(?:[/?#]|$))[^\s@\"<>]{1,200}(@)",
         rf"\1{MASK}\2",
     ),
-    # user info that the end of the text cut off
+    # user info cut off by the end of the text
     (
         r"(?<![a-z0-9+.-])([a-z][a-z0-9+.-]{0,30}://)[^\s/:@?#'\"<>]{1,100}:(?!\d{1,5}$)[^\s/@?#'\"<>]{1,2000}$",
         rf"\1{MASK}",
@@ -48,7 +48,7 @@ _PATTERNS = (
         rf"(\\?['\"]?\s*[:=,]\s*\[?)(?:{_QUOTED}|[^\n]+)",
         rf"\1\2{MASK}",
     ),
-    # a header value that a client refused, for instance because the key was read with its line break
+    # a header value that a client rejected, for instance because the key ends with a line break
     (rf"(header value:?\s+)(?:{_QUOTED})", rf"\1{MASK}"),
     (r"\b(bearer\s+)[\w.~+/=-]{10,}", rf"\1{MASK}"),
     (
@@ -60,7 +60,7 @@ _PATTERNS = (
     (rf"((?<![\w-])-u['\"]?(?:\s*,\s*|\s+)){_VALUE}", rf"\1{MASK}"),
     (rf"\b(password (?:is|was|of) ){_VALUE}", rf"\1{MASK}"),
     (r"(<(?:password|token|secret|apikey)>)[^<]{1,500}", rf"\1{MASK}"),
-    # name=value, "name": "value" and ('name', 'value') for names that say so: query strings, DSNs, JSON, arguments
+    # name=value, "name": "value" and ('name', 'value') for names of secrets: query strings, DSNs, JSON, arguments
     (rf"(?<![\w.-])({_NAMES})(\\?['\"]?\s*(?:=>|[=:：])\s*){_VALUE}", rf"\1\2{MASK}"),
     (rf"(?<![\w.-])({_NAMES})(\\?['\"]\s*,\s*)(?:{_QUOTED})", rf"\1\2{MASK}"),
     # the bound values that SQLAlchemy shows with a statement
@@ -80,7 +80,7 @@ _PATTERNS = (
     (r"(hooks\.slack\.com/(?:services|workflows)/|discord(?:app)?\.com/api/webhooks/)[\w/-]+", rf"\1{MASK}"),
 )
 
-# A cheap look decides whether any pattern can match at all. Without one of these characters only few can,
+# A cheap check decides whether any pattern can match. Without one of these characters only a few can,
 _CHARACTERS = ("=", ":", "@", "_", "-", "/", "'", '"', "<", "：")
 # namely those that need one of these words;
 _STANDALONE_WORDS: tuple[str, ...] = (
@@ -105,7 +105,7 @@ _HINTS = (
     "k_test", "whsec", "sg.", "gocspx", "aiza", "ya29", "hf_", "npm_", "pypi-", "eyj", "private", "webhook", "hooks.", "/bot",
     "-u", "parameters", "パスワード",
 )  # fmt: skip
-_OVERLAP = 512  # characters beyond the limit that the patterns see, so that the cut falls behind a whole secret
+_OVERLAP = 512  # characters beyond the limit that the patterns see, so that a secret at the limit is masked as a whole
 
 
 @cache
@@ -114,7 +114,7 @@ def _compiled_patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
 
 
 def safe_text(text: str, limit: int = MESSAGE_LIMIT) -> str:
-    """Cap a text and replace what a database, a log or a terminal would choke on."""
+    """Return a text cut to `limit` characters, without characters that break databases, logs or terminals."""
     if len(text) > limit:
         text = f"{text[:limit]} … ({len(text)} characters)"
     if text.isprintable():
@@ -123,7 +123,7 @@ def safe_text(text: str, limit: int = MESSAGE_LIMIT) -> str:
 
 
 def _cut_at_last_blank(text: str) -> str:
-    """Drop the last run of a text that was cut, which may be half a secret."""
+    """Return a cut text without its last word, which may be half a secret."""
     for position in range(len(text) - 1, max(len(text) - _LONGEST_TOKEN, 0), -1):
         if text[position] in " \n\t,;&|":
             return text[:position]
@@ -131,31 +131,30 @@ def _cut_at_last_blank(text: str) -> str:
 
 
 class Redactor:
-    """Takes secrets out of text.
+    """Masks secrets in text.
 
     Args:
-        patterns: Further regular expressions, matched without regard to case; what they match is masked, all but
-            a first group where the pattern has one.
-        limit: Characters that are kept; the cut comes before any pattern runs.
+        patterns: Additional regular expressions, case-insensitive. The match is masked, except for the first group if
+            there is one.
+        limit: Characters to keep; the text is cut before any pattern runs.
 
     Raises:
-        ValueError: If a pattern is no regular expression.
+        ValueError: If a pattern is not a valid regular expression.
     """
 
     def __init__(self, patterns: "Iterable[str]" = (), limit: int = MESSAGE_LIMIT) -> None:
-        """Compile the further patterns."""
         self.limit = limit
         self._own = []
         for pattern in patterns:
             try:
                 compiled = re.compile(pattern, re.IGNORECASE)
             except re.error as error:
-                message = f"{pattern!r} is no regular expression: {error}"
+                message = f"{pattern!r} is not a valid regular expression: {error}"
                 raise ValueError(message) from None
             self._own.append((compiled, rf"\1{MASK}" if compiled.groups else MASK))
 
     def __call__(self, text: str) -> str:
-        """Return the text capped, safe to store, and without secrets."""
+        """Return the text truncated, safe to store, and without secrets."""
         size = len(text)
         if size > self.limit:
             text = _cut_at_last_blank(text[: self.limit + _OVERLAP])

@@ -2,8 +2,8 @@
 
 A file consists of blocks. ``-- name: x`` begins a statement, ``-- part: x`` a fragment that the statements and parts of
 the same file include as ``{x}``. Other placeholders, such as ``{schema}``, are values of the caller. Braces around
-anything but a name, such as the literal ``'{}'``, are left alone. Comment lines are removed: they would travel to the
-server with every call.
+anything but a name, such as the literal ``'{}'``, stay as they are. Comment lines are removed, so that they are not
+sent to the server with every call.
 """
 
 import re
@@ -21,7 +21,7 @@ def load_statements(package: str, folder: str = "queries", **values: str) -> dic
     """Return the statements of a package's folder by name, with all placeholders filled in.
 
     Args:
-        package: The package that has the folder.
+        package: The package that contains the folder.
         folder: The folder of the ``.sql`` files.
         values: The values of placeholders that are not parts.
 
@@ -32,7 +32,7 @@ def load_statements(package: str, folder: str = "queries", **values: str) -> dic
     for file, text in _read(package, folder):
         for name, statement in parse_statements(file, text, values).items():
             if name in statements:
-                message = f"{file}: the statement {name} is in another file too"
+                message = f"{file}: the statement {name} is also in another file"
                 raise ValueError(message)
             statements[name] = statement
     return statements

@@ -141,7 +141,7 @@ def test_another_process_is_told_who_runs_the_job(scene):
     other.communicate(timeout=30)
     assert other.returncode == 1
     assert f"process {process.pid}" in scene.said()
-    assert "is being run by somebody else" in scene.said()
+    assert "is already running" in scene.said()
     scene.kill(process)
     until(lambda: scene.app.store.job_holder("held") is None, 10, "the lock is gone with its process")
     (scene.folder / "go").touch()

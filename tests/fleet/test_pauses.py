@@ -68,7 +68,7 @@ def test_a_job_that_stood_still_keeps_its_lock_and_ends_when_it_was_taken(scene,
     stale.send(signal.SIGSTOP)
     refused = scene.start_job("held", 50)
     assert refused.wait(30) == 1
-    assert "is being run by somebody else" in refused.said()
+    assert "is already running" in refused.said()
     with psycopg.connect(postgres_url) as connection:
         connection.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted"

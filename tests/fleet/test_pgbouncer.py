@@ -101,7 +101,7 @@ def test_one_run_of_a_job_at_a_time(pooled, postgres_url):
     refused = scene.start_job("held", 12)
     assert refused.wait(30) == 1
     assert f"process {first.pid}" in refused.said()
-    assert "is being run by somebody else" in refused.said()
+    assert "is already running" in refused.said()
     first.kill()
     until(lambda: scene.store.job_holder("held") is None, 20, "the lock is gone with its process")
     (scene.folder / "go").touch()

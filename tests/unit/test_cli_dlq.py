@@ -36,7 +36,7 @@ def test_list_and_filters(world):
 def test_bad_filters(world):
     world.dead_letters(1)
 
-    assert "is no category" in world.run("dlq", "list", "--category", "netwrok", code=2).stderr
+    assert "is not a category" in world.run("dlq", "list", "--category", "netwrok", code=2).stderr
     assert "write how long ago" in world.run("dlq", "list", "--since", "yesterday", code=2).stderr
     assert "in every time zone" in world.run("dlq", "list", "--since", "2026-11-15T10:00", code=2).stderr
 

@@ -100,7 +100,7 @@ def test_a_database_that_is_of_another_kind_or_cannot_be_opened(world):
         (["tasks", "show", "x"], "Invalid value for 'ID': 'x' is none", "give a whole number from 1 to {most}"),
         (["tasks", "list", "--status", "x"], "Invalid value for '--status': 'x' is not one of ", "see outlast tasks "),
         (["tasks", "list", "--limit", 0], "Invalid value for '--limit': '0' is none", "give a whole number from 1 to "),
-        (["dlq", "list", "--category", "x"], "'x' is no category", "choose one of: network, "),
+        (["dlq", "list", "--category", "x"], "'x' is not a category", "choose one of: network, "),
         (["dlq", "list", "--since", "x"], "Invalid value for '--since': 'x' is no time", "write how long ago, such as 15m"),
         (["dlq", "replay"], "say which dead letters are meant: ids, filters such as", "see outlast dlq replay --help"),
         (["status", "--watch", "--json"], "--watch is for people, --json for programs", "give one of them"),

@@ -290,7 +290,7 @@ class TestStopping:
         locked = etl.run("job", "run", "etl:listed", code=1)
         (running,) = etl.json("job", "list")
         status = etl.run("status").stdout
-        assert f"job listed is being run by somebody else ({running['holder']})" in locked.stderr
+        assert f"job listed is already running ({running['holder']})" in locked.stderr
         assert f"process {process.pid}" in running["holder"]
         assert (running["state"], running["exit_code"]) == ("running", None)
         assert f"by {running['holder']}" in etl.run("job", "show", running["id"]).stdout

@@ -147,7 +147,7 @@ def test_only_some_of_what_failed(etl):
     assert "4 in all; --limit shows more" in etl.run("job", "failures", run, "--limit", 2).stdout
     assert "no such target" in etl.run("job", "failures", run, "--category", "system").stdout
     assert (
-        "is no category\n  choose one of: network, "
+        "is not a category\n  choose one of: network, "
         in etl.run("job", "failures", run, "--category", "nosuch", code=2).stderr
     )
     assert "nothing failed" in etl.run("job", "failures", run_of(etl, "etl:tags")).stdout

@@ -41,7 +41,7 @@ def test_from_nothing_to_a_replayed_dead_letter(world, url, postgres_server):
 def test_without_tables_a_line_says_what_to_do(world, url, words):
     result = world.run(*words, code=1)
 
-    assert result.stderr == "Error: the database has no tables of Outlast\n  run: outlast db init\n"
+    assert result.stderr == "Error: the database has no Outlast tables\n  run: outlast db init\n"
     assert result.stdout == ""
 
 

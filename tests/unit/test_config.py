@@ -109,24 +109,24 @@ def test_the_variable_names_the_file(tmp_path, monkeypatch):
         ("[[classify.rules]\n", r"outlast\.toml: .*line 1"),
         ("a = 1\nb = ]\n", r"outlast\.toml: .*line 2, column 5"),
         ("[clasify]\n", r"outlast\.toml: clasify: unknown key; choose from: classify, redact"),
-        ("classify = 3\n", r"outlast\.toml: classify: has to be a table, not a whole number"),
+        ("classify = 3\n", r"outlast\.toml: classify: must be a table, not a whole number"),
         ("[classify]\nrule = []\n", r"classify\.rule: unknown key; choose from: rules"),
-        ("[classify]\nrules = 'x'\n", r"classify\.rules: has to be a list, not text"),
-        ("[classify]\nrules = ['x']\n", r"classify\.rules\[0\]: has to be a table, not text"),
+        ("[classify]\nrules = 'x'\n", r"classify\.rules: must be a list, not text"),
+        ("[classify]\nrules = ['x']\n", r"classify\.rules\[0\]: must be a table, not text"),
         ("[[classify.rules]]\ntext = 'x'\n", r"classify\.rules\[0\]\.category: is missing; choose one of: network, "),
         (
             "[[classify.rules]]\ntext = 'x'\ncategory = 'nope'\n",
-            r"classify\.rules\[0\]\.category: 'nope' is no category; choose one of: network, rate_limit",
+            r"classify\.rules\[0\]\.category: 'nope' is not a category; choose one of: network, rate_limit",
         ),
         ("[[classify.rules]]\ncategory = 'data'\n", r"classify\.rules\[0\]: a rule needs at least one condition"),
         (
             "[[classify.rules]]\ncategory = 'data'\ntext = 'a'\n[[classify.rules]]\ncategory = 'data'\nstatus = '5xx'\n",
-            r"classify\.rules\[1\]\.status: has to be a whole number or a list, not text",
+            r"classify\.rules\[1\]\.status: must be a whole number or a list, not text",
         ),
         ("[[classify.rules]]\ncategory = 'data'\nstatus = 42\n", r"classify\.rules\[0\]\.status: 42 is no HTTP status"),
         (
             "[[classify.rules]]\ncategory = 'data'\nstatus = true\n",
-            r"classify\.rules\[0\]\.status: has to be a whole number or a list, not true or false",
+            r"classify\.rules\[0\]\.status: must be a whole number or a list, not true or false",
         ),
         (
             "[[classify.rules]]\ncategory = 'data'\npredicate = 'x'\n",
@@ -136,8 +136,8 @@ def test_the_variable_names_the_file(tmp_path, monkeypatch):
             "[[classify.rules]]\ncategory = 'data'\ntext = 'x'\nretry_after = -1\n",
             r"classify\.rules\[0\]\.retry_after: retry_after is -1",
         ),
-        ("[redact]\npatterns = ['(']\n", r"redact\.patterns\[0\]: '\(' is no regular expression"),
-        ("[redact]\npatterns = [3]\n", r"redact\.patterns\[0\]: has to be text"),
+        ("[redact]\npatterns = ['(']\n", r"redact\.patterns\[0\]: '\(' is not a valid regular expression"),
+        ("[redact]\npatterns = [3]\n", r"redact\.patterns\[0\]: must be text"),
     ],
 )
 def test_a_mistake_is_named_with_its_place_and_the_valid_names(tmp_path, text, message):
@@ -161,7 +161,7 @@ def test_the_password_of_the_url_is_not_in_the_repr(tmp_path):
 
 @pytest.mark.parametrize("text", ["heartbeat = 10.5", "lease = 30\nheartbeat = 16", "lease = 1\nheartbeat = 0.6"])
 def test_a_heart_that_beats_too_seldom(tmp_path, text):
-    with pytest.raises(ConfigError, match=r"outlast\.toml: app\.heartbeat: is .* has to outlive two of them"):
+    with pytest.raises(ConfigError, match=r"outlast\.toml: app\.heartbeat: is .* must be at least two heartbeats long"):
         outlast.load_config(write(tmp_path, f"[app]\n{text}\n"))
 
 
@@ -185,7 +185,7 @@ def test_a_heart_that_beats_often_enough(tmp_path, text):
     ],
 )
 def test_a_url_that_no_app_takes(tmp_path, url):
-    with pytest.raises(ConfigError, match=r"outlast\.toml: app\.url: has to be sqlite:///file\.db") as caught:
+    with pytest.raises(ConfigError, match=r"outlast\.toml: app\.url: must be sqlite:///file\.db") as caught:
         outlast.load_config(write(tmp_path, f"[app]\nurl = '{url}'\n"))
     assert "hunter2" not in str(caught.value)
 

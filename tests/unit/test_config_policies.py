@@ -99,11 +99,11 @@ def test_configure_hands_them_over(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("policies = 3\n", r"outlast\.toml: policies: has to be a table, not a whole number"),
-        ("[policies]\nshop = 'x'\n", r"policies\.shop: has to be a table, not text"),
+        ("policies = 3\n", r"outlast\.toml: policies: must be a table, not a whole number"),
+        ("[policies]\nshop = 'x'\n", r"policies\.shop: must be a table, not text"),
         ("[policies.shop]\nattempts = 3\n", r"policies\.shop\.attempts: unknown key; choose from: max_attempts, "),
-        ("[policies.shop]\nmax_attempts = '3'\n", r"policies\.shop\.max_attempts: has to be a whole number, not text"),
-        ("[policies.shop]\nmax_attempts = true\n", r"policies\.shop\.max_attempts: has to be a whole number, not true"),
+        ("[policies.shop]\nmax_attempts = '3'\n", r"policies\.shop\.max_attempts: must be a whole number, not text"),
+        ("[policies.shop]\nmax_attempts = true\n", r"policies\.shop\.max_attempts: must be a whole number, not true"),
         ("[policies.shop]\nmax_attempts = 0\n", r"policies\.shop\.max_attempts: max_attempts is 0; give a whole"),
         ("[policies.shop]\nbase_delay = nan\n", r"policies\.shop\.base_delay: base_delay is nan"),
         (
@@ -112,13 +112,13 @@ def test_configure_hands_them_over(tmp_path, monkeypatch):
         ),
         ("[policies.shop]\njitter = 'some'\n", r"policies\.shop\.jitter: jitter is 'some'; choose one of: none, full"),
         ("[policies.shop]\nmax_attempts = 3\nmax_retries = 3\n", r"policies\.shop: .*two names of one number"),
-        ("[policies.shop]\nretry_on = ['nope']\n", r"policies\.shop\.retry_on\[0\]: 'nope' is no category; choose"),
+        ("[policies.shop]\nretry_on = ['nope']\n", r"policies\.shop\.retry_on\[0\]: 'nope' is not a category; choose"),
         (
             "[policies.shop]\nretry_on = 'network'\n",
-            r"policies\.shop\.retry_on: has to be a list of categories, or 're",
+            r"policies\.shop\.retry_on: must be a list of categories, or 're",
         ),
-        ("[policies.shop.overrides.nope]\n", r"policies\.shop\.overrides\.nope: 'nope' is no category"),
-        ("[policies.shop.overrides]\nnetwork = 3\n", r"policies\.shop\.overrides\.network: has to be a table"),
+        ("[policies.shop.overrides.nope]\n", r"policies\.shop\.overrides\.nope: 'nope' is not a category"),
+        ("[policies.shop.overrides]\nnetwork = 3\n", r"policies\.shop\.overrides\.network: must be a table"),
         (
             "[policies.shop.overrides.network]\nretry_on = []\n",
             r"policies\.shop\.overrides\.network\.retry_on: unknown key; choose from: max_attempts",

@@ -63,7 +63,7 @@ def test_reads_well():
 
 
 def test_an_unknown_category_is_refused_with_the_valid_names():
-    with pytest.raises(ConfigError, match="'ratelimit' is no category; choose one of: network, rate_limit"):
+    with pytest.raises(ConfigError, match="'ratelimit' is not a category; choose one of: network, rate_limit"):
         Category.parse("ratelimit")
 
 

@@ -83,5 +83,5 @@ def test_what_is_no_name(app, name):
 
 def test_one_limit_each(app):
     app.limit("api", rate=1)
-    with pytest.raises(ConfigError, match="there is a limit of 'api' already"):
+    with pytest.raises(ConfigError, match="'api' already has a limit"):
         app.limit("api", concurrency=1)

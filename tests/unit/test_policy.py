@@ -140,7 +140,7 @@ class TestOverrides:
         assert changed.for_category(Category.RATE_LIMIT).max_attempts == 4
 
     def test_an_unknown_category_is_refused(self):
-        with pytest.raises(ConfigError, match="'slow' is no category; choose one of: network"):
+        with pytest.raises(ConfigError, match="'slow' is not a category; choose one of: network"):
             RetryPolicy(overrides={"slow": {}})
 
 

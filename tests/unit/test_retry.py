@@ -42,7 +42,7 @@ class TestPolicy:
             ({"max_delay": float("inf")}, "max_delay is inf"),
             ({"retry_on": "ConnectionError"}, "retry_on is 'ConnectionError'; give exception classes"),
             ({"retry_on": (ConnectionError, "network")}, "in a tuple give exception classes"),
-            ({"retry_on": {"nope"}}, "'nope' is no category"),
+            ({"retry_on": {"nope"}}, "'nope' is not a category"),
             ({"retry_on": int}, "retry_on is <class 'int'>"),
         ],
     )

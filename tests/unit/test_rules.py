@@ -69,7 +69,7 @@ class TestRules:
     @pytest.mark.parametrize(
         ("settings", "message"),
         [
-            ({"category": "nope", "text": "x"}, "'nope' is no category; choose one of: network"),
+            ({"category": "nope", "text": "x"}, "'nope' is not a category; choose one of: network"),
             ({"category": "data"}, "at least one condition"),
             ({"category": "data", "text": ""}, "at least one condition"),
             ({"category": "data", "type": ()}, "at least one condition"),

@@ -96,7 +96,7 @@ def test_what_would_be_done_is_shown(decisions):
 
 
 def test_a_category_that_is_none_is_refused(decisions):
-    with pytest.raises(ConfigError, match="'networc' is no category"):
+    with pytest.raises(ConfigError, match="'networc' is not a category"):
         decisions.retries(category="networc")
 
 

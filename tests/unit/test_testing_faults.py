@@ -317,7 +317,7 @@ def test_a_place_that_is_none_is_explained(shop, faults, place, told):
 @pytest.mark.parametrize(
     ("how", "told"),
     [
-        ({"error": "networc"}, "'networc' is no category"),
+        ({"error": "networc"}, "'networc' is not a category"),
         ({"error": 5}, "5 cannot be raised"),
         ({"error": NetworkError, "retry_after": 3}, "an exception of your own carries its own"),
         ({"times": 0}, "times is 0; give a whole number, 1 or more"),

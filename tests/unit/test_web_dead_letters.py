@@ -116,7 +116,7 @@ def test_the_counts_are_narrowed_with_the_list(world):
         ("until=2026-13-01T00:00", "until is"),
         ("since=0001-01-01T00:00%2B14:00", "since is"),
         ("since=999999w", "since is"),
-        ("category=netwrok", "is no category; choose one of: network,"),
+        ("category=netwrok", "is not a category; choose one of: network,"),
         ("reason=bored", "is no reason; choose one of: exhausted,"),
         ("before=x", "give the number of a row"),
         ("before=99999999999999999999", "give the number of a row"),

@@ -52,21 +52,21 @@ class BlockAttempt:
         limit, self._limit = self._limit, None
         self.entered = 0
         try:
-            over = limit is not None and limit.left(kind, error, traceback)
+            over = limit is not None and limit.exit(kind, error, traceback)
         except BaseException as other:  # a nursery that raised more than could be cancelled
             if self._owner.ended(other):
                 return True
             raise
         if limit is None or not over:
             return self._owner.ended(error)
-        late, rest = TimeoutError(f"cancelled after {limit.seconds:g} s"), limit.rest
-        limit.rest, late.__cause__ = None, rest
+        late, nursery_error = TimeoutError(f"cancelled after {limit.seconds:g} s"), limit.nursery_error
+        limit.nursery_error, late.__cause__ = None, nursery_error
         try:
             if self._owner.ended(late):
                 return True
-            raise late from rest
+            raise late from nursery_error
         finally:
-            del late, rest  # an error whose traceback holds this frame would refer to itself
+            del late, nursery_error  # an error whose traceback holds this frame would refer to itself
 
 
 class Attempts:

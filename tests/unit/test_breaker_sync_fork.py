@@ -1,4 +1,4 @@
-"""A process that is forked while a beacon shines has nothing of it, and may have one of its own."""
+"""A process that is forked while breakers are synced has nothing of it, and may have one of its own."""
 
 import os
 import subprocess
@@ -44,8 +44,8 @@ def registers():
 
 with ExitStack() as block:
     block.enter_context(breaker_sync.sync_breakers(store, lambda: "parent", leased=False))
-    (light,) = breaker_sync._running_syncs
-    locks = light._wake._cond, light._ended._cond, light._start_lock, breaker_sync._running_lock, resources._registry_lock, guard._lock
+    (sync,) = breaker_sync._running_syncs
+    locks = sync._wake._cond, sync._stopped._cond, sync._start_lock, breaker_sync._running_lock, resources._registering, guard._lock
     with ExitStack() as held:  # as threads of the parent may hold them at that moment
         for lock in locks:
             held.enter_context(lock)
@@ -54,13 +54,13 @@ with ExitStack() as block:
             signal.alarm(30)
             os._exit(0 if globals()[sys.argv[1]]() else 1)
     assert os.waitpid(child, 0)[1] == 0, "the child did not go on"
-    assert breaker_sync._running_syncs == [light]
+    assert breaker_sync._running_syncs == [sync]
 """
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 @pytest.mark.parametrize("what", ["trips", "begins", "ends", "registers"])
-def test_a_child_of_a_process_with_a_beacon(what):
+def test_a_child_of_a_process_that_syncs_breakers(what):
     done = subprocess.run(
         [sys.executable, "-c", _PROGRAM, what], capture_output=True, text=True, timeout=120, check=False
     )

@@ -51,8 +51,8 @@ def until(what):
         time.sleep(0.01)
 
 
-def beacons():
-    return [each for each in threading.enumerate() if each.name == "outlast-beacon"]
+def sync_threads():
+    return [each for each in threading.enumerate() if each.name == "outlast-breaker-sync"]
 
 
 def ordered(app, guard):
@@ -82,7 +82,7 @@ def test_a_base_worker(app):
     finally:
         worker.stop()
         thread.join(LONGEST)
-    assert (app.store.breakers()[0].process, beacons()) == ("", [])
+    assert (app.store.breakers()[0].process, sync_threads()) == ("", [])
 
 
 def test_a_monitor_that_a_program_runs(app):
@@ -100,7 +100,7 @@ def test_a_monitor_that_a_program_runs(app):
     finally:
         monitor.stop()
         thread.join(LONGEST)
-    assert (app.store.breakers()[0].process, beacons()) == ("", [])
+    assert (app.store.breakers()[0].process, sync_threads()) == ("", [])
 
 
 @pytest.mark.parametrize("is_async", [False, True])
@@ -113,18 +113,18 @@ def test_a_job_that_a_program_runs(app, is_async):
 
     summary = asyncio.run(items.run_async()) if is_async else items.run()
     assert (summary.to_dict()["exit_code"], seen) == (0, [[process_name()]])
-    assert (app.store.breakers()[0].process, beacons()) == ("", [])
+    assert (app.store.breakers()[0].process, sync_threads()) == ("", [])
 
 
 def test_without_a_breaker_there_is_no_thread_until_there_is_one(app):
     with sync_breakers(app.store, process_name, leased=False):
-        assert beacons() == []
+        assert sync_threads() == []
         guard = make()
         until(lambda: [row.state for row in app.store.breakers()] == ["closed"])
         ordered(app, guard)
-    assert beacons() == []
+    assert sync_threads() == []
     make()
-    assert beacons() == [], "nobody watches any more"
+    assert sync_threads() == [], "nobody watches any more"
 
 
 def test_a_job_within_a_worker_does_not_tell_the_same_twice(app):

@@ -1,4 +1,4 @@
-"""The beacon: breakers are told of when they change, obey what people order, and let waiting tasks go on."""
+"""The sync: breakers are told of when they change, obey what people order, and let waiting tasks go on."""
 
 import itertools
 import logging
@@ -69,72 +69,72 @@ class TestTelling:
         first, second = make(), make()
         outlast.resource(next(_names), max_concurrency=3)
         outlast.resource(next(_names))
-        beacon = BreakerSync(store, lambda: "here:1")
-        beacon.report_breakers()
+        sync = BreakerSync(store, lambda: "here:1")
+        sync.sync()
         assert told == [[(first.name, "closed", None, ""), (second.name, "closed", None, "")]]
-        beacon.report_breakers()
+        sync.sync()
         assert len(told) == 1
         trip(second)
-        beacon.report_breakers()
+        sync.sync()
         ((name, state, seconds, reason),) = told[1]
         assert (name, state, reason) == (second.name, "open", "1 failures in a row")
         assert 9 < seconds <= 10
-        beacon.report_breakers()
+        sync.sync()
         assert len(told) == 2
         assert states(store) == {(first.name, "here:1"): "closed", (second.name, "here:1"): "open"}
 
     def test_a_process_without_breakers_asks_nothing(self, monkeypatch, store):
         outlast.resource(next(_names), max_concurrency=3)
         monkeypatch.setattr(store, "breaker_orders", lambda after: pytest.fail("asked"))
-        BreakerSync(store, lambda: "here:1").report_breakers()
+        BreakerSync(store, lambda: "here:1").sync()
 
     def test_half_open_and_closed_again(self, store):
         with fake_clock() as clock:
-            guard, beacon = make(), BreakerSync(store, lambda: "here:1")
+            guard, sync = make(), BreakerSync(store, lambda: "here:1")
             trip(guard)
-            beacon.report_breakers()
+            sync.sync()
             clock.advance(10)
             permit = guard.enter()
-            beacon.report_breakers()
+            sync.sync()
             assert states(store) == {(guard.name, "here:1"): "half_open"}
             guard.succeeded(permit)
-            beacon.report_breakers()
+            sync.sync()
             assert states(store) == {(guard.name, "here:1"): "closed"}
 
     def test_another_name_tells_all_of_it_anew(self, store):
         guard, name = make(), ["here:1"]
-        beacon = BreakerSync(store, lambda: name[0])
-        beacon.report_breakers()
+        sync = BreakerSync(store, lambda: name[0])
+        sync.sync()
         name[0] = "here:2"
-        beacon.report_breakers()
+        sync.sync()
         assert states(store) == {(guard.name, "here:2"): "closed"}
 
     def test_a_process_without_a_lease_tells_again(self, store, told):
         with fake_clock() as clock:
             make()
-            beacon = BreakerSync(store, lambda: "here:1", again=20.0)
-            beacon.report_breakers()
+            sync = BreakerSync(store, lambda: "here:1", again=20.0)
+            sync.sync()
             clock.advance(19)
-            beacon.report_breakers()
+            sync.sync()
             assert len(told) == 1
             clock.advance(1)
-            beacon.report_breakers()
+            sync.sync()
             assert told[1] == told[0]
 
     def test_forgotten_at_its_end(self, store):
         make()
-        beacon = BreakerSync(store, lambda: "here:1")
-        beacon.report_breakers()
-        beacon.forget()
+        sync = BreakerSync(store, lambda: "here:1")
+        sync.sync()
+        sync.forget()
         assert store.breakers() == []
 
     def test_a_store_that_fails_is_told_the_next_time(self, store, monkeypatch):
-        guard, beacon = make(), BreakerSync(store, lambda: "here:1")
+        guard, sync = make(), BreakerSync(store, lambda: "here:1")
         with monkeypatch.context() as down:
             down.setattr(store, "report_breakers", lambda *_, **__: 1 / 0)
             with pytest.raises(ZeroDivisionError):
-                beacon.report_breakers()
-        beacon.report_breakers()
+                sync.sync()
+        sync.sync()
         assert states(store) == {(guard.name, "here:1"): "closed"}
 
     def test_it_subscribes_to_nothing(self, store):
@@ -145,120 +145,120 @@ class TestTelling:
 
 class TestObeying:
     def test_open_until_it_is_closed(self, store):
-        guard, beacon = make(), BreakerSync(store, lambda: "here:1")
-        beacon.report_breakers()
+        guard, sync = make(), BreakerSync(store, lambda: "here:1")
+        sync.sync()
         store.order_breaker(guard.name, "open")
-        beacon.report_breakers()
+        sync.sync()
         assert refused(guard)
         assert [(row.state, row.until, row.reason, row.order) for row in store.breakers()] == [
             ("open", None, "by hand", "open")
         ]
         store.order_breaker(guard.name, "closed")
-        beacon.report_breakers()
+        sync.sync()
         assert not refused(guard)
         assert states(store) == {(guard.name, "here:1"): "closed"}
 
     def test_open_for_a_while(self, store):
         with fake_clock() as clock:
-            guard, beacon = make(), BreakerSync(store, lambda: "here:1")
+            guard, sync = make(), BreakerSync(store, lambda: "here:1")
             store.order_breaker(guard.name, "open", 60.0)
-            beacon.report_breakers()
+            sync.sync()
             clock.advance(59)
-            beacon.report_breakers()
+            sync.sync()
             assert refused(guard)
             clock.advance(1.5)
-            beacon.report_breakers()
+            sync.sync()
             assert not refused(guard)
 
     def test_an_order_is_obeyed_once(self, store):
-        guard, beacon = make(), BreakerSync(store, lambda: "here:1")
+        guard, sync = make(), BreakerSync(store, lambda: "here:1")
         store.order_breaker(guard.name, "open")
-        beacon.report_breakers()
+        sync.sync()
         guard.close()
-        beacon.report_breakers()
+        sync.sync()
         assert not refused(guard), "the program knows better, until there is another order"
         store.order_breaker(guard.name, "open")
-        beacon.report_breakers()
+        sync.sync()
         assert refused(guard)
 
     def test_a_resource_that_comes_later_obeys_what_stands(self, store):
         with fake_clock() as clock:
-            first, beacon = make(), BreakerSync(store, lambda: "here:1")
+            first, sync = make(), BreakerSync(store, lambda: "here:1")
             late, later = next(_names), next(_names)
             store.order_breaker(late, "open", 60.0)
             store.order_breaker(later, "open", 60.0)
-            beacon.report_breakers()
+            sync.sync()
             clock.advance(30)
             guard = make(late)
-            beacon.report_breakers()
+            sync.sync()
             assert refused(guard)
             assert not refused(first)
             clock.advance(31)
             guard = make(later)
-            beacon.report_breakers()
+            sync.sync()
             assert not refused(guard), "the order is over"
 
     def test_settings_that_come_later_too(self, store):
         make()
-        beacon = BreakerSync(store, lambda: "here:1")
+        sync = BreakerSync(store, lambda: "here:1")
         bare = outlast.resource(next(_names))
         store.order_breaker(bare.name, "open")
-        beacon.report_breakers()
+        sync.sync()
         assert not refused(bare)
         assert outlast.resource(bare.name, breaker=ONCE) is bare
-        beacon.report_breakers()
+        sync.sync()
         assert refused(bare)
 
     def test_an_old_order_to_close_is_none_for_what_opened_since(self, store):
         guard = make()
         store.order_breaker(guard.name, "closed")
         trip(guard)
-        beacon = BreakerSync(store, lambda: "here:1")
-        beacon.report_breakers()
+        sync = BreakerSync(store, lambda: "here:1")
+        sync.sync()
         assert refused(guard)
         store.order_breaker(guard.name, "closed")
-        beacon.report_breakers()
+        sync.sync()
         assert not refused(guard)
 
     def test_what_an_order_opened_is_closed_by_the_next_worker_of_the_process(self, store):
-        guard, beacon = make(), BreakerSync(store, lambda: "here:1")
+        guard, sync = make(), BreakerSync(store, lambda: "here:1")
         store.order_breaker(guard.name, "open")
-        beacon.report_breakers()
+        sync.sync()
         store.order_breaker(guard.name, "closed")
-        BreakerSync(store, lambda: "here:1").report_breakers()
+        BreakerSync(store, lambda: "here:1").sync()
         assert not refused(guard)
 
 
 class TestCooldowns:
     def test_closing_ends_what_the_breaker_began(self, store):
-        guard, beacon = make(), BreakerSync(store, lambda: "here:1")
+        guard, sync = make(), BreakerSync(store, lambda: "here:1")
         trip(guard)
-        beacon.report_breakers()
+        sync.sync()
         store.start_cooldown(guard.name, 60.0, BREAKER_OPEN)
         store.order_breaker(guard.name, "closed")
-        beacon.report_breakers()
+        sync.sync()
         assert store.cooldowns() == []
         store.start_cooldown(guard.name, 60.0, BREAKER_OPEN)  # by a task that was refused just before
-        beacon.report_breakers()
+        sync.sync()
         assert store.cooldowns() == []
 
     def test_what_the_other_side_asked_for_stays(self, store):
-        guard, beacon = make(), BreakerSync(store, lambda: "here:1")
-        beacon.report_breakers()
+        guard, sync = make(), BreakerSync(store, lambda: "here:1")
+        sync.sync()
         store.order_breaker(guard.name, "open")
-        beacon.report_breakers()
+        sync.sync()
         store.start_cooldown(guard.name, 60.0, "rate_limit: 429")
         store.order_breaker(guard.name, "closed")
-        beacon.report_breakers()
+        sync.sync()
         assert [each.reason for each in store.cooldowns()] == ["rate_limit: 429"]
 
     def test_a_close_by_the_program_ends_it_too(self, store):
-        guard, beacon = make(), BreakerSync(store, lambda: "here:1")
+        guard, sync = make(), BreakerSync(store, lambda: "here:1")
         guard.open()
-        beacon.report_breakers()
+        sync.sync()
         store.start_cooldown(guard.name, 60.0, BREAKER_OPEN)
         guard.close()
-        beacon.report_breakers()
+        sync.sync()
         assert store.cooldowns() == []
 
 
@@ -287,7 +287,7 @@ class TestShining:
         with caplog.at_level(logging.ERROR), sync_breakers(store, lambda: "here:1", leased=False):
             for _ in range(5):
                 assert asked.acquire(timeout=10)
-            assert caplog.text.count("breakers could not be told of") == 1
+            assert caplog.text.count("cannot sync breakers with the store") == 1
             store.order_breaker(guard.name, "open")
             down.clear()
             for _ in range(1000):
