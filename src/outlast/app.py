@@ -270,7 +270,7 @@ class App:
             client: Returns the HTTP client to use instead of the built-in one: an AsyncClient of httpx or httpx2.
             user_agent: Value of the User-Agent header.
             name: A display name.
-            mode: ``act``, or ``observe``: sources keep their state and no alert is sent; events say what would happen.
+            mode: ``act``, or ``observe``: sources keep their state, no alert is sent; events say what would happen.
 
         Raises:
             ConfigError: If a setting is not valid.

@@ -159,7 +159,7 @@ def assert_third(world, summary, rest):
     assert (summary.total_targets, summary.success_targets, summary.failed_targets) == (40, 25, 15)
     assert (summary.figures, summary.by_category) == ({"new": 25}, {"not_found": 15})
     assert summary.exit_code == 1
-    assert summary.reasons == ("15 of 40 targets failed, and at most 5 % may",)
+    assert summary.reasons == ("15 of 40 targets failed (at most 5 % allowed)",)
     assert summary.compared == {"fixed": 25, "broken": 0, "still": 15}
 
 

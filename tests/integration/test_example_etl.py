@@ -90,7 +90,7 @@ def test_the_first_run_fails_for_the_items_alone():
         (0, 100, 1),
         (1, 300, 18),
     ]
-    assert "18 of 300 targets failed, and at most 5 % may" in example()
+    assert "18 of 300 targets failed (at most 5 % allowed)" in example()
     assert "18 x rate_limit: HTTPError: HTTP Error 429: Too Many Requests" in example()
     assert [each[:2] for each in loads(example())[:4]] == [(4, 0), (30, 0), (99, 0), (282, 0)]
 
@@ -138,5 +138,5 @@ def test_the_tours_job_fails_by_its_rate_and_later_does_what_failed():
         ("pages", 1, [200, 197, 3, 0, 0, 0]),
         ("pages", 1, [3, 1, 2, 0, 0, 0]),
     ]
-    assert "3 of 200 targets failed, and at most 1 % may" in tour_scene()
+    assert "3 of 200 targets failed (at most 1 % allowed)" in tour_scene()
     assert "since then: 1 fixed, 2 still failing" in tour_scene()

@@ -14,7 +14,7 @@ from outlast.errors import ConfigError
         ({"capacity": None}, "capacity is None"),
         ({"capacity": True}, "capacity is True"),
         ({"capacity": float("inf")}, "capacity is inf"),
-        ({"capacity": 10**5000}, "capacity is a number beyond all bounds; give"),
+        ({"capacity": 10**5000}, "capacity is a number with too many digits; give"),
         ({"capacity": 10**400}, "capacity is 10{79}…; give a number, 1 or more"),
         ({"per_second": "a"}, "per_second is 'a'; give a number, 0 or more"),
         ({"per_second": -0.1}, "per_second is -0.1"),

@@ -196,7 +196,7 @@ class TestWhichMonitor:
         assert "feeds:number is no App or Monitor but of type int\n  it has feeds:app, feeds:feeds\n" in (
             feeds.run("monitor", "feeds:number", code=2).stderr
         )
-        assert "'nosuch' is no profile" in feeds.run("monitor", "feeds:app", "--profile", "nosuch", code=2).stderr
+        assert "'nosuch' is not a profile" in feeds.run("monitor", "feeds:app", "--profile", "nosuch", code=2).stderr
 
 
 class TestSettings:

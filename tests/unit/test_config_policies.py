@@ -108,10 +108,10 @@ def test_configure_hands_them_over(tmp_path, monkeypatch):
         ("[policies.shop]\nbase_delay = nan\n", r"policies\.shop\.base_delay: base_delay is nan"),
         (
             "[policies.shop]\nbackoff = 'cubic'\n",
-            r"policies\.shop\.backoff: 'cubic' is no backoff; choose one of: fixed",
+            r"policies\.shop\.backoff: 'cubic' is not a backoff; choose one of: fixed",
         ),
         ("[policies.shop]\njitter = 'some'\n", r"policies\.shop\.jitter: jitter is 'some'; choose one of: none, full"),
-        ("[policies.shop]\nmax_attempts = 3\nmax_retries = 3\n", r"policies\.shop: .*two names of one number"),
+        ("[policies.shop]\nmax_attempts = 3\nmax_retries = 3\n", r"policies\.shop: .*two names of the same setting"),
         ("[policies.shop]\nretry_on = ['nope']\n", r"policies\.shop\.retry_on\[0\]: 'nope' is not a category; choose"),
         (
             "[policies.shop]\nretry_on = 'network'\n",

@@ -56,8 +56,8 @@ def test_bursts_follow_from_the_rates(app):
     [
         ({}, "limits nothing; give rate=…, concurrency=… or retries=…"),
         ({"burst": 3}, "limits nothing"),
-        ({"concurrency": 3, "burst": 3}, "no rate=… that it belongs to"),
-        ({"rate": 1, "retry_burst": 3}, "no retries=… that it belongs to"),
+        ({"concurrency": 3, "burst": 3}, "but rate=… is missing"),
+        ({"rate": 1, "retry_burst": 3}, "but retries=… is missing"),
         ({"rate": "fast"}, "rate is 'fast'"),
         ({"retries": "often"}, "retries is 'often'"),
         ({"rate": 1, "burst": 0}, "burst is 0; give a whole number from 1 to 100000"),

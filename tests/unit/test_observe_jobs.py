@@ -188,7 +188,7 @@ class TestWhatIsTold:
 
         summary = run(handler, range(10), max_failure_rate=0.2)
         assert (summary.exit_code, summary.would_exit_code, summary.failure_rate) == (0, 1, 0.3)
-        assert summary.would == ("the gate would have failed it: 3 of 10 targets failed, and at most 20 % may",)
+        assert summary.would == ("the gate would have failed it: 3 of 10 targets failed (at most 20 % allowed)",)
 
     def test_a_gate_that_lets_pass_what_was_put_off(self, run):
         def handler(context, target):
@@ -213,7 +213,7 @@ class TestWhatIsTold:
             raise errors.ResourceNotFoundError("gone")
 
         summary = items.run([1])
-        why = "the gate would have failed it: 1 of 1 target failed, and at most 0 % may"
+        why = "the gate would have failed it: 1 of 1 target failed (at most 0 % allowed)"
         kept = app.store.run(summary.run_id)
         assert gate_line(kept, "done", {}, items.gate) == (f"It was only observed: {why}.", "info")
         print_run_summary(kept.summary)

@@ -127,7 +127,7 @@ def test_they_ask_the_classifier_and_spread_their_waits():
 
 
 def test_an_unknown_one_is_refused_by_name():
-    with pytest.raises(ConfigError, match="'blogs' is no preset; choose one of: blog, etl, feed, worker"):
+    with pytest.raises(ConfigError, match="'blogs' is not a preset; choose one of: blog, etl, feed, worker"):
         outlast.preset("blogs")
 
 

@@ -31,12 +31,12 @@ class TestPolicy:
     @pytest.mark.parametrize(
         ("settings", "message"),
         [
-            ({"max_attempts": 3, "max_retries": 3}, "two names of one number"),
+            ({"max_attempts": 3, "max_retries": 3}, "two names of the same setting"),
             ({"max_attempts": 0}, "max_attempts is 0; give a whole number, 1 or more"),
             ({"max_retries": -1}, "max_retries is -1; give a whole number, 0 or more"),
             ({"max_attempts": 2.5}, "max_attempts is 2.5"),
             ({"max_attempts": True}, "max_attempts is True"),
-            ({"backoff": "quadratic"}, "'quadratic' is no backoff; choose one of: fixed, linear, exponential"),
+            ({"backoff": "quadratic"}, "'quadratic' is not a backoff; choose one of: fixed, linear, exponential"),
             ({"base_delay": -1}, "base_delay is -1"),
             ({"base_delay": float("nan")}, "base_delay is nan"),
             ({"max_delay": float("inf")}, "max_delay is inf"),

@@ -45,10 +45,10 @@ class TestRuns:
         assert (row["id"], row["verdict"], row["exit_code"], row["total"]) == (summary.run_id, "failed", 1, 10)
         assert row["counts"]["failed_targets"] == 3
         assert row["failure_rate"] == 0.3
-        assert row["reasons"] == ["3 of 10 targets failed, and at most 10 % may"]
+        assert row["reasons"] == ["3 of 10 targets failed (at most 10 % allowed)"]
         assert row["seconds"] >= 0
         page = site.get("/jobs").text
-        assert "3 of 10 targets failed, and at most 10 % may" in page
+        assert "3 of 10 targets failed (at most 10 % allowed)" in page
         assert f'href="/jobs/{summary.run_id}"' in page
 
     def test_narrowed_and_page_by_page(self, app, site):
@@ -87,7 +87,7 @@ class TestRun:
         run_id = job.run(range(10)).run_id
         answer = site.get(f"/api/jobs/{run_id}").json()
         assert answer["verdict"] == {
-            "text": "The gate did not let it pass: 3 of 10 targets failed, and at most 10 % may.", "kind": "bad",
+            "text": "The gate did not let it pass: 3 of 10 targets failed (at most 10 % allowed).", "kind": "bad",
         }  # fmt: skip
         assert [(each["size"], each["source_id"]) for each in answer["groups"]] == [(2, "1"), (1, "2")]
         assert [(each["source_id"], each["status"]) for each in answer["targets"]] == [

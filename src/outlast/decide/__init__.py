@@ -1,1 +1,1 @@
-"""Decide: a failure becomes a decision. Pure functions and values: no clock, no waiting, no input or output."""
+"""Decide what to do about a failure. Pure functions and values: no clock, no waiting, no I/O."""

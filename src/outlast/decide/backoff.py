@@ -1,4 +1,4 @@
-"""How long to wait before the n-th retry: finite, never negative, never above the cap, whatever n is."""
+"""Backoff and jitter: the wait before the n-th retry, which is finite, never negative and never above the cap."""
 
 from outlast.errors import ConfigError
 
@@ -24,7 +24,7 @@ _REPR_LIMIT = 80  # characters
 
 
 def is_number(value: object) -> bool:
-    """Tell whether something is a number that can be reckoned with: neither true or false, nor beyond all floats."""
+    """Return whether a value is a finite number that fits into a float, and not a bool."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     try:
@@ -34,11 +34,11 @@ def is_number(value: object) -> bool:
 
 
 def short_repr(value: object) -> str:
-    """Return a value as a message shows it, cut where it is long; numbers of very many digits cannot be written out."""
+    """Return the repr of a value for a message, cut if it is long."""
     try:
         text = repr(value)
-    except ValueError:
-        return "a number beyond all bounds"
+    except ValueError:  # Python does not print integers with thousands of digits
+        return "a number with too many digits"
     return text if len(text) <= _REPR_LIMIT else f"{text[:_REPR_LIMIT]}…"
 
 
@@ -56,28 +56,28 @@ def check_seconds(name: str, value: "float | timedelta | object") -> float:
     return seconds
 
 
-def check_backoff(given: "Backoff | object") -> "Backoff":
-    """Return a backoff that is known or can be called.
+def check_backoff(value: "Backoff | object") -> "Backoff":
+    """Return a valid backoff: a known name or a function.
 
     Raises:
         ConfigError: If it is neither; the message names the valid choices.
     """
-    backoff: Any = given
+    backoff: Any = value
     if backoff in BACKOFFS or callable(backoff):
         checked: Backoff = backoff
         return checked
-    choices = f"choose one of: {', '.join(BACKOFFS)}, or give a function of the retry's number"
-    message = f"{short_repr(backoff)} is no backoff; {choices}"
+    choices = f"choose one of: {', '.join(BACKOFFS)}, or give a function of the retry number"
+    message = f"{short_repr(backoff)} is not a backoff; {choices}"
     raise ConfigError(message)
 
 
-def check_jitter(given: "Jitter | object") -> "Jitter":
-    """Return a jitter that is known, or a fraction from 0 to 1.
+def check_jitter(value: "Jitter | object") -> "Jitter":
+    """Return a valid jitter: a known name, a fraction from 0 to 1, or None.
 
     Raises:
         ConfigError: If it is neither; the message names the valid choices.
     """
-    jitter: Any = given
+    jitter: Any = value
     if jitter is None or jitter in JITTERS:
         checked: Jitter = jitter
         return checked
@@ -95,12 +95,12 @@ def delay_before(retry: int, backoff: "Backoff", base: float, cap: float) -> flo
     Args:
         retry: 1 for the first retry.
         backoff: ``"fixed"`` (always `base`), ``"linear"`` (``base · n``), ``"exponential"`` (``base · 2^(n-1)``), or a
-            function of the retry's number.
-        base: Seconds.
-        cap: Seconds that are never exceeded.
+            function of the retry number.
+        base: Base delay in seconds.
+        cap: Maximum delay in seconds.
 
     Raises:
-        ConfigError: If a function gives what is no time.
+        ConfigError: If a function does not return a valid time.
     """
     retry = max(retry, 1)
     if backoff == "exponential":
@@ -109,19 +109,19 @@ def delay_before(retry: int, backoff: "Backoff", base: float, cap: float) -> flo
         return min(base, cap)
     if backoff == "linear":
         return min(base * retry, cap)
-    assert callable(backoff)  # noqa: S101  # for type checkers; check_backoff has seen to it
-    given = backoff(retry)
-    if type(given) is int and given > cap:
-        return cap  # a whole number grows beyond what a float can hold, and is a time all the same
-    return min(check_seconds("the backoff's delay", given), cap)
+    assert callable(backoff)  # noqa: S101  # for type checkers; check_backoff ensures it
+    delay = backoff(retry)
+    if type(delay) is int and delay > cap:
+        return cap  # an integer may be too large for a float and is valid all the same
+    return min(check_seconds("the backoff's delay", delay), cap)
 
 
 class DoublingPause:
-    """The pause of a background loop while a store or a server is away: doubles with every failure, up to a cap.
+    """The pause of a background loop while a store or server is unavailable: doubles with every failure, up to a cap.
 
     Args:
         first: Seconds after the first failure.
-        longest: Seconds at most.
+        longest: Maximum seconds.
 
     Attributes:
         seconds: The current pause; 0 while nothing has failed.
@@ -138,23 +138,23 @@ class DoublingPause:
         return self.seconds
 
     def reset(self) -> None:
-        """Begin with the first pause again."""
+        """Start again with the first pause."""
         self.seconds = 0.0
 
 
 def add_jitter(
     delay: float, jitter: "Jitter", base: float, cap: float, *, previous: float | None, chance: "Callable[[], float]"
 ) -> float:
-    """Spread a wait at random, so that callers that failed together do not come back together.
+    """Return a wait with random jitter, so that callers that failed together do not retry together.
 
     Args:
         delay: The wait without jitter, at most `cap`.
         jitter: ``"full"`` (0 to the wait), ``"equal"`` (half of it to all of it), ``"decorrelated"`` (`base` to three
-            times the wait before), or a fraction (so much more or less, within the cap).
+            times the previous wait), or a fraction (the wait plus or minus that share, within the cap).
         base: Seconds before the first retry.
-        cap: Seconds that are never exceeded.
-        previous: The wait before this one, if there was one.
-        chance: Gives a random number in [0, 1).
+        cap: Maximum delay in seconds.
+        previous: The previous wait in seconds, if there was one.
+        chance: Returns a random number in [0, 1).
     """
     if not jitter or jitter == "none":
         return delay
@@ -165,7 +165,7 @@ def add_jitter(
     if jitter == "decorrelated":
         low = min(base, cap)
         high = min(max(3 * (base if previous is None else previous), low), cap)
-        return min(low + (high - low) * chance(), cap)  # rounding alone may exceed what it was made of
+        return min(low + (high - low) * chance(), cap)  # rounding may exceed the cap
     fraction = float(jitter)
     low, high = delay * (1 - fraction), min(delay * (1 + fraction), cap)
     return min(low + (high - low) * chance(), cap)

@@ -1,7 +1,7 @@
-"""The circuit breaker as a pure state machine: it is told what happened and when, and says what is allowed.
+"""The circuit breaker as a pure state machine, and the retry budget.
 
-Closed, calls pass and are counted. Open, they are refused until a time is over. Half-open, a fixed number of probes
-pass; they close it again or open it anew. The clock is a parameter, and so nothing here waits or reads one.
+A closed breaker lets calls pass and counts failures. An open one refuses calls until its time is up. A half-open one
+lets a fixed number of probes pass, which close it or open it again. The time is a parameter; nothing reads a clock.
 """
 
 from collections import deque
@@ -19,38 +19,34 @@ if TYPE_CHECKING:
     from outlast.decide.policy import RetryOn
 
 
-# The retry budget as a pure token bucket: when everything fails, retries stop long before calls do.
-
-
 class Budget:
-    """Retries that may still be made. Not thread-safe by itself.
+    """A retry budget: a token bucket that stops retries when everything fails. Not thread-safe by itself.
 
     Args:
-        capacity: Retries that may come at once; at least 1.
-        per_second: How many come back each second.
+        capacity: Maximum number of retries at once; at minimum 1.
+        per_second: Retries added each second.
 
     Raises:
         ConfigError: If a number is not valid.
     """
 
-    __slots__ = ("_filled", "capacity", "per_second", "tokens")
+    __slots__ = ("_filled_at", "capacity", "per_second", "tokens")
 
     def __init__(self, capacity: float = 100.0, per_second: float = 10.0) -> None:
-        """Begin full."""
-        for name, value, least in (("capacity", capacity, 1), ("per_second", per_second, 0)):
-            if not is_number(value) or value < least:
-                message = f"{name} is {short_repr(value)}; give a number, {least} or more"
+        for name, value, minimum in (("capacity", capacity, 1), ("per_second", per_second, 0)):
+            if not is_number(value) or value < minimum:
+                message = f"{name} is {short_repr(value)}; give a number, {minimum} or more"
                 raise ConfigError(message)
         self.capacity = float(capacity)
         self.per_second = float(per_second)
         self.tokens = float(capacity)
-        self._filled: float | None = None
+        self._filled_at: float | None = None
 
     def take(self, now: float) -> bool:
-        """Take one retry; False if none is left."""
-        if self._filled is not None:
-            self.tokens = min(self.capacity, self.tokens + max(0.0, now - self._filled) * self.per_second)
-        self._filled = now
+        """Take one retry; return False if none is left."""
+        if self._filled_at is not None:
+            self.tokens = min(self.capacity, self.tokens + max(0.0, now - self._filled_at) * self.per_second)
+        self._filled_at = now
         if self.tokens < 1:
             return False
         self.tokens -= 1
@@ -58,29 +54,30 @@ class Budget:
 
 
 OPENED_BY_HAND = "by hand"
-"""The reason of a breaker that somebody opened."""
+"""The reason of a breaker that was opened by hand."""
 BREAKER_OPEN = "breaker open"
-"""The reason of a cooldown that an open breaker began."""
+"""The reason of a cooldown that an open breaker started."""
 OPENED_ELSEWHERE = "elsewhere: "
-"""What the reason of a breaker begins with that is open because another process has opened its own."""
+"""Prefix of the reason of a breaker that is open because another process opened its own."""
 PROBE_FAILED = "a probe failed"
-"""What the reason of a breaker begins with that was tried and opened anew."""
-_MIN_PROBE_SECONDS = 1.0  # seconds that a probe has at least before it counts as lost
+"""Prefix of the reason of a breaker that a failed probe opened again."""
+_MIN_PROBE_SECONDS = 1.0  # minimum seconds before a probe counts as lost
 
 
 class BreakerSettings(Frozen):
-    """When a breaker opens, for how long, and what closes it again.
+    """When a circuit breaker opens, for how long, and what closes it.
 
     Attributes:
         consecutive: Failures in a row that open it; None for no such limit.
-        failure_rate: Share of failures among the last `window` calls that opens it, above 0 to 1; None for none.
-        window: How many calls the rate looks back on; it is judged only once so many have been made.
+        failure_rate: Share of failures among the last `window` calls that opens it, above 0 and up to 1; None for no
+            such limit.
+        window: Number of calls that `failure_rate` covers; it applies only after that many calls.
         slow_call: Seconds from which a successful call counts as a failure; None for never.
         open_for: Seconds it stays open.
-        probes: Calls that may pass half-open; all have to succeed.
-        counts: Which errors are failures of the resource, in the forms of `RetryPolicy.retry_on`; by default what the
-            classifier calls retryable, so that no 404 and no bug opens it. Any other error says nothing of the
-            resource: neither failure nor success. None means every Exception but a `PermanentError`.
+        probes: Calls that a half-open breaker lets pass; all must succeed to close it.
+        counts: Which errors are failures of the resource, in the forms of `RetryPolicy.retry_on`; by default those the
+            classifier calls retryable, so that a 404 or a bug does not open it. Other errors count neither as failure
+            nor as success. None means every Exception except `PermanentError`.
     """
 
     consecutive: int | None
@@ -91,7 +88,7 @@ class BreakerSettings(Frozen):
     probes: int
     counts: "RetryOn"
 
-    def __init__(  # a breaker is its settings
+    def __init__(
         self,
         *,
         consecutive: int | None = 5,
@@ -102,10 +99,10 @@ class BreakerSettings(Frozen):
         probes: int = 1,
         counts: "RetryOn" = RETRYABLE,
     ) -> None:
-        """Check and keep the settings.
+        """Check the settings.
 
         Raises:
-            ConfigError: If one is not valid, or nothing would ever open it.
+            ConfigError: If a setting is not valid, or the breaker would never open.
         """
         for name, number in (("consecutive", consecutive), ("window", window), ("probes", probes)):
             if number is None and name == "consecutive":
@@ -117,7 +114,7 @@ class BreakerSettings(Frozen):
             message = f"failure_rate is {short_repr(failure_rate)}; give a share above 0 and up to 1"
             raise ConfigError(message)
         if consecutive is None and failure_rate is None:
-            message = "a breaker needs consecutive or failure_rate, or nothing would ever open it"
+            message = "a breaker needs consecutive or failure_rate, otherwise it would never open"
             raise ConfigError(message)
         self.__dict__.update(
             consecutive=consecutive,
@@ -131,29 +128,29 @@ class BreakerSettings(Frozen):
 
     @property
     def plain(self) -> bool:
-        """Whether it counts failures in a row alone, so that a success changes nothing."""
+        """Whether it counts only failures in a row, so that a success after no failure changes nothing."""
         return self.failure_rate is None and self.slow_call is None
 
     def is_failure(self, error: BaseException) -> bool:
-        """Tell whether an error is a failure of the resource."""
+        """Return whether an error is a failure of the resource."""
         return matches(self.counts, error)
 
 
 class Breaker:
-    """The state of one breaker. Not thread-safe by itself; whoever shares it holds a lock for all but `closed`.
+    """The state of one breaker. Not thread-safe by itself: hold a lock for everything except `closed`.
 
     Attributes:
         state: ``"closed"``, ``"open"`` or ``"half_open"``.
-        reason: What made it open.
-        until: When an open one lets probes pass; infinite for one that was opened by hand.
-        generation: Raised by every change of state. A permit is the generation it was given in, and what its call
-            reports after a change of state is old news and changes nothing.
-        passing: The generation while it is closed, else 0; a caller that sees one needs no lock.
+        reason: Why it is open.
+        until: When an open breaker lets probes pass; infinite if it is open until it is closed by hand.
+        generation: Incremented by every change of state. A permit is the generation it was issued in; what its call
+            reports after a change of state is ignored.
+        passing: The generation while it is closed, else 0; a caller that reads a generation needs no lock.
     """
 
     __slots__ = (
-        "_out",
-        "_passed",
+        "_probes_passed",
+        "_probes_running",
         "failures",
         "generation",
         "outcomes",
@@ -165,7 +162,6 @@ class Breaker:
     )
 
     def __init__(self, settings: BreakerSettings) -> None:
-        """Begin closed."""
         self.settings = settings
         self.state = "closed"
         self.reason = ""
@@ -173,50 +169,50 @@ class Breaker:
         self.failures = 0
         self.generation = self.passing = 1
         self.outcomes: deque[bool] = deque(maxlen=settings.window)
-        self._out = 0
-        self._passed = 0
+        self._probes_running = 0
+        self._probes_passed = 0
 
     @property
     def closed(self) -> bool:
-        """Whether calls pass freely."""
+        """Whether all calls pass."""
         return self.state == "closed"
 
     def permit(self, now: float) -> int:
-        """Return a permit for a call, or 0; half-open, there are so many as there are probes left."""
+        """Return a permit for a call, or 0 to refuse it. A half-open breaker issues one permit per probe."""
         if self.state == "open" and now >= self.until:
             self._half_open(now)
         if self.state == "half_open":
-            if now >= self.until and self._out:  # a probe that never came back; others get their chance
+            if now >= self.until and self._probes_running:  # a probe never reported back: let others try
                 self._half_open(now)
-            if self._out + self._passed >= self.settings.probes:
+            if self._probes_running + self._probes_passed >= self.settings.probes:
                 return 0
-            self._out += 1
+            self._probes_running += 1
             return self.generation
         return self.generation if self.state == "closed" else 0
 
     def _half_open(self, now: float) -> None:
-        self.state, self._out, self._passed = "half_open", 0, 0
+        self.state, self._probes_running, self._probes_passed = "half_open", 0, 0
         self.generation += 1
         self.until = now + max(self.settings.open_for, _MIN_PROBE_SECONDS)
 
     def succeeded(self, now: float, permit: int, seconds: float = 0.0) -> None:
-        """Count a success; one that was too slow counts as a failure."""
+        """Count a success; a call that was too slow counts as a failure."""
         if permit != self.generation:
             return
         if self.settings.slow_call is not None and seconds >= self.settings.slow_call:
             self.failed(now, permit, "slow calls")
             return
         if self.state == "half_open":
-            self._out -= 1
-            self._passed += 1
-            if self._passed >= self.settings.probes:
+            self._probes_running -= 1
+            self._probes_passed += 1
+            if self._probes_passed >= self.settings.probes:
                 self.close()
         elif self.state == "closed":
             self.failures = 0
             self.outcomes.append(True)
 
     def failed(self, now: float, permit: int, what: str = "failures") -> None:
-        """Count a failure; it may open the breaker."""
+        """Count a failure, which may open the breaker."""
         if permit != self.generation:
             return
         if self.state == "half_open":
@@ -233,9 +229,9 @@ class Breaker:
                     self.open(now, f"{share:.0%} {what} in the last {len(self.outcomes)} calls")
 
     def withdrawn(self, permit: int) -> None:
-        """Give a permit back: the call was cancelled and says nothing."""
+        """Return an unused permit: the call was cancelled and has no result."""
         if permit == self.generation and self.state == "half_open":
-            self._out -= 1
+            self._probes_running -= 1
 
     def open(self, now: float, reason: str = OPENED_BY_HAND, seconds: "float | timedelta | None" = None) -> None:
         """Refuse calls from now on.
@@ -243,10 +239,10 @@ class Breaker:
         Args:
             now: The time.
             reason: Why.
-            seconds: For how long; infinite until it is closed by hand, by default as the settings say.
+            seconds: For how long; infinity until it is closed by hand; by default as in the settings.
 
         Raises:
-            ConfigError: If `seconds` is no time; the breaker stays as it was.
+            ConfigError: If `seconds` is not a valid time; the breaker is not changed.
         """
         length = self.settings.open_for if seconds is None else seconds
         until = now + (float("inf") if length == float("inf") else check_seconds("seconds", length))
@@ -257,7 +253,7 @@ class Breaker:
         self.outcomes.clear()
 
     def close(self) -> None:
-        """Let calls pass freely."""
+        """Let all calls pass."""
         if self.state != "closed":
             self.generation += 1
         self.state, self.reason, self.failures = "closed", "", 0

@@ -1,4 +1,4 @@
-"""What happens now: the decisions that worker, batch job and monitor act on, and how a worker's are made."""
+"""The decisions on a failed task, a failed job target and an alert."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,11 +7,9 @@ from enum import StrEnum
 from outlast.decide.policy import RetryPolicy
 from outlast.failure import Category, Failure
 
-# What is told of something that went wrong, and when: first, changed, reminder, recovered.
-
 
 class AlertKind(StrEnum):
-    """What an alert says of the one before it on the same matter."""
+    """How an alert relates to the previous one on the same subject."""
 
     FIRST = "first"
     CHANGED = "changed"
@@ -20,11 +18,11 @@ class AlertKind(StrEnum):
 
 
 def next_alert_kind(open_state: str | None, state: str | None) -> AlertKind | None:
-    """Decide what is told, if anything.
+    """Return the kind of alert to send; None for no alert.
 
     Args:
-        open_state: What was told last of the matter; None where it was never told of, or recovered since.
-        state: What it is now; None for well.
+        open_state: The state in the last alert on the subject; None if there was none, or it has recovered since.
+        state: The current state; None if all is well.
     """
     if state is None:
         return None if open_state is None else AlertKind.RECOVERED
@@ -34,8 +32,8 @@ def next_alert_kind(open_state: str | None, state: str | None) -> AlertKind | No
 
 
 DEFER_LIMIT = 7 * 86400.0
-"""Seconds for which a task may be put off before it is given up as expired."""
-# Calls that we held back ourselves, and after how many seconds they are tried again where nothing better is known.
+"""Seconds for which a task may be deferred before it fails as expired."""
+# Calls that Outlast itself refused, with the seconds to defer them if the error names no time.
 _OWN_REFUSALS = {
     "BreakerOpenError": 1.0,
     "ConcurrencyLimitError": 0.1,
@@ -47,21 +45,21 @@ _QUEUE_JITTER = 0.1
 
 @dataclass(frozen=True)
 class Retry:
-    """Try again after so many seconds; an attempt is spent."""
+    """Retry after `delay` seconds; this uses an attempt."""
 
     delay: float
 
 
 @dataclass(frozen=True)
 class Defer:
-    """Put it off for so many seconds; no attempt is spent."""
+    """Defer for `delay` seconds; this uses no attempt."""
 
     delay: float
 
 
 @dataclass(frozen=True)
 class Fail:
-    """Give this one up, for a reason: ``permanent``, ``exhausted`` or ``expired``."""
+    """Give up, for a reason: ``permanent``, ``exhausted`` or ``expired``."""
 
     reason: str
 
@@ -75,7 +73,7 @@ class Abort:
 
 @dataclass(frozen=True)
 class Skip:
-    """Leave this one out, for a reason."""
+    """Skip, for a reason."""
 
     reason: str
 
@@ -83,7 +81,7 @@ class Skip:
 Decision = Retry | Defer | Fail | Abort | Skip
 
 
-def decide(  # noqa: PLR0913  # what is known of the task
+def decide(  # noqa: PLR0913  # the facts about the task
     failure: Failure,
     policy: RetryPolicy,
     *,
@@ -94,20 +92,20 @@ def decide(  # noqa: PLR0913  # what is known of the task
     own_time_spends: bool = False,
     chance: Callable[[], float] | None = None,
 ) -> Retry | Defer | Fail:
-    """Decide what becomes of a task whose attempt failed.
+    """Decide what to do with a task after a failed attempt.
 
-    What the other side asks to wait is waited for without spending an attempt, and so is what we held back ourselves.
+    A wait that the server asks for uses no attempt; neither does a call that Outlast itself refused.
 
     Args:
         failure: What happened.
-        policy: The task's.
-        attempt: Number of failed attempts, this one included.
+        policy: The task's policy.
+        attempt: Number of failed attempts, including this one.
         wanted: Whether the policy retries this kind of error.
-        deferred_for: Seconds since the task was first put off.
-        expires_in: Seconds after which it is not worth starting any more; None for never.
-        own_time_spends: Whether a rate limit that an error of ours reports, with its time, spends an attempt. A worker
-            with a loop of its own counts every error that it hands over.
-        chance: Gives a random number in [0, 1); by default the system's.
+        deferred_for: Seconds since the task was first deferred.
+        expires_in: Seconds until the task expires; None for never.
+        own_time_spends: Whether a `RateLimitError` raised by user code with its own `retry_after` uses an attempt. A
+            worker with its own loop counts every error that it hands over.
+        chance: Returns a random number in [0, 1); by default the system's.
     """
     wait = _deferral_seconds(failure, own_time_spends=own_time_spends)
     if wait is not None and (wanted or failure.category is Category.QUOTA_EXHAUSTED):
@@ -123,17 +121,15 @@ def decide(  # noqa: PLR0913  # what is known of the task
 
 
 def _deferral_seconds(failure: Failure, *, own_time_spends: bool) -> float | None:
-    """Return the seconds to put a task off, or None where an attempt is spent."""
-    asked = failure.retry_after
+    """Return the seconds to defer a task, or None if the failure uses an attempt."""
+    requested = failure.retry_after
     if failure.exception_name in _OWN_REFUSALS:
-        return asked or _OWN_REFUSALS[failure.exception_name]
+        return requested or _OWN_REFUSALS[failure.exception_name]
     if failure.category is Category.QUOTA_EXHAUSTED:
-        return asked
+        return requested
     instructed = failure.exact and (own_time_spends or failure.category is not Category.RATE_LIMIT)
-    return asked if asked and not instructed else None
+    return requested if requested and not instructed else None
 
-
-# What becomes of one target of a batch job that failed, and of the job.
 
 ABORT_CATEGORIES = frozenset(
     {
@@ -144,20 +140,20 @@ ABORT_CATEGORIES = frozenset(
         Category.INTEGRITY,
     }
 )
-"""What every other target would meet with too, or what shows that something is wrong with the program."""
+"""Failures that every other target would meet too, or that show a mistake in the program."""
 _EXHAUSTED_REASONS = frozenset({"exhausted", "deadline", "budget", "breaker"})
 
 
 def decide_target(
     failure: Failure, *, reason: str, retry_in: float | None, aborts: bool = False
 ) -> Defer | Fail | Abort:
-    """Decide on a target that gets no other attempt.
+    """Decide what to do with a job target that gets no further attempt.
 
     Args:
-        failure: The last one.
-        reason: Why there is no other attempt, as in `Report`.
-        retry_in: Seconds after which the other side may be asked again, where it said so.
-        aborts: Whether its handler asks for the end of the job.
+        failure: The last failure.
+        reason: Why there is no further attempt, as in `Report`.
+        retry_in: Seconds after which the server may be called again, if it said so.
+        aborts: Whether the handler asked to stop the job.
     """
     if aborts:
         return Abort(failure.message or failure.exception_name)

@@ -1,4 +1,4 @@
-"""Why an error was judged as it was, in words."""
+"""Explains in words how an error was classified, and what a policy does about it."""
 
 from dataclasses import dataclass
 
@@ -16,11 +16,11 @@ _LINE_LIMIT = 160
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a failure was judged as it was; `print` it.
+    """Why an error was classified as it was; `print` it.
 
     Attributes:
-        failure: The verdict.
-        strength: How sure it is.
+        failure: The classified failure.
+        strength: How reliable the evidence is.
         others: The other readings that matched and did not decide.
         action: What the policy does about it, in words.
     """
@@ -31,7 +31,7 @@ class Explanation:
     action: str
 
     def __str__(self) -> str:
-        """Return the explanation for people."""
+        """Return the explanation as text."""
         failure = self.failure
         facts = [str(failure.origin)]
         if failure.http_status is not None:
@@ -39,12 +39,12 @@ class Explanation:
         if failure.code:
             facts.append(failure.code)
         name = failure.exception_name or ("Response" if failure.http_status else "Code")
-        may = "retryable" if failure.retryable else "not retryable"
-        sure = "" if failure.rule == NOTHING_MATCHED else f"  [{_STRENGTH_LABELS[self.strength]}]"
+        retryable = "retryable" if failure.retryable else "not retryable"
+        strength = "" if failure.rule == NOTHING_MATCHED else f"  [{_STRENGTH_LABELS[self.strength]}]"
         lines = [
             f"{name}: {_first_line(failure.message)}" if failure.message else name,
-            f"  verdict   {failure.category.value}, {may}  ({', '.join(facts)})",
-            f"  because   {failure.rule}{sure}",
+            f"  verdict   {failure.category.value}, {retryable}  ({', '.join(facts)})",
+            f"  because   {failure.rule}{strength}",
         ]
         agreeing = [redact(other.rule) for other in self.others if other.category is failure.category]
         if agreeing:
@@ -55,7 +55,7 @@ class Explanation:
             if other.category is not failure.category
         ]
         if failure.retry_after is not None:
-            more = ", though it asked for longer" if failure.capped else ""
+            more = " (it asked for longer)" if failure.capped else ""
             lines.append(f"  asked     to wait {failure.retry_after:g} s{more}")
         lines.append(f"  policy    {self.action}")
         return "\n".join(lines)
@@ -69,16 +69,16 @@ def _first_line(message: str) -> str:
 def explain(
     subject: BaseException | Evidence, *, policy: RetryPolicy = DEFAULT_POLICY, classifier: Classifier | None = None
 ) -> Explanation:
-    """Explain the verdict on an error or a piece of evidence, and what a policy makes of it.
+    """Explain how an error or a piece of evidence is classified, and what a policy does about it.
 
     Args:
         subject: Any exception, or an `Evidence`.
-        policy: The policy to try on it; by default that of a bare ``@outlast.retry``.
-        classifier: The classifier to ask; by default the process's.
+        policy: The policy; by default that of a bare ``@outlast.retry``.
+        classifier: The classifier; by default the one of the process.
     """
-    asked = classifier or default_classifier()
-    failure = asked.classify(subject)
-    readings = _readings(asked, subject)
+    used = classifier or default_classifier()
+    failure = used.classify(subject)
+    readings = _readings(used, subject)
     winner = next(iter(readings), None)
     strength = winner.strength if winner else Strength.TEXT
     seen = {(failure.category, failure.rule)}
@@ -90,10 +90,10 @@ def explain(
     return Explanation(failure, strength, tuple(others), _action(failure, subject, policy))
 
 
-def _readings(asked: Classifier, subject: BaseException | Evidence) -> list[Reading]:
+def _readings(classifier: Classifier, subject: BaseException | Evidence) -> list[Reading]:
     try:
-        return list(asked.readings(asked.decisive(subject)))
-    except Exception:  # noqa: BLE001  # an error built to mislead; the verdict on it says so
+        return list(classifier.readings(classifier.decisive(subject)))
+    except Exception:  # noqa: BLE001  # a hostile error; its classification says so
         return []
 
 
@@ -105,18 +105,18 @@ def _action(failure: Failure, subject: BaseException | Evidence, policy: RetryPo
     if chosen.max_attempts == 1:
         return "raise it: the policy allows one attempt"
     if failure.capped or (failure.retry_after or 0.0) > MAX_RETRY_AFTER_SECONDS:
-        return "raise it, with the time to come back: so long a wait is not slept through"
+        return "raise it with retry_after: the wait is too long to sleep through"
     waits: list[float] = []
     for attempt in range(1, chosen.max_attempts):
         wait = policy.delay_after(failure, attempt, previous=waits[-1] if waits else None, chance=lambda: 1.0)
         if policy.deadline is not None and sum(waits) + wait >= policy.deadline:
-            break  # as in a call, a wait that would end at the deadline is not begun
+            break  # as in a call, a wait that would end at the deadline is not started
         waits.append(wait)
     if not waits:
-        asked = failure.retry_after is not None or failure.category is Category.RATE_LIMIT
-        back = ", with the time to come back" if asked and policy.deadline else ""
-        return f"raise it{back}: the policy allows {policy.deadline:g} s in all"
+        has_time = failure.retry_after is not None or failure.category is Category.RATE_LIMIT
+        when = " with retry_after" if has_time and policy.deadline else ""
+        return f"raise it{when}: the policy allows {policy.deadline:g} s in all"
     shown = ", ".join(f"{wait:g}" for wait in waits[:_MAX_WAITS]) + (", …" if len(waits) > _MAX_WAITS else "")
-    most = "at most " if policy.jitter and policy.jitter != "none" else ""
-    room = "in all" if len(waits) == chosen.max_attempts - 1 else f"in the {policy.deadline:g} s the policy allows"
-    return f"retry, {len(waits) + 1} attempts {room}, waiting {most}{shown} s between them"
+    at_most = "at most " if policy.jitter and policy.jitter != "none" else ""
+    scope = "in all" if len(waits) == chosen.max_attempts - 1 else f"in the {policy.deadline:g} s the policy allows"
+    return f"retry, {len(waits) + 1} attempts {scope}, waiting {at_most}{shown} s between them"

@@ -1,4 +1,4 @@
-"""The verdict on a run over many targets: how much may fail before the whole of it has."""
+"""The gate of a batch job: decides from the counts of a run whether it passed or failed."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -9,15 +9,15 @@ from outlast.errors import ConfigError
 __all__ = ["ENTITY_RATES", "Counts", "Gate", "GateResult"]
 
 ENTITY_RATES = {"ranking": 0.01, "genre": 0.01, "tag": 0.01, "item": 0.05}
-"""Failure rates by entity that need not be stated; any other entity states its own."""
+"""Default failure rates by entity; for any other entity you give your own."""
 
 
 class Counts(NamedTuple):
-    """What became of the targets of a run; the five add up to all of them.
+    """The targets of a run by outcome; the first five add up to all of them.
 
     Attributes:
-        not_attempted: Targets that were known and came to no end, for the run ended before.
-        db_failed: How many of the failed failed at a database.
+        not_attempted: Known targets that were not finished because the run ended early.
+        db_failed: How many of the failed targets failed at a database.
     """
 
     success: int = 0
@@ -29,17 +29,17 @@ class Counts(NamedTuple):
 
     @property
     def total(self) -> int:
-        """All targets."""
+        """Number of all targets."""
         return self.success + self.failed + self.deferred + self.skipped + self.not_attempted
 
 
 class GateResult(NamedTuple):
-    """What a gate says.
+    """The result of a gate.
 
     Attributes:
-        exit_code: 0 or 1.
-        failure_rate: Share of the targets that failed, for people.
-        reasons: Why it is 1; empty where it is 0.
+        exit_code: 0 if the run passed, 1 if it failed.
+        failure_rate: Share of the targets that failed, for display.
+        reasons: Why the run failed; empty if it passed.
     """
 
     exit_code: int
@@ -49,13 +49,13 @@ class GateResult(NamedTuple):
 
 @dataclass(frozen=True)
 class Gate:
-    """When a run has failed.
+    """The limits above which a run counts as failed.
 
     Attributes:
-        max_failure_rate: Share of all targets that may fail; more fails the run. Exactly so many do not.
-        min_sample: With fewer targets the rate does not count.
-        max_failures: Number of targets that may fail, whatever their share; None for any.
-        defer_ok: Whether targets that were put off do not count as failed.
+        max_failure_rate: Share of all targets that may fail; above it the run fails.
+        min_sample: Number of targets below which the rate is not checked.
+        max_failures: Number of targets that may fail, independent of the rate; None for no such limit.
+        defer_ok: Whether deferred targets do not count as failed.
     """
 
     max_failure_rate: float
@@ -64,7 +64,7 @@ class Gate:
     defer_ok: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be meant."""
+        """Check the limits."""
         rate: object = self.max_failure_rate
         if type(rate) not in {int, float} or not 0 <= self.max_failure_rate <= 1:
             message = f"max_failure_rate is {rate!r}; give a share from 0 to 1, such as 0.05 for 5 %"
@@ -79,24 +79,24 @@ class Gate:
 
     @classmethod
     def for_entity(cls, entity: str | None, max_failure_rate: float | None, **settings: object) -> "Gate":
-        """Return the gate of an entity, with the rate that is given or the one that is known for it.
+        """Return the gate of an entity, with the given rate or the entity's default rate.
 
         Raises:
-            ConfigError: If none is given, and none is known.
+            ConfigError: If no rate is given and the entity has no default.
         """
         rate = max_failure_rate if max_failure_rate is not None else ENTITY_RATES.get(entity or "")
         if rate is None:
             known = ", ".join(f"{name} {share:.0%}" for name, share in ENTITY_RATES.items())
-            message = f"no failure rate is known for {entity!r}; give max_failure_rate=… (known are: {known})"
+            message = f"there is no default failure rate for {entity!r}; give max_failure_rate=… (defaults: {known})"
             raise ConfigError(message)
-        return cls(rate, **settings)  # type: ignore[arg-type]  # checked when it is made
+        return cls(rate, **settings)  # type: ignore[arg-type]  # checked in __post_init__
 
     def judge(self, counts: Counts, *, ended: str | None = None) -> GateResult:
-        """Judge a run that is over.
+        """Return whether a finished run passed or failed.
 
         Args:
-            counts: What became of its targets.
-            ended: Why it ended before its time, if it did.
+            counts: The targets by outcome.
+            ended: Why the run ended early, if it did.
         """
         failed = self._failed(counts)
         reasons = [] if ended is None else [ended]
@@ -104,16 +104,16 @@ class Gate:
             reasons.append(f"{_count_targets(counts.not_attempted)} not attempted")
         if self._is_too_much(failed, counts.total) and counts.total >= self.min_sample:
             share = float(Fraction(repr(self.max_failure_rate)) * 100)
-            reasons.append(f"{failed} of {_count_targets(counts.total)} failed, and at most {share:g} % may")
+            reasons.append(f"{failed} of {_count_targets(counts.total)} failed (at most {share:g} % allowed)")
         if self.max_failures is not None and failed > self.max_failures:
-            reasons.append(f"{_count_targets(failed)} failed, and at most {self.max_failures} may")
+            reasons.append(f"{_count_targets(failed)} failed (at most {self.max_failures} allowed)")
         if counts.db_failed:
             reasons.append(f"{_count_targets(counts.db_failed)} failed at the database")
         rate = failed / counts.total if counts.total else 0.0
         return GateResult(1 if reasons else 0, rate, tuple(reasons))
 
     def is_lost(self, counts: Counts, total: int) -> bool:
-        """Tell whether a run of so many targets has failed already, whatever becomes of the rest."""
+        """Return whether a run of `total` targets has already failed, whatever the outcome of the rest."""
         failed = self._failed(counts)
         if self.max_failures is not None and failed > self.max_failures:
             return True
@@ -123,7 +123,7 @@ class Gate:
         return counts.failed + (0 if self.defer_ok else counts.deferred)
 
     def _is_too_much(self, failed: int, total: int) -> bool:
-        return failed > Fraction(repr(self.max_failure_rate)) * total  # exact: 0.07 is no binary fraction
+        return failed > Fraction(repr(self.max_failure_rate)) * total  # exact: 0.07 is not a binary fraction
 
 
 def _count_targets(number: int) -> str:

@@ -1,8 +1,8 @@
-"""How much a resource takes, from all workers of a store together. Pure: a store keeps what is known, and locks it.
+"""Rate and concurrency limits of a resource across all workers of a store. Pure: the store keeps and locks the state.
 
-Starts and retries follow the generic cell rate algorithm: one number per resource, the time at which all that was let
-through would be paid for at the limit's rate. Who is refused gets a place behind those who wait already, so that it
-comes back once, at about the time when there is room, and not again and again.
+Starts and retries follow the generic cell rate algorithm (GCRA): one number per resource, the theoretical arrival time
+(TAT) at which everything admitted so far fits the rate. A refused task gets a place behind those already waiting, so
+that it asks again once, at about the time when there is room.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,28 +13,28 @@ from outlast.errors import ConfigError
 from outlast.units import RATE_FORMAT, parse_rate
 
 PLACE_SPACING = 1.05
-"""Places are so much further apart than the limit asks for: who comes back finds room, also when others were late."""
+"""Factor by which places are further apart than the rate needs, so that a task finds room even if others were late."""
 SLOT_HORIZON = 300.0
-"""Seconds that a task waits for a slot at most until it asks again: how long tasks take is a guess, a rate is none."""
+"""Maximum seconds that a task waits for a slot before it asks again; the duration of tasks is only an estimate."""
 FARTHEST_PLACE = 365 * 86400.0
-"""Seconds to the last place that there is; no calendar ends before it."""
+"""Seconds to the last possible place, so that no date overflows."""
 FIRST_MEAN = 0.1
-"""Seconds that a task is taken to need before one was seen to end."""
+"""Assumed duration of a task in seconds, before one has finished."""
 _SHORTEST_STEP = 0.001  # seconds between two places
-_TIME_TOLERANCE = 1e-5  # seconds; what is nearer is now, for a float has no more digits at this distance from 1970
-_CLOCK_TOLERANCE = 5.0  # seconds by which a clock may differ from itself before what it said is not believed
+_TIME_TOLERANCE = 1e-5  # seconds; smaller differences count as now, since a float timestamp is not more precise
+_CLOCK_TOLERANCE = 5.0  # seconds by which the clock may go back before stored times are discarded
 
 
 class ResourceLimit(NamedTuple):
-    """What a resource takes. None stands for no limit.
+    """The limits of a resource. None means no limit.
 
     Attributes:
-        resource: Its name; by custom the host.
-        rate: Starts of tasks per second.
-        burst: Starts that may come at once.
-        concurrency: Tasks that run at once.
+        resource: Name of the resource; by convention the host.
+        rate: Task starts per second.
+        burst: Starts allowed at once.
+        concurrency: Tasks that may run at once.
         retries: Starts per second of tasks that have failed before.
-        retry_burst: Of those, how many may come at once.
+        retry_burst: Retries allowed at once.
     """
 
     resource: str
@@ -46,19 +46,19 @@ class ResourceLimit(NamedTuple):
 
 
 class LimitState(NamedTuple):
-    """What is known of a resource. Times are seconds since the epoch, by the store's clock.
+    """The stored state of a limit. Times are seconds since the epoch, by the store's clock.
 
     Attributes:
-        tat: When all starts so far are paid for at the rate.
-        spread: The next place for who came too early for the rate.
-        spread_rate: The rate by which those places were given.
-        slot_spread: The next place for who found no slot.
-        retry_tat: When all started retries are paid for at their rate.
-        retry_spread: The next place for who has failed just now.
-        retry_again: The next place for a retry that came too early.
-        retry_rate: The rate by which retries have got their places.
-        mean: Seconds that a task needs.
-        asked_at: When somebody last asked.
+        tat: Theoretical arrival time: when all starts so far fit the rate.
+        spread: The next place for a task that was too early for the rate.
+        spread_rate: The rate with which those places were assigned.
+        slot_spread: The next place for a task that found no free slot.
+        retry_tat: Theoretical arrival time of retries.
+        retry_spread: The next place for a task that has just failed.
+        retry_again: The next place for a retry that was too early.
+        retry_rate: The rate with which places of retries were assigned.
+        mean: Mean duration of a task in seconds.
+        asked_at: When a worker last asked.
     """
 
     tat: float = 0.0
@@ -74,7 +74,7 @@ class LimitState(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A claimed task that asks to start; the epoch counts its claims, `retry` tells whether it has failed before."""
+    """A claimed task that asks to start; `epoch` counts its claims, `retry` is whether it has failed before."""
 
     task_id: int
     epoch: int
@@ -82,7 +82,7 @@ class Candidate(NamedTuple):
 
 
 class LimitDecision(NamedTuple):
-    """What an ask comes to: who starts, who waits for how many seconds, and what is known then."""
+    """The tasks that may start, the seconds that the others wait, and the new state of the limit."""
 
     admitted: list[Candidate]
     waits: dict[int, float]
@@ -99,150 +99,148 @@ def admit_candidates(
     now: float,
     chance: Callable[[], float],
 ) -> LimitDecision:
-    """Decide who of those who ask may start.
+    """Decide which candidates may start.
 
     Args:
-        limit: What the resource takes.
-        known: What is known of it; None for nothing.
-        candidates: Who asks, in this order.
-        busy: Tasks of the resource that run.
-        mean: Seconds that a task needs, as the caller has seen it; None if it has seen none.
+        limit: The limits of the resource.
+        known: Its stored state; None if there is none.
+        candidates: The tasks that ask, in this order.
+        busy: Running tasks of the resource.
+        mean: Mean duration of a task in seconds, as the caller measured it; None if unknown.
         now: The time by the store's clock.
         chance: Returns a random number in [0, 1).
     """
-    turnstile = _AdmissionRound(limit, _plausible_state(limit, known, mean, now), now)
+    round_ = _AdmissionRound(limit, _plausible_state(limit, known, mean, now), now)
     admitted, waits = list[Candidate](), dict[int, float]()
     for each in candidates:
-        wait = turnstile.ask(each, busy + len(admitted), chance)
+        wait = round_.wait_seconds(each, busy + len(admitted), chance)
         if wait is None:
             admitted.append(each)
         else:
             waits[each.task_id] = wait
-    return LimitDecision(admitted, waits, turnstile.standing)
+    return LimitDecision(admitted, waits, round_.state)
 
 
 def retry_places(
     limit: ResourceLimit, known: LimitState | None, count: int, now: float
 ) -> tuple[list[float], LimitState]:
-    """Give places to retries; nobody is turned away, the last one waits longest.
+    """Return the waits of retries. None is dropped; the last one waits longest.
 
     Args:
-        limit: What the resource takes.
-        known: What is known of it; None for nothing.
-        count: How many.
+        limit: The limits of the resource.
+        known: Its stored state; None if there is none.
+        count: Number of retries.
         now: The time by the store's clock.
 
     Returns:
-        The seconds for which each is to wait, and what is known then.
+        The seconds that each retry waits, and the new state of the limit.
     """
-    standing = _plausible_state(limit, known, None, now)
+    state = _plausible_state(limit, known, None, now)
     if limit.retries is None:
-        return [0.0] * count, standing
-    step, place = PLACE_SPACING / limit.retries, standing.retry_spread
+        return [0.0] * count, state
+    step, place = PLACE_SPACING / limit.retries, state.retry_spread
     waits = []
     for _ in range(count):
         waits.append(max(0.0, place - (limit.retry_burst - 1) * step - now))
         place = min(max(place, now) + step, now + FARTHEST_PLACE)
-    return waits, standing._replace(retry_spread=place)
+    return waits, state._replace(retry_spread=place)
 
 
 def _plausible_state(limit: ResourceLimit, known: LimitState | None, mean: float | None, now: float) -> LimitState:
-    """Return what is known, as far as it can be true: a clock may have been put back, and a setting changed.
+    """Return the stored state, corrected if the clock went back or a setting changed.
 
-    Who has no rate of its own leaves the places of the others alone.
+    A caller without a rate does not change the places that depend on it.
     """
-    standing = known or LimitState()
-    if standing.asked_at > now + _CLOCK_TOLERANCE:
-        standing = standing._replace(spread=now, slot_spread=now, retry_spread=now, retry_again=now)
+    state = known or LimitState()
+    if state.asked_at > now + _CLOCK_TOLERANCE:
+        state = state._replace(spread=now, slot_spread=now, retry_spread=now, retry_again=now)
     if limit.rate is not None:
-        if _rate_was_raised(standing.spread_rate, limit.rate):
-            standing = standing._replace(spread=now)
-        standing = standing._replace(tat=min(standing.tat, now + limit.burst / limit.rate), spread_rate=limit.rate)
+        if _rate_was_raised(state.spread_rate, limit.rate):
+            state = state._replace(spread=now)
+        state = state._replace(tat=min(state.tat, now + limit.burst / limit.rate), spread_rate=limit.rate)
     if limit.retries is not None:
-        if _rate_was_raised(standing.retry_rate, limit.retries):
-            standing = standing._replace(retry_spread=now, retry_again=now)
-        paid = min(standing.retry_tat, now + limit.retry_burst / limit.retries)
-        standing = standing._replace(retry_tat=paid, retry_rate=limit.retries)
-    return standing._replace(mean=standing.mean if mean is None else mean, asked_at=now)
+        if _rate_was_raised(state.retry_rate, limit.retries):
+            state = state._replace(retry_spread=now, retry_again=now)
+        paid = min(state.retry_tat, now + limit.retry_burst / limit.retries)
+        state = state._replace(retry_tat=paid, retry_rate=limit.retries)
+    return state._replace(mean=state.mean if mean is None else mean, asked_at=now)
 
 
 def _rate_was_raised(before: float | None, rate: float) -> bool:
-    """Tell whether there is room now before the next place. Under a lower rate, places go on behind those given."""
+    """Return whether there is room before the next place. With a lower rate, new places follow the assigned ones."""
     return before is not None and rate > before
 
 
 class _AdmissionRound:
-    """One ask: it lets through while there is room, and gives places to the others."""
+    """Admits candidates while there is room, and assigns places to the others."""
 
-    def __init__(self, limit: ResourceLimit, standing: LimitState, now: float) -> None:
-        self.limit, self.standing, self._now = limit, standing, now
+    def __init__(self, limit: ResourceLimit, state: LimitState, now: float) -> None:
+        self.limit, self.state, self._now = limit, state, now
         self._early = self._retry_early = False
 
-    def ask(self, candidate: Candidate, busy: int, chance: Callable[[], float]) -> float | None:
-        """Return None for who may start, else the seconds after which to ask again."""
-        limit, standing, now = self.limit, self.standing, self._now
+    def wait_seconds(self, candidate: Candidate, busy: int, chance: Callable[[], float]) -> float | None:
+        """Return None if the candidate may start, else the seconds after which to ask again."""
+        limit, state, now = self.limit, self.state, self._now
         if limit.rate is not None:
-            free = standing.tat - (limit.burst - 1) / limit.rate
+            free = state.tat - (limit.burst - 1) / limit.rate
             if free > now + _TIME_TOLERANCE:
                 return self._until_start(candidate, free, limit.rate)
         if limit.concurrency is not None and busy >= limit.concurrency:
             return self._until_slot(limit.concurrency, chance)
         if candidate.retry and limit.retries is not None:
-            free = standing.retry_tat - (limit.retry_burst - 1) / limit.retries
+            free = state.retry_tat - (limit.retry_burst - 1) / limit.retries
             if free > now + _TIME_TOLERANCE:
                 return self._until_retry(candidate, free, limit.retries)
-            standing = standing._replace(retry_tat=max(standing.retry_tat, now) + 1 / limit.retries)
+            state = state._replace(retry_tat=max(state.retry_tat, now) + 1 / limit.retries)
         if limit.rate is not None:
-            standing = standing._replace(tat=max(standing.tat, now) + 1 / limit.rate)
-        self.standing = standing
+            state = state._replace(tat=max(state.tat, now) + 1 / limit.rate)
+        self.state = state
         return None
 
     def _until_start(self, candidate: Candidate, free: float, rate: float) -> float:
-        little = not self._early and self._is_little(candidate, free, rate)
-        self._early = self._early or little
-        place, after = _next_place(0.0 if little else self.standing.spread, free, rate, self._now)
-        self.standing = self.standing._replace(spread=max(self.standing.spread, after))
+        is_slightly_early = not self._early and self._is_slightly_early(candidate, free, rate)
+        self._early = self._early or is_slightly_early
+        place, after = _next_place(0.0 if is_slightly_early else self.state.spread, free, rate, self._now)
+        self.state = self.state._replace(spread=max(self.state.spread, after))
         return place - self._now
 
     def _until_retry(self, candidate: Candidate, free: float, rate: float) -> float:
-        """Return the wait of a retry. It was in line before: its place is not behind those who fail just now."""
-        little = not self._retry_early and self._is_little(candidate, free, rate)
-        self._retry_early = self._retry_early or little
-        place, after = _next_place(0.0 if little else self.standing.retry_again, free, rate, self._now)
-        self.standing = self.standing._replace(retry_again=max(self.standing.retry_again, after))
+        """Return the wait of a retry. It already had a place, so it does not go behind tasks that fail now."""
+        is_slightly_early = not self._retry_early and self._is_slightly_early(candidate, free, rate)
+        self._retry_early = self._retry_early or is_slightly_early
+        place, after = _next_place(0.0 if is_slightly_early else self.state.retry_again, free, rate, self._now)
+        self.state = self.state._replace(retry_again=max(self.state.retry_again, after))
         return place - self._now
 
-    def _is_little(self, candidate: Candidate, free: float, rate: float) -> bool:
-        """Tell whether somebody who had its place came a little early, and so waits for that little."""
+    def _is_slightly_early(self, candidate: Candidate, free: float, rate: float) -> bool:
+        """Return whether a task that already had a place is only slightly early, so that it just waits for its time."""
         return candidate.epoch > 1 and free - self._now <= 0.5 / rate
 
     def _until_slot(self, concurrency: int, chance: Callable[[], float]) -> float:
-        """Return the wait for a slot. Far behind there are no places: it is then one at random."""
+        """Return the wait for a slot. Beyond the horizon there are no places, and the wait is random."""
         now, rate = self._now, self.limit.rate
         step = max(
             _SHORTEST_STEP,
-            PLACE_SPACING * self.standing.mean / concurrency,
+            PLACE_SPACING * self.state.mean / concurrency,
             0.0 if rate is None else PLACE_SPACING / rate,
         )
-        place = max(self.standing.slot_spread, now + step)
+        place = max(self.state.slot_spread, now + step)
         if place + step > now + SLOT_HORIZON:
             return SLOT_HORIZON * (1 + chance()) / 2
-        self.standing = self.standing._replace(slot_spread=place + step)
+        self.state = self.state._replace(slot_spread=place + step)
         return place - now
 
 
 def _next_place(following: float, free: float, rate: float, now: float) -> tuple[float, float]:
-    """Return a place, not before there is room, and the one after it."""
+    """Return the next place, no earlier than `free`, and the place after it."""
     place = min(max(following, free), now + FARTHEST_PLACE)
     return place, place + max(_SHORTEST_STEP, PLACE_SPACING / rate)
 
 
-# The settings of a limit, from what people write: ``"10/s"``, ``"5000/h"`` or a number per second.
-
-_MAX_RATE = 100_000  # starts at once, or tasks that run
+_MAX_COUNT = 100_000  # starts at once, or running tasks
 _NAME_LIMIT = 200
-_BURST_SECONDS = 0.1  # a worker that is woken late by so much loses nothing
-_RETRY_BURST_SECONDS = 1.0  # retries come in bunches, and one by itself should not be held up
+_BURST_SECONDS = 0.1  # a worker that wakes up late by this much loses nothing
+_RETRY_BURST_SECONDS = 1.0  # retries come in groups, and a single one should not wait
 
 
 def per_second(name: str, value: object) -> float:
@@ -270,40 +268,40 @@ def check_limit(
     """Return a limit; `app.limit` describes the settings.
 
     Raises:
-        ConfigError: If a setting cannot be used, or nothing is limited.
+        ConfigError: If a setting is not valid, or nothing is limited.
     """
     name: object = resource
     if not isinstance(name, str) or not 0 < len(name) <= _NAME_LIMIT or "\0" in name:
-        longest = f"{_NAME_LIMIT} characters at most"
-        message = f"resource is {short_repr(name)}; give the name that tasks have as resource=…, {longest}"
+        allowed = f"1 to {_NAME_LIMIT} characters"
+        message = f"resource is {short_repr(name)}; give the name that tasks have as resource=…, {allowed}"
         raise ConfigError(message)
     if rate is None and concurrency is None and retries is None:
         message = f"the limit of {resource!r} limits nothing; give rate=…, concurrency=… or retries=…"
         raise ConfigError(message)
     for what, of, number, base in (("burst", "rate", burst, rate), ("retry_burst", "retries", retry_burst, retries)):
         if number is not None and base is None:
-            message = f"{what} is {short_repr(number)}, and there is no {of}=… that it belongs to; give that as well"
+            message = f"{what} is {short_repr(number)}, but {of}=… is missing; give both"
             raise ConfigError(message)
     starts = None if rate is None else per_second("rate", rate)
-    again = None if retries is None else per_second("retries", retries)
+    retry_starts = None if retries is None else per_second("retries", retries)
     return ResourceLimit(
         resource,
         starts,
         _check_count("burst", burst) or _count_in(_BURST_SECONDS, starts),
         _check_count("concurrency", concurrency),
-        again,
-        _check_count("retry_burst", retry_burst) or _count_in(_RETRY_BURST_SECONDS, again),
+        retry_starts,
+        _check_count("retry_burst", retry_burst) or _count_in(_RETRY_BURST_SECONDS, retry_starts),
     )
 
 
 def _count_in(seconds: float, rate: float | None) -> int:
-    """Return how many come in so many seconds, 1 at least."""
+    """Return the number of starts in `seconds`, at least 1."""
     return 1 if rate is None else max(1, round(rate * seconds))
 
 
 def _check_count(name: str, value: int | None) -> int | None:
-    given: object = value
-    if given is not None and (type(given) is not int or not 1 <= given <= _MAX_RATE):
-        message = f"{name} is {short_repr(value)}; give a whole number from 1 to {_MAX_RATE}"
+    count: object = value
+    if count is not None and (type(count) is not int or not 1 <= count <= _MAX_COUNT):
+        message = f"{name} is {short_repr(value)}; give a whole number from 1 to {_MAX_COUNT}"
         raise ConfigError(message)
     return value

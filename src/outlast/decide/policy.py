@@ -1,4 +1,4 @@
-"""How many attempts, how long to wait, for which failures."""
+"""`RetryPolicy`: how many attempts, how long to wait, for which failures."""
 
 from types import MappingProxyType
 
@@ -11,6 +11,7 @@ TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from collections.abc import Set as AbstractSet
     from datetime import timedelta
     from typing import Any, Self, Unpack
 
@@ -18,14 +19,6 @@ if TYPE_CHECKING:
     from outlast.decide.schedule import Schedule
     from outlast.decide.settings import PolicySettings
     from outlast.failure import Failure
-
-
-# Which errors are worth another attempt.
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from collections.abc import Set as AbstractSet
-    from typing import Any
 
     RetryOn = (
         type[BaseException]
@@ -38,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def matches(retry_on: "RetryOn", error: BaseException) -> bool:
-    """Tell whether this kind of error is retried at all. What is no Exception never is."""
+    """Return whether `retry_on` includes an error. It never does for a BaseException that is not an Exception."""
     if not isinstance(error, Exception):
         return False
     if isinstance(retry_on, type | tuple):
@@ -48,28 +41,28 @@ def matches(retry_on: "RetryOn", error: BaseException) -> bool:
     if isinstance(retry_on, frozenset):
         failure = classify(error)
         return failure.retryable if retry_on == RETRYABLE else failure.category in retry_on
-    return bool(retry_on(error))  # type: ignore[operator]  # a predicate, by the checks when the policy was made
+    return bool(retry_on(error))  # type: ignore[operator]  # a predicate, as check_retry_on ensured
 
 
 def check_retry_on(retry_on: "RetryOn", name: str = "retry_on") -> "RetryOn":
-    """Return what is retried in the form that `wants` understands.
+    """Return `retry_on` in the form that `matches` takes.
 
     Raises:
-        ConfigError: If it is none of the forms.
+        ConfigError: If it is not in one of the valid forms.
     """
-    given: Any = retry_on
-    if isinstance(given, tuple | list):
-        if not all(_is_exception_class(each) for each in given):
-            message = f"{name} is {given!r}; in a tuple give exception classes, in a set give categories"
+    checked: Any = retry_on
+    if isinstance(checked, tuple | list):
+        if not all(_is_exception_class(each) for each in checked):
+            message = f"{name} is {checked!r}; in a tuple give exception classes, in a set give categories"
             raise ConfigError(message)
-        return tuple(given)
-    if isinstance(given, Category):
-        return frozenset({given})
-    if isinstance(given, set | frozenset) and given is not RETRYABLE:
-        return frozenset(Category.parse(each) for each in given)
-    if given is None or given is RETRYABLE or _is_exception_class(given) or _is_predicate(given):
+        return tuple(checked)
+    if isinstance(checked, Category):
+        return frozenset({checked})
+    if isinstance(checked, set | frozenset) and checked is not RETRYABLE:
+        return frozenset(Category.parse(each) for each in checked)
+    if checked is None or checked is RETRYABLE or _is_exception_class(checked) or _is_predicate(checked):
         return retry_on
-    message = f"{name} is {given!r}; give exception classes, a set of categories, outlast.RETRYABLE or a predicate"
+    message = f"{name} is {checked!r}; give exception classes, a set of categories, outlast.RETRYABLE or a predicate"
     raise ConfigError(message)
 
 
@@ -87,23 +80,22 @@ _OVERRIDE_SETTINGS = ("backoff", "base_delay", "jitter", "max_attempts", "max_de
 
 
 class RetryPolicy(Frozen):
-    """How many attempts, how long to wait, for which failures. Immutable; share it freely.
+    """How many attempts, how long to wait, for which failures. Immutable and safe to share.
 
     Attributes:
-        max_attempts: Calls in all, the first one included; at least 1.
-        retry_on: What is retried: exception types, a set of categories, `RETRYABLE` (whatever the classifier calls
-            retryable), or a predicate. None means every Exception but a `PermanentError`; `()` retries nothing.
+        max_attempts: Maximum number of calls, including the first; at least 1.
+        retry_on: What is retried: exception types, a set of categories, `RETRYABLE` (what the classifier calls
+            retryable), or a predicate. None means every Exception except `PermanentError`; `()` retries nothing.
         backoff: ``"fixed"``, ``"linear"`` (base · n), ``"exponential"`` (base · 2^(n-1)), or a function of n.
         base_delay: Seconds before the first retry.
-        max_delay: Seconds that no wait of our own exceeds; what the other side asks for may be longer.
-        jitter: ``"none"``, ``"full"``, ``"equal"``, ``"decorrelated"``, a fraction, or None for the default of the
-            place: none in process, a tenth in the queue.
-        deadline: Seconds for everything together, waits included; None for no limit.
-        attempt_timeout: Seconds for one attempt: an async one is cancelled, a sync one can read what is left.
-        overrides: Policies for single categories, read-only; their waits and attempts count for failures of that
-            category.
-        resource: Name of what is called; breaker, budget and limits of that name apply.
-        nested: Whether errors that an inner retry has given up on are retried again.
+        max_delay: Maximum wait in seconds; a server may ask for a longer one.
+        jitter: ``"none"``, ``"full"``, ``"equal"``, ``"decorrelated"``, a fraction, or None for the default: none in
+            process, 0.1 in the queue.
+        deadline: Seconds for all attempts and waits together; None for no limit.
+        attempt_timeout: Seconds for one attempt: an async one is cancelled, a sync one can read the time left.
+        overrides: Policies by category, read-only; their waits and attempts apply to failures of that category.
+        resource: Name of the resource that is called; its breaker, budget and limits apply.
+        nested: Whether errors that an inner retry gave up on are retried again.
     """
 
     max_attempts: int
@@ -117,9 +109,9 @@ class RetryPolicy(Frozen):
     overrides: "Mapping[Category, RetryPolicy]"
     resource: str | None
     nested: bool
-    _plain: bool  # types and a fixed schedule decide alone, so that a failure need not be judged
+    _plain: bool  # types and a fixed schedule decide, so that errors need not be classified
 
-    def __init__(  # noqa: PLR0913  # a policy is its settings
+    def __init__(  # noqa: PLR0913  # the settings
         self,
         *,
         max_attempts: int | None = None,
@@ -135,22 +127,22 @@ class RetryPolicy(Frozen):
         resource: str | None = None,
         nested: bool = False,
     ) -> None:
-        """Check and keep the settings.
+        """Check the settings.
 
         Args:
-            max_attempts: Calls in all, the first one included (default 3).
-            max_retries: The same number under its older name: it too counts calls, and 0 and 1 both mean one call.
-                Give one of the two.
+            max_attempts: Maximum number of calls, including the first (default 3).
+            max_retries: Older name of `max_attempts`: it counts calls too, and 0 and 1 both mean one call. Give only
+                one of the two.
             retry_on: What is retried.
             backoff: How waits grow.
             base_delay: Seconds before the first retry.
-            max_delay: Seconds that no wait of our own exceeds.
-            jitter: How waits are spread.
-            deadline: Seconds for everything together.
+            max_delay: Maximum wait in seconds.
+            jitter: How waits are randomised.
+            deadline: Seconds for all attempts and waits together.
             attempt_timeout: Seconds for one attempt.
             overrides: A policy, or the settings that differ, by category.
-            resource: Name of what is called.
-            nested: Whether errors that an inner retry has given up on are retried again.
+            resource: Name of the resource that is called.
+            nested: Whether errors that an inner retry gave up on are retried again.
 
         Raises:
             ConfigError: If a setting is not valid; it is a ValueError, and its message names the valid choices.
@@ -170,13 +162,13 @@ class RetryPolicy(Frozen):
             _overrides=_check_overrides(overrides),
         )
         self.__dict__["overrides"] = MappingProxyType(
-            {category: self._override(given) for category, given in self.__dict__["_overrides"].items()}
+            {category: self._override(changes) for category, changes in self.__dict__["_overrides"].items()}
         )
         typed = isinstance(self.retry_on, type | tuple) and isinstance(self.backoff, str)
         self.__dict__["_plain"] = typed and self.jitter in {None, "none", 0.0} and not self.overrides
 
-    def replace(self, **changes: "Unpack[PolicySettings]") -> "Self":  # type: ignore[override]  # its names alone
-        """Return the same policy with some settings changed; overrides given as settings follow the change."""
+    def replace(self, **changes: "Unpack[PolicySettings]") -> "Self":  # type: ignore[override]  # only its own settings
+        """Return a copy with some settings changed; overrides given as settings inherit the changes."""
         settings: dict[str, Any] = {name: getattr(self, name) for name in self._fields}
         settings["overrides"] = self.__dict__["_overrides"]
         if "max_retries" in changes:
@@ -184,17 +176,17 @@ class RetryPolicy(Frozen):
         settings.update(changes)
         return type(self)(**settings)
 
-    def _override(self, given: "RetryPolicy | Mapping[str, Any]") -> "RetryPolicy":
-        if isinstance(given, RetryPolicy):
-            return given
-        for name in given:
+    def _override(self, override: "RetryPolicy | Mapping[str, Any]") -> "RetryPolicy":
+        if isinstance(override, RetryPolicy):
+            return override
+        for name in override:
             if name in _CALL_SETTINGS:
-                message = f"an override sets attempts and waits; {name} counts for the whole call"
+                message = f"{name} applies to the whole call and cannot be in an override; an override sets attempts and waits"
                 raise ConfigError(message)
             if name not in _OVERRIDE_SETTINGS:
-                message = f"{name!r} is no setting of an override; choose from: {', '.join(_OVERRIDE_SETTINGS)}"
+                message = f"{name!r} is not a setting of an override; choose from: {', '.join(_OVERRIDE_SETTINGS)}"
                 raise ConfigError(message)
-        changes: dict[str, Any] = {**given, "overrides": {}}
+        changes: dict[str, Any] = {**override, "overrides": {}}
         return self.replace(**changes)
 
     def __hash__(self) -> int:
@@ -208,20 +200,20 @@ class RetryPolicy(Frozen):
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in fields.items())})"
 
     def __getstate__(self) -> "dict[str, Any]":
-        """Return what pickle and copy keep; what is read-only cannot be pickled."""
+        """Return the state for pickle and copy; a read-only mapping cannot be pickled."""
         return self.__dict__ | {"overrides": dict(self.overrides)}
 
     def __setstate__(self, state: "dict[str, Any]") -> None:
-        """Take up what was kept."""
+        """Restore the state."""
         self.__dict__.update(state, overrides=MappingProxyType(state["overrides"]))
 
     @property
     def max_retries(self) -> int:
-        """The number of calls under its older name; see `max_attempts`."""
+        """Older name of `max_attempts`."""
         return self.max_attempts
 
     def should_retry(self, error: BaseException, attempt: int) -> bool:
-        """Tell whether an error is worth another attempt.
+        """Return whether to make another attempt after an error.
 
         Args:
             error: What was raised.
@@ -232,11 +224,11 @@ class RetryPolicy(Frozen):
         return self.retries(error) and attempt < self.for_category(classify(error).category).max_attempts
 
     def retries(self, error: BaseException) -> bool:
-        """Tell whether this kind of error is retried at all. What is no Exception never is."""
+        """Return whether this kind of error is retried. A BaseException that is not an Exception never is."""
         return matches(self.retry_on, error)
 
     def for_category(self, category: Category) -> "RetryPolicy":
-        """Return the policy whose waits and attempts count for failures of a category."""
+        """Return the policy whose waits and attempts apply to failures of a category."""
         return self.overrides.get(category, self)
 
     def get_delay(
@@ -246,8 +238,8 @@ class RetryPolicy(Frozen):
 
         Args:
             attempt: Number of the attempt that failed, from 1.
-            previous: The wait before the attempt, which decorrelated jitter builds on.
-            chance: Gives a random number in [0, 1); by default the system's.
+            previous: The wait before the attempt, which decorrelated jitter uses.
+            chance: Returns a random number in [0, 1); by default the system's.
         """
         delay = delay_before(attempt, self.backoff, self.base_delay, self.max_delay)
         if not self.jitter or self.jitter == "none":
@@ -266,41 +258,43 @@ class RetryPolicy(Frozen):
     ) -> float:
         """Return the seconds to wait after a failure.
 
-        What the other side asks for is a lower bound, and jitter only adds to it: an override for the category is for
-        failures that name no time. The `retry_after` of our own errors is used as it is.
+        A wait that the server asks for is a lower bound, and jitter only adds to it; an override for the category
+        applies only if there is none. The `retry_after` of Outlast's own errors is used unchanged.
 
         Args:
             failure: What happened.
             attempt: Number of the attempt that failed, from 1.
             previous: The wait before the attempt.
-            chance: Gives a random number in [0, 1).
+            chance: Returns a random number in [0, 1).
         """
-        asked = failure.retry_after
-        if asked is None:
+        requested = failure.retry_after
+        if requested is None:
             return self.for_category(failure.category).get_delay(attempt, previous=previous, chance=chance)
         if failure.exact:
-            return asked
+            return requested
         own = delay_before(attempt, self.backoff, self.base_delay, self.max_delay)
         if not self.jitter or self.jitter == "none":
-            return max(asked, own)
-        return asked + own * (chance or _random())()
+            return max(requested, own)
+        return requested + own * (chance or _random())()
 
     def preview(self) -> "Schedule":
-        """Return the schedule of waits as data; it prints as a small chart."""
-        from outlast.decide.schedule import Schedule  # noqa: PLC0415  # for people, not for programs
+        """Return the schedule of waits; it prints as a small chart."""
+        from outlast.decide.schedule import Schedule  # noqa: PLC0415  # rarely needed
 
         return Schedule.of(self)
 
 
 def _check_attempts(max_attempts: object, max_retries: object) -> int:
     if max_attempts is not None and max_retries is not None:
-        message = "max_attempts and max_retries are two names of one number; give one of them"
+        message = "max_attempts and max_retries are two names of the same setting; give only one"
         raise ConfigError(message)
-    name, value, least = ("max_attempts", max_attempts, 1) if max_retries is None else ("max_retries", max_retries, 0)
+    name, value, minimum = "max_attempts", max_attempts, 1
+    if max_retries is not None:
+        name, value, minimum = "max_retries", max_retries, 0
     if value is None:
         return _DEFAULT_ATTEMPTS
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        message = f"{name} is {short_repr(value)}; give a whole number, {least} or more"
+    if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
+        message = f"{name} is {short_repr(value)}; give a whole number, {minimum} or more"
         raise ConfigError(message)
     return max(1, value)
 
@@ -308,7 +302,7 @@ def _check_attempts(max_attempts: object, max_retries: object) -> int:
 def _check_resource(name: object) -> str | None:
     if name is None or (isinstance(name, str) and name):
         return name
-    message = f"resource is {short_repr(name)}; give the name of what is called, such as 'api.example.com'"
+    message = f"resource is {short_repr(name)}; give the name of the resource, such as 'api.example.com'"
     raise ConfigError(message)
 
 
@@ -320,27 +314,29 @@ def _check_nested(value: object) -> bool:
 
 
 def _is_mapping(thing: object) -> bool:
-    return hasattr(thing, "keys") and not isinstance(thing, type)  # what dict asks for; no module is loaded for it
+    return hasattr(thing, "keys") and not isinstance(
+        thing, type
+    )  # what dict() checks; avoids an import of collections.abc
 
 
 def _check_overrides(overrides: "Any") -> "dict[Category, Any]":
-    """Return overrides as they were given, by category, in dicts that nobody else holds."""
+    """Return a copy of the overrides by category."""
     if overrides is None:
         return {}
     if not _is_mapping(overrides):
         message = f"overrides is {short_repr(overrides)}; give a dict of policies, or of their settings, by category"
         raise ConfigError(message)
-    kept: dict[Category, Any] = {}
-    for key, given in dict(overrides).items():
-        if not isinstance(given, RetryPolicy) and not _is_mapping(given):
-            message = f"an override is {short_repr(given)}; give a policy, or a dict of the settings that differ"
+    checked: dict[Category, Any] = {}
+    for key, override in dict(overrides).items():
+        if not isinstance(override, RetryPolicy) and not _is_mapping(override):
+            message = f"an override is {short_repr(override)}; give a policy, or a dict of the settings that differ"
             raise ConfigError(message)
-        kept[Category.parse(key)] = given if isinstance(given, RetryPolicy) else dict(given)
-    return kept
+        checked[Category.parse(key)] = override if isinstance(override, RetryPolicy) else dict(override)
+    return checked
 
 
 def _random() -> "Callable[[], float]":
-    from random import random  # noqa: PLC0415  # costs milliseconds, and only jitter needs it
+    from random import random  # noqa: PLC0415  # takes milliseconds to import, and only jitter needs it
 
     return random
 
@@ -355,4 +351,4 @@ DEFAULT_POLICY = RetryPolicy(
     deadline=60.0,
     overrides={Category.RATE_LIMIT: {"base_delay": 120.0, "max_delay": 300.0, "jitter": "equal"}},
 )
-"""What a bare ``@outlast.retry`` does."""
+"""The policy of a bare ``@outlast.retry``."""

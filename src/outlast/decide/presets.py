@@ -1,10 +1,10 @@
-"""Policies for the usual kinds of work, to use as they are or with ``replace``."""
+"""Ready-made policies by name; adapt one with ``replace``."""
 
 from outlast.decide.policy import RetryPolicy
 from outlast.errors import ConfigError
 from outlast.failure import RETRYABLE, Category
 
-# Equal jitter waits for half of the time or more: from 60 s on.
+# Equal jitter waits at least half of the time: 60 s or more.
 _RATE_LIMIT_OVERRIDE = {Category.RATE_LIMIT: {"base_delay": 120.0, "max_delay": 300.0, "jitter": "equal"}}
 
 PRESETS: dict[str, RetryPolicy] = {
@@ -33,18 +33,18 @@ PRESETS: dict[str, RetryPolicy] = {
         max_attempts=5, retry_on=RETRYABLE, backoff="exponential", base_delay=2.0, max_delay=300.0, jitter="full"
     ),
 }
-"""`blog`: pages polled for changes. `etl`: targets of a batch. `feed`: a 403 is asked again after 1, 2 and 4 s, and all
-else goes to the source's health. `worker`: tasks of a queue."""
+"""`blog`: pages polled for changes. `etl`: targets of a batch job. `feed`: retries a 403 after 1, 2 and 4 s; any other
+failure counts for the source's health. `worker`: tasks of a queue."""
 
 
 def preset(name: str) -> RetryPolicy:
-    """Return the policy of that name.
+    """Return the preset with this name.
 
     Raises:
-        ConfigError: If there is none; the message lists the valid names.
+        ConfigError: If it does not exist; the message lists the valid names.
     """
     try:
         return PRESETS[name]
     except (KeyError, TypeError):
-        message = f"{name!r} is no preset; choose one of: {', '.join(PRESETS)}"
+        message = f"{name!r} is not a preset; choose one of: {', '.join(PRESETS)}"
         raise ConfigError(message) from None

@@ -1,21 +1,21 @@
-"""How a replay goes on: one first, then ten, then the rest; and when it stops."""
+"""The stages of a replay of dead letters: first one, then ten, then the rest; a failure stops it."""
 
 from typing import NamedTuple
 
 REPLAY_STAGES = (1, 10, None)
-"""How many are tried at each stage; None for the rest."""
+"""Dead letters replayed in each stage; None for the rest."""
 
 
 class ReplayProgress(NamedTuple):
-    """How a replay stands.
+    """The progress of a replay.
 
     Attributes:
-        canary: Whether it goes in stages at all.
-        stage: The stage it is in.
-        begun: Whether something of this stage was queued already.
+        canary: Whether it runs in stages.
+        stage: The current stage.
+        begun: Whether tasks of this stage were queued already.
         more: Whether dead letters are left to queue.
-        live: Canaries that are not over yet.
-        bad: What became of a task that did not end well; empty for none.
+        live: Canaries that have not finished.
+        bad: How a replayed task failed; empty if none did.
     """
 
     canary: bool
@@ -27,7 +27,7 @@ class ReplayProgress(NamedTuple):
 
 
 class QueueStage(NamedTuple):
-    """Queue so many; None for as many as the rate allows. As canaries they get one attempt."""
+    """Queue up to `most` tasks; None for as many as the rate allows. Canaries get one attempt."""
 
     stage: int
     most: int | None
@@ -35,32 +35,29 @@ class QueueStage(NamedTuple):
 
 
 class WaitForStage(NamedTuple):
-    """Look again later."""
+    """Wait for the current stage to finish."""
 
 
 class StopReplay(NamedTuple):
-    """Something failed: no more is queued."""
+    """A replayed task failed: queue no more."""
 
     why: str
 
 
 class FinishReplay(NamedTuple):
-    """All is queued."""
+    """Everything is queued."""
 
 
-def next_replay_step(standing: ReplayProgress) -> QueueStage | WaitForStage | StopReplay | FinishReplay:
-    """Decide what comes next.
-
-    Any failure of a task that the replay has queued stops it, in every stage.
-    """
-    if standing.bad:
-        return StopReplay(standing.bad)
-    stage = standing.stage if standing.canary else len(REPLAY_STAGES) - 1
-    if REPLAY_STAGES[stage] is not None and standing.begun:
-        if standing.live:
+def next_replay_step(progress: ReplayProgress) -> QueueStage | WaitForStage | StopReplay | FinishReplay:
+    """Return the next step of a replay. Any failure of a replayed task stops it, in every stage."""
+    if progress.bad:
+        return StopReplay(progress.bad)
+    stage = progress.stage if progress.canary else len(REPLAY_STAGES) - 1
+    if REPLAY_STAGES[stage] is not None and progress.begun:
+        if progress.live:
             return WaitForStage()
         stage += 1
-    if not standing.more:
+    if not progress.more:
         return FinishReplay()
     most = REPLAY_STAGES[stage]
     return QueueStage(stage, most, canary=most is not None)

@@ -1,4 +1,4 @@
-"""The schedule of a policy as data and as a small chart."""
+"""The waits of a policy, as data and as a small chart."""
 
 from dataclasses import dataclass
 
@@ -17,9 +17,10 @@ class ScheduledWait:
 
     Attributes:
         after: Number of the attempt it follows.
-        least: The shortest it can be.
-        most: The longest it can be.
-        total: All waits so far at their longest. From the deadline on, this one comes only where others were shorter.
+        least: Its minimum.
+        most: Its maximum.
+        total: The sum of the maximum waits up to this one. Beyond the deadline, this wait happens only if earlier ones
+            were shorter.
     """
 
     after: int
@@ -30,13 +31,13 @@ class ScheduledWait:
 
 @dataclass(frozen=True)
 class Schedule:
-    """What a policy's waits will be, where calls fail at once and the other side asks for nothing.
+    """The waits of a policy if calls fail immediately and the server asks for no wait.
 
     Attributes:
-        max_attempts: Calls in all.
-        deadline: Seconds for everything together, or None.
-        waits: One between each two attempts. As in a call, a wait that would end at the deadline or later is not
-            begun; those that it leaves no room for, however short the waits before are, are left out.
+        max_attempts: Maximum number of calls.
+        deadline: Seconds for all attempts and waits together, or None.
+        waits: One between each two attempts. Waits that cannot end before the deadline, however short the earlier ones
+            are, are left out.
     """
 
     max_attempts: int
@@ -69,8 +70,8 @@ class Schedule:
             solid = round(_WIDTH * wait.least / longest)
             light = max(round(_WIDTH * wait.most / longest) - solid, 0)
             shown = f"{wait.most:g} s" if wait.least == wait.most else f"{wait.least:g} to {wait.most:g} s"
-            doubtful = self.deadline is not None and wait.total >= self.deadline
-            more = ", if there is time" if doubtful else ""
+            may_be_cut = self.deadline is not None and wait.total >= self.deadline
+            more = ", if there is time" if may_be_cut else ""
             lines.append(f"  {wait.after} → {wait.after + 1}  {'█' * solid}{'░' * light} {shown}{more}")
         if len(self.waits) > _MAX_LINES:
             lines.append(f"  … and {len(self.waits) - _MAX_LINES} more")

@@ -1,6 +1,6 @@
 """The settings of a policy by name, for type checkers: ``**settings: Unpack[PolicySettings]``.
 
-Nothing of Outlast loads this at run time, as `typing` costs more to import than all that it describes.
+Outlast does not import this module at run time: `typing` costs more to import than everything described here.
 """
 
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class PolicySettings(TypedDict, total=False):
-    """What `RetryPolicy`, `retry`, `with_policy` and `RetryPolicy.replace` take; a test compares the names."""
+    """The settings of `RetryPolicy`, `retry`, `with_policy` and `RetryPolicy.replace`; a test compares the names."""
 
     max_attempts: int | None
     max_retries: int | None

@@ -1,6 +1,6 @@
-"""The health of a source that is polled for years: what a success or a failure makes of it, and what is an outage.
+"""The health of a polled source: its states, the rules that change them, outages, and profiles.
 
-Pure: the rules and the time come in, the new health goes out. Stores lock the row, the monitor asks.
+Pure: functions take the rules and the time and return the new health. The store locks the row.
 """
 
 from dataclasses import dataclass, field, fields, replace
@@ -18,7 +18,7 @@ _MAX_DOUBLINGS = 30
 
 
 class SourceState(StrEnum):
-    """Where a source stands."""
+    """The state of a source."""
 
     HEALTHY = "healthy"
     WARNING = "warning"
@@ -37,25 +37,25 @@ COUNTED_CATEGORIES = frozenset(
         Category.UNKNOWN,
     }
 )
-"""What counts against a source. The others are the network's, the host's or our own trouble."""
+"""Categories that count against a source. The others are problems of the network, the host or this program."""
 
 
 @dataclass(frozen=True)
 class SourceRules:
-    """When a source is in trouble, and what follows.
+    """When a source is unhealthy, and what happens then.
 
     Attributes:
-        threshold: Counted failures in a row at which it is told, and disabled where it may be.
-        disables: Whether it is disabled then; otherwise its state is ``error`` and it is polled on.
-        counted: Categories that count. Others never do.
-        stale_after: Seconds without one success, for whatever reason, after which its state is ``error``.
-        first_probe: Seconds after which a disabled source is probed; the wait doubles with every probe that fails.
-        longest_probe: The longest wait between two probes.
-        probation: Successes that a source which was disabled needs, after the probe's, to be healthy; until then one
+        threshold: Counted failures in a row after which an alert is sent and the source is disabled, if `disables`.
+        disables: Whether it is disabled then; otherwise its state is ``error`` and polling continues.
+        counted: Categories that count as failures of the source.
+        stale_after: Seconds without a success, for any reason, after which its state is ``error``.
+        first_probe: Seconds after which a disabled source is probed; the wait doubles with every failed probe.
+        longest_probe: Maximum seconds between two probes.
+        probation: Successes that a disabled source needs after a successful probe to be healthy; until then one
             counted failure disables it again.
-        outage_sources: A cycle that polled fewer is never taken for an outage.
-        outage_share: Share of them that has to fail for an outage.
-        outage_limit: Seconds after which failures stand all the same, though so many fail.
+        outage_sources: A cycle that polled fewer sources never counts as an outage.
+        outage_share: Share of the polled sources that must fail for an outage.
+        outage_limit: Seconds after which failures count although the outage continues.
     """
 
     threshold: int = 5
@@ -70,11 +70,11 @@ class SourceRules:
     outage_limit: float = _DAY
 
     def __post_init__(self) -> None:
-        """Refuse what would fail years later."""
-        for name, least in (("threshold", 1), ("probation", 0), ("outage_sources", 1)):
+        """Check the rules."""
+        for name, minimum in (("threshold", 1), ("probation", 0), ("outage_sources", 1)):
             value = getattr(self, name)
-            if type(value) is not int or value < least:
-                message = f"{name} is {value!r}; give a whole number, {least} or more"
+            if type(value) is not int or value < minimum:
+                message = f"{name} is {value!r}; give a whole number, {minimum} or more"
                 raise ConfigError(message)
         for name in ("stale_after", "first_probe", "longest_probe", "outage_limit"):
             value = getattr(self, name)
@@ -92,19 +92,19 @@ class SourceRules:
         object.__setattr__(self, "counted", frozenset(Category.parse(each) for each in self.counted))
 
     def replace(self, **changes: Any) -> "SourceRules":
-        """Return other rules that differ in some settings."""
+        """Return a copy with some settings changed."""
         return replace(self, **changes)
 
 
 class SourceHealth(NamedTuple):
-    """What is known of a source's health.
+    """The health of a source.
 
     Attributes:
         consecutive_failures: Counted failures in a row; a success sets it to 0.
-        failing_since: Since when there was no success; None after one.
-        disabled_at: Since when it is disabled, or last was.
+        failing_since: Time of the first failure after the last success; None after a success.
+        disabled_at: When it was last disabled.
         disabled_by: ``rule`` or ``hand``.
-        probes: Probes in a row that failed.
+        probes: Failed probes in a row.
         passed: Successes during probation.
     """
 
@@ -120,20 +120,20 @@ class SourceHealth(NamedTuple):
 
 
 def after_success(health: SourceHealth, rules: SourceRules, now: datetime) -> SourceHealth:
-    """Return the health after a success; a 304 is one."""
-    well = health._replace(consecutive_failures=0, failing_since=None, last_success_at=now)
-    cured = well._replace(state=SourceState.HEALTHY, disabled_at=None, disabled_by=None, probes=0, passed=0)
+    """Return the health after a success; a 304 counts as one."""
+    healthy = health._replace(consecutive_failures=0, failing_since=None, last_success_at=now)
+    recovered = healthy._replace(state=SourceState.HEALTHY, disabled_at=None, disabled_by=None, probes=0, passed=0)
     match health.state:
         case SourceState.DISABLED if rules.probation:
-            return well._replace(state=SourceState.PROBATION, disabled_by=None, passed=0)
+            return healthy._replace(state=SourceState.PROBATION, disabled_by=None, passed=0)
         case SourceState.PROBATION if health.passed + 1 < rules.probation:
-            return well._replace(passed=health.passed + 1)
+            return healthy._replace(passed=health.passed + 1)
         case _:
-            return cured
+            return recovered
 
 
 def after_failure(health: SourceHealth, category: Category, rules: SourceRules, now: datetime) -> SourceHealth:
-    """Return the health after a failure that stands."""
+    """Return the health after a failure that is not part of an outage."""
     counts = category in rules.counted
     since = health.failing_since or now
     failures = health.consecutive_failures + counts
@@ -141,8 +141,8 @@ def after_failure(health: SourceHealth, category: Category, rules: SourceRules, 
     if health.state is SourceState.DISABLED:
         return worse._replace(probes=health.probes + 1)
     if counts and rules.disables and (failures >= rules.threshold or health.state is SourceState.PROBATION):
-        again = health.probes + (health.state is SourceState.PROBATION)
-        return worse._replace(state=SourceState.DISABLED, disabled_at=now, disabled_by="rule", probes=again, passed=0)
+        probes = health.probes + (health.state is SourceState.PROBATION)
+        return worse._replace(state=SourceState.DISABLED, disabled_at=now, disabled_by="rule", probes=probes, passed=0)
     if failures >= rules.threshold or now - since >= timedelta(seconds=rules.stale_after):
         return worse._replace(state=SourceState.ERROR)
     if counts and health.state is SourceState.HEALTHY:
@@ -151,18 +151,18 @@ def after_failure(health: SourceHealth, category: Category, rules: SourceRules, 
 
 
 def probe_delay(health: SourceHealth, rules: SourceRules) -> float:
-    """Return the seconds until a disabled source is probed next."""
+    """Return the seconds until the next probe of a disabled source."""
     return min(rules.first_probe * 2.0 ** min(health.probes, _MAX_DOUBLINGS), rules.longest_probe)
 
 
 class PollCounts(NamedTuple):
-    """What a cycle found, as far as it tells of an outage: sources that were put off are not in it.
+    """The counts of a cycle that decide whether there is an outage; deferred sources are not included.
 
     Attributes:
-        polled: Sources that answered or failed, without those that were asked to come later.
-        failed: Those that failed.
-        known: Those of the polled whose failures had stood before.
-        known_failed: Those of the known that failed again.
+        polled: Sources that answered or failed, without those that were deferred.
+        failed: Polled sources that failed.
+        known: Polled sources that were failing before.
+        known_failed: Sources that were failing before and failed again.
     """
 
     polled: int
@@ -172,26 +172,25 @@ class PollCounts(NamedTuple):
 
 
 def is_outage(polls: PollCounts, rules: SourceRules, lasts: float = 0.0) -> bool:
-    """Tell whether so many sources failed together that it is not their fault.
+    """Return whether so many sources failed together that the cause is not the sources.
 
-    Sources whose failures stood before are no sign of an outage: a book half of which is dead would have one for ever.
+    Sources that were failing before are not a sign of an outage: otherwise a list with half of its sources dead would
+    have a permanent outage.
 
     Args:
-        polls: What a cycle found.
-        rules: The shares.
-        lasts: Seconds for which an outage lasts already.
+        polls: The counts of a cycle.
+        rules: The shares and limits.
+        lasts: Seconds since the outage started.
     """
-    fresh, fresh_failed = polls.polled - polls.known, polls.failed - polls.known_failed
+    new, new_failed = polls.polled - polls.known, polls.failed - polls.known_failed
     return (
         polls.polled >= rules.outage_sources
         and polls.failed >= rules.outage_share * polls.polled
-        and fresh_failed > 0
-        and fresh_failed >= rules.outage_share * fresh
+        and new_failed > 0
+        and new_failed >= rules.outage_share * new
         and lasts < rules.outage_limit
     )
 
-
-# Profiles: a policy for one poll and the rules for a source's health, under one name.
 
 _PROFILE_SETTINGS = ("name", "policy", "rules", "fetch")
 _RULE_SETTINGS = frozenset(each.name for each in fields(SourceRules))
@@ -199,13 +198,13 @@ _RULE_SETTINGS = frozenset(each.name for each in fields(SourceRules))
 
 @dataclass(frozen=True)
 class Profile:
-    """How sources of one kind are polled and judged.
+    """How sources of one kind are polled: a retry policy for each poll, and the rules for their health.
 
     Attributes:
-        name: Sources are kept under it; each profile has cycles of its own.
+        name: Name under which its sources are stored; each profile has its own cycles.
         policy: Retries within one poll.
-        rules: What becomes of a source that fails poll after poll.
-        fetch: What its sources are where nothing else is said: ``feed`` or ``page``.
+        rules: What happens to a source that fails poll after poll.
+        fetch: The default fetcher: ``feed`` or ``page``.
     """
 
     name: str
@@ -214,25 +213,25 @@ class Profile:
     fetch: str = "feed"
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be fetched."""
+        """Check `fetch`."""
         if self.fetch not in {"feed", "page"}:
             message = f"fetch is {self.fetch!r}; choose feed or page"
             raise ConfigError(message)
 
     def replace(self, **changes: Any) -> "Profile":
-        """Return another profile: ``outlast.profile("feed").replace(name="news", threshold=3)``.
+        """Return a copy with some settings changed: ``outlast.profile("feed").replace(name="news", threshold=3)``.
 
         Args:
             changes: ``name``, ``policy``, ``rules``, ``fetch``, or settings of `SourceRules`.
 
         Raises:
-            ConfigError: If a setting does not exist or cannot be used.
+            ConfigError: If a setting does not exist or is not valid.
         """
         own = {name: changes.pop(name) for name in _PROFILE_SETTINGS if name in changes}
         unknown = changes.keys() - _RULE_SETTINGS
         if unknown:
             choices = ", ".join((*_PROFILE_SETTINGS, *sorted(_RULE_SETTINGS)))
-            message = f"{min(unknown)!r} is no setting of a profile; choose from: {choices}"
+            message = f"{min(unknown)!r} is not a setting of a profile; choose from: {choices}"
             raise ConfigError(message)
         return replace(replace(self, **own), rules=own.get("rules", self.rules).replace(**changes))
 
@@ -241,17 +240,17 @@ PROFILES = {
     "blog": Profile("blog", preset("blog"), SourceRules(disables=False), "page"),
     "feed": Profile("feed", preset("feed")),
 }
-"""`blog`: counts, tells at the fifth failure in a row, never disables. `feed`: disables at the fifth."""
+"""`blog`: alerts at the fifth failure in a row, never disables. `feed`: disables at the fifth."""
 
 
 def profile(name: str) -> Profile:
-    """Return the profile of that name, to use as it is or with ``replace``.
+    """Return the profile with this name.
 
     Raises:
-        ConfigError: If there is none; the message lists the valid names.
+        ConfigError: If it does not exist; the message lists the valid names.
     """
     try:
         return PROFILES[name]
     except (KeyError, TypeError):
-        message = f"{name!r} is no profile; choose one of: {', '.join(PROFILES)}"
+        message = f"{name!r} is not a profile; choose one of: {', '.join(PROFILES)}"
         raise ConfigError(message) from None

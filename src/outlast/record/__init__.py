@@ -1,1 +1,1 @@
-"""Record: what happened, told to whoever listens."""
+"""Events about what happened, and the bus that publishes them."""

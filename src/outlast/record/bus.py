@@ -1,4 +1,4 @@
-"""The bus: events go to subscribers, and a subscriber that raises is logged, no more."""
+"""The event bus: publishes events to subscribers. An error in a subscriber is logged and ignored."""
 
 from outlast.errors import ConfigError
 from outlast.record.log_text import traceback_of
@@ -17,17 +17,17 @@ _handlers: "tuple[tuple[tuple[type[Event], ...], Handler], ...]" = ()
 
 
 def subscribe(handler: "Handler", *kinds: "type[Event]") -> "Callable[[], None]":
-    """Have a function called with events.
+    """Call a function with every published event.
 
     Args:
         handler: Called in the thread in which the event happens; it should be quick.
-        kinds: The event classes to be told of; none for all.
+        kinds: The event classes to receive; by default all.
 
     Returns:
         A function that ends the subscription.
 
     Raises:
-        ConfigError: If the handler cannot be called, or a kind is no event class.
+        ConfigError: If the handler is not callable, or a kind is not an event class.
     """
     global _handlers  # noqa: PLW0603  # replaced as a whole, so that a publisher never sees half a change
     _check_subscription(handler, kinds)
@@ -35,7 +35,7 @@ def subscribe(handler: "Handler", *kinds: "type[Event]") -> "Callable[[], None]"
     _handlers = (*_handlers, entry)
 
     def unsubscribe() -> None:
-        global _handlers  # noqa: PLW0603  # the same
+        global _handlers  # noqa: PLW0603  # as above
         _handlers = tuple(each for each in _handlers if each is not entry)
 
     return unsubscribe
@@ -45,26 +45,26 @@ def _check_subscription(handler: object, kinds: tuple[object, ...]) -> None:
     from outlast.record.events import Event  # noqa: PLC0415  # only subscribers need it
 
     if not callable(handler):
-        message = f"{handler!r} cannot be subscribed; give a function of the event"
+        message = f"{handler!r} is not a function; give a function that takes the event"
         raise ConfigError(message)
     for kind in kinds:
         if not (isinstance(kind, type) and issubclass(kind, Event)):
-            message = f"{kind!r} is no kind of event; give classes from outlast.events"
+            message = f"{kind!r} is not an event class; give classes from outlast.events"
             raise ConfigError(message)
 
 
 def has_subscribers() -> bool:
-    """Tell whether anybody listens; events nobody hears need not be made."""
+    """Return whether there are subscribers; without any, events need not be created."""
     return bool(_handlers)
 
 
 def publish(event: "Event") -> None:
-    """Tell the subscribers. What one of them raises is logged and stops nobody."""
+    """Call the subscribers. An error in one of them is logged and does not stop the others."""
     for kinds, handler in _handlers:
         if not kinds or isinstance(event, kinds):
             try:
                 handler(event)
-            except Exception as error:  # noqa: BLE001  # a subscriber must not replace the error at hand
+            except Exception as error:  # noqa: BLE001  # a subscriber must not replace the current error
                 _log_handler_error(event, error)
 
 
@@ -73,5 +73,5 @@ def _log_handler_error(event: "Event", error: Exception) -> None:
 
     try:
         logging.getLogger("outlast").error("a subscriber failed on %s\n%s", type(event).__name__, traceback_of(error))
-    except Exception:  # noqa: BLE001  # a handler that raises must not replace the error at hand
+    except Exception:  # noqa: BLE001  # a log handler must not replace the current error
         return

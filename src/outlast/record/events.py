@@ -1,4 +1,4 @@
-"""What happens to calls and resources, as values that subscribers get."""
+"""The events of calls, resources, tasks and sources that subscribers receive."""
 
 from dataclasses import dataclass
 
@@ -34,12 +34,12 @@ class Event:
 
 @dataclass(frozen=True)
 class AttemptFailed(Event):
-    """An attempt failed; what comes of it is told next.
+    """An attempt failed; another event follows with what happens next.
 
     Attributes:
-        name: What was called.
+        name: The function that was called.
         attempt: Number of the attempt, from 1.
-        max_attempts: Calls that the policy allows in all.
+        max_attempts: Maximum number of calls by the policy.
         failure: What happened.
     """
 
@@ -54,10 +54,10 @@ class Retrying(Event):
     """Another attempt follows after a wait.
 
     Attributes:
-        name: What is called.
+        name: The function that is called.
         attempt: Number of the attempt that failed.
-        max_attempts: Calls that the policy allows in all.
-        delay: Seconds until the next one.
+        max_attempts: Maximum number of calls by the policy.
+        delay: Seconds until the next attempt.
         failure: What happened.
     """
 
@@ -73,10 +73,10 @@ class GaveUp(Event):
     """No further attempt is made.
 
     Attributes:
-        name: What was called.
-        attempts: How many attempts were made.
-        elapsed: Seconds from the first attempt's end to the last one's.
-        reason: Why no more; the reasons stand in `Report`.
+        name: The function that was called.
+        attempts: Number of attempts made.
+        elapsed: Seconds from the end of the first attempt to the end of the last.
+        reason: Why it gave up; `Report` lists the reasons.
         failure: The last failure.
     """
 
@@ -92,8 +92,8 @@ class Recovered(Event):
     """An attempt succeeded after others had failed.
 
     Attributes:
-        name: What was called.
-        attempts: How many attempts were made, the successful one included.
+        name: The function that was called.
+        attempts: Number of attempts made, including the successful one.
         elapsed: Seconds from the first failure to the success.
     """
 
@@ -104,13 +104,13 @@ class Recovered(Event):
 
 @dataclass(frozen=True)
 class Observed(Event):
-    """Something failed in a program that is only observed: what would have been done.
+    """A failure in observe mode: what Outlast would have done.
 
     Attributes:
-        name: What was called: a function, a job or a profile.
+        name: The function, job or profile.
         decision: ``retry``, ``defer``, ``fail``, ``abort``, ``skip`` or ``disable``.
-        delay: Seconds after which it would have been tried again, where it would.
-        reason: Why, for people; empty where the decision says it.
+        delay: Seconds until the retry that would have followed; None if none would.
+        reason: Why, as text; empty if the decision says it.
         failure: What happened.
     """
 
@@ -123,11 +123,11 @@ class Observed(Event):
 
 @dataclass(frozen=True)
 class BreakerOpened(Event):
-    """A resource is left alone for a while.
+    """A circuit breaker opened: calls of the resource are refused.
 
     Attributes:
-        resource: Its name.
-        reason: What made the breaker open.
+        resource: Name of the resource.
+        reason: Why the breaker opened.
         seconds: How long it stays open.
     """
 
@@ -138,10 +138,10 @@ class BreakerOpened(Event):
 
 @dataclass(frozen=True)
 class BreakerHalfOpened(Event):
-    """A resource is tried again with a few calls.
+    """A circuit breaker is half-open: a few calls of the resource may pass.
 
     Attributes:
-        resource: Its name.
+        resource: Name of the resource.
     """
 
     resource: str
@@ -149,10 +149,10 @@ class BreakerHalfOpened(Event):
 
 @dataclass(frozen=True)
 class BreakerClosed(Event):
-    """A resource is well again.
+    """A circuit breaker closed: all calls of the resource pass.
 
     Attributes:
-        resource: Its name.
+        resource: Name of the resource.
     """
 
     resource: str
@@ -160,10 +160,10 @@ class BreakerClosed(Event):
 
 @dataclass(frozen=True)
 class BudgetExhausted(Event):
-    """A resource's retry budget is used up: calls are made, retries are not.
+    """The retry budget of a resource is exhausted: calls continue, retries stop.
 
     Attributes:
-        resource: Its name.
+        resource: Name of the resource.
     """
 
     resource: str
@@ -171,12 +171,12 @@ class BudgetExhausted(Event):
 
 @dataclass(frozen=True)
 class TaskStarted(Event):
-    """An attempt of a task begins, in the thread or coroutine that runs it.
+    """An attempt of a task starts. Published in the thread or coroutine that runs it.
 
     Attributes:
-        task: Its name.
-        task_id: Its number.
-        attempt: Failed attempts before it, and one.
+        task: Name of the task.
+        task_id: Id of the task.
+        attempt: Number of the attempt: failed attempts before it, plus one.
     """
 
     task: str
@@ -186,15 +186,15 @@ class TaskStarted(Event):
 
 @dataclass(frozen=True)
 class TaskEnded(Event):
-    """An attempt of a task is over; told where `TaskStarted` was, after what became of a failure.
+    """An attempt of a task ended. Published where `TaskStarted` was, after the event of a failure.
 
     Attributes:
-        task: Its name.
-        task_id: Its number.
-        attempt: Failed attempts before it, and one.
-        seconds: How long it took.
-        outcome: ``done``, ``retry``, ``defer``, ``fail`` (a dead letter), ``release`` (given back by a worker that
-            stops) or ``crash`` (a suspect that took down the process it ran in).
+        task: Name of the task.
+        task_id: Id of the task.
+        attempt: Number of the attempt: failed attempts before it, plus one.
+        seconds: How long the attempt took.
+        outcome: ``done``, ``retry``, ``defer``, ``fail`` (a dead letter), ``release`` (released by a worker that
+            stops) or ``crash`` (it crashed the isolated process it ran in).
     """
 
     task: str
@@ -206,13 +206,13 @@ class TaskEnded(Event):
 
 @dataclass(frozen=True)
 class TaskRetrying(Event):
-    """An attempt of a task failed, and another one is due later.
+    """An attempt of a task failed; a retry is scheduled.
 
     Attributes:
-        task: Its name.
-        task_id: Its number.
-        attempt: Failed attempts, this one included.
-        delay: Seconds until the next one is due.
+        task: Name of the task.
+        task_id: Id of the task.
+        attempt: Failed attempts, including this one.
+        delay: Seconds until the retry is due.
         failure: What happened.
     """
 
@@ -225,12 +225,12 @@ class TaskRetrying(Event):
 
 @dataclass(frozen=True)
 class TaskDeferred(Event):
-    """A task was put off without spending an attempt.
+    """A task was deferred; this used no attempt.
 
     Attributes:
-        task: Its name.
-        task_id: Its number.
-        attempt: Failed attempts, this one included if it had counted.
+        task: Name of the task.
+        task_id: Id of the task.
+        attempt: Failed attempts, as if this one had counted.
         delay: Seconds until it is due again.
         failure: What happened.
     """
@@ -244,14 +244,14 @@ class TaskDeferred(Event):
 
 @dataclass(frozen=True)
 class TaskFailed(Event):
-    """A task ended as a dead letter.
+    """A task became a dead letter.
 
     Attributes:
-        task: Its name.
-        task_id: Its number.
-        attempt: Failed attempts, this one included.
-        reason: ``exhausted``, ``permanent``, ``undecodable``, ``expired``, ``canary``, or ``crash`` where the last one
-            took down a process apart; where it was a worker, `TaskRescued` tells.
+        task: Name of the task.
+        task_id: Id of the task.
+        attempt: Failed attempts, including this one.
+        reason: ``exhausted``, ``permanent``, ``undecodable``, ``expired``, ``canary``, or ``crash`` if it crashed an
+            isolated process; for a crashed worker there is `TaskRescued` instead.
         failure: The last failure.
     """
 
@@ -264,12 +264,13 @@ class TaskFailed(Event):
 
 @dataclass(frozen=True)
 class TaskRescued(Event):
-    """A task was taken from a worker that died.
+    """A task was rescued from a worker that died.
 
     Attributes:
-        task_id: Its number.
-        worker_id: The worker that is gone.
-        outcome: ``unspent`` (it had not begun), ``suspect`` (it had, and runs alone next) or ``dead`` (a dead letter).
+        task_id: Id of the task.
+        worker_id: Id of the dead worker.
+        outcome: ``unspent`` (it had not started), ``suspect`` (it had started, and runs isolated next) or ``dead`` (it is
+            a dead letter now).
     """
 
     task_id: int
@@ -279,13 +280,13 @@ class TaskRescued(Event):
 
 @dataclass(frozen=True)
 class CooledDown(Event):
-    """A host, or another scope, is left alone because it asked for it.
+    """A cooldown started: a host, or another resource, asked for a pause.
 
     Attributes:
-        resource: Its name.
-        seconds: For how long.
-        reason: What it said.
-        capped: Whether it asked for longer.
+        resource: Name of the resource.
+        seconds: Length of the cooldown.
+        reason: What the server said.
+        capped: Whether it asked for a longer pause.
     """
 
     resource: str
@@ -296,15 +297,15 @@ class CooledDown(Event):
 
 @dataclass(frozen=True)
 class SourceChanged(Event):
-    """The state of a source has changed.
+    """The state of a source changed.
 
     Attributes:
-        source_id: Its number.
-        url: What is polled.
+        source_id: Id of the source.
+        url: URL of the source.
         before: State before.
         after: State after.
         consecutive_failures: Counted failures in a row.
-        reason: Why, for people.
+        reason: Why, as text.
     """
 
     source_id: int
@@ -320,11 +321,11 @@ class CycleEnded(Event):
     """All due sources of a profile were polled.
 
     Attributes:
-        profile: Its name.
-        cycle_id: Number of the cycle.
+        profile: Name of the profile.
+        cycle_id: Id of the cycle.
         polled: Sources that answered or failed.
-        failed: Those that failed.
-        outage: Whether so many failed that nothing was counted.
+        failed: Polled sources that failed.
+        outage: Whether it was an outage, so that no failure was counted.
     """
 
     profile: str

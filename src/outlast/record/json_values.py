@@ -1,38 +1,34 @@
-"""Any value as JSON can hold it: output and logs are always valid, whatever somebody put into them."""
+"""Converts any value to valid JSON, for output and logs."""
 
 import json
 import math
 from typing import Any
 
 _MAX_DEPTH = 150
-_MAX_BITS = 10_000  # of a number; Python writes no longer ones in decimal
+_MAX_BITS = 10_000  # of an integer; Python does not print longer ones in decimal
 
 
 def json_text(value: object, *, ensure_ascii: bool = False, indent: int | None = None) -> str:
-    """Return JSON that every reader takes: no NaN, no ring, no object that cannot be written.
+    """Return strictly valid JSON: no NaN, no circular references, no unknown objects.
 
     Args:
-        value: What to write.
-        ensure_ascii: Whether all other characters are written as escapes.
-        indent: Blanks per level, for people; None for one line.
+        value: The value.
+        ensure_ascii: Whether non-ASCII characters are escaped.
+        indent: Spaces per level; None for one line.
     """
     return json.dumps(to_json_value(value), ensure_ascii=ensure_ascii, indent=indent, allow_nan=False)
 
 
 def to_json_value(value: object) -> Any:
-    """Return a value made of what JSON has; all else becomes text, and three dots stand for a ring.
-
-    Args:
-        value: Anything.
-    """
+    """Return a value that consists of JSON types only; other objects become text, circular references "…"."""
     return _convert_safely(value, ())
 
 
 def _convert_safely(value: object, within: tuple[int, ...]) -> Any:
     try:
         return _convert(value, within)
-    except Exception:  # noqa: BLE001  # foreign objects may raise anything, wherever they are touched
-        return f"<a {type(value).__name__} that cannot be shown>"
+    except Exception:  # noqa: BLE001  # foreign objects may raise anything
+        return f"<a {type(value).__name__} that cannot be converted to text>"
 
 
 def _convert(value: Any, within: tuple[int, ...]) -> Any:
@@ -61,4 +57,4 @@ def _convert_key(key: object) -> str:
     try:
         return str(key)
     except Exception:  # noqa: BLE001  # as above
-        return f"<a {type(key).__name__} that cannot be shown>"
+        return f"<a {type(key).__name__} that cannot be converted to text>"

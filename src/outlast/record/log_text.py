@@ -1,4 +1,4 @@
-"""Tracebacks and texts for the log: without secrets, without locals, and in lines of our own making."""
+"""Tracebacks and texts for log records: redacted, without local variables, and limited in length."""
 
 from outlast.failure import Failure
 from outlast.redact import Redactor
@@ -15,38 +15,35 @@ _redact_traceback = Redactor(limit=TRACEBACK_LIMIT)
 
 
 def traceback_of(error: BaseException, *, chain: bool = False) -> str:
-    """Return the traceback of an error alone, redacted; what it interrupted has been told already.
+    """Return the redacted traceback of an error.
 
     Args:
-        error: Whose.
-        chain: Whether the errors that led to it are shown all the same.
+        error: The error.
+        chain: Whether to include the errors that led to it.
     """
-    import traceback  # noqa: PLC0415  # costs milliseconds, and only a failure needs it
+    import traceback  # noqa: PLC0415  # takes milliseconds to import, and only a failure needs it
 
     try:
         return _redact_traceback(
             "".join(traceback.TracebackException.from_exception(error).format(chain=chain)).rstrip()
         )
-    except Exception:  # noqa: BLE001  # an error that cannot even be formatted
-        return f"<no traceback of a {type(error).__name__}>"
+    except Exception:  # noqa: BLE001  # an error that cannot be formatted
+        return f"<traceback of {type(error).__name__} not available>"
 
 
 def format_seconds(seconds: float) -> str:
-    """Return a length of time as people read it."""
+    """Return a duration with three significant digits, such as ``1.5 s``."""
     return f"{seconds:.0f} s" if seconds >= 100 else f"{seconds:.3g} s"  # noqa: PLR2004  # three digits are enough
 
 
 def first_line(text: str) -> str:
-    """Return the first line of a text, so that no text can pretend to be a record of its own."""
+    """Return the first line of a text, so that a text cannot imitate another log record."""
     line, _, more = text.partition("\n")
     return f"{line} …" if more.strip() else line
 
 
-# The keys under which a failure stands in every log record.
-
-
 def failure_keys(failure: Failure) -> "dict[str, Any]":
-    """Return what a log record tells of a failure; ``message`` is logging's own, so its text is `failure_message`."""
+    """Return the log record keys of a failure; its text is `failure_message`, since logging reserves ``message``."""
     return {
         "error_category": failure.category.value,
         "origin": failure.origin.value,
