@@ -227,12 +227,13 @@ def library(file: str) -> str:
     described = load(file)
     module = importlib.import_module(f"outlast.classify.libraries.{file}")
     parts = [f"### {described.title}", f"Origin: `{described.origin}`."]
-    said = {name: category for category, found in described.says.items() for name in found.split()}
+    said = {name: category for category, found in described.categories.items() for name in found.split()}
     if said:
         parts.append(f"By class:\n\n{by_category(said)}")
-    if described.reads:
+    if described.readers:
         readers = {
-            read: [name for name, each in described.reads.items() if each is read] for read in described.reads.values()
+            read: [name for name, each in described.readers.items() if each is read]
+            for read in described.readers.values()
         }
         parts.append("Read:\n\n" + "\n".join(item(f"{names(found)}: {first(read)}") for read, found in readers.items()))
     for name, rows in vars(module).items():
@@ -242,8 +243,8 @@ def library(file: str) -> str:
             parts.append(f"{attribute_doc(name, module)}\n\n{by_category(pairs or verdicts)}")
     if inherited := heirs(file):
         parts.append("Inherited:\n\n" + "\n".join(inherited))
-    if described.silent:
-        parts.append("Silent:\n\n" + item(names(described.silent.split())))
+    if described.says_nothing:
+        parts.append("Silent:\n\n" + item(names(described.says_nothing.split())))
     return "\n\n".join(parts)
 
 

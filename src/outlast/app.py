@@ -255,8 +255,8 @@ class App:
 
         Args:
             profile: ``blog``, ``feed``, or your own `Profile`; sources with its name are polled.
-            fetch: ``feed``, ``page``, or a function that takes a source and returns `Fetched`, text or bytes; by default
-                the profile's own.
+            fetch: ``feed``, ``page``, or a function that takes a source and returns `Fetched`, text or bytes; by
+                default the profile's own.
             on_change: Called with a `Changed` when there is something new. If it raises, the error is logged, does not
                 count against the source, and the next poll calls it again.
             every: Seconds between two polls of a source.

@@ -354,7 +354,7 @@ class TestBadInput:
         judge = Classifier()
         for number in range(3000):
             judge.classify(type(f"Made{number}", (Exception,), {})("x"))
-        assert len(judge._known) <= 2048
+        assert len(judge._infos) <= 2048
 
     def test_our_own_file_cannot_be_read(self, monkeypatch):
         """Out of file descriptors, the knowledge of a library cannot be loaded; the standard library's still serves."""
@@ -372,7 +372,7 @@ class TestBadInput:
         with monkeypatch.context() as patch:
             patch.setattr(libraries, "_entries", refuse)
             assert judge.classify(Timeout("x")).rule == "builtins.TimeoutError"
-            assert not judge._known
+            assert not judge._infos
         assert judge.classify(Timeout("x")).rule == "requests.Timeout"
 
 

@@ -123,7 +123,10 @@ def test_the_variable_names_the_file(tmp_path, monkeypatch):
             "[[classify.rules]]\ncategory = 'data'\ntext = 'a'\n[[classify.rules]]\ncategory = 'data'\nstatus = '5xx'\n",
             r"classify\.rules\[1\]\.status: must be a whole number or a list, not text",
         ),
-        ("[[classify.rules]]\ncategory = 'data'\nstatus = 42\n", r"classify\.rules\[0\]\.status: 42 is no HTTP status"),
+        (
+            "[[classify.rules]]\ncategory = 'data'\nstatus = 42\n",
+            r"classify\.rules\[0\]\.status: 42 is not an HTTP status",
+        ),
         (
             "[[classify.rules]]\ncategory = 'data'\nstatus = true\n",
             r"classify\.rules\[0\]\.status: must be a whole number or a list, not true or false",

@@ -175,7 +175,7 @@ def _has_verdict(kind: type[BaseException], *, foreign: bool) -> bool:
         entry = entry_of(_package(each), each.__name__)
         if entry is None or (foreign and each.__module__ == "builtins" and entry.category is None):
             continue
-        return entry.category is not None or entry.read is not None or (entry.silent and each is kind)
+        return entry.category is not None or entry.read is not None or (entry.says_nothing and each is kind)
     return False
 
 
@@ -225,8 +225,8 @@ def test_every_described_name_stands_in_a_file_of_its_package(file):
 @pytest.mark.parametrize("file", LIBRARY_FILES)
 def test_nothing_is_said_twice(file):
     library = load(file)
-    said = [name for names in library.says.values() for name in names.split()]
-    silent = library.silent.split()
+    said = [name for names in library.categories.values() for name in names.split()]
+    silent = library.says_nothing.split()
 
     assert sorted(name for name in {*said} if said.count(name) > 1) == []
     assert sorted(name for name in {*silent} if silent.count(name) > 1) == []
@@ -240,8 +240,8 @@ def test_a_silent_class_inherits_no_category(package):
         kind.__name__
         for kind in _exported(package)
         if (entry := entry_of(package, kind.__name__))
-        and entry.silent
-        and classifier._known_of(kind).category is not None
+        and entry.says_nothing
+        and classifier._info_of(kind).category is not None
     ]
 
     assert loud == [], "its text and causes should be judged, but the category of a base would decide"

@@ -73,13 +73,13 @@ class TestRules:
             ({"category": "data"}, "at least one condition"),
             ({"category": "data", "text": ""}, "at least one condition"),
             ({"category": "data", "type": ()}, "at least one condition"),
-            ({"category": "data", "status": 42}, "42 is no HTTP status"),
+            ({"category": "data", "status": 42}, "42 is not an HTTP status"),
             ({"category": "data", "text": "x", "retry_after": -1}, "retry_after is -1"),
             ({"category": "data", "text": "x", "retry_after": float("nan")}, "retry_after is nan"),
             ({"category": "data", "type": "Busy"}, "or its qualified name such as"),
             ({"category": "data", "type": int}, "give an exception class"),
             ({"category": "data", "code": 404}, "use status for an HTTP status"),
-            ({"category": "data", "predicate": 3}, "give a function of the error"),
+            ({"category": "data", "predicate": 3}, "give a function that takes the error"),
         ],
     )
     def test_a_bad_rule_is_refused(self, settings, message):

@@ -1,4 +1,4 @@
-"""What a browser says when it cannot load a page: Chromium's net::ERR_… and Firefox's NS_ERROR_… and error pages."""
+"""Categories of browser errors: Chromium's net::ERR_…, Firefox's NS_ERROR_… and Firefox's error pages."""
 
 import re
 from functools import cache
@@ -37,7 +37,7 @@ _BROWSER_ERROR_NAMES: dict[Category, str] = {
 BROWSER_ERRORS: dict[str, Category] = {
     name: category for category, names in _BROWSER_ERROR_NAMES.items() for name in names.split()
 }
-"""Category by a browser's name of the error."""
+"""Category by the browser's error name."""
 
 _FAMILIES = (
     (r"ERR_BLOCKED_BY_\w+", Category.ACCESS_DENIED),
@@ -66,7 +66,7 @@ def _name_pattern() -> re.Pattern[str]:
 
 
 def judge_browser_error(name: str) -> Category | None:
-    """Return the category of a browser's error name, or None for one that says nothing."""
+    """Return the category of a browser's error name, or None if it is unknown."""
     found = BROWSER_ERRORS.get(name)
     if found is not None:
         return found

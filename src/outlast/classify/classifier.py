@@ -1,16 +1,16 @@
-"""The classifier: an error or a piece of evidence becomes a `Failure`, always, and in bounded time.
+"""The classifier: turns any error or piece of evidence into a `Failure`, in bounded time.
 
-Readings are found in a fixed order, and the first one decides:
+It collects readings in a fixed order, and the first one decides:
 
 1. your own rules;
-2. what the error says of itself: our exception tree, or an `outlast_category`;
-3. what its library's types, codes and statuses mean, or, for a library that nobody described, what its attributes say
-   (a permanent one goes before the built-in class that somebody's own is derived from); then the same for its causes;
-4. the name of its class, where that is telling;
-5. the words of its text, then of its causes' texts;
-6. what the error interrupted (`__context__`), by the same means.
+2. what the error states: an exception of `outlast.errors`, or an `outlast_category`;
+3. the types, codes and statuses of its library, or the attributes of an error of an unknown library (a permanent
+   reading of them comes before the built-in class that a custom class is derived from); then the same for its causes;
+4. the name of its class;
+5. the words of its message, then of the messages of its causes;
+6. the same for the error it interrupted (`__context__`).
 
-`Classifier.readings` yields them all, which is what `explain` shows; `Classifier.classify` takes the first.
+`Classifier.readings` yields all readings, which `explain` shows; `Classifier.classify` uses the first.
 """
 
 import time
@@ -36,35 +36,31 @@ if TYPE_CHECKING:
     from outlast.clock import WallClock
 
 
-# One way to read an error, and how sure it is.
-
-
 class Strength(StrEnum):
-    """How sure a reading is."""
+    """How reliable a reading is."""
 
     STRONG = "strong"
-    """A type, a status or a code says so."""
+    """From a type, a status or a code."""
     WEAK = "weak"
-    """The name of a class or an attribute nobody described says so."""
+    """From a class name, or an attribute of an unknown library."""
     TEXT = "text"
-    """Only the words of the message say so."""
+    """Only from the words of the message."""
 
 
 class Reading:
-    """One way to read an error.
+    """One possible classification of an error.
 
     Attributes:
-        category: What it would be.
-        rule: Name of the rule that says so.
-        strength: How sure it is.
-        evidence: What was read.
-        origin: What was talked to.
+        category: The category.
+        rule: Name of the rule that matched.
+        strength: How reliable it is.
+        evidence: What the error shows.
+        origin: The kind of system that failed.
     """
 
     __slots__ = ("category", "evidence", "origin", "rule", "strength")
 
     def __init__(self, category: Category, rule: str, strength: Strength, evidence: Evidence, origin: Origin) -> None:
-        """Keep the fields."""
         self.category = category
         self.rule = rule
         self.strength = strength
@@ -73,21 +69,19 @@ class Reading:
 
     @property
     def retryable(self) -> bool:
-        """Whether trying again may help, if it is this."""
+        """Whether a retry may help, according to this reading."""
         stated = self.evidence.retryable
         return self.category in RETRYABLE if stated is None else stated
 
     def __repr__(self) -> str:
-        """Return the reading for people."""
+        """Return the category, the rule and the strength."""
         return f"<Reading {self.category.value} by {self.rule!r}, {self.strength.value}>"
 
 
-# The errors behind an error: its causes, what it interrupted, and the leaves of a group.
-
 LEAF_LIMIT = 2048
-"""How many leaves of an exception group are looked at."""
+"""Maximum number of leaves of an exception group to read."""
 
-# What a program should hear about first when several things went wrong together.
+# Of several errors, the most important one first.
 _SEVERITY_ORDER = (
     Category.CONFIGURATION,
     Category.AUTHENTICATION,
@@ -108,7 +102,7 @@ _SEVERITY_RANK = {category: rank for rank, category in enumerate(_SEVERITY_ORDER
 
 
 def causes_of(error: BaseException) -> "Iterator[BaseException]":
-    """Yield the `__cause__` chain, nearest first; a cycle ends it."""
+    """Yield the `__cause__` chain, nearest first; stops at a cycle."""
     seen = {id(error)}
     link = safe_getattr(error, "__cause__")
     while isinstance(link, BaseException) and id(link) not in seen and len(seen) < CHAIN_LIMIT:
@@ -118,7 +112,7 @@ def causes_of(error: BaseException) -> "Iterator[BaseException]":
 
 
 def context_of(error: BaseException) -> "Iterator[BaseException]":
-    """Yield what the error and its causes interrupted, unless the user said that it does not matter."""
+    """Yield the errors that the error and its causes interrupted, unless the context is suppressed."""
     seen = {id(error), *(id(cause) for cause in causes_of(error))}
     for start in (error, *causes_of(error)):
         link: object = start
@@ -131,7 +125,7 @@ def context_of(error: BaseException) -> "Iterator[BaseException]":
 
 
 def leaves_of(group: BaseException) -> "list[BaseException]":
-    """Return the errors in a group and the groups within it, each once, as many as the limit allows."""
+    """Return the errors in a group and its subgroups, each once, up to the limit."""
     leaves: list[BaseException] = []
     waiting: list[object] = [group]
     seen: set[int] = set()
@@ -149,11 +143,9 @@ def leaves_of(group: BaseException) -> "list[BaseException]":
 
 
 def severity(category: Category, retryable: bool) -> tuple[bool, int]:  # noqa: FBT001  # a fact, not an option
-    """Return a key that sorts the worst first: what is permanent before all that may heal."""
+    """Return a sort key that puts the worst first: permanent failures before retryable ones."""
     return retryable, _SEVERITY_RANK[category]
 
-
-# What an error says of itself: our own exception tree, or attributes any class may carry.
 
 _OWN_CATEGORIES: dict[type[BaseException], Category | None] = {
     errors.NetworkError: Category.NETWORK,
@@ -174,18 +166,18 @@ _OWN_CATEGORIES: dict[type[BaseException], Category | None] = {
 
 
 _OWN_ERRORS = (errors.WorkerError, errors.OutlastError)
-_LONGEST_WAIT = 1e9  # seconds; what is longer is no wait
+_LONGEST_WAIT = 1e9  # seconds; anything longer is ignored
 _CATEGORIES_BY_NAME: dict[str, Category] = {category.value: category for category in Category}
 
 
 def read_stated_category(error: BaseException) -> tuple[Category, Evidence] | None:
-    """Return what an error says of itself, or None.
+    """Return the category that an error states and its evidence, or None.
 
-    An `outlast_category` that names no category, and a `retry_after` that is no time, say nothing.
+    An `outlast_category` that is not a category, and a `retry_after` that is not a time, are ignored.
     """
     try:
         stated = getattr(error, "outlast_category", None)
-    except Exception:  # noqa: BLE001  # a property of the user's
+    except Exception:  # noqa: BLE001  # a property of user code
         stated = None
     ours = isinstance(error, _OWN_ERRORS)
     if stated is None and not ours:
@@ -214,20 +206,27 @@ def _stated_seconds(error: BaseException) -> float | None:
     try:
         value: Any = getattr(error, "retry_after", None)
         seconds = value.total_seconds() if hasattr(value, "total_seconds") else value
-    except Exception:  # noqa: BLE001  # a property of the user's
+    except Exception:  # noqa: BLE001  # a property of user code
         return None
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
         return None
     return float(seconds) if 0 <= seconds < _LONGEST_WAIT else None
 
 
-# What is known of an exception class and its bases, gathered from the library files.
-
-
 class ExceptionInfo:
-    """What is known of an exception class and its bases."""
+    """What the library files say about an exception class and its bases.
 
-    __slots__ = ("builtin", "category", "described", "lent", "name", "origin", "read")
+    Attributes:
+        name: Qualified name of the nearest described class.
+        origin: The kind of system that the library uses.
+        category: The category of the class, if it has one.
+        read: Reads the evidence of an error, if the library has a reader.
+        described: Whether its own library is described, or it is built in.
+        builtin: Whether it is a built-in class.
+        inherited: Whether the category comes from a base class of another library.
+    """
+
+    __slots__ = ("builtin", "category", "described", "inherited", "name", "origin", "read")
 
     def __init__(
         self,
@@ -242,21 +241,21 @@ class ExceptionInfo:
         self.name = name
         self.described = described
         self.builtin = builtin
-        self.lent = not described and category is not None
+        self.inherited = not described and category is not None
         self.origin = origin
         self.category = category
         self.read = read
 
 
 def exception_info(kind: type) -> tuple[ExceptionInfo, bool]:
-    """Find what is known of a class; the second value is False where a file could not be read just now."""
-    name, origin, category, read, lasting, described = "", Origin.UNKNOWN, None, None, True, False
+    """Return what is known about a class, and whether it may be cached: not if a library file could not be read."""
+    name, origin, category, read, cacheable, described = "", Origin.UNKNOWN, None, None, True, False
     for each in kind.__mro__:
-        module: object = each.__module__  # any object at all, where a class lies about it
+        module: object = each.__module__  # a class may set it to any object
         try:
             entry = entry_of(module.partition(".")[0], each.__name__) if isinstance(module, str) else None
-        except Exception:  # noqa: BLE001  # our own file cannot be opened, for instance: out of file descriptors
-            lasting = False
+        except Exception:  # noqa: BLE001  # the file cannot be opened, for instance: out of file descriptors
+            cacheable = False
             continue
         if entry is None:
             continue
@@ -266,10 +265,8 @@ def exception_info(kind: type) -> tuple[ExceptionInfo, bool]:
         read = read or entry.read
         described = described or each is kind or each.__module__.partition(".")[0] == _package_of(kind)
     builtin = kind.__module__ == "builtins"
-    known = ExceptionInfo(
-        name or kind.__name__, origin, category, read, described=described or builtin, builtin=builtin
-    )
-    return known, lasting
+    info = ExceptionInfo(name or kind.__name__, origin, category, read, described=described or builtin, builtin=builtin)
+    return info, cacheable
 
 
 def _package_of(kind: type) -> str:
@@ -278,10 +275,10 @@ def _package_of(kind: type) -> str:
 
 
 NOTHING_MATCHED = "nothing matched"
-"""The rule of a failure that no rule knows."""
+"""The rule of a failure that no rule matched."""
 UNREADABLE = "could not be looked at"
-"""The rule of a failure whose error resists every look."""
-_class_name = type.__dict__["__name__"].__get__  # the name a class really has, whatever its metaclass says
+"""The rule of a failure whose error raised whenever it was read."""
+_class_name = type.__dict__["__name__"].__get__  # the real name of a class, whatever its metaclass says
 _CACHE_LIMIT = 2048
 _NAME_LIMIT = 200
 _UNWRAP_LIMIT = 8
@@ -293,7 +290,7 @@ _CATEGORIES_WITH_WAIT = RETRYABLE | {Category.QUOTA_EXHAUSTED}
 
 
 # Built-in errors that mean a bug in the program or a bad value. Their texts name variables and keys, so no word in them
-# is a reason to try again; derived classes are somebody's own and are read like any other.
+# is a reason to retry. Derived classes are read like any other.
 _BUG_TYPES = frozenset(
     {
         ArithmeticError,
@@ -321,44 +318,43 @@ _CONTROL_FLOW = Reading(
 
 
 class Classifier:
-    """Judges errors by your own rules first and the built-in ones after.
+    """Classifies errors by your own rules first, then by the built-in ones.
 
     Args:
         rules: Your rules, tried in this order.
-        redactor: Takes secrets out of messages.
-        now: The wall clock, for headers that hold a date.
+        redactor: Masks secrets in messages.
+        now: The wall clock, for headers that contain a date.
     """
 
     def __init__(
         self, rules: "Iterable[Rule]" = (), *, redactor: Redactor = redact, now: "WallClock" = time.time
     ) -> None:
-        """Keep the rules."""
         self.rules = tuple(rules)
         self.redact = redactor
         self._now = now
-        self._known: dict[type, ExceptionInfo] = {}
+        self._infos: dict[type, ExceptionInfo] = {}
 
     def classify(self, subject: BaseException | Evidence) -> Failure:
-        """Return the failure that an error or a piece of evidence stands for; never raises for either.
+        """Return the failure of an error or a piece of evidence; never raises for either.
 
         Raises:
-            TypeError: If it is given anything else, such as a response; `evidence_of` reads one.
+            TypeError: If it is anything else, such as a response; `evidence_of` reads one.
         """
-        kind: type = type(subject)  # not isinstance, which believes what an object says of itself
+        kind: type = type(subject)  # not isinstance: an object can lie about its class
         try:
             if issubclass(kind, Exception) and not issubclass(kind, ExceptionGroup):
-                return self._judged_error(subject)  # type: ignore[arg-type]  # an exception, by its type
+                return self._judge_error(subject)  # type: ignore[arg-type]  # an exception, by its type
             if issubclass(kind, _SUBJECTS):
                 return self._decisive(subject)[1]
-        except Exception:  # noqa: BLE001  # an object built to mislead must not break the handler that judges it
+        except Exception:  # noqa: BLE001  # a hostile object must not break the error handling
             return Failure(
                 Category.UNKNOWN, retryable=False, exception_name=_class_name(kind)[:_NAME_LIMIT], rule=UNREADABLE
             )
-        message = f"classify takes an exception or an Evidence, not {kind.__name__}; see evidence_of"
+        message = f"classify takes an exception or an Evidence, not {kind.__name__}; read a response with evidence_of"
         raise TypeError(message)
 
     def weigh(self, error: Exception) -> Failure:
-        """Return the failure without texts and place: all that a decision needs, for half the cost of `classify`."""
+        """Return the failure without texts and location: what a decision needs, at half the cost of `classify`."""
         kind = type(error)
         if issubclass(kind, ExceptionGroup):
             return self.classify(error)
@@ -381,17 +377,17 @@ class Classifier:
             return self.classify(error)
 
     def decisive(self, subject: BaseException | Evidence) -> BaseException | Evidence:
-        """Return what decides: of an exception group its worst leaf, of anything else itself."""
+        """Return the subject that decides: the worst leaf of an exception group, otherwise the subject itself."""
         return self._decisive(subject)[0]
 
     def _decisive(self, subject: BaseException | Evidence) -> tuple[BaseException | Evidence, Failure]:
         if not isinstance(subject, BaseExceptionGroup):
-            return subject, self._judged(subject)
-        judged = [(leaf, self._judged(leaf)) for leaf in leaves_of(subject)] or [(subject, self._judged(subject))]
+            return subject, self._judge(subject)
+        judged = [(leaf, self._judge(leaf)) for leaf in leaves_of(subject)] or [(subject, self._judge(subject))]
         return min(judged, key=lambda pair: severity(pair[1].category, pair[1].retryable))
 
     def readings(self, subject: BaseException | Evidence) -> "Iterator[Reading]":
-        """Yield every reading of an error or a piece of evidence, the one that decides first."""
+        """Yield every reading of an error or a piece of evidence, the deciding one first."""
         if isinstance(subject, Evidence):
             yield from self._readings_of_evidence(subject)
         elif isinstance(subject, BaseExceptionGroup):
@@ -402,21 +398,21 @@ class Classifier:
         else:
             yield _CONTROL_FLOW
 
-    def _judged(self, subject: BaseException | Evidence) -> Failure:
+    def _judge(self, subject: BaseException | Evidence) -> Failure:
         if isinstance(subject, Exception):
-            return self._judged_error(subject)
+            return self._judge_error(subject)
         return self._failure(subject, next(self.readings(subject), _UNKNOWN))
 
-    def _judged_error(self, error: Exception) -> Failure:
+    def _judge_error(self, error: Exception) -> Failure:
         reading = next(self._by_type(error), None) or next(self._beyond_type(error), None)
         return self._failure(error, reading or self._unmatched(error))
 
     def _unmatched(self, error: Exception) -> Reading:
-        """Nothing matched; where the error comes from, and its code, are known all the same."""
-        known = self._known_of(type(error))
-        found = _read_safely(known.read, error)
+        """Return the reading of an error that nothing matched, with its origin and code."""
+        info = self._info_of(type(error))
+        found = _read_safely(info.read, error)
         evidence = found if isinstance(found, Evidence) else _NO_EVIDENCE
-        return Reading(Category.UNKNOWN, NOTHING_MATCHED, Strength.TEXT, evidence, evidence.origin or known.origin)
+        return Reading(Category.UNKNOWN, NOTHING_MATCHED, Strength.TEXT, evidence, evidence.origin or info.origin)
 
     def _readings_of_evidence(self, evidence: Evidence) -> "Iterator[Reading]":
         origin = evidence.origin or Origin.UNKNOWN
@@ -429,7 +425,7 @@ class Classifier:
         yield from _readings_from_text(evidence.message or evidence.body, evidence, origin)
 
     def _beyond_type(self, error: Exception) -> "Iterator[Reading]":
-        """Yield what the causes, the words, and what was interrupted say."""
+        """Yield readings of the causes, the class names, the messages, and the interrupted errors."""
         causes = tuple(causes_of(error))
         for cause in causes:
             yield from self._by_type(cause, "cause: ")
@@ -442,41 +438,41 @@ class Classifier:
             yield from self._by_name(link, "context: ")
             yield from self._by_words(link, "context: ")
 
-    def _by_type(  # noqa: C901  # the order of evidence in one place; helpers would be a generator more on every verdict
+    def _by_type(  # noqa: C901  # the order of evidence in one place; helpers would add a generator to every classification
         self, error: BaseException, via: str = "", depth: int = 0
     ) -> "Iterator[Reading]":
-        """Yield what rules, the error itself and its library say; wrapped errors are followed to a fixed depth."""
-        if (via or depth) and isinstance(error, BaseExceptionGroup):  # on its own, a group has been taken apart before
+        """Yield readings by rules, the error itself and its library; wrapped errors are followed to a fixed depth."""
+        if (via or depth) and isinstance(error, BaseExceptionGroup):  # a group on its own was split into leaves before
             if depth < _UNWRAP_LIMIT:
                 yield from self._by_group(error, via, depth + 1)
             return
-        known = self._known.get(type(error)) or self._known_of(type(error))
-        found = _read_safely(known.read, error) if known.read is not None else None
+        info = self._infos.get(type(error)) or self._info_of(type(error))
+        found = _read_safely(info.read, error) if info.read is not None else None
         evidence = found if isinstance(found, Evidence) else _NO_EVIDENCE
-        origin = evidence.origin or known.origin
+        origin = evidence.origin or info.origin
         if self.rules:
             yield from self._by_rules(error, evidence, origin, via)
-        own = read_stated_category(error)
-        if own is not None:
-            yield Reading(own[0], f"{via}{type(error).__name__}", Strength.STRONG, own[1], origin)
-        if known.lent:  # what somebody's own class carries says more than the built-in class it is derived from
+        stated = read_stated_category(error)
+        if stated is not None:
+            yield Reading(stated[0], f"{via}{type(error).__name__}", Strength.STRONG, stated[1], origin)
+        if info.inherited:  # attributes of a custom class are more specific than its built-in base class
             yield from (reading for reading in _readings_from_attributes(error, via) if not reading.retryable)
         if isinstance(found, BaseException):
-            yield from self._inside(known, found, via, depth)
+            yield from self._inside(info, found, via, depth)
         elif evidence is not _NO_EVIDENCE:
-            verdict = judge_evidence(evidence, known.name)
+            verdict = judge_evidence(evidence, info.name)
             if verdict is not None:
                 yield Reading(verdict[0], via + verdict[1], Strength.STRONG, evidence, origin)
-        if known.category is not None:
-            yield Reading(known.category, via + known.name, Strength.STRONG, evidence, origin)
-        if not known.described or (known.builtin and error.__dict__):
+        if info.category is not None:
+            yield Reading(info.category, via + info.name, Strength.STRONG, evidence, origin)
+        if not info.described or (info.builtin and error.__dict__):
             yield from _readings_from_attributes(error, via)
 
-    def _inside(self, known: ExceptionInfo, inner: BaseException, via: str, depth: int) -> "Iterator[Reading]":
-        """Yield what the error that is wrapped in another one says."""
+    def _inside(self, info: ExceptionInfo, inner: BaseException, via: str, depth: int) -> "Iterator[Reading]":
+        """Yield the readings of an error that is wrapped in another one."""
         if depth < _UNWRAP_LIMIT:
-            for reading in self._by_type(inner, f"{via}inside {known.name}: ", depth + 1):
-                outer = reading.origin if known.origin in {Origin.UNKNOWN, Origin.PROGRAM} else known.origin
+            for reading in self._by_type(inner, f"{via}inside {info.name}: ", depth + 1):
+                outer = reading.origin if info.origin in {Origin.UNKNOWN, Origin.PROGRAM} else info.origin
                 yield Reading(reading.category, reading.rule, reading.strength, reading.evidence, outer)
 
     def _by_rules(self, error: BaseException, evidence: Evidence, origin: Origin, via: str) -> "Iterator[Reading]":
@@ -488,7 +484,7 @@ class Classifier:
                 yield _reading_from_rule(rule, evidence, origin, via)
 
     def _by_group(self, group: BaseException, via: str, depth: int) -> "Iterator[Reading]":
-        """Yield what the worst leaf of a group says; the leaves' causes are left alone, or a cycle would never end."""
+        """Yield the reading of the worst leaf of a group; causes of leaves are not followed, so that a cycle ends."""
         readings = []
         for leaf in leaves_of(group)[:_GROUP_LIMIT]:
             found = next(self._by_type(leaf, "", depth), None) if isinstance(leaf, Exception) else _CONTROL_FLOW
@@ -498,38 +494,38 @@ class Classifier:
             yield Reading(worst.category, f"{via}group: {worst.rule}", worst.strength, worst.evidence, worst.origin)
 
     def _by_name(self, error: BaseException, via: str) -> "Iterator[Reading]":
-        generic = _load_module("heuristics")
-        named = generic.read_name(type(error)) if generic is not None else None
+        heuristics = _load_module("heuristics")
+        named = heuristics.read_name(type(error)) if heuristics is not None else None
         if named is not None:
-            origin = self._known_of(type(error)).origin
+            origin = self._info_of(type(error)).origin
             yield Reading(named[0], f"{via}class name: {named[1]}", Strength.WEAK, _NO_EVIDENCE, origin)
 
     def _by_words(self, error: BaseException, via: str) -> "Iterator[Reading]":
-        known = self._known_of(type(error))
-        found = _read_safely(known.read, error)
-        # What wraps another error often repeats a statement or a command, not what happened: the innermost is read.
+        info = self._info_of(type(error))
+        found = _read_safely(info.read, error)
+        # The text of a wrapper often repeats a statement or command, not what happened, so the innermost error is read.
         for _ in range(_UNWRAP_LIMIT):
             if not isinstance(found, BaseException):
                 break
-            error, found = found, _read_safely(self._known_of(type(found)).read, found)
+            error, found = found, _read_safely(self._info_of(type(found)).read, found)
         evidence = found if isinstance(found, Evidence) else _NO_EVIDENCE
         for text in (evidence.message or text_of(error), evidence.body):
-            for reading in _readings_from_text(text, evidence, known.origin, via):
+            for reading in _readings_from_text(text, evidence, info.origin, via):
                 if reading.category not in RETRYABLE or type(error) not in _BUG_TYPES:
                     yield reading
 
-    def _known_of(self, kind: type) -> ExceptionInfo:
-        known = self._known.get(kind)
-        if known is None:
-            known, lasting = exception_info(kind)
-            if lasting:
-                if len(self._known) >= _CACHE_LIMIT:
-                    self._known.clear()
-                self._known[kind] = known
-        return known
+    def _info_of(self, kind: type) -> ExceptionInfo:
+        info = self._infos.get(kind)
+        if info is None:
+            info, cacheable = exception_info(kind)
+            if cacheable:
+                if len(self._infos) >= _CACHE_LIMIT:
+                    self._infos.clear()
+                self._infos[kind] = info
+        return info
 
     def _hint(self, category: Category, evidence: Evidence) -> tuple[bool, float | None, bool]:
-        """Return whether trying again may help, the wait that was asked for, and whether it was cut."""
+        """Return whether a retry may help, the requested wait in seconds, and whether the wait was capped."""
         stated = evidence.retryable
         retryable = category in RETRYABLE if stated is None else stated
         if evidence.retry_after is None and evidence.headers and (retryable or category in _CATEGORIES_WITH_WAIT):
@@ -580,7 +576,7 @@ _PUNCTUATION = dict.fromkeys(map(ord, "_.-:"))
 
 
 def _is_plain_code(code: str) -> bool:
-    """Tell whether a code is made of what codes are made of, and so cannot hold a secret or break a store."""
+    """Return whether a code has only characters of a code, so that it needs no redaction."""
     return len(code) <= _CODE_LIMIT and code.isascii() and (code.isalnum() or code.translate(_PUNCTUATION).isalnum())
 
 
@@ -595,28 +591,28 @@ def _readings_from_text(text: str, evidence: Evidence, origin: Origin, via: str 
     texts = _load_module("texts")  # compiles large patterns
     for category, words, status in texts.read_text(text) if texts is not None else ():
         shown = evidence if status is None or evidence.http_status else evidence.replace(http_status=status)
-        said = Origin.HTTP if status is not None and origin is Origin.PROGRAM else origin
-        yield Reading(category, f"{via}text: {words}", Strength.TEXT, shown, said)
+        text_origin = Origin.HTTP if status is not None and origin is Origin.PROGRAM else origin
+        yield Reading(category, f"{via}text: {words}", Strength.TEXT, shown, text_origin)
 
 
 def _readings_from_attributes(error: BaseException, via: str) -> "Iterator[Reading]":
-    generic = _load_module("heuristics")
-    found = generic.read_attributes(error) if generic is not None else None
+    heuristics = _load_module("heuristics")
+    found = heuristics.read_attributes(error) if heuristics is not None else None
     if found is not None:
         category, rule, evidence = found
         yield Reading(category, via + rule, Strength.WEAK, evidence, evidence.origin or Origin.UNKNOWN)
 
 
 def _evidence_from_attributes(error: BaseException) -> Evidence:
-    generic = _load_module("heuristics")
-    return generic.evidence_in(error) if generic is not None else _NO_EVIDENCE
+    heuristics = _load_module("heuristics")
+    return heuristics.evidence_in(error) if heuristics is not None else _NO_EVIDENCE
 
 
 def _load_module(name: str) -> "Any":
-    """Import a part that most errors need not; None where no file can be opened at the moment."""
+    """Import a module that most errors do not need; None if it cannot be loaded at the moment."""
     try:
         return import_module(f"outlast.classify.{name}")
-    except Exception:  # noqa: BLE001  # out of file descriptors, for instance; what is loaded already has to do
+    except Exception:  # noqa: BLE001  # out of file descriptors, for instance; continue without it
         return None
 
 
@@ -625,5 +621,5 @@ def _read_safely(read: "Reader | None", error: BaseException) -> "Evidence | Bas
         return None
     try:
         return read(error)
-    except Exception:  # noqa: BLE001  # a reader meets objects that nobody foresaw; judging must not fail on them
+    except Exception:  # noqa: BLE001  # unexpected objects must not break the classification
         return None

@@ -1,4 +1,4 @@
-"""What the error code of an API means: AWS's codes, and reasons that other APIs share."""
+"""Categories of error codes: errno names, API error codes and SQLSTATEs; and the category of a piece of evidence."""
 
 import errno
 import re
@@ -7,8 +7,6 @@ from functools import cache
 from outlast.classify.safe_access import errno_in_chain, text_of
 from outlast.classify.statuses import judge_status
 from outlast.failure import Category, Evidence, Origin
-
-# What an error number of the operating system means.
 
 _ERRNO_NAMES: dict[Category, str] = {
     Category.NETWORK: (
@@ -33,7 +31,7 @@ _ERRNO_NAMES: dict[Category, str] = {
 }
 
 ERRNOS: dict[str, Category] = {name: category for category, names in _ERRNO_NAMES.items() for name in names.split()}
-"""Category by the name of the error number; numbers differ between systems, names do not."""
+"""Category by errno name; the numbers differ between systems, the names do not."""
 
 _FILE_ERRNOS = frozenset(
     "ENOSPC EDQUOT EROFS EIO ENOENT EISDIR ENOTDIR EEXIST ENOTEMPTY ENAMETOOLONG EXDEV EFBIG".split()
@@ -41,14 +39,14 @@ _FILE_ERRNOS = frozenset(
 
 
 def name_of_errno(number: object) -> str | None:
-    """Return the name of an error number on this system, or None for what is none."""
+    """Return the errno name of a number on this system, or None if it is not an errno."""
     if type(number) is not int:
         return None
     return errno.errorcode.get(number)
 
 
 def origin_of_errno(name: str) -> Origin:
-    """Return what was probably talked to when this error came."""
+    """Return the probable origin of an errno name."""
     if name in _FILE_ERRNOS:
         return Origin.FILE
     return Origin.NETWORK if ERRNOS.get(name) is Category.NETWORK else Origin.PROGRAM
@@ -117,7 +115,7 @@ _CODE_NAMES: dict[Category, str] = {
 }
 
 CODES: dict[str, Category] = {name: category for category, names in _CODE_NAMES.items() for name in names.split()}
-"""Category by error code, as it is written."""
+"""Category by API error code."""
 
 _LONGEST_CODE = 100
 _CODE_ENDINGS = (
@@ -135,7 +133,7 @@ def _code_endings() -> tuple[tuple[re.Pattern[str], Category], ...]:
 
 
 def judge_code(code: str) -> Category | None:
-    """Return the category of an API's error code, or None for one that says nothing."""
+    """Return the category of an API error code, or None if it is unknown."""
     found = CODES.get(code) or CODES.get(code.rpartition(".")[2])  # AWS.SimpleQueueService.NonExistentQueue
     if found is not None or len(code) > _LONGEST_CODE:
         return found
@@ -144,8 +142,6 @@ def judge_code(code: str) -> Category | None:
             return category
     return None
 
-
-# What an SQLSTATE means, whole classes first and the states that differ from their class after.
 
 _C = Category
 
@@ -193,11 +189,11 @@ SQLSTATE_CLASSES: dict[str, Category] = {
     "P0": _C.UNKNOWN,  # PL/pgSQL error
     "XX": _C.UNKNOWN,  # internal error
 }
-"""Category by the first two characters."""
+"""Category by the first two characters of the SQLSTATE."""
 
 SQLSTATES: dict[str, Category] = {
     "25006": _C.CONFIGURATION,  # read only transaction
-    "25P03": _C.NETWORK,  # idle in transaction session timeout: the server hung up
+    "25P03": _C.NETWORK,  # idle in transaction session timeout: the server closed the connection
     "25P04": _C.DATABASE_BUSY,  # transaction timeout
     "40002": _C.INTEGRITY,  # transaction integrity constraint violation
     "42501": _C.AUTHENTICATION,  # insufficient privilege
@@ -210,7 +206,7 @@ SQLSTATES: dict[str, Category] = {
     "55000": _C.UNKNOWN,  # object not in prerequisite state
     "55P02": _C.CONFIGURATION,  # cannot change runtime parameter
     "55P04": _C.UNKNOWN,  # unsafe new enum value usage
-    "57P01": _C.NETWORK,  # admin shutdown: the connection is gone
+    "57P01": _C.NETWORK,  # admin shutdown: the connection is closed
     "57P02": _C.NETWORK,  # crash shutdown
     "57P04": _C.CONFIGURATION,  # database dropped
     "57P05": _C.NETWORK,  # idle session timeout
@@ -222,26 +218,23 @@ SQLSTATES: dict[str, Category] = {
     "XX001": _C.INTEGRITY,  # data corrupted
     "XX002": _C.INTEGRITY,  # index corrupted
 }
-"""Category of the states that differ from their class."""
+"""Category of the SQLSTATEs that differ from their class."""
 
 
 def judge_sqlstate(state: str, message: str = "") -> Category | None:
-    """Return the category of an SQLSTATE, or None for one that is no failure or not known.
+    """Return the category of an SQLSTATE, or None if it is not a failure or unknown.
 
     Args:
         state: Five characters.
-        message: Text of the error; 57014 means a timeout or a user's cancel, and only the text tells which.
+        message: Text of the error; 57014 is a timeout or a cancellation by the user, and only the text shows which.
     """
     if state == "57014":
         return _C.UNKNOWN if "user request" in message else _C.DATABASE_BUSY
     return SQLSTATES.get(state) or SQLSTATE_CLASSES.get(state[:2])
 
 
-# What lies beneath a failed connection: the operating system's reason, or the answer of a proxy that refused it.
-
-
 def read_connection_errno(error: BaseException) -> Evidence | None:
-    """The error number beneath: the network's, or this machine's when it is out of files or memory."""
+    """Return the errno behind a failed connection, if it is about the network or this machine's resources."""
     number = errno_in_chain(error)
     category = ERRNOS.get(name_of_errno(number) or "")
     if category is Category.NETWORK or category is Category.SYSTEM:
@@ -250,7 +243,7 @@ def read_connection_errno(error: BaseException) -> Evidence | None:
 
 
 def read_proxy_status(error: BaseException, before: str) -> Evidence | None:
-    """The status with which a proxy refused to connect us; it stands only in the text, after these words."""
+    """Return the HTTP status of a proxy that refused a tunnel; it is only in the text, after the words `before`."""
     text = text_of(error)
     if not text.startswith(before):
         return None
@@ -260,19 +253,18 @@ def read_proxy_status(error: BaseException, before: str) -> Evidence | None:
     return Evidence(origin=Origin.HTTP, http_status=int(digits))
 
 
-# From evidence to a verdict: codes, SQLSTATE, HTTP status and error numbers, in this order.
-
-
 def judge_evidence(evidence: Evidence, type_name: str = "") -> tuple[Category, str] | None:
-    """Return the category that evidence stands for and the name of the rule, or None if it shows nothing.
+    """Return the category of evidence and the name of the rule, or None if nothing matches.
+
+    The order is: stated category, code, SQLSTATE, HTTP status, errno.
 
     Args:
         evidence: What an error or a response shows.
         type_name: Name of the exception class it was read from.
     """
     if evidence.category is not None:
-        said = ", ".join(part for part in (type_name, evidence.code) if part)
-        return evidence.category, said or "stated"
+        rule = ", ".join(part for part in (type_name, evidence.code) if part)
+        return evidence.category, rule or "stated"
     if evidence.code is not None and (category := judge_code(evidence.code)) is not None:
         return category, f"code {evidence.code}"
     if evidence.sqlstate is not None:

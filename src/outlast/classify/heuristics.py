@@ -1,7 +1,7 @@
-"""Weak evidence, for libraries that nobody described: telling attributes, and telling class names.
+"""Weak evidence for errors of unknown libraries: well-known attributes, and words in class names.
 
-Attributes are only looked at, never called. What cannot be a status, a code or a time changes nothing, so a mock, a
-property that raises or a ``status = "abc"`` leaves an error as it was.
+Attributes are only read, never called. A value that is not a status, a code or a time is ignored, so a mock, a property
+that raises or a ``status = "abc"`` changes nothing.
 """
 
 import re
@@ -17,7 +17,7 @@ from outlast.failure import Category, Evidence
 _STATUS_ATTRIBUTES = ("status_code", "http_status", "status", "code")
 _RETRYABLE_ATTRIBUTES = ("retryable", "retriable", "is_retryable", "should_retry")
 _FAILURE_STATUSES = range(400, 600)
-_LEAST_ERRNO = 32  # smaller numbers are too often a library's own
+_MIN_ERRNO = 32  # smaller numbers are too often codes of a library
 _SQLSTATE_LENGTH = 5
 _CODE_LIMIT = 100
 _PLAIN_CODES = {
@@ -39,7 +39,7 @@ _PLAIN_CODES = {
 
 CLASS_NAME_PATTERNS: tuple[tuple[Category, str], ...] = (
     (
-        Category.INVALID_PARAMETERS,  # about a setting that is called so
+        Category.INVALID_PARAMETERS,  # about a setting with that name
         "^(?:Invalid|Missing|Bad|Unsupported|Unknown)\\w*(?:Timeout|RateLimit|Connection)|^No(?:Timeout|RateLimit)|"
         "(?:Timeout|RateLimit|Connection)\\w*(?:NotSupported|NotSet|NotAllowed|Settings?|Preference|Parameter|Option)",
     ),
@@ -81,15 +81,15 @@ CLASS_NAME_PATTERNS: tuple[tuple[Category, str], ...] = (
         "Disconnect(?:ed|ion)?|NotConnected|Network(?:Error|Failure|Exception)|NameResolution|Unreachable|DeadlineExceeded",
     ),
 )
-"""Words in a class name by what they mean; the permanent ones come first."""
+"""Words in class names by category; the permanent categories come first."""
 
 
 def read_attributes(error: BaseException) -> tuple[Category, str, Evidence] | None:
-    """Return what the attributes of an error say, or None: category, name of the rule, evidence."""
+    """Return category, rule name and evidence from the attributes of an error, or None."""
     evidence = evidence_in(error)
     verdict = judge_evidence(evidence)
-    if evidence.code is not None and judge_code(evidence.code) is None and (said := _judge_any_code(evidence.code)):
-        verdict = said, f"code {evidence.code}"
+    if evidence.code is not None and judge_code(evidence.code) is None and (category := _judge_any_code(evidence.code)):
+        verdict = category, f"code {evidence.code}"
     flag = next((value for name in _RETRYABLE_ATTRIBUTES if type(value := safe_getattr(error, name)) is bool), None)
     if flag is not None:
         evidence = evidence.replace(retryable=flag)
@@ -103,7 +103,7 @@ def read_attributes(error: BaseException) -> tuple[Category, str, Evidence] | No
 
 
 def evidence_in(error: BaseException) -> Evidence:
-    """Gather the attributes into evidence."""
+    """Return the evidence in the attributes of an error."""
     found = (
         read_response(safe_getattr(error, "response"), safe_getattr(error, "request"))
         or read_response(error)
@@ -121,11 +121,11 @@ def evidence_in(error: BaseException) -> Evidence:
         if isinstance(state, str) and len(state) == _SQLSTATE_LENGTH and state.isascii() and state.isalnum():
             facts["sqlstate"] = state
     number = safe_int(error, "errno")
-    if number is not None and number >= _LEAST_ERRNO and ERRNOS.get(name_of_errno(number) or "") is Category.NETWORK:
+    if number is not None and number >= _MIN_ERRNO and ERRNOS.get(name_of_errno(number) or "") is Category.NETWORK:
         facts["errno"] = number
     wait = _wait_seconds(safe_getattr(error, "retry_after"))
     if wait is not None and "retry-after" not in found.headers:
-        facts["headers"] = {**found.headers, "retry-after": f"{wait:.3f}"}  # a header is capped, and so is this
+        facts["headers"] = {**found.headers, "retry-after": f"{wait:.3f}"}  # as a header, so that it is capped
     if found.http_status is not None and found.http_status not in _FAILURE_STATUSES:
         facts.setdefault("http_status", None)
     return found.replace(**facts) if facts else found
@@ -139,7 +139,7 @@ def _failing_status(value: object) -> int | None:
 
 
 def _known_code(value: object) -> str | None:
-    """Return a code that the tables know: a text, or the name of an enum's member."""
+    """Return a known code, from a string or the name of an enum member; else None."""
     if isinstance(value, Enum):
         value = value.name
     if isinstance(value, str) and len(value) <= _CODE_LIMIT and _judge_any_code(value) is not None:
@@ -148,18 +148,18 @@ def _known_code(value: object) -> str | None:
 
 
 def _judge_any_code(code: str) -> Category | None:
-    """Return what a code says: one of an API that is known, of gRPC, or one that says it in plain words."""
+    """Return the category of an API code, a gRPC status or a plain code such as ``RATE_LIMITED``."""
     return judge_code(code) or RPC_STATUSES.get(code) or _PLAIN_CODES.get(code.upper())
 
 
 def _wait_seconds(value: object) -> float | None:
     total = safe_getattr(value, "days"), safe_getattr(value, "seconds"), safe_getattr(value, "microseconds")
-    if all(type(part) is int for part in total):  # a timedelta, told by its parts
+    if all(type(part) is int for part in total):  # a timedelta, recognised by its parts
         days, seconds, microseconds = total
-        value = days * 86400 + seconds + microseconds / 1e6  # type: ignore[operator]  # whole numbers, by the check before
+        value = days * 86400 + seconds + microseconds / 1e6  # type: ignore[operator]  # integers, as checked above
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value) if 0 <= value < 1e9 else None  # beyond is no wait but a moment, or nonsense
+    return float(value) if 0 <= value < 1e9 else None  # a larger number is a timestamp, or nonsense
 
 
 @cache
@@ -168,9 +168,9 @@ def _class_name_patterns() -> tuple[tuple[Category, re.Pattern[str]], ...]:
 
 
 def read_name(kind: type) -> tuple[Category, str] | None:
-    """Return what the name of an exception class or of its nearest telling base says: category and name.
+    """Return category and class name from the first name in the class hierarchy that matches, or None.
 
-    A class that a library's file describes has had its say, also where it is listed as saying nothing.
+    Classes in the library files, also those listed as saying nothing, end the search.
     """
     for each in kind.__mro__:
         module: object = each.__module__

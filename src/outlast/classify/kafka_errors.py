@@ -1,4 +1,4 @@
-"""What Kafka's error codes mean: the numbers a broker sends, and the names of those that librdkafka raises by itself."""
+"""Categories of Kafka errors: the numbers that a broker sends, and the names of librdkafka's local errors."""
 
 from outlast.failure import RETRYABLE, Category, Evidence
 
@@ -90,18 +90,18 @@ BROKER_ERRORS: dict[int, tuple[str, Category]] = {
 LOCAL_ERRORS: dict[str, Category] = {
     name: category for category, names in _LOCAL_NAMES.items() for name in names.split()
 }
-"""Category by librdkafka's name of an error that it raises by itself."""
+"""Category by name of librdkafka's local errors."""
 
 
 def judge_kafka(number: int, *, name: str | None = None, retriable: bool = False, fatal: bool = False) -> Evidence:
     """Return the evidence of a Kafka error.
 
     Args:
-        number: The error's number; 0 is success, those below -1 are librdkafka's own.
-        name: What the client library calls it, where that is not the protocol's name.
-        retriable: Whether the client says that the same request may succeed later. A permanent reading gives way to
-            it; that it says nothing proves nothing, as the clients leave it unset for errors met while connecting.
-        fatal: Whether the client says that it can go on no more; then a retry cannot help, whatever the number.
+        number: The error number; 0 is success, numbers below -1 are local errors of librdkafka.
+        name: The client library's name of the error, if it is not the protocol's.
+        retriable: Whether the client says that the same request may succeed later; this overrides a permanent
+            category. False proves nothing, as clients leave it unset for connection errors.
+        fatal: Whether the client says that it cannot continue; then a retry does not help, whatever the number.
     """
     known, category = BROKER_ERRORS.get(number, (None, Category.UNKNOWN))
     if name is not None and number < -1:

@@ -1,7 +1,7 @@
-"""How long the other side asks us to wait: Retry-After and the dialects of rate-limit headers.
+"""Reads the wait that a server asks for: Retry-After and the variants of rate-limit headers.
 
-A hint is a lower bound. It is rounded up, so nobody ever comes back a millisecond early, and capped, so that a hostile
-or broken server cannot park a client for a year; `RetryHint.capped` says that it asked for more.
+A hint is a lower bound. It is rounded up, so that no client returns too early, and capped, so that a hostile or broken
+server cannot block a client for a year; `RetryHint.capped` is true if the server asked for more.
 """
 
 import math
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 MAX_RETRY_AFTER_SECONDS = 3600
 """The longest wait a header can ask for, in seconds."""
 
-_EPOCH_SECONDS_FROM = 1_000_000_000  # 2001; as a relative wait it would be 31 years
+_EPOCH_SECONDS_FROM = 1_000_000_000  # the year 2001; as a relative wait it would be 31 years
 _EPOCH_MILLISECONDS_FROM = 100_000_000_000  # as seconds it would be the year 5138
-_MOST_DIGITS = 18  # int() of a longer run is slow or refused, and the cap applies anyway
-_LONGEST_VALUE = 256
+_MAX_DIGITS = 18  # int() of more digits is slow or fails, and the cap applies anyway
+_VALUE_LIMIT = 256
 
 _DRAFT_NAMES = {"r": "remaining", "t": "reset", "remaining": "remaining", "reset": "reset"}
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 class RetryHint(Frozen):
-    """A wait that the other side asked for.
+    """A wait that the server asked for.
 
     Attributes:
         seconds: How long to wait, at most `MAX_RETRY_AFTER_SECONDS`.
         capped: Whether it asked for longer than that.
-        header: Name of the header it stood in, in lower case.
+        header: Name of the header, in lowercase.
     """
 
     seconds: float
@@ -44,22 +44,21 @@ class RetryHint(Frozen):
     header: str
 
     def __init__(self, seconds: float, capped: bool, header: str) -> None:  # noqa: FBT001  # a field of a value
-        """Keep the fields."""
         self.__dict__.update(seconds=seconds, capped=capped, header=header)
 
 
 def parse_retry_after(
     value: str | float | None, default: int = 60, *, date: str | None = None, now: "WallClock" = time.time
 ) -> int:
-    """Read the value of a Retry-After header.
+    """Return the seconds in the value of a Retry-After header.
 
     Args:
         value: Seconds ("120", fractions round up) or an HTTP-date in any of its three forms; a date without a zone
             is UTC, a date in the past means 0.
         default: Returned for a missing or unreadable value.
-        date: Value of the response's Date header; a date is measured against it, so that a server whose clock is
-            wrong still gets the wait it means.
-        now: The wall clock, used where `date` is missing.
+        date: Value of the response's Date header. A date in `value` is compared with it, so that the wait is right even
+            if the server's clock is wrong.
+        now: The wall clock, used if `date` is missing.
 
     Returns:
         Whole seconds, at most `MAX_RETRY_AFTER_SECONDS`.
@@ -71,20 +70,20 @@ def parse_retry_after(
 def rate_limit_hint(
     headers: "Mapping[str, str]", *, limited: bool = True, now: "WallClock" = time.time
 ) -> RetryHint | None:
-    """Read how long to wait from whichever header says so.
+    """Return the wait from the first header that has one.
 
     Retry-After comes first, then its millisecond forms, then the reset headers: RateLimit and RateLimit-Reset,
     X-RateLimit-Reset as epoch seconds, epoch milliseconds, relative seconds, a duration ("6m0s") or a date, and
-    X-RateLimit-Reset-After. A reset counts only where nothing remains of its allowance.
+    X-RateLimit-Reset-After. A reset counts only if the remaining allowance is 0.
 
     Args:
         headers: Response headers.
-        limited: Whether the response itself says that a limit was hit, as 429 does; then a reset header without a
-            matching remaining header counts as well.
+        limited: Whether the response itself says that a limit was hit, as 429 does; then a reset header counts also
+            without a matching remaining header.
         now: The wall clock.
 
     Returns:
-        The hint, or None where no header gives one.
+        The hint, or None if no header has one.
     """
     low = {name.lower(): value for name, value in headers.items()}
     date = low.get("date")
@@ -104,7 +103,7 @@ def rate_limit_hint(
 
 
 def allowance_is_exhausted(headers: "Mapping[str, str]") -> bool:
-    """Tell whether a header says that nothing remains of an allowance."""
+    """Return whether a header says that the remaining allowance is 0."""
     if not headers:
         return False
     if any("remaining" in name and "limit" in name and _number(value) == 0 for name, value in headers.items()):
@@ -117,7 +116,7 @@ def _hint(seconds: float, header: str) -> RetryHint:
 
 
 def _number(value: object) -> float | None:
-    """Read a plain non-negative decimal number: no sign, no underscores, no digits of other scripts."""
+    """Return a plain non-negative decimal number, without sign, underscores or non-ASCII digits; else None."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int | float):
@@ -129,33 +128,33 @@ def _number(value: object) -> float | None:
     digits = whole + fraction
     if not (digits.isascii() and digits.isdigit() and whole) or text.endswith("."):
         return None
-    return float(text) if len(whole) <= _MOST_DIGITS else 1e18
+    return float(text) if len(whole) <= _MAX_DIGITS else 1e18
 
 
 def _seconds_or_date(value: object, date: str | None, now: "WallClock") -> float | None:
     number = _number(value)
     if number is not None or not isinstance(value, str):
         return number
-    moment = _parse_time(value)
-    if moment is None:
+    timestamp = _parse_time(value)
+    if timestamp is None:
         return None
     reference = _parse_time(date) if date else None
-    return max(0.0, moment - (now() if reference is None else reference))
+    return max(0.0, timestamp - (now() if reference is None else reference))
 
 
 def _parse_time(value: str) -> float | None:
-    """Read an HTTP-date or an ISO 8601 time as seconds since the epoch; without a zone it is UTC."""
+    """Return an HTTP-date or ISO 8601 time as seconds since the epoch; without a zone it is UTC."""
     text = value.strip()
-    if not text or len(text) > _LONGEST_VALUE or not text.isascii() or ":" not in text:
+    if not text or len(text) > _VALUE_LIMIT or not text.isascii() or ":" not in text:
         return None
     try:
-        from datetime import UTC, datetime  # noqa: PLC0415  # costs milliseconds, and dates are rare
-        from email.utils import parsedate_to_datetime  # noqa: PLC0415  # the same
+        from datetime import UTC, datetime  # noqa: PLC0415  # takes milliseconds to import, and dates are rare
+        from email.utils import parsedate_to_datetime  # noqa: PLC0415  # as above
 
-        moment = datetime.fromisoformat(text) if text[0].isdigit() else parsedate_to_datetime(text)
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC)
-        return moment.timestamp()
+        parsed = datetime.fromisoformat(text) if text[0].isdigit() else parsedate_to_datetime(text)
+        if parsed.tzinfo is None:
+            parsed = parsed.replace(tzinfo=UTC)
+        return parsed.timestamp()
     except Exception:  # noqa: BLE001  # the standard parsers raise five kinds of error for bad dates, and imports can fail too
         return None
 
@@ -166,30 +165,30 @@ def _duration_pattern() -> re.Pattern[str]:
 
 
 def _relative_seconds(value: str) -> float | None:
-    """Read a wait such as 1s, 6m0s or 120ms."""
+    """Return the seconds of a duration such as 1s, 6m0s or 120ms."""
     text = value.strip().lower()
-    if not text or len(text) > _LONGEST_VALUE or _duration_pattern().sub("", text):
+    if not text or len(text) > _VALUE_LIMIT or _duration_pattern().sub("", text):
         return None
     return sum(float(number) * _UNITS[unit] for number, unit in _duration_pattern().findall(text))
 
 
 def _draft_items(value: str) -> dict[str, float]:
-    """Read the IETF drafts: ``limit=10, remaining=0, reset=30`` and ``"default";r=0;t=30``."""
+    """Return remaining and reset of the IETF drafts: ``limit=10, remaining=0, reset=30`` and ``"default";r=0;t=30``."""
     found: dict[str, float] = {}
-    for policy in [value] if ";" not in value else value[:_LONGEST_VALUE].split(","):
+    for policy in [value] if ";" not in value else value[:_VALUE_LIMIT].split(","):
         items: dict[str, float] = {}
-        for part in re.split(r"[;,]", policy[:_LONGEST_VALUE]):
+        for part in re.split(r"[;,]", policy[:_VALUE_LIMIT]):
             key, _, text = part.strip().partition("=")
             number = _number(text)
             if number is not None and key in _DRAFT_NAMES:
                 items.setdefault(_DRAFT_NAMES[key], number)
-        spent, known = items.get("remaining") == 0, found.get("remaining") == 0
-        if not found or (spent, items.get("reset", 0.0)) > (known, found.get("reset", 0.0)):
-            found = items  # of several policies, the one that is used up for longest
+        exhausted, was_exhausted = items.get("remaining") == 0, found.get("remaining") == 0
+        if not found or (exhausted, items.get("reset", 0.0)) > (was_exhausted, found.get("reset", 0.0)):
+            found = items  # of several policies, the one that is exhausted for longest
     return found
 
 
-def _reset_seconds(  # one exit per dialect reads better than a chain of assignments
+def _reset_seconds(
     name: str, value: str, headers: "Mapping[str, str]", *, limited: bool, date: str | None, now: "WallClock"
 ) -> float | None:
     if name == "ratelimit":
@@ -209,6 +208,6 @@ def _reset_seconds(  # one exit per dialect reads better than a chain of assignm
         return number / 1000
     if name.endswith("-after") or number < _EPOCH_SECONDS_FROM:
         return number
-    moment = number / 1000 if number >= _EPOCH_MILLISECONDS_FROM else number
+    timestamp = number / 1000 if number >= _EPOCH_MILLISECONDS_FROM else number
     reference = _parse_time(date) if date else None
-    return max(0.0, math.ceil(moment - (now() if reference is None else reference)))
+    return max(0.0, math.ceil(timestamp - (now() if reference is None else reference)))

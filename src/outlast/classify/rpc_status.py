@@ -1,4 +1,4 @@
-"""What travels with a gRPC status: google.rpc's details on the wire or in JSON, read without protobuf."""
+"""Categories of gRPC statuses, and google.rpc details on the wire or in JSON, read without protobuf."""
 
 import math
 import re
@@ -12,24 +12,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 
-_STATUS_DETAILS = 3  # number of that field in google.rpc.Status; 1 is the code, 2 the message
-_VARINT, _EIGHT_BYTES, _SIZED, _FOUR_BYTES = 0, 1, 2, 5  # protobuf's ways to write a field
-_LAST_BYTE = 128  # a byte below ends a varint
+_STATUS_DETAILS = 3  # field number in google.rpc.Status; 1 is the code, 2 the message
+_VARINT, _EIGHT_BYTES, _SIZED, _FOUR_BYTES = 0, 1, 2, 5  # protobuf wire types
+_LAST_BYTE = 128  # a smaller byte ends a varint
 _WIRE_LIMIT = 65536
 _FIELD_LIMIT = 1000
 _WORDS_LIMIT = 1024
 _REASON_LIMIT = 100
-_MOST_DIGITS = 20  # of a varint
-_LONGEST_WAIT = 1e9  # beyond is nonsense, as a negative one is
+_MAX_DIGITS = 20  # of a varint
+_LONGEST_WAIT = 1e9  # seconds; larger and negative values are ignored
 
 
 class RpcDetails(Frozen):
-    """What the details of a status say.
+    """The details of a gRPC status.
 
     Attributes:
         delay: Seconds to wait, from a RetryInfo.
         reason: Reason of an ErrorInfo, such as ``API_KEY_INVALID``.
-        words: What an ErrorInfo's metadata and a QuotaFailure's violations say of the limit that was hit.
+        words: Text of an ErrorInfo's metadata and a QuotaFailure's violations, about the limit that was hit.
     """
 
     delay: float | None
@@ -37,12 +37,11 @@ class RpcDetails(Frozen):
     words: str
 
     def __init__(self, delay: float | None = None, reason: str | None = None, words: str = "") -> None:
-        """Keep the fields."""
         self.__dict__.update(delay=delay, reason=reason, words=words[:_WORDS_LIMIT])
 
 
 def details_on_wire(status: bytes) -> RpcDetails:
-    """Read a serialised google.rpc.Status, as trailing metadata holds it; what is cut off or broken is left out."""
+    """Return the details of a serialised google.rpc.Status from trailing metadata; broken parts are ignored."""
     delay, reason, words = None, None, []
     for number, detail in _fields(status[:_WIRE_LIMIT]):
         if number != _STATUS_DETAILS:
@@ -60,7 +59,7 @@ def details_on_wire(status: bytes) -> RpcDetails:
 
 
 def details_in_json(details: object) -> RpcDetails:
-    """Read the same details from a decoded JSON list, as Google's REST answers hold it."""
+    """Return the details of a decoded JSON list, as in Google's REST responses."""
     delay, reason, words = None, None, []
     for detail in details[:_FIELD_LIMIT] if isinstance(details, list) else ():
         if not isinstance(detail, dict):
@@ -69,8 +68,8 @@ def details_in_json(details: object) -> RpcDetails:
         if kind == "RetryInfo":
             delay = _json_seconds(detail.get("retryDelay"))
         elif kind == "ErrorInfo":
-            said = detail.get("reason")
-            reason = reason or (said[:_REASON_LIMIT] if isinstance(said, str) else None)
+            value = detail.get("reason")
+            reason = reason or (value[:_REASON_LIMIT] if isinstance(value, str) else None)
             words.append(str(detail.get("metadata", "")))
         elif kind == "QuotaFailure":
             words.append(str(detail.get("violations", "")))
@@ -78,7 +77,7 @@ def details_in_json(details: object) -> RpcDetails:
 
 
 def _fields(message: bytes) -> "Iterator[tuple[int, bytes]]":
-    """Yield the number and the bytes of each field; a whole number comes as its decimal digits."""
+    """Yield the number and the bytes of each field; an integer as its decimal digits."""
     position, count = 0, 0
     while position < len(message) and count < _FIELD_LIMIT:
         count += 1
@@ -93,7 +92,7 @@ def _fields(message: bytes) -> "Iterator[tuple[int, bytes]]":
             position += size
         elif kind in {_EIGHT_BYTES, _FOUR_BYTES}:
             position += 8 if kind == _EIGHT_BYTES else 4
-        else:  # groups are long gone; what else stands here is no message
+        else:  # groups are obsolete; anything else is not a message
             return
 
 
@@ -117,7 +116,7 @@ def _wire_seconds(message: bytes) -> float | None:
 
 
 def _parse_digits(digits: bytes | None) -> int:
-    return int(digits) if digits and digits.isdigit() and len(digits) <= _MOST_DIGITS else 0
+    return int(digits) if digits and digits.isdigit() and len(digits) <= _MAX_DIGITS else 0
 
 
 @cache
@@ -136,7 +135,7 @@ def _decode_text(value: bytes) -> str:
 
 
 def _texts_in_field(message: bytes, number: int) -> list[str]:
-    """Return the texts within each field of that number: a map's keys and values, a violation's subject and words."""
+    """Return the texts in each field with this number: keys and values of a map, subject and text of a violation."""
     return [
         _decode_text(value)
         for field, inner in _fields(message)
@@ -146,29 +145,27 @@ def _texts_in_field(message: bytes, number: int) -> list[str]:
     ]
 
 
-# What a gRPC status means, and where its words change that.
-
 _C = Category
 
 RPC_STATUSES: dict[str, Category] = {
-    "CANCELLED": _C.UNKNOWN,  # by us, or by somebody who no longer wants the answer
+    "CANCELLED": _C.UNKNOWN,  # by this program, or by a caller that no longer needs the response
     "UNKNOWN": _C.UNKNOWN,
     "INVALID_ARGUMENT": _C.INVALID_PARAMETERS,
     "DEADLINE_EXCEEDED": _C.NETWORK,
     "NOT_FOUND": _C.NOT_FOUND,
-    "ALREADY_EXISTS": _C.INVALID_PARAMETERS,  # as HTTP's 409
-    "PERMISSION_DENIED": _C.AUTHENTICATION,  # the caller was identified: who is not gets UNAUTHENTICATED
+    "ALREADY_EXISTS": _C.INVALID_PARAMETERS,  # like HTTP 409
+    "PERMISSION_DENIED": _C.AUTHENTICATION,  # the caller was identified; otherwise the status is UNAUTHENTICATED
     "RESOURCE_EXHAUSTED": _C.RATE_LIMIT,
     "FAILED_PRECONDITION": _C.INVALID_PARAMETERS,
     "ABORTED": _C.API_TEMPORARY,
     "OUT_OF_RANGE": _C.INVALID_PARAMETERS,
-    "UNIMPLEMENTED": _C.INVALID_PARAMETERS,  # as HTTP's 501
+    "UNIMPLEMENTED": _C.INVALID_PARAMETERS,  # like HTTP 501
     "INTERNAL": _C.API_TEMPORARY,
     "UNAVAILABLE": _C.API_TEMPORARY,
     "DATA_LOSS": _C.DATA,
     "UNAUTHENTICATED": _C.AUTHENTICATION,
 }
-"""Category by the name of a gRPC status, where its words say nothing more."""
+"""Category by the name of a gRPC status, if its message is not more specific."""
 
 _REASON_NAMES: dict[Category, str] = {
     _C.RATE_LIMIT: "RATE_LIMIT_EXCEEDED",
@@ -184,12 +181,12 @@ _REASON_NAMES: dict[Category, str] = {
 RPC_REASONS: dict[str, Category] = {
     name: category for category, names in _REASON_NAMES.items() for name in names.split()
 }
-"""Category by the reason of a google.rpc.ErrorInfo, which is more exact than the status beside it."""
+"""Category by the reason of a google.rpc.ErrorInfo, which is more specific than the status."""
 
 _LIMITS = frozenset({_C.RATE_LIMIT, _C.QUOTA_EXHAUSTED})
 _TEXT_LIMIT = 4096
 
-# Words of the transport, with which a client reports under these statuses what happened to its connection.
+# With these statuses a client also reports problems of its own connection, in these words.
 _TRANSPORT_STATUSES = frozenset({"UNAVAILABLE", "INTERNAL", "UNKNOWN", "CANCELLED"})
 _TRANSPORT_PATTERN = (
     r"failed to connect|errors resolving|dns resolution|name resolution|address lookup failed|socket closed|"
@@ -205,22 +202,22 @@ def _text_pattern(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.IGNORECASE)
 
 
-def judge_limit(said: str, otherwise: Category, *, told_to_wait: bool = False) -> Category:
-    """Tell a limit that passes within minutes from an allowance that is used up.
+def judge_limit(text: str, default: Category, *, has_delay: bool = False) -> Category:
+    """Return whether a limit is a rate limit, which passes within minutes, or an exhausted quota.
 
     Args:
-        said: All that was said of the limit.
-        otherwise: The answer where the words do not tell.
-        told_to_wait: Whether a wait came along with it.
+        text: All texts about the limit.
+        default: The category to return if the text does not show it.
+        has_delay: Whether the server asked for a wait.
     """
     if _text_pattern(r"per[ _-]?(?:day|month)|\b(?:daily|monthly)\b[\w ]{0,20}\b(?:limit|quota|allowance)").search(
-        said
+        text
     ):
         return _C.QUOTA_EXHAUSTED
-    if told_to_wait or _text_pattern(r"per[ _-]?(?:\d+ ?)?(?:minute|second|hour)").search(said):
+    if has_delay or _text_pattern(r"per[ _-]?(?:\d+ ?)?(?:minute|second|hour)").search(text):
         return _C.RATE_LIMIT
-    spent = r"exceeded your current quota|insufficient[_ ]quota|hard (?:quota|limit)|billing|out of credits"
-    return _C.QUOTA_EXHAUSTED if _text_pattern(spent).search(said) else otherwise
+    exhausted = r"exceeded your current quota|insufficient[_ ]quota|hard (?:quota|limit)|billing|out of credits"
+    return _C.QUOTA_EXHAUSTED if _text_pattern(exhausted).search(text) else default
 
 
 def read_rpc(
@@ -229,48 +226,48 @@ def read_rpc(
     """Return the evidence of a call that ended with a gRPC status.
 
     Args:
-        status: Its name, one of `STATUSES`.
+        status: Its name, one of `RPC_STATUSES`.
         message: Its text.
-        details: What came along.
-        headers: Metadata that says something about waiting.
+        details: Its details.
+        headers: Metadata about waiting.
     """
     details = details or RpcDetails()
     headers = with_delay(headers or {}, details.delay)
-    said = f"{message[:_TEXT_LIMIT]} {details.words}"
-    proxy = _text_pattern(r"\breceived http2 header with status: ([45]\d\d)\b").search(said)
-    if proxy:  # an HTTP server answered, which is no gRPC server
+    text = f"{message[:_TEXT_LIMIT]} {details.words}"
+    proxy = _text_pattern(r"\breceived http2 header with status: ([45]\d\d)\b").search(text)
+    if proxy:  # an HTTP server answered that is not a gRPC server
         return Evidence(origin=Origin.RPC, code=status, http_status=int(proxy[1]), headers=headers)
     category = RPC_REASONS.get(details.reason or "") or RPC_STATUSES[status]
     if category in _LIMITS:
-        category = _judge_exhausted(said, category, told_to_wait=details.delay is not None)
+        category = _judge_exhausted(text, category, has_delay=details.delay is not None)
     elif status in _TRANSPORT_STATUSES:
-        category = _judge_transport_status(category, said, told_to_wait=details.delay is not None)
+        category = _judge_transport_status(category, text, has_delay=details.delay is not None)
     return Evidence(origin=Origin.RPC, code=status, category=category, headers=headers)
 
 
-def _judge_exhausted(said: str, category: Category, *, told_to_wait: bool) -> Category:
-    if _text_pattern(r"message (?:is )?larger than max|metadata size exceeds").search(said):
+def _judge_exhausted(text: str, category: Category, *, has_delay: bool) -> Category:
+    if _text_pattern(r"message (?:is )?larger than max|metadata size exceeds").search(text):
         return _C.INVALID_PARAMETERS
-    return judge_limit(said, category, told_to_wait=told_to_wait)
+    return judge_limit(text, category, has_delay=has_delay)
 
 
-def _judge_transport_status(category: Category, said: str, *, told_to_wait: bool) -> Category:
-    """Judge statuses with which a client reports its own trouble as well: with connections, credentials, messages."""
-    if _text_pattern(r"metadata from plugin failed").search(said) and _text_pattern(
+def _judge_transport_status(category: Category, text: str, *, has_delay: bool) -> Category:
+    """Return the category of a status with which a client also reports its own problems, such as a lost connection."""
+    if _text_pattern(r"metadata from plugin failed").search(text) and _text_pattern(
         r"invalid_grant|invalid_client|unauthori[sz]ed|reauth|credentials|expired|revoked|permission|denied"
-    ).search(said):
+    ).search(text):
         return _C.AUTHENTICATION
-    if _text_pattern(_TRANSPORT_PATTERN).search(said):
+    if _text_pattern(_TRANSPORT_PATTERN).search(text):
         return _C.NETWORK
     if _text_pattern(r"exception deserializing|(?:failed|error) (?:to|while) (?:pars|deserializ|decompress)").search(
-        said
+        text
     ):
         return _C.DATA
-    if _text_pattern(r"exception serializing|failed to serialize").search(said):
+    if _text_pattern(r"exception serializing|failed to serialize").search(text):
         return _C.INVALID_PARAMETERS
-    return _C.API_TEMPORARY if category is _C.UNKNOWN and told_to_wait else category
+    return _C.API_TEMPORARY if category is _C.UNKNOWN and has_delay else category
 
 
 def with_delay(headers: "Mapping[str, str]", delay: float | None) -> "dict[str, str]":
-    """Return the headers and a wait among them, so that it is rounded and capped as any other."""
+    """Return the headers with the delay added as a header, so that it is rounded and capped like any other."""
     return {**headers, "retry-after-ms": str(math.ceil(delay * 1000))} if delay is not None else dict(headers)

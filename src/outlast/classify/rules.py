@@ -1,4 +1,4 @@
-"""Rules of your own, which come before all others."""
+"""`Rule`: your own classification rules, which are tried before the built-in ones."""
 
 import re
 from dataclasses import dataclass, field
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """One rule of your own: when every condition given holds, the failure has this category.
+    """A classification rule: if all its conditions match, the failure has this category.
 
     Attributes:
-        category: The verdict, a `Category` or its name.
-        name: What `explain` and `Failure.rule` call it; made up from the conditions where it is left out.
+        category: A `Category` or its name.
+        name: Name in `explain` and `Failure.rule`; by default made from the conditions.
         type: Exception class, qualified name such as ``"vendor.errors.Busy"``, or several; subclasses match too.
         status: HTTP status, or several.
         code: SQLSTATE, errno name or API error code, or several.
-        text: Words in the message, matched as whole words without regard to case.
-        predicate: Called with the error (or Evidence); the rule applies where it returns true. One that raises does
-            not apply.
-        retryable: Overrides what the category implies.
-        retry_after: Seconds to wait, used as it is.
+        text: Words in the message, matched as whole words, case-insensitive.
+        predicate: Called with the error (or Evidence); the rule matches if it returns true. If it raises, the rule does
+            not match.
+        retryable: Overrides whether the category is retryable.
+        retry_after: Seconds to wait, used unchanged.
 
     Raises:
         ConfigError: If there is no condition, or a value is not valid.
@@ -44,31 +44,33 @@ class Rule:
     predicate: "Callable[[BaseException | Evidence], object] | None" = None
     retryable: bool | None = None
     retry_after: float | None = None
-    _words: "re.Pattern[str] | None" = field(default=None, init=False, repr=False, compare=False)
+    _text_pattern: "re.Pattern[str] | None" = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Check the conditions and prepare the text."""
+        """Check the conditions and compile the text."""
         object.__setattr__(self, "category", Category.parse(self.category))
-        given = {
+        conditions = {
             key: value
             for key in ("type", "status", "code", "text", "predicate")
             if (value := getattr(self, key)) is not None
         }
-        if not given or () in given.values() or not all(str(value) for value in given.values()):
+        if not conditions or () in conditions.values() or not all(str(value) for value in conditions.values()):
             message = "a rule needs at least one condition that can match: type, status, code, text or predicate"
             raise ConfigError(message)
         self._check_types()
         for status in _as_tuple(self.status):
             if status_of(status) is None:
-                message = f"{status!r} is no HTTP status; give a whole number from 100 to 599"
+                message = f"{status!r} is not an HTTP status; give a whole number from 100 to 599"
                 raise ConfigError(message)
         if self.retry_after is not None and not 0 <= self.retry_after < float("inf"):
             message = f"retry_after is {self.retry_after!r}; give seconds, 0 or more"
             raise ConfigError(message)
         if self.text is not None:
-            object.__setattr__(self, "_words", re.compile(rf"(?<!\w){re.escape(self.text)}(?!\w)", re.IGNORECASE))
+            object.__setattr__(
+                self, "_text_pattern", re.compile(rf"(?<!\w){re.escape(self.text)}(?!\w)", re.IGNORECASE)
+            )
         if not self.name:
-            shown = {key: getattr(value, "__name__", value) for key, value in given.items()}
+            shown = {key: getattr(value, "__name__", value) for key, value in conditions.items()}
             object.__setattr__(self, "name", ", ".join(f"{key} {value}" for key, value in shown.items()))
 
     def _check_types(self) -> None:
@@ -85,11 +87,11 @@ class Rule:
                 raise ConfigError(message)
         predicate: object = self.predicate
         if predicate is not None and not callable(predicate):
-            message = f"predicate is {predicate!r}; give a function of the error"
+            message = f"predicate is {predicate!r}; give a function that takes the error"
             raise ConfigError(message)
 
     def applies(self, subject: BaseException | Evidence, evidence: Evidence, text: str) -> bool:
-        """Tell whether every condition given holds.
+        """Return whether all conditions match.
 
         Args:
             subject: The error or Evidence itself.
@@ -100,13 +102,13 @@ class Rule:
             (self.type is None or any(_is_instance(subject, spec) for spec in _as_tuple(self.type)))
             and (self.status is None or evidence.http_status in _as_tuple(self.status))
             and (self.code is None or any(code in _as_tuple(self.code) for code in codes_of(evidence)))
-            and (self._words is None or self._words.search(text) is not None)
+            and (self._text_pattern is None or self._text_pattern.search(text) is not None)
             and (self.predicate is None or _predicate_holds(self.predicate, subject))
         )
 
 
 def codes_of(evidence: Evidence) -> tuple[str, ...]:
-    """Return every code that the evidence shows."""
+    """Return all codes in the evidence."""
     from outlast.classify.codes import name_of_errno  # noqa: PLC0415  # only rules with a code need it
 
     return tuple(code for code in (evidence.code, evidence.sqlstate, name_of_errno(evidence.errno)) if code)
@@ -129,5 +131,5 @@ def _predicate_holds(
 ) -> bool:
     try:
         return bool(predicate(subject))
-    except Exception:  # noqa: BLE001  # a predicate of the user's; judging must not fail on it
+    except Exception:  # noqa: BLE001  # user code must not break the classification
         return False

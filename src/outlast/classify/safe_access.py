@@ -1,4 +1,7 @@
-"""Whether a request carried credentials, which is what a 403 turns on."""
+"""Reads foreign objects safely: an attribute may raise or lie, and nothing with side effects is called.
+
+The only method that is called is ``items`` of headers, with a limit.
+"""
 
 import re
 from functools import cache
@@ -30,8 +33,13 @@ _CREDENTIAL_HEADERS = frozenset(
         "private-token",
     }
 )
+BODY_LIMIT = 4096
+"""Characters of a response body that are searched for reasons."""
+CHAIN_LIMIT = 64
+"""Maximum number of causes of an error to follow."""
 _URL_LIMIT = 8192
-_CREDENTIAL_HEADER_LIMIT = 200
+_HEADER_LIMIT = 200
+_HEADER_VALUE_LIMIT = 256
 
 
 @cache
@@ -45,14 +53,14 @@ def _url_pattern() -> re.Pattern[str]:
 
 
 def credentials_in(headers: object, url: object) -> bool | None:
-    """Tell whether credentials were sent.
+    """Return whether a request contained credentials.
 
     Args:
         headers: Request headers of any client, or None.
-        url: The requested URL as text or as an object whose text it is.
+        url: The requested URL, as a string or an object that converts to one.
 
     Returns:
-        True or False, or None where neither could be looked at.
+        True or False, or None if neither could be read.
     """
     names = _header_names(headers)
     text = _url_text(url)
@@ -65,7 +73,7 @@ def _header_names(headers: object) -> set[str]:
     try:
         return {
             name.decode("ascii", "replace").lower() if isinstance(name, bytes) else str(name).lower()
-            for name in islice(headers, _CREDENTIAL_HEADER_LIMIT)  # type: ignore[call-overload]  # any mapping; what is none is caught
+            for name in islice(headers, _HEADER_LIMIT)  # type: ignore[call-overload]  # any mapping; errors are caught
         }
     except Exception:  # headers of any library, or none
         return set()
@@ -80,20 +88,8 @@ def _url_text(url: object) -> str:
         return ""
 
 
-# Looking at foreign objects without trusting them: an attribute may raise or lie, and nothing with effects is called.
-#
-# The one method that is called is ``items`` of headers, to as many as there may sensibly be.
-
-BODY_LIMIT = 4096
-"""Characters of a response body in which reasons are looked for."""
-CHAIN_LIMIT = 64
-"""How many causes of an error are looked at."""
-_HEADER_LIMIT = 200
-_HEADER_VALUE_LIMIT = 256
-
-
 def safe_getattr(thing: object, *path: str) -> object:
-    """Follow attributes; None where one is missing or raises."""
+    """Return the value at the end of a path of attributes; None if one is missing or raises."""
     for name in path:
         try:
             thing = getattr(thing, name, None)
@@ -105,19 +101,19 @@ def safe_getattr(thing: object, *path: str) -> object:
 
 
 def safe_int(thing: object, *path: str) -> int | None:
-    """Follow attributes to a whole number; None for anything else, a bool included."""
+    """Return the integer at the end of a path of attributes; None for anything else, including a bool."""
     value = safe_getattr(thing, *path)
     return int(value) if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def safe_str(thing: object, *path: str) -> str | None:
-    """Follow attributes to a text; None for anything else."""
+    """Return the string at the end of a path of attributes; None for anything else."""
     value = safe_getattr(thing, *path)
     return value if isinstance(value, str) else None
 
 
 def safe_error(thing: object, *names: str) -> BaseException | None:
-    """Return the first of these attributes that holds another error; None where none does."""
+    """Return the first of these attributes that is another error; None if there is none."""
     for name in names:
         inner = safe_getattr(thing, name)
         if isinstance(inner, BaseException) and inner is not thing:
@@ -126,22 +122,22 @@ def safe_error(thing: object, *names: str) -> BaseException | None:
 
 
 def text_of(error: object) -> str:
-    """Return what an error says, also where its `__str__` raises or returns no text."""
+    """Return the text of an error, even if its `__str__` raises or returns no string."""
     try:
-        return str.__str__(str(error))  # a text of its own kind becomes a plain one
-    except Exception:  # __str__ is the user's
+        return str.__str__(str(error))  # a subclass of str becomes a plain str
+    except Exception:  # __str__ may be user code
         return f"<{type(error).__name__} without a readable text>"
 
 
 def status_of(value: object) -> int | None:
-    """Return an HTTP status, or None for what cannot be one."""
+    """Return the value if it is an HTTP status from 100 to 599, else None."""
     if isinstance(value, int) and not isinstance(value, bool) and 100 <= value <= 599:  # noqa: PLR2004
         return int(value)
     return None
 
 
 def read_headers(headers: object) -> dict[str, str]:
-    """Return the headers that say something about waiting, names in lower case; the rest may hold secrets."""
+    """Return the headers about waiting, with lowercase names; the others may contain secrets."""
     found: dict[str, str] = {}
     try:
         for name, value in _items(headers):
@@ -154,7 +150,7 @@ def read_headers(headers: object) -> dict[str, str]:
 
 
 def header_of(headers: object, name: str) -> str | None:
-    """Return one header, its name given in lower case; None where there is none."""
+    """Return the value of one header, by its lowercase name; None if it is missing."""
     try:
         return next((_decode(value) for key, value in _items(headers) if _decode(key).lower() == name), None)
     except Exception:  # any mapping-like object of any library
@@ -173,7 +169,7 @@ def _decode(value: object) -> str:
 
 
 def read_body(response: object) -> str:
-    """Return the beginning of a body that was read already; a stream is never touched."""
+    """Return the start of a body that was read already; a stream is never read."""
     for name in ("_content", "_body", "data", "content", "body"):
         body = _instance_attribute(response, name)
         if isinstance(body, bytes | str) and body:
@@ -182,7 +178,7 @@ def read_body(response: object) -> str:
 
 
 def _instance_attribute(thing: object, name: str) -> object:
-    """Read an attribute from the object itself, so that no property runs (and starts to download)."""
+    """Return an attribute of the instance itself, so that no property runs and starts a download."""
     try:
         return vars(thing).get(name)
     except Exception:  # slots, or an object that hides its attributes
@@ -190,17 +186,17 @@ def _instance_attribute(thing: object, name: str) -> object:
 
 
 def read_response(response: object, request: object = None) -> Evidence | None:
-    """Read a response of any of the usual HTTP clients; None if it has no status.
+    """Return the evidence of a response of any common HTTP client; None if it has no status.
 
     Args:
         response: An object with `status_code` or `status`, and `headers`.
-        request: What was sent, if the response does not know.
+        request: The request, if the response does not have it.
     """
     status = status_of(safe_getattr(response, "status_code")) or status_of(safe_getattr(response, "status"))
     if status is None:
         return None
     sent = None
-    if status == 403:  # noqa: PLR2004  # the one status that turns on it
+    if status == 403:  # noqa: PLR2004  # the only status that depends on it
         request = request or safe_getattr(response, "request") or safe_getattr(response, "request_info")
         sent = credentials_in(
             safe_getattr(request, "headers"), safe_getattr(request, "url") or safe_getattr(response, "url")
@@ -215,7 +211,7 @@ def read_response(response: object, request: object = None) -> Evidence | None:
 
 
 def errno_in_chain(error: BaseException) -> int | None:
-    """Return the operating system's error number from the error or whatever caused it."""
+    """Return the errno of an error or of one of its causes."""
     seen: set[int] = set()
     link: object = error
     while isinstance(link, BaseException) and id(link) not in seen and len(seen) < CHAIN_LIMIT:
@@ -229,5 +225,5 @@ def errno_in_chain(error: BaseException) -> int | None:
 
 
 def _has_own_numbers(error: OSError) -> bool:
-    """Tell whether the class counts its errors in a way of its own, as TLS and name resolution do."""
+    """Return whether the class uses its own error numbers, as TLS and name resolution do."""
     return any(each.__name__ in {"SSLError", "gaierror", "herror"} for each in type(error).__mro__)

@@ -1,4 +1,4 @@
-"""What an HTTP status means, and what a 403 means by its evidence."""
+"""Categories of HTTP statuses; a 403 is classified by the evidence that comes with it."""
 
 import re
 from functools import cache
@@ -16,13 +16,13 @@ STATUSES: dict[int, Category] = {
     407: _C.AUTHENTICATION,
     408: _C.API_TEMPORARY,
     410: _C.NOT_FOUND,
-    421: _C.API_TEMPORARY,  # misdirected: another connection may be answered
-    423: _C.API_TEMPORARY,  # locked by somebody else
+    421: _C.API_TEMPORARY,  # misdirected: another connection may work
+    423: _C.API_TEMPORARY,  # locked by another client
     425: _C.API_TEMPORARY,
     426: _C.CONFIGURATION,
     429: _C.RATE_LIMIT,
     440: _C.AUTHENTICATION,  # login timeout
-    444: _C.NETWORK,  # closed without an answer
+    444: _C.NETWORK,  # closed without a response
     449: _C.API_TEMPORARY,  # retry with
     451: _C.ACCESS_DENIED,
     498: _C.AUTHENTICATION,  # invalid token
@@ -31,7 +31,7 @@ STATUSES: dict[int, Category] = {
     505: _C.INVALID_PARAMETERS,
     509: _C.RATE_LIMIT,  # bandwidth limit exceeded
 }
-"""Statuses that differ from the rest of their hundred; 403 is judged by evidence."""
+"""Statuses that differ from the rest of their hundred; 403 depends on the evidence."""
 
 _HUNDREDS = {3: _C.DATA, 4: _C.INVALID_PARAMETERS, 5: _C.API_TEMPORARY}
 
@@ -50,7 +50,7 @@ def _quota_pattern() -> re.Pattern[str]:
 
 @cache
 def _certain_quota_pattern() -> re.Pattern[str]:
-    """Words that mean an exhausted allowance even under a 429; 'quota exceeded' alone may be one per minute."""
+    """Words that mean an exhausted quota even with a 429; 'quota exceeded' alone may be a limit per minute."""
     return re.compile(
         r"\b(?:dailyLimitExceeded\w*|insufficient[_ ]quota|billing_hard_limit_reached|exceeded your (?:current|monthly|daily) quota|"
         r"(?:daily|monthly) (?:\w+ )?(?:limit|quota) (?:exceeded|reached)|out of credits|insufficient (?:credits|funds)|"
@@ -70,14 +70,14 @@ def _rate_limit_pattern() -> re.Pattern[str]:
 
 @cache
 def _reason_pattern() -> re.Pattern[str]:
-    """Codes that some APIs put into the body of a 400; plain words would be too little there."""
+    """Codes that some APIs put into the body of a 400; plain words are not specific enough there."""
     return re.compile(
         r"\b(?:(ThrottlingException|Throttling|RequestLimitExceeded|(?:user)?rateLimitExceeded)|(quotaExceeded|insufficient_quota))\b"
     )
 
 
 def judge_reason(evidence: Evidence) -> Category | None:
-    """Return what a reason code in the body says, or None."""
+    """Return the category of a reason code in the body, or None."""
     match = _reason_pattern().search(evidence.body)
     if match is None:
         return None
@@ -85,33 +85,33 @@ def judge_reason(evidence: Evidence) -> Category | None:
 
 
 def category_of_status(status: int) -> Category | None:
-    """Return what a status means by itself, or None for one that is no failure; 304 is a success."""
+    """Return the category of a status alone, or None if it is not a failure; 304 is a success."""
     if status == 304:
         return None
     return STATUSES.get(status) or (_C.ACCESS_DENIED if status == 403 else _HUNDREDS.get(status // 100))
 
 
 def quota_is_exhausted(text: str) -> bool:
-    """Tell whether a text says that an allowance for longer than minutes is used up, whatever status or code it came with."""
+    """Return whether a text says that a quota for longer than minutes is exhausted, whatever its status or code."""
     return _certain_quota_pattern().search(text) is not None
 
 
 def judge_status(evidence: Evidence) -> tuple[Category, str] | None:
-    """Return the category and the name of the rule for a response, or None if its status is no failure."""
+    """Return category and rule name of a response, or None if its status is not a failure."""
     status = evidence.http_status
     if status is None:
         return None
     category = category_of_status(status)
     if category is None:
         return None
-    headers, said = evidence.headers, f"{evidence.code or ''} {evidence.body}"
+    headers, text = evidence.headers, f"{evidence.code or ''} {evidence.body}"
     if status == 403:
-        return _judge_403(evidence, said)
-    if status == 429 and quota_is_exhausted(said):
+        return _judge_403(evidence, text)
+    if status == 429 and quota_is_exhausted(text):
         return _C.QUOTA_EXHAUSTED, "http 429 with a quota reason"
     if status == 400 and (reason := judge_reason(evidence)):
         return reason, "http 400 with a reason in its body"
-    if status == 503 and (allowance_is_exhausted(headers) or _rate_limit_pattern().search(said)):
+    if status == 503 and (allowance_is_exhausted(headers) or _rate_limit_pattern().search(text)):
         return _C.RATE_LIMIT, "http 503 with rate-limit evidence"
     if status in _RETRY_AFTER_MAKES_TEMPORARY and "retry-after" in headers:
         temporary = _C.RATE_LIMIT if status == 418 else _C.API_TEMPORARY
@@ -119,13 +119,13 @@ def judge_status(evidence: Evidence) -> tuple[Category, str] | None:
     return category, f"http {status}"
 
 
-def _judge_403(evidence: Evidence, said: str) -> tuple[Category, str]:
-    if _quota_pattern().search(said):
+def _judge_403(evidence: Evidence, text: str) -> tuple[Category, str]:
+    if _quota_pattern().search(text):
         return _C.QUOTA_EXHAUSTED, "http 403 with a quota reason"
     if (
         "retry-after" in evidence.headers
         or allowance_is_exhausted(evidence.headers)
-        or _rate_limit_pattern().search(said)
+        or _rate_limit_pattern().search(text)
     ):
         return _C.RATE_LIMIT, "http 403 with rate-limit evidence"
     if evidence.credentials_sent:

@@ -1,7 +1,7 @@
-"""What the words of a message mean: the last resort, for errors that show nothing else.
+"""Categories from the words of a message: the last resort, for errors that show nothing else.
 
-Every pattern is bounded by words, so that a URL, a port or a byte count is never taken for a status. Where two readings
-match, the permanent one wins: retrying what cannot succeed is worse than giving up on what might have.
+Every pattern matches whole words, so that a URL, a port or a byte count is not mistaken for a status. If several match,
+the permanent one wins: retrying what cannot succeed is worse than giving up on what might.
 """
 
 import re
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 TEXT_LIMIT = 2048
-"""Characters of a message that are read; what matters stands at its beginning."""
+"""Characters of a message that are read; the important part is at the start."""
 
 PHRASES: dict[Category, tuple[str, ...]] = {
     Category.QUOTA_EXHAUSTED: (
@@ -111,7 +111,7 @@ PHRASES: dict[Category, tuple[str, ...]] = {
         "一時的(?:に|な)(?:利用|使用|アクセス|エラー|障害|接続|サービス)|メンテナンス中|(?:サーバー|サーバ|内部)(?:の)?エラー|混み合って|しばらく(?:して|経って|待って|時間|お待ち)",
     ),
     Category.NETWORK: (
-        # 'timeout' counts where something timed out, not where a setting is called so
+        # 'timeout' counts if something timed out, not if it is the name of a setting
         r"timed[ -]?out|time-?out (?:error|exceeded|expired|occurred|elapsed|reached|hit|while|waiting|after|during|fetching|reading|connecting|contacting)",
         r"(?:connect(?:ion)?|read|write|request|response|socket|operation|server|network|net|query|idle|pool|upstream|handshake|ssl|tls|dns|http|api|rpc|command|call|fetch|download|upload|page|navigation|send|receive|recv|i/o) time-?outs?(?! (?:value|setting|parameter|must|has to|should|is (?:not|invalid)|cannot|of))",
         r"\A\W*time-?out(?=\s*(?:\Z|[:.!,(-]))|(?<=[:(,;-] )time-?out(?=\W*\Z)",
@@ -128,7 +128,7 @@ PHRASES: dict[Category, tuple[str, ...]] = {
         "タイムアウト(?!の?(?:値|設定|秒数|時間|パラメータ)|は|していません)|時間切れ|証明書の検証|接続(?:が|を|に|は)?(?:拒否|切断|リセット|失敗|できません|エラー|タイムアウト)|(?:通信|ネットワーク)(?:エラー|障害|に失敗|が切断)|名前解決|ホスト(?:が|名が|名を)?(?:見つかり|解決)",
     ),
 }
-"""Regular expressions for text in lower case, by category; ASCII ones are bounded by words on both sides."""
+"""Regular expressions for lowercase text, by category; ASCII ones match whole words only."""
 
 _STATUS_PATTERNS = (
     # HTTP 503, HTTP/1.1 503, status 503, status code: 503, error code 503, code=503, error 503
@@ -139,7 +139,7 @@ _STATUS_PATTERNS = (
     r"\bfailed(?: with|:) (?P<failed>[45]\d\d)(?![\w]|[.,:/-]\w)",
     # 503エラー
     r"(?<![\w./:-])(?P<japanese>[45]\d\d)(?= ?エラー)",
-    # returned 503, got 503 from …; a count of things is no status
+    # returned 503, got 503 from …; a count of things is not a status
     r"\b(?:returned|responded with|answered(?: with)?|replied(?: with)?|got|received)(?: an?)? (?P<verbed>[45]\d\d)"
     r"(?=\s*(?:\Z|[.,;:!)\]'\"]|\b(?:from|for|when|while|on|at|status|response|error)\b))",
     # 503 Service Unavailable, 404 not found, 429 too many
@@ -154,7 +154,7 @@ _STATUS_PATTERNS = (
 
 @cache
 def _compiled_phrases() -> tuple[tuple[Category, re.Pattern[str], re.Pattern[str] | None], ...]:
-    """Compile the phrases, Japanese ones apart: an ASCII text need not be searched for them."""
+    """Compile the phrases, the Japanese ones separately: an ASCII text is not searched for them."""
     compiled = []
     for category, patterns in PHRASES.items():
         words = "|".join(pattern for pattern in patterns if pattern.isascii())
@@ -166,7 +166,7 @@ def _compiled_phrases() -> tuple[tuple[Category, re.Pattern[str], re.Pattern[str
 
 @cache
 def _address_pattern() -> re.Pattern[str]:
-    """Addresses and paths, whose parts are names and no words of the message."""
+    """Addresses and paths, whose parts are names and not words of the message."""
     return re.compile(
         r"[a-z][a-z0-9+.-]{0,30}://[^\s'\"<>]+|(?<![\w/])[~.]{0,2}/[\w.-]+[\w./-]*|\b[a-z]:\\\S+|\S{1,80}@\S+|"
         r"(?<![\w/])[\w-]+(?:/[\w-]+)+/?\.(?:md|log|txt|py|json|html?|csv|xml|ya?ml|toml)\b"
@@ -179,7 +179,7 @@ def _status_pattern() -> re.Pattern[str]:
 
 
 def status_in_text(text: str) -> int | None:
-    """Return the HTTP status that a text in lower case names as one, or None; of several, the first that is a failure."""
+    """Return the first HTTP status of a failure in a lowercase text, or None."""
     if not any(digit in text for digit in "45"):
         return None
     for match in _status_pattern().finditer(text):
@@ -190,11 +190,10 @@ def status_in_text(text: str) -> int | None:
 
 
 def read_text(text: str) -> "Iterator[tuple[Category, str, int | None]]":
-    """Yield the readings of a text, the one to believe first.
+    """Yield the readings of a text, permanent ones before retryable ones.
 
     Yields:
-        Category, the words or status that gave it, and the status where it was one. Permanent readings come before
-        retryable ones.
+        Category, the matched words or rule name, and the HTTP status if the text contains one.
     """
     text = text[:TEXT_LIMIT]
     ascii_only = text.isascii()
@@ -206,7 +205,7 @@ def read_text(text: str) -> "Iterator[tuple[Category, str, int | None]]":
     readings = [(judged[0], judged[1], status)] if judged else []
     for category, bounded, others in _compiled_phrases():
         if category is Category.ACCESS_DENIED and judged and judged[0] is Category.RATE_LIMIT:
-            continue  # the 'Forbidden' of a 403 that turned out to be a rate limit
+            continue  # the 'Forbidden' of a 403 that is really a rate limit
         match = bounded.search(text) or (None if ascii_only or others is None else others.search(text))
         if match:
             readings.append((category, match[0], None))

@@ -181,7 +181,7 @@ class RetryPolicy(Frozen):
             return override
         for name in override:
             if name in _CALL_SETTINGS:
-                message = f"{name} applies to the whole call and cannot be in an override; an override sets attempts and waits"
+                message = f"{name} applies to the whole call; an override can only set attempts and waits"
                 raise ConfigError(message)
             if name not in _OVERRIDE_SETTINGS:
                 message = f"{name!r} is not a setting of an override; choose from: {', '.join(_OVERRIDE_SETTINGS)}"

@@ -269,8 +269,8 @@ class TaskRescued(Event):
     Attributes:
         task_id: Id of the task.
         worker_id: Id of the dead worker.
-        outcome: ``unspent`` (it had not started), ``suspect`` (it had started, and runs isolated next) or ``dead`` (it is
-            a dead letter now).
+        outcome: ``unspent`` (it had not started), ``suspect`` (it had started, and runs isolated next) or ``dead`` (it
+            is a dead letter now).
     """
 
     task_id: int

@@ -1,7 +1,7 @@
-"""What the exceptions of foreign libraries mean: one file per library, loaded when its first error is seen.
+"""Categories of the exceptions of foreign libraries: one file per library, loaded when its first error occurs.
 
-To add a library, write its file after the model of the others, name its packages in `FILES`, and add real cases to the
-corpus. Nothing here imports the library itself.
+To add a library, write a file like the others, add its packages to `FILES`, and add real cases to the corpus. Nothing
+here imports the library itself.
 """
 
 from functools import cache
@@ -67,7 +67,7 @@ FILES: dict[str, str] = {
     "websockets": "websockets",
     "yt_dlp": "yt_dlp",
 }
-"""File by top-level package. What is not listed here is looked up among the standard library's exceptions."""
+"""File by top-level package. Other packages are looked up in the standard library's file."""
 
 
 @cache
@@ -87,10 +87,10 @@ _STANDARD = standard.LIBRARY.entries()
 
 
 def entry_of(package: str, name: str) -> ExceptionEntry | None:
-    """Return what is known of a class, by its top-level package and its name.
+    """Return the description of a class, by its top-level package and its name; None if it has none.
 
     Raises:
-        OSError: If the file cannot be read at this moment, for instance because no file can be opened at all.
+        OSError: If the file cannot be read at the moment, for instance because too many files are open.
     """
     file = FILES.get(package)
     entries = _STANDARD if file is None else _entries(file)

@@ -1,4 +1,4 @@
-"""aiohttp: a response with a status, a fault of the connection, or an answer that its parser refused."""
+"""aiohttp: a response with a status, a connection error, or a response that its parser rejected."""
 
 from outlast.classify.codes import read_connection_errno
 from outlast.classify.libraries.library import Library
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def read_response_error(error: object) -> "Found":
-    """Status and headers; an answer that could not be parsed is given a status of 400 that nobody sent."""
+    """Status and headers; the status 400 of a response that could not be parsed is aiohttp's own and ignored."""
     cause = safe_getattr(error, "__cause__")
     if cause is not None and "aiohttp.http_exceptions" in str(safe_getattr(type(cause), "__module__")):
         return Evidence(category=Category.NETWORK)
@@ -19,7 +19,7 @@ def read_response_error(error: object) -> "Found":
 
 
 def read_payload_error(error: object) -> "Found":
-    """A body that ended early is the network's fault; one whose encoding is broken is bad data."""
+    """Whether the body ended early, which is a network error, or has a broken encoding, which is bad data."""
     for each in (safe_getattr(error, "__cause__"), error):
         if safe_getattr(
             type(each), "__name__"
@@ -29,7 +29,7 @@ def read_payload_error(error: object) -> "Found":
 
 
 def read_connector(error: object) -> "Found":
-    """The operating system's, the resolver's or TLS's error inside."""
+    """The wrapped error of the operating system, the resolver or TLS."""
     inner = safe_getattr(error, "os_error") or safe_getattr(error, "certificate_error")
     return inner if isinstance(inner, BaseException) and inner is not error else None
 
@@ -37,7 +37,7 @@ def read_connector(error: object) -> "Found":
 LIBRARY = Library(
     title="aiohttp",
     origin=Origin.HTTP,
-    says={
+    categories={
         Category.NETWORK: (
             "aiohttp.ClientConnectionError aiohttp.ClientPayloadError aiohttp.WebSocketError aiohttp.UploadAbortedError "
             "aiohttp.BadHttpMessage aiohttp.PayloadEncodingError aiohttp.EofStream aiohttp.RequestPayloadError"
@@ -49,7 +49,7 @@ LIBRARY = Library(
         ),
         Category.INVALID_PARAMETERS: "aiohttp.HttpBadRequest aiohttp.BadHttpMethod",
     },
-    reads={
+    readers={
         "aiohttp.ClientResponseError": read_response_error,
         "aiohttp.HTTPException": read_response,
         "aiohttp.WSHandshakeError": read_response,
@@ -57,7 +57,7 @@ LIBRARY = Library(
         "aiohttp.ClientConnectorError": read_connector,
         "aiohttp.ClientConnectionError": read_connection_errno,
     },
-    silent=(
+    says_nothing=(
         "aiohttp.ClientError aiohttp.ClientResponseError aiohttp.HttpProcessingError aiohttp.HTTPException "
         "aiohttp.WSHandshakeError aiohttp.CleanupError aiohttp.LookupError aiohttp.PayloadAccessError aiohttp.GracefulExit "
         "aiohttp.BadContentDispositionHeader aiohttp.BadContentDispositionParam aiohttp.NotAppKeyWarning"

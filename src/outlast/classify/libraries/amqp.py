@@ -15,17 +15,17 @@ REPLIES: dict[int, Category] = {
     312: Category.NOT_FOUND,  # no route
     313: Category.API_TEMPORARY,  # no consumers
     320: Category.API_TEMPORARY,  # connection forced: an operator closed it, or the broker shuts down
-    402: Category.CONFIGURATION,  # invalid path: there is no such virtual host
+    402: Category.CONFIGURATION,  # invalid path: the virtual host does not exist
     403: Category.AUTHENTICATION,
     404: Category.NOT_FOUND,
     405: Category.API_TEMPORARY,  # resource locked: another connection holds it
-    406: Category.INVALID_PARAMETERS,  # precondition failed: declared otherwise before
+    406: Category.INVALID_PARAMETERS,  # precondition failed: declared before with other arguments
     501: Category.DATA,  # frame error
     502: Category.INVALID_PARAMETERS,
     503: Category.INVALID_PARAMETERS,
     504: Category.INVALID_PARAMETERS,
     505: Category.INVALID_PARAMETERS,
-    506: Category.API_TEMPORARY,  # resource error: the broker is out of something
+    506: Category.API_TEMPORARY,  # resource error: the broker lacks a resource
     530: Category.CONFIGURATION,  # not allowed
     540: Category.CONFIGURATION,  # not implemented
     541: Category.API_TEMPORARY,  # internal error
@@ -39,7 +39,7 @@ _NOT_ALLOWED = (
 
 
 def read_reply(error: object) -> "Found":
-    """The broker's reply code; a 530 may be a user's rights or a limit on connections, which its text tells."""
+    """The broker's reply code; the text of a 530 shows whether it is about permissions or a connection limit."""
     code = safe_int(error, "reply_code")
     if code not in REPLIES:
         return None
@@ -57,11 +57,11 @@ def _qualify(names: str) -> str:
 LIBRARY = Library(
     title="py-amqp",
     origin=Origin.MESSAGING,
-    says={
+    categories={
         Category.NETWORK: _qualify("RecoverableConnectionError"),
         Category.API_TEMPORARY: _qualify("RecoverableChannelError Blocked ConsumerCancelled MessageNacked"),
         Category.INVALID_PARAMETERS: _qualify("IrrecoverableChannelError IrrecoverableConnectionError"),
     },
-    reads={"amqp.AMQPError": read_reply},
-    silent=_qualify("AMQPError ConnectionError ChannelError"),
+    readers={"amqp.AMQPError": read_reply},
+    says_nothing=_qualify("AMQPError ConnectionError ChannelError"),
 )

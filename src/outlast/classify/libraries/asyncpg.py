@@ -1,4 +1,4 @@
-"""asyncpg: SQLSTATE on every error of the server, its own few for the client's side."""
+"""asyncpg: SQLSTATE of every server error, and a few client errors."""
 
 from outlast.classify.libraries.library import Library
 from outlast.classify.safe_access import safe_str, text_of
@@ -18,17 +18,17 @@ def read_sqlstate(error: object) -> "Found":
 LIBRARY = Library(
     title="asyncpg",
     origin=Origin.DB,
-    says={
+    categories={
         Category.NETWORK: "asyncpg.ProtocolError asyncpg.TargetServerAttributeNotMatched",
         Category.DATABASE_BUSY: "asyncpg.OutdatedSchemaCacheError",
         Category.CONFIGURATION: (
             "asyncpg.ClientConfigurationError asyncpg.UnsupportedClientFeatureError asyncpg.UnsupportedServerFeatureError"
         ),
-        Category.INVALID_PARAMETERS: "asyncpg.DataError",  # an argument that cannot be sent; the server's has a SQLSTATE
+        Category.INVALID_PARAMETERS: "asyncpg.DataError",  # an argument that cannot be sent; a server error has an SQLSTATE
         Category.DATA: "asyncpg.BufferError",
     },
-    reads={"asyncpg.PostgresError": read_sqlstate, "asyncpg.FatalPostgresError": read_sqlstate},
-    silent=(
+    readers={"asyncpg.PostgresError": read_sqlstate, "asyncpg.FatalPostgresError": read_sqlstate},
+    says_nothing=(
         "asyncpg.PostgresError asyncpg.FatalPostgresError asyncpg.UnknownPostgresError asyncpg.InterfaceError "
         "asyncpg.InternalClientError asyncpg.InterfaceWarning asyncpg.ClusterError asyncpg._NextHostSignal "
         "asyncpg._RetryConnectSignal"

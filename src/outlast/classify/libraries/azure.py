@@ -1,4 +1,4 @@
-"""azure-core and the Azure SDKs built on it: a response with an error code, or a fault before or after the request."""
+"""azure-core and the Azure SDKs built on it: a response with an error code, or a request or response that failed."""
 
 from collections.abc import Mapping
 
@@ -36,11 +36,11 @@ CODES: dict[str, Category] = {
     }.items()
     for name in names.split()
 }
-"""Category by Azure's error codes; the shared codes and the status decide on the rest."""
+"""Category by Azure's error codes; the shared codes and the status decide the rest."""
 
 
 def read_response_error(error: object) -> "Found":
-    """The response, its status and Azure's error code; or the error inside, where no response came about."""
+    """The response, its status and Azure's error code; or the wrapped error if there was no response."""
     found = read_response(safe_getattr(error, "response"))
     if found is None:
         status = status_of(safe_getattr(error, "status_code"))
@@ -55,24 +55,24 @@ def read_response_error(error: object) -> "Found":
 
 
 def _code_of(error: object) -> str | None:
-    """Return the code of the answer: the innermost that means something, else the outer one."""
+    """Return the inner error code if it is known, else the outer one."""
     outer = safe_str(error, "error", "code") or safe_str(error, "error_code") or _header_code(error)
     inner = safe_getattr(error, "error", "innererror")
-    narrower = inner.get("code") if isinstance(inner, dict) else None
-    if isinstance(narrower, str) and (narrower in CODES or judge_code(narrower) is not None):
-        return narrower[:_CODE_LIMIT]
+    specific = inner.get("code") if isinstance(inner, dict) else None
+    if isinstance(specific, str) and (specific in CODES or judge_code(specific) is not None):
+        return specific[:_CODE_LIMIT]
     return outer[:_CODE_LIMIT] if outer else None
 
 
 def _header_code(error: object) -> str | None:
-    """Return the code that storage services send as a header, also where the body says it in XML or not at all."""
+    """Return the code that storage services send as a header, even if the body has none."""
     headers = safe_getattr(error, "response", "headers")
     code = headers.get("x-ms-error-code") if isinstance(headers, Mapping) else None
     return code if isinstance(code, str) else None
 
 
 def read_inner(error: object) -> "Found":
-    """The error of the HTTP client inside."""
+    """The wrapped error of the HTTP client."""
     inner = safe_getattr(error, "inner_exception")
     return inner if isinstance(inner, BaseException) and inner is not error else None
 
@@ -84,7 +84,7 @@ def _azure(names: str) -> str:
 LIBRARY = Library(
     title="azure-core and the Azure SDKs",
     origin=Origin.HTTP,
-    says={
+    categories={
         Category.NETWORK: _azure("ServiceRequestError ServiceResponseError IncompleteReadError"),
         Category.AUTHENTICATION: _azure("ClientAuthenticationError"),
         Category.NOT_FOUND: _azure("ResourceNotFoundError"),
@@ -93,12 +93,12 @@ LIBRARY = Library(
             "DecodeError DeserializationError TooManyRedirectsError ResourceNotModifiedError BadResponse"
         ),
     },
-    reads={
+    readers={
         "azure.HttpResponseError": read_response_error,
         "azure.ServiceRequestError": read_inner,
         "azure.ServiceResponseError": read_inner,
     },
-    silent=_azure(
+    says_nothing=_azure(
         "AzureError HttpResponseError ODataV4Error OperationFailed StreamConsumedError StreamClosedError "
         "ResponseNotReadError _ResponseStopIteration"
     ),

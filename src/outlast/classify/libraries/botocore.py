@@ -1,4 +1,4 @@
-"""botocore, boto3 and s3transfer: an error code with a status, or a fault on the way."""
+"""botocore, boto3 and s3transfer: an error code with a status, or a connection error."""
 
 import re
 
@@ -29,7 +29,7 @@ def _part(thing: object, key: str) -> object:
 
 
 def _by_reasons(response: object) -> Category | None:
-    """Judge why DynamoDB cancelled a transaction: one item that cannot succeed outweighs all that might."""
+    """Return why DynamoDB cancelled a transaction: a permanent failure of one item decides before retryable ones."""
     reasons = _part(response, "CancellationReasons")
     codes = [_part(reason, "Code") for reason in reasons[:_REASONS_LIMIT]] if isinstance(reasons, list) else []
     found = [category for code in codes if isinstance(code, str) and (category := judge_code(code)) is not None]
@@ -37,7 +37,7 @@ def _by_reasons(response: object) -> Category | None:
 
 
 def _by_message(code: str | None, message: str) -> Category | None:
-    """Judge the codes that mean two things, which only their message tells apart."""
+    """Return the category of codes with two meanings, which only the message distinguishes."""
     if code in _THROTTLED and quota_is_exhausted(message):
         return Category.QUOTA_EXHAUSTED
     if code in _IN_USE and _IN_PROGRESS.search(message):
@@ -46,10 +46,10 @@ def _by_message(code: str | None, message: str) -> Category | None:
 
 
 def read_client_error(error: object) -> "Found":
-    """The service's error code, status and headers, and the message of codes with two meanings; every call is signed."""
+    """The service's error code, status and headers, and the message of ambiguous codes; credentials are always sent."""
     response = safe_getattr(error, "response")
-    said = _part(response, "Error")
-    code, message = _part(said, "Code"), _part(said, "Message")
+    details = _part(response, "Error")
+    code, message = _part(details, "Code"), _part(details, "Message")
     metadata = _part(response, "ResponseMetadata")
     code = code[:_CODE_LIMIT] if isinstance(code, str) else None
     status = status_of(_part(metadata, "HTTPStatusCode"))
@@ -69,16 +69,16 @@ def read_client_error(error: object) -> "Found":
 
 
 def read_waiter_error(error: object) -> "Found":
-    """The last answer a waiter got."""
+    """The last response of a waiter."""
     code = _part(_part(safe_getattr(error, "last_response"), "Error"), "Code")
     if isinstance(code, str):
         return Evidence(code=code[:_CODE_LIMIT])
-    waited = "Max attempts exceeded" in text_of(error)  # what it waits for may still come
+    waited = "Max attempts exceeded" in text_of(error)  # the expected state may still be reached
     return Evidence(category=Category.API_TEMPORARY) if waited else None
 
 
 def read_inner(error: object) -> "Found":
-    """The error that a transfer gave up on."""
+    """The error that ended a transfer."""
     for name in ("last_exception", "__cause__", "__context__"):
         inner = safe_getattr(error, name)
         if isinstance(inner, BaseException):
@@ -93,7 +93,7 @@ def _botocore(names: str) -> str:
 LIBRARY = Library(
     title="botocore, boto3 and s3transfer",
     origin=Origin.AWS,
-    says={
+    categories={
         Category.NETWORK: _botocore(
             "ConnectionError HTTPClientError IncompleteReadError EndpointDiscoveryRefreshFailed MetadataRetrievalError "
             "BadIMDSRequestError _RetriesExceededError ChecksumMismatch ParserError"
@@ -129,7 +129,7 @@ LIBRARY = Library(
         "boto3.DynamoDBOperationNotSupportedError boto3.ResourceLoadException s3transfer.S3ValidationError",
         Category.DATA: _botocore("ChecksumError FlexibleChecksumError ResponseParserError"),
     },
-    reads={
+    readers={
         "botocore.ClientError": read_client_error,
         "botocore.WaiterError": read_waiter_error,
         "botocore.ConnectionError": read_connection_errno,
@@ -142,7 +142,7 @@ LIBRARY = Library(
         "s3transfer.S3DownloadFailedError": read_inner,
         "s3transfer.S3CopyFailedError": read_inner,
     },
-    silent=(
+    says_nothing=(
         _botocore(
             "BotoCoreError ClientError WaiterError StubResponseError StubAssertionError UnStubbedResponseError "
             "ImminentRemovalWarning UnsupportedTLSVersionWarning"

@@ -1,4 +1,4 @@
-"""Celery and billiard, its process pool: what became of a task, and the broker's or backend's error inside."""
+"""Celery and its process pool billiard: the outcome of a task, or the wrapped error of the broker or backend."""
 
 from outlast.classify.libraries.library import Library
 from outlast.classify.safe_access import safe_error, safe_getattr
@@ -12,20 +12,20 @@ _LONGEST_WAIT = 1e9
 
 
 def read_retry(error: object) -> "Found":
-    """Celery is told to run the task again, after `when` seconds where that is a number."""
+    """A request to retry the task, after `when` seconds if that is a number."""
     when = safe_getattr(error, "when")
     known = isinstance(when, int | float) and not isinstance(when, bool) and 0 <= when < _LONGEST_WAIT
-    return Evidence(category=Category.API_TEMPORARY, retry_after=float(when) if known else None)  # type: ignore[arg-type]  # a number, by the line before
+    return Evidence(category=Category.API_TEMPORARY, retry_after=float(when) if known else None)  # type: ignore[arg-type]  # a number, as checked above
 
 
 def read_reject(error: object) -> "Found":
-    """Whether the message goes back to its queue."""
-    again = safe_getattr(error, "requeue") is True
-    return Evidence(category=Category.API_TEMPORARY if again else Category.UNKNOWN)
+    """Whether the message is requeued."""
+    requeued = safe_getattr(error, "requeue") is True
+    return Evidence(category=Category.API_TEMPORARY if requeued else Category.UNKNOWN)
 
 
 def read_backend(error: object) -> "Found":
-    """The error of the result backend that this one was raised for."""
+    """The wrapped error of the result backend."""
     return safe_error(error, "__cause__", "__context__")
 
 
@@ -37,7 +37,7 @@ LIBRARY = Library(
     title="Celery and billiard",
     origin=Origin.MESSAGING,
     origins={"billiard": Origin.PROCESS},
-    says={
+    categories={
         Category.NETWORK: (
             _qualify("TimeoutError") + " " + _qualify("SoftTimeLimitExceeded TimeLimitExceeded", package="billiard")
         ),
@@ -53,8 +53,8 @@ LIBRARY = Library(
         Category.DATA: _qualify("IncompleteStream BacklogLimitExceeded"),
         Category.UNKNOWN: _qualify("MaxRetriesExceededError TaskRevokedError Ignore") + " billiard.Terminated",
     },
-    reads={"celery.Retry": read_retry, "celery.Reject": read_reject, "celery.BackendError": read_backend},
-    silent=(
+    readers={"celery.Retry": read_retry, "celery.Reject": read_reject, "celery.BackendError": read_backend},
+    says_nothing=(
         _qualify(
             "CeleryError TaskError TaskPredicate Retry Reject ChordError SchedulingError CeleryCommandException "
             "UnpickleableExceptionWrapper WorkerShutdown WorkerTerminate _PidboxStopping StopFiltering"

@@ -1,4 +1,4 @@
-"""confluent-kafka: a KafkaError inside the exception, with a number, a name and the flags retriable and fatal."""
+"""confluent-kafka: a wrapped KafkaError with a number, a name and the flags retriable and fatal."""
 
 from types import MethodDescriptorType
 
@@ -15,7 +15,7 @@ _TXN_ABORTED = frozenset({Category.UNKNOWN, Category.INVALID_PARAMETERS})
 
 
 def _read_field(error: object, method: str) -> object:
-    """Call a method of librdkafka's compiled KafkaError, which only reads a field; nothing else is ever called."""
+    """Return a field of librdkafka's compiled KafkaError, by a method that only reads it; nothing else is called."""
     for each in type(error).__mro__:
         if each.__name__ == "KafkaError" and each.__module__ == "confluent_kafka.cimpl":
             compiled = vars(each).get(method)
@@ -24,7 +24,7 @@ def _read_field(error: object, method: str) -> object:
 
 
 def read_kafka_error(error: object) -> "Found":
-    """Number, name and the flags retriable, fatal and txn_requires_abort of the KafkaError inside."""
+    """Number, name and the flags retriable, fatal and txn_requires_abort of the wrapped KafkaError."""
     arguments = safe_getattr(error, "args")
     inner = arguments[0] if isinstance(arguments, tuple) and arguments else None
     number, name = _read_field(inner, "code"), _read_field(inner, "name")
@@ -41,7 +41,7 @@ def read_kafka_error(error: object) -> "Found":
 
 
 def read_registry(error: object) -> "Found":
-    """The HTTP status with which the schema registry answered."""
+    """The HTTP status of the schema registry's response."""
     status = status_of(safe_getattr(error, "http_status_code"))
     return Evidence(origin=Origin.HTTP, http_status=status) if status else read_response(error)
 
@@ -49,15 +49,15 @@ def read_registry(error: object) -> "Found":
 LIBRARY = Library(
     title="confluent-kafka",
     origin=Origin.MESSAGING,
-    says={
+    categories={
         Category.DATA: "confluent_kafka.KeyDeserializationError confluent_kafka.ValueDeserializationError",
         Category.INVALID_PARAMETERS: "confluent_kafka.SerializationError",
         Category.AUTHENTICATION: "confluent_kafka.OAuthTokenError",
     },
-    reads={
+    readers={
         "cimpl.KafkaException": read_kafka_error,
         "confluent_kafka.SchemaRegistryError": read_registry,
         "confluent_kafka.OAuthTokenError": read_registry,
     },
-    silent="cimpl.KafkaException confluent_kafka.SchemaRegistryError",
+    says_nothing="cimpl.KafkaException confluent_kafka.SchemaRegistryError",
 )

@@ -1,4 +1,4 @@
-"""dnspython: classes for what the resolver found, with the answer of every name server that failed."""
+"""dnspython: classes for the resolver's result, with the response of every name server that failed."""
 
 from outlast.classify.libraries.library import Library
 from outlast.classify.safe_access import safe_getattr, safe_int
@@ -23,7 +23,7 @@ RCODES: dict[int, tuple[str, Category]] = {
 """Name and category by the response code of a name server."""
 
 _RCODE_BITS = 15
-_PARTS = 5  # server, whether by TCP, port, what went wrong, response
+_PARTS = 5  # server, whether TCP was used, port, error, response
 _SERVERS = 16
 
 
@@ -33,7 +33,7 @@ def _judge_rcode(rcode: int | None) -> Evidence | None:
 
 
 def read_servers(error: object) -> "Found":
-    """The response code of the name servers, or the fault met on the way; one that may heal decides."""
+    """The response code or connection error of the name servers; a temporary one decides."""
     arguments = safe_getattr(error, "kwargs")
     errors = arguments.get("errors") if isinstance(arguments, dict) else None
     found: list[Evidence | BaseException] = []
@@ -51,7 +51,7 @@ def read_servers(error: object) -> "Found":
 
 
 def read_rcode(error: object) -> "Found":
-    """The response code with which a zone transfer was refused."""
+    """The response code of a refused zone transfer."""
     return _judge_rcode(safe_int(error, "rcode"))
 
 
@@ -62,7 +62,7 @@ def _qualify(names: str) -> str:
 LIBRARY = Library(
     title="dnspython",
     origin=Origin.NETWORK,
-    says={
+    categories={
         Category.NETWORK: _qualify("Timeout NXDOMAIN"),
         Category.API_TEMPORARY: _qualify("NoNameservers"),
         Category.NOT_FOUND: _qualify("NoAnswer EmptyHostAnswers NoRootSOA"),
@@ -83,8 +83,8 @@ LIBRARY = Library(
             "TransferError BadZone DigestVerificationFailure NoDigest CNAMEAndOtherData UnknownOrigin BadSigTime"
         ),
     },
-    reads={"dns.NoNameservers": read_servers, "dns.TransferError": read_rcode},
-    silent=_qualify(
+    readers={"dns.NoNameservers": read_servers, "dns.TransferError": read_rcode},
+    says_nothing=_qualify(
         "DNSException UngetBufferFull WantReadException WantWriteException SSLWantReadError SSLWantWriteError"
     ),
 )

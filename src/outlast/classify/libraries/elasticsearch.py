@@ -1,4 +1,4 @@
-"""The Elasticsearch client and its transport: a status with Elasticsearch's own error type, or a fault on the way."""
+"""The Elasticsearch client and its transport: a status with Elasticsearch's error type, or a connection error."""
 
 from outlast.classify.codes import read_connection_errno
 from outlast.classify.libraries.library import Library
@@ -12,29 +12,29 @@ if TYPE_CHECKING:
 
 TYPES: dict[str, Category] = {
     "security_exception": Category.AUTHENTICATION,
-    "search_context_missing_exception": Category.DATABASE_BUSY,  # the scroll or point in time has ended; begin anew
+    "search_context_missing_exception": Category.DATABASE_BUSY,  # the scroll or point in time has expired; start again
     "index_closed_exception": Category.CONFIGURATION,
 }
-"""Category by Elasticsearch's error type, where the status does not tell; `_by_reason` judges a few more by their reason."""
+"""Category by Elasticsearch's error type, if the status is not specific; a few more depend on the reason."""
 
 _CODE_LIMIT = 100
 _ITEM_LIMIT = 1000
 
 
 def read_api_error(error: object) -> "Found":
-    """The status and headers, and the type and reason of the error in the answer's body."""
+    """The status and headers, and the type and reason of the error in the response body."""
     return _read_failure(
         safe_getattr(error, "meta", "status"), safe_getattr(error, "body"), safe_getattr(error, "meta", "headers")
     )
 
 
 def read_bulk(error: object) -> "Found":
-    """The errors of the single documents: a permanent one decides before any that may heal."""
+    """The errors of the single documents; a permanent one decides before retryable ones."""
     items = safe_getattr(error, "errors")
     found: list[Evidence] = []
     for item in items[:_ITEM_LIMIT] if isinstance(items, list) else []:
-        for done in item.values() if isinstance(item, dict) else []:
-            evidence = _read_failure(_part(done, "status"), done, None)
+        for result in item.values() if isinstance(item, dict) else []:
+            evidence = _read_failure(_part(result, "status"), result, None)
             if evidence is not None:
                 found.append(evidence)
     return min(found, key=_is_temporary, default=None)
@@ -46,7 +46,7 @@ def _is_temporary(evidence: Evidence) -> bool:
 
 
 def read_serialization(error: object) -> "Found":
-    """Whether the request could not be written or the answer not be read."""
+    """Whether the request could not be serialised or the response could not be deserialised."""
     if "Unable to serialize" in text_of(error)[:BODY_LIMIT]:
         return Evidence(category=Category.INVALID_PARAMETERS)
     return None
@@ -56,11 +56,13 @@ def _read_failure(status: object, body: object, headers: object) -> Evidence | N
     status = status_of(status)
     if status is None:
         return None
-    said = _part(body, "error")
-    roots = _part(said, "root_cause")
+    details = _part(body, "error")
+    roots = _part(details, "root_cause")
     root = roots[0] if isinstance(roots, list) and roots else None
-    kinds = [kind for each in (said, root) if isinstance(kind := _part(each, "type"), str)]
-    reason = str(_part(root, "reason") or _part(said, "reason") or (said if isinstance(said, str) else ""))[:BODY_LIMIT]
+    kinds = [kind for each in (details, root) if isinstance(kind := _part(each, "type"), str)]
+    reason = str(_part(root, "reason") or _part(details, "reason") or (details if isinstance(details, str) else ""))[
+        :BODY_LIMIT
+    ]
     judged = [category for kind in kinds if (category := _by_reason(kind, reason, status) or TYPES.get(kind))]
     return Evidence(
         category=judged[0] if judged else None,
@@ -72,9 +74,9 @@ def _read_failure(status: object, body: object, headers: object) -> Evidence | N
 
 
 def _by_reason(kind: str, reason: str, status: int) -> Category | None:
-    if kind == "version_conflict_engine_exception":  # created by somebody else, or changed since it was read
+    if kind == "version_conflict_engine_exception":  # created by another client, or changed since it was read
         return Category.INTEGRITY if "already exists" in reason else Category.DATABASE_BUSY
-    if kind == "cluster_block_exception" and status < 500:  # above, the cluster has no master yet
+    if kind == "cluster_block_exception" and status < 500:  # with a 5xx, the cluster has no master yet
         full = "/12/" in reason or "flood-stage" in reason  # Elasticsearch blocks writes while its disk is full
         return Category.SYSTEM if full else Category.CONFIGURATION
     if kind == "security_exception" and "license is non-compliant" in reason:
@@ -89,7 +91,7 @@ def _part(thing: object, key: str) -> object:
 LIBRARY = Library(
     title="Elasticsearch and elastic-transport",
     origin=Origin.DB,
-    says={
+    categories={
         Category.NETWORK: (
             "elastic_transport.ConnectionError elastic_transport.ConnectionTimeout elastic_transport.SniffingError"
         ),
@@ -100,7 +102,7 @@ LIBRARY = Library(
             "elasticsearch.IllegalOperation elasticsearch.UnknownDslObject elasticsearch.ValidationException"
         ),
     },
-    reads={
+    readers={
         "elastic_transport.ApiError": read_api_error,
         "elasticsearch.ApiError": read_api_error,
         "elasticsearch.BulkIndexError": read_bulk,
@@ -108,7 +110,7 @@ LIBRARY = Library(
         "elastic_transport.ConnectionTimeout": read_connection_errno,
         "elastic_transport.SerializationError": read_serialization,
     },
-    silent=(
+    says_nothing=(
         "elastic_transport.ApiError elastic_transport.TransportError elasticsearch.ApiError elasticsearch.BulkIndexError "
         "elasticsearch.ElasticsearchDslException"
     ),

@@ -1,4 +1,4 @@
-"""feedparser: what it found wrong with a feed, kept as `bozo_exception`; trouble on the way there is urllib's or SAX's."""
+"""feedparser: errors in a feed, kept as `bozo_exception`; other errors come from urllib or SAX."""
 
 from outlast.classify.libraries.library import Library
 from outlast.failure import Category, Origin
@@ -6,5 +6,5 @@ from outlast.failure import Category, Origin
 LIBRARY = Library(
     title="feedparser",
     origin=Origin.HTTP,
-    says={Category.DATA: "feedparser.ThingsNobodyCaresAboutButMe feedparser.UndeclaredNamespace"},
+    categories={Category.DATA: "feedparser.ThingsNobodyCaresAboutButMe feedparser.UndeclaredNamespace"},
 )

@@ -1,4 +1,4 @@
-"""ftplib: reply codes at the beginning of the text, where 4xx is temporary and 5xx is not."""
+"""ftplib: reply codes at the start of the text; 4xx is temporary, 5xx is permanent."""
 
 import re
 
@@ -22,13 +22,13 @@ REPLIES: dict[str, Category] = {
 }
 """Category of the reply codes that differ from their class."""
 
-_UNAVAILABLE = "550"  # RFC 959: 'file not found, no access'; only the words tell which
+_UNAVAILABLE = "550"  # RFC 959: 'file not found, no access'; only the text shows which
 _DENIED = re.compile(r"\b(?:denied|not permitted|not allowed|forbidden|privileges?)\b", re.IGNORECASE)
 _TEXT_LIMIT = 2048
 
 
 def read_reply(error: object) -> "Found":
-    """The server's reply code, with which the text begins."""
+    """The server's reply code at the start of the text."""
     text = text_of(error)
     code = text[:3]
     if not (code.isascii() and code.isdigit()):
@@ -41,11 +41,11 @@ def read_reply(error: object) -> "Found":
 LIBRARY = Library(
     title="ftplib",
     origin=Origin.FILE,
-    says={
+    categories={
         Category.API_TEMPORARY: "ftplib.error_temp",
         Category.INVALID_PARAMETERS: "ftplib.error_perm",
         Category.DATA: "ftplib.error_proto ftplib.error_reply",
     },
-    reads={"ftplib.Error": read_reply},
-    silent="ftplib.Error",
+    readers={"ftplib.Error": read_reply},
+    says_nothing="ftplib.Error",
 )

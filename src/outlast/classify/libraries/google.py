@@ -37,12 +37,10 @@ REASONS: dict[str, Category] = rpc_status.RPC_REASONS | {
     }.items()
     for name in names.split()
 }
-"""Category by the reason within an answer; 'badRequest', 'forbidden' and the like repeat the status and are left to it."""
+"""Category by the reason in a response; 'badRequest', 'forbidden' and the like only repeat the status."""
 
 _LIMITS = frozenset({Category.RATE_LIMIT, Category.QUOTA_EXHAUSTED})
-_FINER_THAN_HTTP = frozenset(
-    {"ABORTED", "CANCELLED", "DATA_LOSS", "RESOURCE_EXHAUSTED"}
-)  # more exact than their HTTP status
+_FINER_THAN_HTTP = frozenset({"ABORTED", "CANCELLED", "DATA_LOSS", "RESOURCE_EXHAUSTED"})
 _CODE_LIMIT = 100
 _CONTENT_LIMIT = 65536
 _STATUS_IN_TEXT = re.compile(r"\bResponse status: (\d{3})\b", re.ASCII)
@@ -50,7 +48,7 @@ _STATUS_IN_BODY = re.compile(r'"status":\s{0,8}"([A-Z_]{4,30})"')
 
 
 def read_call_error(error: object) -> "Found":
-    """The gRPC call or the HTTP response that failed, with the reasons and details of its answer."""
+    """The failed gRPC call or HTTP response, with its reasons and details."""
     response = safe_getattr(error, "response")
     found = read_call(response) or read_response(response) or _evidence_of_class(error)
     if found is None or found.origin is Origin.RPC:
@@ -59,33 +57,33 @@ def read_call_error(error: object) -> "Found":
 
 
 def _evidence_of_class(error: object) -> Evidence | None:
-    """Return what the class stands for, where it was built without an answer, as for a job that failed on the server."""
-    answered = status_of(safe_getattr(error, "code"))
+    """Return the evidence of the class, if there is no response, as for a job that failed on the server."""
+    status_code = status_of(safe_getattr(error, "code"))
     status = safe_str(error, "grpc_status_code", "name")
     if status in rpc_status.RPC_STATUSES:
-        return read_rpc(status, text_of(error)).replace(origin=None, http_status=answered)
-    return Evidence(http_status=answered) if answered is not None else None
+        return read_rpc(status, text_of(error)).replace(origin=None, http_status=status_code)
+    return Evidence(http_status=status_code) if status_code is not None else None
 
 
 def read_http_error(error: object) -> "Found":
-    """Status, reasons and details of an answer; no call succeeds without a key or a token, so credentials were sent."""
+    """Status, reasons and details of a response; credentials are always sent, as every call needs a key or a token."""
     found = read_answer(safe_getattr(error, "resp"), safe_str(error, "uri"))
     if found is None:
         return None
     content = safe_getattr(error, "content")
     body = content[:_CONTENT_LIMIT].decode("utf-8", "replace") if isinstance(content, bytes) else ""
-    said = _error_in(body)
+    details = _error_in(body)
     found = found.replace(body=body[:BODY_LIMIT], credentials_sent=True)
-    if isinstance(said, str):  # of OAuth: {"error": "invalid_grant"}
-        return found.replace(code=said[:_CODE_LIMIT])
-    if not isinstance(said, dict):
+    if isinstance(details, str):  # of OAuth: {"error": "invalid_grant"}
+        return found.replace(code=details[:_CODE_LIMIT])
+    if not isinstance(details, dict):
         return found
-    return _with_reasons(found, said.get("errors"), said.get("details"), str(said.get("message", "")))
+    return _with_reasons(found, details.get("errors"), details.get("details"), str(details.get("message", "")))
 
 
 def _error_in(body: str) -> object:
-    """Return the 'error' of an answer in JSON; None for any other answer."""
-    import json  # noqa: PLC0415  # costs milliseconds, and few errors need it
+    """Return the 'error' of a JSON response; None for any other response."""
+    import json  # noqa: PLC0415  # takes milliseconds to import, and few errors need it
 
     try:
         decoded = json.loads(body)
@@ -97,10 +95,10 @@ def _error_in(body: str) -> object:
 
 
 def _with_reasons(found: Evidence, errors: object, details: object, message: str) -> Evidence:
-    """Add what the parts of an answer say: the first reason that means something decides over the status."""
-    known = details_in_json(details)
+    """Return the evidence with the reasons and details of a response; the first known reason overrides the status."""
+    parsed = details_in_json(details)
     listed = [part.get("reason") for part in errors if isinstance(part, dict)] if isinstance(errors, list) else []
-    reasons = [reason[:_CODE_LIMIT] for reason in (known.reason, *listed) if isinstance(reason, str) and reason]
+    reasons = [reason[:_CODE_LIMIT] for reason in (parsed.reason, *listed) if isinstance(reason, str) and reason]
     code = next((reason for reason in reasons if reason in REASONS or judge_code(reason)), None)
     category = REASONS.get(code or "")
     if code is None:
@@ -108,11 +106,11 @@ def _with_reasons(found: Evidence, errors: object, details: object, message: str
         code = match[1] if match and match[1] in rpc_status.RPC_STATUSES else next(iter(reasons), None)
         category = rpc_status.RPC_STATUSES[code] if code in _FINER_THAN_HTTP else None
     if category in _LIMITS:
-        category = judge_limit(f"{message} {known.words}", category, told_to_wait=known.delay is not None)
+        category = judge_limit(f"{message} {parsed.words}", category, has_delay=parsed.delay is not None)
     return found.replace(
         code=code or found.code,
         category=category or found.category,
-        headers=with_delay(found.headers, known.delay),
+        headers=with_delay(found.headers, parsed.delay),
     )
 
 
@@ -122,13 +120,13 @@ def read_media_error(error: object) -> "Found":
 
 
 def read_retry_error(error: object) -> "Found":
-    """What was retried until the time was up."""
+    """The last error of a retry that ran out of time."""
     cause = safe_getattr(error, "cause")
     return cause if isinstance(cause, BaseException) else None
 
 
 def read_refresh_error(error: object) -> "Found":
-    """Whether the token's server was only out of order, which google-auth marks; or the fault on the way to it."""
+    """Whether google-auth marks the failure as temporary; or the connection error to the token server."""
     if safe_getattr(error, "retryable") is True:
         return Evidence(category=Category.API_TEMPORARY)
     for name in ("__cause__", "__context__"):
@@ -139,7 +137,7 @@ def read_refresh_error(error: object) -> "Found":
 
 
 def read_transport_error(error: BaseException) -> "Found":
-    """The answer that was not expected, of which at times only the text tells; or the fault of the connection."""
+    """The unexpected response, at times only in the text; or the connection error."""
     for part in error.args[:4]:
         if isinstance(part, BaseException):
             return part
@@ -164,7 +162,7 @@ def _client(names: str) -> str:
 LIBRARY = Library(
     title="google-api-core, google-cloud, google-auth and google-api-python-client",
     origin=Origin.HTTP,
-    says={
+    categories={
         Category.NETWORK: _google("RetryError TransportError TimeoutError ResponseError TransferStalledError"),
         Category.API_TEMPORARY: _google("ServerError _OperationNotComplete"),
         Category.AUTHENTICATION: _google("RefreshError OAuthError UserAccessTokenError"),
@@ -189,7 +187,7 @@ LIBRARY = Library(
         + _client("InvalidJsonError InvalidNotificationError UnknownLinkType"),
         Category.UNKNOWN: _google("UploadCancelledError"),
     },
-    reads={
+    readers={
         "google.GoogleAPICallError": read_call_error,
         "google.InvalidResponse": read_media_error,
         "google.RetryError": read_retry_error,
@@ -197,7 +195,7 @@ LIBRARY = Library(
         "google.TransportError": read_transport_error,
         "googleapiclient.HttpError": read_http_error,
     },
-    silent=_google(
+    says_nothing=_google(
         "GoogleAPIError GoogleAPICallError GoogleAuthError InvalidResponse ResumableTransferError Error FrozenInstanceError "
         "_MemfdCreationError"
     )

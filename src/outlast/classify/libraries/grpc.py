@@ -1,4 +1,4 @@
-"""grpc and grpc.aio: a status with words, and trailing metadata that may hold a wait and google.rpc's details."""
+"""grpc and grpc.aio: a status with a message, and trailing metadata that may contain a wait and google.rpc details."""
 
 from collections.abc import Collection
 from itertools import islice
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from outlast.failure import Evidence
 
 STATUSES = rpc_status.RPC_STATUSES
-"""Category by status, where its words and details say nothing more."""
+"""Category by status, if its message and details are not more specific."""
 
 _PAIRS_LIMIT = 200
 _DETAILS = "grpc-status-details-bin"
@@ -23,18 +23,17 @@ _PUSHBACK = "grpc-retry-pushback-ms"
 
 
 def read_call(error: object) -> "Evidence | None":
-    """Status, words and trailing metadata that the error keeps; its methods are not called, since a stream's would wait."""
-    state = safe_getattr(
-        error, "_state"
-    )  # of a blocking call or stream; an error of grpc.aio has the same names in itself
-    keeper, prefix = (error, "_") if state is None else (state, "")
-    status = safe_str(keeper, f"{prefix}code", "name")
+    """Status, message and trailing metadata stored in the error; its methods are not called, since those of a stream block."""
+    # A blocking call or stream keeps them in its state, an error of grpc.aio in itself.
+    state = safe_getattr(error, "_state")
+    holder, prefix = (error, "_") if state is None else (state, "")
+    status = safe_str(holder, f"{prefix}code", "name")
     if status not in STATUSES:
         return None
-    words = safe_getattr(keeper, f"{prefix}details")
+    words = safe_getattr(holder, f"{prefix}details")
     if isinstance(words, bytes):
         words = words.decode("utf-8", "replace")
-    metadata = _pairs(safe_getattr(keeper, f"{prefix}trailing_metadata"))
+    metadata = _pairs(safe_getattr(holder, f"{prefix}trailing_metadata"))
     encoded = metadata.get(_DETAILS)
     details = details_on_wire(encoded) if isinstance(encoded, bytes) else None
     headers = read_headers(metadata)
@@ -42,11 +41,13 @@ def read_call(error: object) -> "Evidence | None":
     if isinstance(pushback, str):
         headers["retry-after-ms"] = pushback
     evidence = read_rpc(status, words if isinstance(words, str) else "", details, headers)
-    return evidence.replace(retryable=False) if str(pushback).startswith("-") else evidence  # the server's own veto
+    if str(pushback).startswith("-"):  # the server forbids a retry
+        return evidence.replace(retryable=False)
+    return evidence
 
 
 def _pairs(metadata: object) -> dict[str, object]:
-    """Return metadata by name: a tuple of pairs, or an object of grpc.aio's whose items are pairs."""
+    """Return metadata by name, from a tuple of pairs or a grpc.aio object that yields pairs."""
     pairs: dict[str, object] = {}
     if isinstance(metadata, Collection):
         for pair in islice(metadata, _PAIRS_LIMIT):
@@ -56,7 +57,7 @@ def _pairs(metadata: object) -> dict[str, object]:
 
 
 def read_inner(error: object) -> "Found":
-    """The error that an interceptor of the program's raised."""
+    """The error that an interceptor raised."""
     inner = safe_getattr(error, "_exception")
     return inner if isinstance(inner, BaseException) else None
 
@@ -68,14 +69,14 @@ def _grpc(names: str) -> str:
 LIBRARY = Library(
     title="grpc",
     origin=Origin.RPC,
-    says={
+    categories={
         Category.NETWORK: _grpc("FutureTimeoutError TimeoutError ExpirationError NetworkError"),
         Category.API_TEMPORARY: _grpc("RemoteShutdownError"),
         Category.INVALID_PARAMETERS: _grpc("NoSuchMethodError"),
         Category.UNKNOWN: _grpc("FutureCancelledError CancelledError CancellationError Abandoned"),
     },
-    reads={"grpc.RpcError": read_call, "grpc._FailureOutcome": read_inner},
-    silent=_grpc(
+    readers={"grpc.RpcError": read_call, "grpc._FailureOutcome": read_inner},
+    says_nothing=_grpc(
         "RpcError BaseError InternalError ExecuteBatchError AbortError AioRpcStatus UsageError AbortionError LocalError "
         "LocalShutdownError RemoteError _FailureOutcome _RequestCallError _ServerStoppedError _WatchConnectivityFailed"
     ),

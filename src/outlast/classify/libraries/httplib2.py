@@ -1,4 +1,4 @@
-"""httplib2: a response that could not be followed or decoded, or a server that could not be found."""
+"""httplib2: a response that could not be followed or decoded, or a host that was not found."""
 
 from outlast.classify.libraries.library import Library
 from outlast.classify.safe_access import credentials_in, read_headers, safe_getattr, status_of
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def read_answer(response: object, url: object = None) -> Evidence | None:
-    """Return the evidence of a response of httplib2's, which is its own mapping of headers; None if it has no status."""
+    """Return the evidence of an httplib2 response, which is itself a mapping of headers; None if it has no status."""
     status = status_of(safe_getattr(response, "status"))
     if status is None:
         return None
@@ -23,7 +23,7 @@ def read_answer(response: object, url: object = None) -> Evidence | None:
 
 
 def read_error(error: object) -> "Found":
-    """The response that could not be made use of."""
+    """The response that could not be used."""
     return read_answer(safe_getattr(error, "response"))
 
 
@@ -34,7 +34,7 @@ def _httplib2(names: str) -> str:
 LIBRARY = Library(
     title="httplib2",
     origin=Origin.HTTP,
-    says={
+    categories={
         Category.NETWORK: _httplib2("ServerNotFoundError"),
         Category.CONFIGURATION: _httplib2(
             "RelativeURIError ProxiesUnavailableError UnimplementedDigestAuthOptionError "
@@ -45,6 +45,6 @@ LIBRARY = Library(
             "DecodeRatioError"
         ),
     },
-    reads={"httplib2.HttpLib2ErrorWithResponse": read_error},
-    silent=_httplib2("HttpLib2Error HttpLib2ErrorWithResponse"),
+    readers={"httplib2.HttpLib2ErrorWithResponse": read_error},
+    says_nothing=_httplib2("HttpLib2Error HttpLib2ErrorWithResponse"),
 )

@@ -1,4 +1,4 @@
-"""httpx and httpx2, and the httpcore beneath them: a response with a status, or a fault of the connection."""
+"""httpx and httpx2, and their httpcore: a response with a status, or a connection error."""
 
 from outlast.classify.codes import read_connection_errno, read_proxy_status
 from outlast.classify.libraries.library import Library
@@ -11,17 +11,17 @@ if TYPE_CHECKING:
 
 
 def read_status_error(error: object) -> "Found":
-    """The response and the request that it answers."""
+    """The response and its request."""
     return read_response(safe_getattr(error, "response"), safe_getattr(error, "request"))
 
 
 def read_proxy_error(error: BaseException) -> "Found":
-    """The status with which the proxy refused, or the fault on the way to it."""
+    """The status of a proxy that refused, or the connection error."""
     return read_proxy_status(error, "") or read_connection_errno(error)
 
 
 def _qualify_httpx(names: str) -> str:
-    """Name the classes in httpx and httpx2 alike."""
+    """Return the class names for both httpx and httpx2."""
     return " ".join(f"{package}.{name}" for name in names.split() for package in ("httpx", "httpx2"))
 
 
@@ -32,7 +32,7 @@ def _qualify_httpcore(names: str) -> str:
 LIBRARY = Library(
     title="httpx and httpx2",
     origin=Origin.HTTP,
-    says={
+    categories={
         Category.NETWORK: (
             _qualify_httpx("TimeoutException NetworkError RemoteProtocolError ProxyError")
             + " "
@@ -50,7 +50,7 @@ LIBRARY = Library(
         + " "
         + _qualify_httpcore("LocalProtocolError"),
     },
-    reads={
+    readers={
         **dict.fromkeys(_qualify_httpx("HTTPStatusError").split(), read_status_error),
         "httpx2.WebSocketUpgradeError": read_status_error,
         **dict.fromkeys(
@@ -58,7 +58,7 @@ LIBRARY = Library(
         ),
         **dict.fromkeys(_qualify_httpx("TransportError").split(), read_connection_errno),
     },
-    silent=(
+    says_nothing=(
         _qualify_httpx(
             "HTTPError HTTPStatusError RequestError TransportError ProtocolError StreamError StreamConsumed StreamClosed ResponseNotRead RequestNotRead"
         )

@@ -1,4 +1,4 @@
-"""kafka-python: each class carries Kafka's error number (`errno`) and whether Kafka calls it retriable."""
+"""kafka-python: each class has Kafka's error number (`errno`) and a flag whether the error is retriable."""
 
 from outlast.classify.kafka_errors import judge_kafka
 from outlast.classify.libraries.library import Library
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def read_number(error: object) -> "Found":
     """Kafka's error number, and whether the protocol calls the error retriable."""
     number = safe_int(error, "errno")
-    if not number:  # errors of the client have none, and 0 is no error
+    if not number:  # client errors have none, and 0 means success
         return None
     return judge_kafka(number, retriable=safe_getattr(error, "retriable") is True)
 
@@ -25,7 +25,7 @@ def _qualify(names: str) -> str:
 LIBRARY = Library(
     title="kafka-python",
     origin=Origin.MESSAGING,
-    says={
+    categories={
         Category.NETWORK: _qualify(
             "KafkaConnectionError KafkaTimeoutError NodeNotReadyError NoBrokersAvailable MetadataEmptyBrokerList Cancelled "
             "CorrelationIdError"
@@ -42,6 +42,6 @@ LIBRARY = Library(
         Category.INTEGRITY: _qualify("LogTruncationError"),
         Category.UNKNOWN: _qualify("TransactionAbortedError"),
     },
-    reads={"kafka.KafkaError": read_number},
-    silent=_qualify("KafkaError"),
+    readers={"kafka.KafkaError": read_number},
+    says_nothing=_qualify("KafkaError"),
 )

@@ -1,4 +1,4 @@
-"""kombu: the transport's error inside, and a few of its own about messages, pools and serializers."""
+"""kombu: the wrapped error of the transport, and a few errors of its own about messages, pools and serializers."""
 
 from outlast.classify.libraries.library import Library
 from outlast.classify.safe_access import safe_error, safe_getattr, status_of
@@ -10,12 +10,12 @@ if TYPE_CHECKING:
 
 
 def read_cause(error: object) -> "Found":
-    """The transport's own error, from which this one was raised."""
+    """The wrapped error of the transport."""
     return safe_error(error, "__cause__", "__context__")
 
 
 def read_http_status(error: object) -> "Found":
-    """The HTTP status, of transports that speak HTTP."""
+    """The HTTP status of a transport that uses HTTP."""
     status = status_of(safe_getattr(error, "code"))
     return Evidence(origin=Origin.HTTP, http_status=status) if status else None
 
@@ -27,7 +27,7 @@ def _qualify(names: str) -> str:
 LIBRARY = Library(
     title="kombu",
     origin=Origin.MESSAGING,
-    says={
+    categories={
         Category.NETWORK: _qualify("OperationalError NoBrokersAvailable"),
         Category.API_TEMPORARY: _qualify("LimitExceeded InconsistencyError LockError MutexHeld"),
         Category.AUTHENTICATION: _qualify("AuthenticationFailure AccessDeniedQueueException"),
@@ -38,7 +38,7 @@ LIBRARY = Library(
         Category.INVALID_PARAMETERS: _qualify("EncodeError NotBoundError MessageStateError"),
         Category.DATA: _qualify("DecodeError"),
     },
-    reads={
+    readers={
         **dict.fromkeys(
             _qualify(
                 "OperationalError BatchPublishError UnableToSubscribeQueueToTopicException "
@@ -48,7 +48,7 @@ LIBRARY = Library(
         ),
         "kombu.HttpError": read_http_status,
     },
-    silent=_qualify(
+    says_nothing=_qualify(
         "KombuError SerializationError BatchPublishError HttpError Stop UnableToSubscribeQueueToTopicException "
         "UnableToUnsubscribeQueueFromTopicException"
     ),

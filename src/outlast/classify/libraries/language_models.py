@@ -1,4 +1,4 @@
-"""openai and anthropic: a status, an error code and type from the body, and headers that say when to come back."""
+"""openai and anthropic: a status, an error code and type from the body, and headers about retries."""
 
 from outlast.classify.libraries.library import Library
 from outlast.classify.safe_access import header_of, read_response, safe_getattr, safe_str, text_of
@@ -36,7 +36,7 @@ _NAMES: dict[Category, str] = {
     ),
 }
 CODES: dict[str, Category] = {name: category for category, names in _NAMES.items() for name in names.split()}
-"""Category by error code; a code is more telling than the status it came with."""
+"""Category by error code; a code is more specific than the status."""
 
 TYPES: dict[str, Category] = {
     "api_error": _C.API_TEMPORARY,
@@ -45,13 +45,13 @@ TYPES: dict[str, Category] = {
     "not_found_error": _C.NOT_FOUND,
     "permission_error": _C.AUTHENTICATION,
 }
-"""Category by the broad type of an error; it counts where no status says more, as in the middle of a stream."""
+"""Category by the broad type of an error; it counts if there is no status, as in the middle of a stream."""
 
 _CONFLICT = 409
 
 
 def read_answer(error: object) -> "Found":
-    """The code or type in the body, then the status; a 409 is a lock that somebody else holds, and `x-should-retry` is obeyed."""
+    """The code or type in the body, then the status; a 409 is a lock of another client, and `x-should-retry` is respected."""
     response = safe_getattr(error, "response")
     evidence = read_response(response, safe_getattr(error, "request")) or Evidence(origin=Origin.HTTP)
     code = safe_str(error, "error_code") or safe_str(error, "code")
@@ -68,28 +68,28 @@ def read_answer(error: object) -> "Found":
 
 
 def _should_retry(response: object, category: Category | None) -> bool | None:
-    """Whether the server itself says that trying again helps; no server can promise that for a quota used up."""
-    said = header_of(safe_getattr(response, "headers"), "x-should-retry")
-    if said == "true" and category is not _C.QUOTA_EXHAUSTED:
+    """Return whether the server says that a retry helps, or None; ignored for an exhausted quota."""
+    value = header_of(safe_getattr(response, "headers"), "x-should-retry")
+    if value == "true" and category is not _C.QUOTA_EXHAUSTED:
         return True
-    return False if said == "false" else None
+    return False if value == "false" else None
 
 
 def read_cause(error: object) -> "Found":
-    """The error of the HTTP client beneath."""
+    """The wrapped error of the HTTP client."""
     cause = safe_getattr(error, "__cause__")
     return cause if isinstance(cause, BaseException) else None
 
 
 def read_event(error: object) -> "Found":
-    """The code within the error event of a WebSocket."""
+    """The code in the error event of a WebSocket."""
     code = safe_str(error, "event", "error", "code") or safe_str(error, "event", "error", "type")
     category = CODES.get(code or "") or TYPES.get(code or "")
     return Evidence(category=category, code=code) if code else None
 
 
 def read_bare(error: object) -> "Found":
-    """The text of a base class raised by itself: both libraries do so for a key that nobody gave."""
+    """The text of a base class that is raised itself: both libraries do so if the API key is missing."""
     bare = type(error).__name__ in {"OpenAIError", "AnthropicError"}
     text = text_of(error)[:500].lower() if bare else ""
     if "environment variable" in text or "api_key" in text or "must provide" in text:
@@ -98,13 +98,13 @@ def read_bare(error: object) -> "Found":
 
 
 def read_exchange(error: object) -> "Found":
-    """The status with which a token was refused."""
+    """The status of a rejected token exchange."""
     status = read_response(error) or read_response(safe_getattr(error, "response"))
     return status or read_cause(error)
 
 
 def _qualify_both(names: str) -> str:
-    """Name the classes in openai and anthropic alike."""
+    """Return the class names for both openai and anthropic."""
     return " ".join(f"{package}.{name}" for name in names.split() for package in ("openai", "anthropic"))
 
 
@@ -119,7 +119,7 @@ def _openai(names: str) -> str:
 LIBRARY = Library(
     title="openai and anthropic",
     origin=Origin.HTTP,
-    says={
+    categories={
         _C.NETWORK: _qualify_both("APIConnectionError")
         + " openai.WebSocketConnectionClosedError openai._TransientTokenExchangeError",
         _C.RATE_LIMIT: _qualify_both("RateLimitError"),
@@ -145,7 +145,7 @@ LIBRARY = Library(
         + " "
         + _qualify_both("MissingStreamClassError"),
     },
-    reads={
+    readers={
         **dict.fromkeys(_qualify_both("APIStatusError APIError").split(), read_answer),
         **dict.fromkeys(_qualify_both("APIConnectionError").split(), read_cause),
         "openai.OpenAIError": read_bare,
@@ -154,7 +154,7 @@ LIBRARY = Library(
         "openai.SubjectTokenProviderError": read_exchange,
         "anthropic.WorkloadIdentityError": read_exchange,
     },
-    silent=(
+    says_nothing=(
         _qualify_both("APIError APIStatusError")
         + " openai.OpenAIError anthropic.AnthropicError anthropic.SessionMemoryError "
         + _openai(

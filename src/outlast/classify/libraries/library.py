@@ -1,4 +1,4 @@
-"""How one file describes what the exceptions of a foreign library mean."""
+"""The description of a foreign library's exceptions."""
 
 from outlast.failure import Category, Evidence, Origin
 
@@ -8,14 +8,14 @@ if TYPE_CHECKING:
     from typing import Any
 
     Found = Evidence | BaseException | None
-    """What a reader may answer: evidence, another error that is wrapped in this one, or nothing."""
+    """The result of a reader: evidence, an error that is wrapped in this one, or None."""
     Reader = Callable[[Any], Found]
 
 
 class ExceptionEntry:
-    """What is known of one exception class."""
+    """The description of one exception class."""
 
-    __slots__ = ("category", "name", "origin", "read", "silent")
+    __slots__ = ("category", "name", "origin", "read", "says_nothing")
 
     def __init__(
         self,
@@ -24,29 +24,28 @@ class ExceptionEntry:
         category: Category | None = None,
         read: "Reader | None" = None,
         *,
-        silent: bool = False,
+        says_nothing: bool = False,
     ) -> None:
-        """Keep the fields."""
         self.name = name
         self.origin = origin
         self.category = category
         self.read = read
-        self.silent = silent
+        self.says_nothing = says_nothing
 
 
 class Library:
-    """The exceptions of one library, named but never imported.
+    """The exceptions of one library, by name; the library is never imported.
 
     A class is named by its top-level package and its own name, ``httpx.ConnectError``, since the module in between
-    moves from release to release. Subclasses inherit what is said of their bases.
+    changes from release to release. Subclasses inherit the description of their bases.
 
     Args:
-        title: The library's name for people.
-        origin: What is talked to through it.
-        origins: What is talked to through those of its packages that differ, by top-level package.
-        says: Class names by what they mean when nothing more telling is found in the error.
-        reads: Functions that find the evidence within an error, by class name. Evidence comes before `says`.
-        silent: Class names that mean nothing by themselves; their causes and their text are judged instead.
+        title: The library's display name.
+        origin: The kind of system that the library is used for.
+        origins: Different origins of some of its packages, by top-level package.
+        categories: Class names by category, used if the error shows nothing more specific.
+        readers: Functions that read the evidence of an error, by class name. Evidence comes before `categories`.
+        says_nothing: Class names that mean nothing by themselves; their causes and their text are read instead.
     """
 
     def __init__(
@@ -55,27 +54,30 @@ class Library:
         title: str,
         origin: Origin,
         origins: "Mapping[str, Origin] | None" = None,
-        says: "Mapping[Category, str] | None" = None,
-        reads: "Mapping[str, Reader] | None" = None,
-        silent: str = "",
+        categories: "Mapping[Category, str] | None" = None,
+        readers: "Mapping[str, Reader] | None" = None,
+        says_nothing: str = "",
     ) -> None:
-        """Keep the fields."""
         self.title = title
         self.origin = origin
         self.origins = origins or {}
-        self.says = says or {}
-        self.reads = reads or {}
-        self.silent = silent
+        self.categories = categories or {}
+        self.readers = readers or {}
+        self.says_nothing = says_nothing
 
     def entries(self) -> dict[str, ExceptionEntry]:
-        """Return what is said of each class, by name."""
-        categories = {name: category for category, names in self.says.items() for name in names.split()}
-        silent = set(self.silent.split())
+        """Return the description of each class, by name."""
+        category_by_name = {name: category for category, names in self.categories.items() for name in names.split()}
+        says_nothing = set(self.says_nothing.split())
         return {
             name: ExceptionEntry(
-                name, self._origin_of(name), categories.get(name), self.reads.get(name), silent=name in silent
+                name,
+                self._origin_of(name),
+                category_by_name.get(name),
+                self.readers.get(name),
+                says_nothing=name in says_nothing,
             )
-            for name in {*categories, *self.reads, *silent}
+            for name in {*category_by_name, *self.readers, *says_nothing}
         }
 
     def _origin_of(self, name: str) -> Origin:

@@ -1,4 +1,4 @@
-"""smtplib, imaplib and poplib: reply codes, where 4xx is temporary and 5xx is not."""
+"""smtplib, imaplib and poplib: reply codes; 4xx is temporary, 5xx is permanent."""
 
 import re
 
@@ -51,41 +51,41 @@ _ENHANCED: tuple[tuple[str, Category], ...] = (
     ("5.1.", Category.NOT_FOUND),  # address
     ("5.2.", Category.NOT_FOUND),  # mailbox
 )
-"""Category by how the enhanced status code (RFC 3463) begins, for reply codes that leave the reason open."""
+"""Category by the start of the enhanced status code (RFC 3463), for ambiguous reply codes."""
 
 _TOO_FAST = r"\brate\b.{0,20}\b(?:limit|exceed)|too (?:quickly|fast)|too many (?:messages|connections|e?mails)|throttl"
 _TOO_BIG = r"\bsize\b|too (?:large|big|long)"
 
 
 def judge_reply(code: int | None, text: object = None) -> Evidence | None:
-    """Return the evidence of a reply code and its text, or None for what is none or no failure."""
-    if code is None or not 400 <= code <= 599:  # the failing half of SMTP's reply codes
+    """Return the evidence of a reply code and its text, or None if it is not the code of a failure."""
+    if code is None or not 400 <= code <= 599:  # the SMTP reply codes of failures
         return None
     category = REPLIES.get(code, Category.API_TEMPORARY if code < 500 else Category.INVALID_PARAMETERS)
-    said = text[:512].decode("utf-8", "replace") if isinstance(text, bytes) else text
-    if isinstance(said, str):
-        category = _refine_category(code, said[:512].lower(), category)
+    reply = text[:512].decode("utf-8", "replace") if isinstance(text, bytes) else text
+    if isinstance(reply, str):
+        category = _refine_category(code, reply[:512].lower(), category)
     return Evidence(category=category, code=str(code))
 
 
-def _refine_category(code: int, said: str, category: Category) -> Category:
-    if code < 500 and re.search(_TOO_FAST, said):
+def _refine_category(code: int, text: str, category: Category) -> Category:
+    if code < 500 and re.search(_TOO_FAST, text):
         return Category.RATE_LIMIT
     if code not in _AMBIGUOUS_CODES:
         return category
-    enhanced = next((each for start, each in _ENHANCED if said.startswith(start)), None)
-    if enhanced is None and code == 552 and re.search(_TOO_BIG, said):
+    enhanced = next((each for start, each in _ENHANCED if text.startswith(start)), None)
+    if enhanced is None and code == 552 and re.search(_TOO_BIG, text):
         return Category.INVALID_PARAMETERS
     return enhanced or category
 
 
 def read_reply(error: object) -> "Found":
-    """The server's reply code, and its text where the code leaves the reason open."""
+    """The server's reply code, and its text if the code is ambiguous."""
     return judge_reply(safe_int(error, "smtp_code"), safe_getattr(error, "smtp_error"))
 
 
 def read_refused_recipients(error: object) -> "Found":
-    """The reply code to every recipient: permanent if one of them is."""
+    """The reply codes of all recipients; a permanent one decides."""
     recipients = safe_getattr(error, "recipients")
     if not isinstance(recipients, dict):
         return None
@@ -97,7 +97,7 @@ def read_refused_recipients(error: object) -> "Found":
 LIBRARY = Library(
     title="smtplib, imaplib and poplib",
     origin=Origin.MAIL,
-    says={
+    categories={
         Category.NETWORK: "smtplib.SMTPServerDisconnected smtplib.SMTPConnectError imaplib.abort",
         Category.AUTHENTICATION: "smtplib.SMTPAuthenticationError",
         Category.CONFIGURATION: "smtplib.SMTPNotSupportedError",
@@ -106,6 +106,6 @@ LIBRARY = Library(
             "smtplib.SMTPSenderRefused smtplib.SMTPRecipientsRefused smtplib.SMTPDataError smtplib.SMTPHeloError"
         ),
     },
-    reads={"smtplib.SMTPResponseException": read_reply, "smtplib.SMTPRecipientsRefused": read_refused_recipients},
-    silent=("smtplib.SMTPException smtplib.SMTPResponseException imaplib.error poplib.error_proto"),
+    readers={"smtplib.SMTPResponseException": read_reply, "smtplib.SMTPRecipientsRefused": read_refused_recipients},
+    says_nothing=("smtplib.SMTPException smtplib.SMTPResponseException imaplib.error poplib.error_proto"),
 )

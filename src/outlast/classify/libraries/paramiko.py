@@ -1,4 +1,4 @@
-"""paramiko: classes for what SSH refuses, words for what happens to the connection, operating-system errors for SFTP."""
+"""paramiko: classes for SSH refusals, texts for connection problems, operating-system errors for SFTP."""
 
 import re
 
@@ -16,9 +16,9 @@ CHANNEL: dict[int, tuple[str, Category]] = {
     3: ("UNKNOWN_CHANNEL_TYPE", Category.CONFIGURATION),
     4: ("RESOURCE_SHORTAGE", Category.API_TEMPORARY),
 }
-"""Name and category by the reason with which a server refuses a channel."""
+"""Name and category by a server's reason for refusing a channel."""
 
-# SSHException alone says nothing; these are its texts.
+# SSHException alone means nothing; these are its texts.
 _WORDS = (
     (r"not found in known_hosts|[Nn]o authentication methods available|private key file|[Ii]ncompatible ssh|"
      r"public_blob|[Uu]nknown host key|unable to parse (?:the )?key|[Cc]ipher .* not", Category.CONFIGURATION),
@@ -29,7 +29,7 @@ _WORDS = (
 
 
 def read_words(error: object) -> "Found":
-    """What the text says of the connection or of the keys; the class alone does not tell."""
+    """The text about the connection or the keys; the class alone means nothing."""
     text = text_of(error)[:1024]
     for pattern, category in _WORDS:
         if re.search(pattern, text):
@@ -38,12 +38,12 @@ def read_words(error: object) -> "Found":
 
 
 def read_authentication(error: object) -> "Found":
-    """A server that gave no answer in time has refused nobody."""
+    """Whether the server did not respond in time, which is not a refusal."""
     return Evidence(category=Category.NETWORK) if "imeout" in text_of(error)[:1024] else None
 
 
 def read_channel(error: object) -> "Found":
-    """The reason with which the server refused a channel."""
+    """The server's reason for refusing a channel."""
     name, category = CHANNEL.get(safe_int(error, "code") or 0, (None, None))
     return Evidence(category=category, code=name) if category is not None else None
 
@@ -62,7 +62,7 @@ def _qualify(names: str) -> str:
 LIBRARY = Library(
     title="paramiko",
     origin=Origin.NETWORK,
-    says={
+    categories={
         Category.NETWORK: _qualify("NoValidConnectionsError PipeTimeout ProxyCommandFailure CouldNotCanonicalize"),
         Category.AUTHENTICATION: _qualify("AuthenticationException"),
         Category.CONFIGURATION: _qualify(
@@ -70,11 +70,11 @@ LIBRARY = Library(
         ),
         Category.DATA: _qualify("MessageOrderError SFTPError BERException"),
     },
-    reads={
+    readers={
         "paramiko.SSHException": read_words,
         "paramiko.AuthenticationException": read_authentication,
         "paramiko.ChannelException": read_channel,
         "paramiko.NoValidConnectionsError": read_attempts,
     },
-    silent=_qualify("SSHException ChannelException NeedRekeyException"),
+    says_nothing=_qualify("SSHException ChannelException NeedRekeyException"),
 )

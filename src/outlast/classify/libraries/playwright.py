@@ -1,4 +1,4 @@
-"""Playwright: three classes, and in their text what the browser, its driver or Node said."""
+"""Playwright: three classes, and their text from the browser, its driver or Node."""
 
 import re
 
@@ -45,7 +45,7 @@ _CREDENTIALS = re.compile(r"^ +- (?:authorization|cookie): ", re.MULTILINE | re.
 
 
 def read_message(error: object) -> "Found":
-    """The status of a response, the browser's or Node's name of the error, or the words before the call log."""
+    """The status of a response, the browser's or Node's error name, or the text before the call log."""
     whole = text_of(error)[:_TEXT_LIMIT]
     text, _, log = whole.partition("Call log:")
     if status := _STATUS.match(text):
@@ -67,11 +67,11 @@ def read_message(error: object) -> "Found":
 LIBRARY = Library(
     title="Playwright",
     origin=Origin.BROWSER,
-    says={
+    categories={
         Category.NETWORK: "playwright.TimeoutError playwright.TargetClosedError",
         Category.INVALID_PARAMETERS: "playwright.ValidationError",
         Category.UNKNOWN: "playwright.AbortError",
     },
-    reads={"playwright.Error": read_message},
-    silent="playwright.Error",
+    readers={"playwright.Error": read_message},
+    says_nothing="playwright.Error",
 )

@@ -1,4 +1,4 @@
-"""psycopg 3, its pool, and psycopg2: SQLSTATE, or libpq's words where no connection came about."""
+"""psycopg 3, its pool, and psycopg2: SQLSTATE, or libpq's text if there was no connection."""
 
 import re
 
@@ -10,14 +10,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from outlast.classify.libraries.library import Found
 
-# libpq reports a failed connection as text alone, without the SQLSTATE that the server sent.
+# libpq reports a failed connection only as text, without the server's SQLSTATE.
 _CONNECTING = (
     (
         r"authentication failed|no password supplied|no pg_hba\.conf entry|pg_hba\.conf rejects",
         Category.AUTHENTICATION,
     ),
     (r'role "[^"]*" (?:does not exist|is not permitted)|certificate authentication failed', Category.AUTHENTICATION),
-    (r'database "[^"]*" does not exist|no such database:', Category.CONFIGURATION),  # the latter is PgBouncer's
+    (r'database "[^"]*" does not exist|no such database:', Category.CONFIGURATION),  # the second text is PgBouncer's
     (r"unsupported startup parameter|server does not support SSL, but SSL was required", Category.CONFIGURATION),
     (r'root certificate file "[^"]*" does not exist', Category.CONFIGURATION),
     (r"too many clients|remaining connection slots|too many connections", Category.DATABASE_BUSY),
@@ -35,7 +35,7 @@ def read_sqlstate(error: object) -> "Found":
 
 
 def read_operational(error: object) -> "Found":
-    """The SQLSTATE; or, where the connection itself failed, what libpq says of it."""
+    """The SQLSTATE, or libpq's text if the connection failed."""
     found = read_sqlstate(error)
     if found is not None:
         return found
@@ -53,7 +53,7 @@ def _qualify_both(names: str) -> str:
 LIBRARY = Library(
     title="psycopg, psycopg_pool and psycopg2",
     origin=Origin.DB,
-    says={
+    categories={
         Category.NETWORK: _qualify_both("OperationalError"),
         Category.INTEGRITY: _qualify_both("IntegrityError"),
         Category.DATA: _qualify_both("DataError"),
@@ -62,9 +62,9 @@ LIBRARY = Library(
         Category.DATABASE_BUSY: "psycopg_pool.PoolTimeout psycopg_pool.TooManyRequests",
         Category.UNKNOWN: "psycopg_pool.PoolClosed",
     },
-    reads={
+    readers={
         **dict.fromkeys(_qualify_both("Error DatabaseError InternalError").split(), read_sqlstate),
         **dict.fromkeys(_qualify_both("OperationalError ProgrammingError").split(), read_operational),
     },
-    silent=_qualify_both("Error DatabaseError InterfaceError InternalError Warning") + " psycopg.Rollback",
+    says_nothing=_qualify_both("Error DatabaseError InterfaceError InternalError Warning") + " psycopg.Rollback",
 )

@@ -1,4 +1,4 @@
-"""PyMongo, its bson and gridfs: the server's error code and labels, or a fault of the connection."""
+"""PyMongo, its bson and gridfs: the server's error code and labels, or a connection error."""
 
 from outlast.classify.codes import read_connection_errno
 from outlast.classify.libraries.library import Library
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from outlast.classify.libraries.library import Found
 
 _NUMBERS: dict[Category, str] = {
-    # locks, write conflicts, operations that exclude each other; time limits; a primary that changes or goes down; a shard
-    # that moves; snapshots, cursors and transactions that are gone and can be opened anew; write concern not reached in time
+    # locks, write conflicts, conflicting operations; time limits; a primary that changes or stops; a shard that moves;
+    # expired snapshots, cursors and transactions, which can be opened again; write concern not reached in time
     Category.DATABASE_BUSY: (
         "24 46 107 109 112 117 143 215 216 267 314 363 12586 12587 50 262 290 91 189 10058 10107 11600 11602 13435 13436 "
         "133 134 63 150 249 250 272 13388 234 136 175 239 246 251 43 64 211 261 365 402 406 407 412 433 450 453 91331"
@@ -20,16 +20,16 @@ _NUMBERS: dict[Category, str] = {
     Category.NETWORK: "6 7 89 141 202 230 384 9001",
     Category.SYSTEM: "39 42 176 264 14031",
     Category.AUTHENTICATION: "11 13 18 31 33 214 334 391 392",
-    # namespace, index, shard or command unknown; no replica set; feature not enabled; write concern that can never be met
+    # namespace, index, shard or command unknown; no replica set; feature not enabled; impossible write concern
     Category.CONFIGURATION: "20 26 27 59 70 71 76 79 85 86 93 94 100 115 123 148 224 238 322 323 324 347 352 376 13297 31082",
-    Category.NOT_FOUND: "47 286",  # the latter: the point from which a change stream was to go on
+    Category.NOT_FOUND: "47 286",  # 286: the resume point of a change stream is lost
     Category.INTEGRITY: "3 84 121 301 11000 11001 12582",  # duplicate key; document validation; damaged data
     Category.DATA: "22 241 378",
     Category.INVALID_PARAMETERS: (
         "2 9 14 15 16 28 40 48 52 53 55 56 57 61 66 67 68 72 73 116 146 165 168 171 197 207 257 260 263 292 357 10003 10334 "
         "17280 17419 40324 40413 40414 40415"
     ),
-    Category.UNKNOWN: "1 8 237 280 11601",  # internal; killed or interrupted by somebody
+    Category.UNKNOWN: "1 8 237 280 11601",  # internal; killed or interrupted by a user
 }
 
 NUMBERS: dict[int, Category] = {
@@ -47,21 +47,21 @@ LABELS = frozenset(
         "UnknownTransactionCommitResult",
     }
 )
-"""Labels by which the server or the driver says that trying again may help."""
+"""Labels with which the server or the driver says that a retry may help."""
 
 _ATLAS = 8000
 _LIST_LIMIT = 1000
-_SELECTION_LIMIT = 200  # what follows describes every server
+_SELECTION_LIMIT = 200  # the rest describes every server
 
 
 def read_operation(error: object) -> "Found":
-    """The server's error code; a label that asks for another try wins over a code that does not."""
+    """The server's error code; a label that allows a retry overrides a permanent code."""
     number = safe_int(error, "code")
     return _read_evidence(error, _category_of_number(number, text_of(error)), number)
 
 
 def read_bulk(error: object) -> "Found":
-    """The codes of the single writes: a permanent one decides before any that may heal."""
+    """The codes of the single writes; a permanent one decides before retryable ones."""
     details = safe_getattr(error, "details")
     inner = _part(details, "error")
     if isinstance(inner, BaseException):
@@ -78,13 +78,13 @@ def read_bulk(error: object) -> "Found":
 
 
 def read_not_primary(error: object) -> "Found":
-    """The server's error code, where its answer is kept."""
+    """The server's error code, if the response is available."""
     number = _part(safe_getattr(error, "details"), "code")
     return Evidence(category=Category.DATABASE_BUSY, code=str(number)) if isinstance(number, int) else None
 
 
 def read_selection(error: BaseException) -> "Found":
-    """Whether servers were there and none was fit, none belongs to the replica set of that name, or none was reached."""
+    """Whether no server was suitable, none belongs to the named replica set, or none was reached."""
     text = text_of(error)[:_SELECTION_LIMIT]
     if text.startswith("No "):
         if "available for writes" in text or "match selector" in text:
@@ -95,7 +95,7 @@ def read_selection(error: BaseException) -> "Found":
 
 
 def read_configuration(error: object) -> "Found":
-    """A host list that could not be looked up in DNS is trouble of the network, not a wrong setting."""
+    """Whether the host list could not be resolved by DNS, which is a network error and not a wrong setting."""
     cause = safe_getattr(error, "__cause__")
     if cause is not None and str(safe_getattr(type(cause), "__module__")).partition(".")[0] == "dns":
         return Evidence(category=Category.NETWORK)
@@ -103,7 +103,7 @@ def read_configuration(error: object) -> "Found":
 
 
 def read_encryption(error: object) -> "Found":
-    """The error that kept it from encrypting or decrypting."""
+    """The wrapped error of an encryption or decryption."""
     inner = safe_getattr(error, "cause")
     return inner if isinstance(inner, BaseException) and inner is not error else None
 
@@ -122,16 +122,16 @@ def _read_evidence(error: object, category: Category | None, number: int | None)
 
 
 def _category_of_number(number: int | None, text: str) -> Category | None:
-    if number == _ATLAS:  # whatever Atlas itself has to say
+    if number == _ATLAS:  # Atlas uses it for all its own errors
         return Category.AUTHENTICATION if "auth" in text else None
     return NUMBERS.get(number) if number is not None else None
 
 
 def _backoff(details: object) -> float | None:
-    """Return the seconds that an overloaded server asks to wait at least."""
+    """Return the minimum seconds that an overloaded server asks to wait, or None."""
     wait = _part(details, "baseBackoffMS")
-    sensible = isinstance(wait, int | float) and not isinstance(wait, bool) and 0 <= wait <= 3_600_000
-    return wait / 1000 if sensible else None  # type: ignore[operator]  # a number, as was just seen
+    valid = isinstance(wait, int | float) and not isinstance(wait, bool) and 0 <= wait <= 3_600_000
+    return wait / 1000 if valid else None  # type: ignore[operator]  # a number, as checked above
 
 
 def _part(thing: object, key: str) -> object:
@@ -149,7 +149,7 @@ def _qualify(package: str, names: str) -> str:
 LIBRARY = Library(
     title="PyMongo, bson and gridfs",
     origin=Origin.DB,
-    says={
+    categories={
         Category.NETWORK: _qualify("pymongo", "ConnectionFailure ProtocolError"),
         Category.DATABASE_BUSY: _qualify(
             "pymongo", "NotPrimaryError WaitQueueTimeoutError ExecutionTimeout CursorNotFound WriteConcernError"
@@ -164,7 +164,7 @@ LIBRARY = Library(
         Category.NOT_FOUND: "gridfs.NoFile",
         Category.UNKNOWN: "pymongo._PoolClosedError",
     },
-    reads={
+    readers={
         "pymongo.OperationFailure": read_operation,
         "pymongo.BulkWriteError": read_bulk,
         "pymongo.ClientBulkWriteException": read_bulk,
@@ -174,6 +174,6 @@ LIBRARY = Library(
         "pymongo.ConfigurationError": read_configuration,
         "pymongo.EncryptionError": read_encryption,
     },
-    silent=_qualify("pymongo", "PyMongoError OperationFailure WriteError BulkWriteError ClientBulkWriteException")
+    says_nothing=_qualify("pymongo", "PyMongoError OperationFailure WriteError BulkWriteError ClientBulkWriteException")
     + " pymongo.EncryptionError bson.BSONError gridfs.GridFSError",
 )

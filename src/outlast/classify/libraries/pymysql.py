@@ -1,4 +1,4 @@
-"""PyMySQL, mysqlclient, MySQL Connector/Python and asyncmy: MySQL's error number, mostly with an SQLSTATE beside it."""
+"""PyMySQL, mysqlclient, MySQL Connector/Python and asyncmy: MySQL's error number, mostly with an SQLSTATE."""
 
 from outlast.classify.codes import ERRNOS, name_of_errno
 from outlast.classify.libraries.library import Library
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 _NUMBERS: dict[Category, str] = {
     # lock wait, deadlock, NOWAIT, XA; too many connections, transactions or locks; a statement's time limit (MySQL,
-    # MariaDB); shutdown, read-only after a failover, replication's hooks, Galera; changed beneath us; TiDB's own
+    # MariaDB); shutdown, read-only after a failover, replication hooks, Galera; changed concurrently; TiDB
     Category.DATABASE_BUSY: (
         "1205 1213 1613 1614 1689 3058 3572 1040 1203 1206 1637 3024 1969 1053 1836 3100 3101 1180 1020 1412 1615 "
         "3168 9001 9002 9003 9004 9005 9007 8022 8028"
     ),
-    # the server's packets and its farewells; hostname; the client library's own: socket, host, gone, lost, TLS, packet
+    # packets and disconnections of the server; hostname; client errors: socket, host, gone, lost, TLS, packet
     Category.NETWORK: (
         "1042 1043 1080 1152 1158 1159 1160 1161 1184 1429 1927 4031 "
         "2001 2002 2003 2004 2005 2006 2009 2010 2011 2012 2013 2026 2027 2047 2048 2055"
@@ -42,26 +42,26 @@ _NUMBERS: dict[Category, str] = {
         "1091 1093 1096 1102 1103 1110 1111 1118 1136 1140 1149 1153 1162 1166 1210 1221 1222 1231 1232 1241 1243 1248 "
         "1318 1327 1582 1583 2020 2034 3065 3141 3143"
     ),
-    Category.NOT_FOUND: "1017",  # a file, such as one to be loaded
-    Category.UNKNOWN: "1317 2014",  # killed by somebody; commands out of sync
+    Category.NOT_FOUND: "1017",  # a file, such as one to load
+    Category.UNKNOWN: "1317 2014",  # killed by a user; commands out of sync
 }
 
 NUMBERS: dict[int, Category] = {
     int(number): category for category, numbers in _NUMBERS.items() for number in numbers.split()
 }
-"""Category by error number; those that mean several things are judged by their text in `_by_words`."""
+"""Category by error number; ambiguous numbers depend on the text."""
 
-_OUT_OF_STEP = "Packet sequence number wrong"  # PyMySQL, when what comes is no MySQL, or a packet is missing
-_CLOSED = 0  # PyMySQL: (0, '') of a connection that was lost or closed before
+_OUT_OF_STEP = "Packet sequence number wrong"  # PyMySQL, if the server does not speak MySQL or a packet is missing
+_CLOSED = 0  # PyMySQL: (0, '') for a connection that was lost or closed before
 _OPTION_PREVENTS = 1290
 _USER_LIMIT = 1226
 _STORAGE = 1030
-_UNKNOWN_COMMAND = 1047  # what a Galera node says while it is not part of its cluster
+_UNKNOWN_COMMAND = 1047  # of a Galera node that is not part of its cluster
 _CANNOT_CONNECT = (2002, 2003)
 
 
 def read_number(error: BaseException) -> "Found":
-    """MySQL's error number, which comes first among the arguments, and the SQLSTATE for a number not listed here."""
+    """MySQL's error number, the first argument; or the SQLSTATE if the number is unknown."""
     arguments = safe_getattr(error, "args")
     number = arguments[0] if isinstance(arguments, tuple) and arguments else None
     text = text_of(error)
@@ -73,8 +73,8 @@ def read_number(error: BaseException) -> "Found":
 
 
 def _judge_by_text(number: int, text: str) -> Category | None:
-    """Judge the numbers that stand for more than one thing."""
-    if number == _OPTION_PREVENTS:  # read-only after a failover, or another option that somebody has set
+    """Return the category of an ambiguous number by its text, or None."""
+    if number == _OPTION_PREVENTS:  # read-only after a failover, or another server option
         return Category.DATABASE_BUSY if "read-only" in text or "read_only" in text else Category.CONFIGURATION
     if number == _USER_LIMIT:  # connections at the same time, or a number per hour
         return Category.DATABASE_BUSY if "max_user_connections" in text else Category.QUOTA_EXHAUSTED
@@ -86,12 +86,12 @@ def _judge_by_text(number: int, text: str) -> Category | None:
 
 
 def _system_error(error: BaseException, number: int) -> Category | None:
-    """Return SYSTEM where no connection came about because this machine is out of files or memory."""
+    """Return SYSTEM if the connection failed because this machine is out of files or memory, else None."""
     if number not in _CANNOT_CONNECT:
         return None
     inner = safe_getattr(error, "original_exception")
-    beneath = errno_in_chain(inner if isinstance(inner, BaseException) else error)
-    return Category.SYSTEM if ERRNOS.get(name_of_errno(beneath) or "") is Category.SYSTEM else None
+    errno = errno_in_chain(inner if isinstance(inner, BaseException) else error)
+    return Category.SYSTEM if ERRNOS.get(name_of_errno(errno) or "") is Category.SYSTEM else None
 
 
 _PACKAGES = ("MySQLdb", "asyncmy", "mysql", "pymysql")
@@ -104,15 +104,15 @@ def _qualify_all(names: str) -> str:
 LIBRARY = Library(
     title="PyMySQL, mysqlclient, MySQL Connector/Python and asyncmy",
     origin=Origin.DB,
-    says={
+    categories={
         Category.INTEGRITY: _qualify_all("IntegrityError"),
         Category.DATA: _qualify_all("DataError"),
         Category.INVALID_PARAMETERS: _qualify_all("ProgrammingError"),
         Category.CONFIGURATION: _qualify_all("NotSupportedError"),
         Category.DATABASE_BUSY: "mysql.PoolError",
     },
-    reads=dict.fromkeys(_qualify_all("Error").split(), read_number),
-    silent=(
+    readers=dict.fromkeys(_qualify_all("Error").split(), read_number),
+    says_nothing=(
         _qualify_all("Error DatabaseError OperationalError InternalError InterfaceError Warning")
         + " MySQLdb.MySQLError asyncmy.MySQLError pymysql.MySQLError"
     ),

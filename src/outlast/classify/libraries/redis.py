@@ -1,4 +1,4 @@
-"""redis-py: the code with which the server's error begins (LOADING, READONLY, …), or a fault of the connection."""
+"""redis-py: the code at the start of the server's error (LOADING, READONLY, …), or a connection error."""
 
 import re
 
@@ -27,9 +27,9 @@ _NAMES: dict[Category, str] = {
 }
 
 CODES: dict[str, Category] = {name: category for category, names in _NAMES.items() for name in names.split()}
-"""Category by the code in front of the server's error."""
+"""Category by the code at the start of the server's error."""
 
-# What an error says whose code is ERR, or none; all others are mistakes in the command.
+# Texts of errors with the code ERR or without a code; all others are mistakes in the command.
 _TEXT_PATTERNS = (
     (r"max number of clients", Category.DATABASE_BUSY),
     (r"max (?:daily|monthly) request limit exceeded", Category.QUOTA_EXHAUSTED),
@@ -45,11 +45,11 @@ _TEXT_LIMIT = 2048
 
 
 def read_response_error(error: object) -> "Found":
-    """The code in front of the server's error; without one, the command was wrong unless its words tell otherwise."""
+    """The code at the start of the server's error; without a code, the text, or else a mistake in the command."""
     text = _PIPELINE.sub("", text_of(error)[:_TEXT_LIMIT])
     code = _code(safe_str(error, "status_code")) or _code(text)
     if code is None and type(error).__name__ != "ResponseError":
-        return None  # before redis-py 8 the class stands for the code, which is cut off
+        return None  # before redis-py 8 the class replaces the code, which is cut off
     code = code or "ERR"
     if code == "EXECABORT" and _ABORTED in text:
         inner = _code(text.partition(_ABORTED)[2])
@@ -69,7 +69,7 @@ def _judge_text(text: str) -> Category | None:
 
 
 def read_connection_error(error: BaseException) -> "Found":
-    """The server's code, where it turned the client away; otherwise the error number beneath."""
+    """The server's code if it refused the client, else the errno of the connection."""
     code = _code(safe_str(error, "status_code"))
     if code in CODES:
         return Evidence(category=CODES[code], code=code)
@@ -78,7 +78,7 @@ def read_connection_error(error: BaseException) -> "Found":
 
 
 def read_cluster_error(error: object) -> "Found":
-    """Whether slots are without a node, which heals, or the server is no cluster at all; else the causes decide."""
+    """Whether slots have no node, which is temporary, or the server is not a cluster; else the causes decide."""
     text = text_of(error)[:_TEXT_LIMIT]
     if "slots are not covered" in text:
         return Evidence(category=Category.DATABASE_BUSY)
@@ -86,14 +86,14 @@ def read_cluster_error(error: object) -> "Found":
 
 
 def read_lock_error(error: object) -> "Found":
-    """A lock that was not to be had in time may be free later; other mistakes with locks stay."""
+    """Whether the lock was not available in time, which is temporary; other lock errors are permanent."""
     if "Unable to acquire lock" in text_of(error)[:_TEXT_LIMIT]:
         return Evidence(category=Category.DATABASE_BUSY)
     return None
 
 
 def read_inner(error: object) -> "Found":
-    """The error inside."""
+    """The wrapped error."""
     for name in ("exception", "original_exception", "__cause__"):
         inner = safe_getattr(error, name)
         if isinstance(inner, BaseException) and inner is not error:
@@ -102,7 +102,7 @@ def read_inner(error: object) -> "Found":
 
 
 def read_status(error: object) -> "Found":
-    """The status with which Redis Enterprise's REST API answered."""
+    """The HTTP status of Redis Enterprise's REST API."""
     return Evidence(origin=Origin.HTTP, http_status=status_of(safe_getattr(error, "status")))
 
 
@@ -113,7 +113,7 @@ def _redis(names: str) -> str:
 LIBRARY = Library(
     title="redis-py",
     origin=Origin.CACHE,
-    says={
+    categories={
         Category.NETWORK: _redis("ConnectionError TimeoutError InvalidResponse InitialHealthCheckFailedError"),
         Category.DATABASE_BUSY: _redis(
             "BusyLoadingError ReadOnlyError ClusterDownError ClusterError TryAgainError SlotNotCoveredError WatchError "
@@ -132,7 +132,7 @@ LIBRARY = Library(
         ),
         Category.UNKNOWN: _redis("LockNotOwnedError ChildDeadlockedError InvalidPipelineStack"),
     },
-    reads={
+    readers={
         "redis.ResponseError": read_response_error,
         "redis.ConnectionError": read_connection_error,
         "redis.TimeoutError": read_connection_errno,
@@ -141,5 +141,5 @@ LIBRARY = Library(
         "redis.HttpError": read_status,
         **dict.fromkeys(_redis("EventException UnhealthyDatabaseException RequestTokenErr TokenRenewalErr").split(), read_inner),
     },
-    silent=_redis("RedisError ResponseError RedisClusterException LockError EventException HttpError RequestTokenErr TokenRenewalErr"),
+    says_nothing=_redis("RedisError ResponseError RedisClusterException LockError EventException HttpError RequestTokenErr TokenRenewalErr"),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""requests: a response with a status, or a fault of the connection."""
+"""requests: a response with a status, or a connection error."""
 
 from outlast.classify.codes import read_connection_errno
 from outlast.classify.libraries.library import Library
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 def read_error(error: object) -> "Found":
-    """The response, where there was one."""
+    """The response, if there was one."""
     return read_response(safe_getattr(error, "response"), safe_getattr(error, "request"))
 
 
 def read_inner(error: BaseException) -> "Found":
-    """The error of urllib3 inside."""
+    """The wrapped error of urllib3."""
     inner = error.args[0] if error.args else None
     return inner if isinstance(inner, BaseException) else None
 
@@ -24,7 +24,7 @@ def read_inner(error: BaseException) -> "Found":
 LIBRARY = Library(
     title="requests",
     origin=Origin.HTTP,
-    says={
+    categories={
         Category.NETWORK: "requests.ConnectionError requests.Timeout requests.ChunkedEncodingError",
         Category.API_TEMPORARY: "requests.RetryError",
         Category.CONFIGURATION: (
@@ -36,7 +36,7 @@ LIBRARY = Library(
         ),
         Category.DATA: "requests.ContentDecodingError requests.InvalidJSONError requests.TooManyRedirects",
     },
-    reads={
+    readers={
         "requests.RequestException": read_error,
         "requests.ConnectionError": read_connection_errno,
         "requests.ProxyError": read_inner,
@@ -46,5 +46,5 @@ LIBRARY = Library(
         "requests.TooManyRedirects": read_inner,
         "requests.RetryError": read_inner,
     },
-    silent="requests.RequestException requests.HTTPError requests.StreamConsumedError requests.RequestsWarning",
+    says_nothing="requests.RequestException requests.HTTPError requests.StreamConsumedError requests.RequestsWarning",
 )

@@ -1,4 +1,4 @@
-"""Selenium: a class for each error of the WebDriver protocol, and in its text what the browser said."""
+"""Selenium: a class for each error of the WebDriver protocol, and its text from the browser."""
 
 import re
 
@@ -41,12 +41,12 @@ def _read_text(text: str, words: tuple[tuple[str, Category], ...]) -> Evidence |
 
 
 def read_page(error: object) -> "Found":
-    """The browser's name for why the page did not load."""
+    """The browser's error name."""
     return read_browser_text(text_of(error))
 
 
 def read_driver(error: object) -> "Found":
-    """The browser's name for why the page did not load, or words about a browser or driver that is gone."""
+    """The browser's error name, or the text about a lost browser or driver."""
     text = text_of(error)[:_TEXT_LIMIT]
     found = read_browser_text(text)
     if found is None and type(error).__name__ in {"WebDriverException", "UnknownErrorException"}:
@@ -55,7 +55,7 @@ def read_driver(error: object) -> "Found":
 
 
 def read_no_session(error: object) -> "Found":
-    """Why no browser was started: too busy, crashed, or a driver and a browser that do not fit together."""
+    """Why no browser was started: too busy, crashed, or an incompatible driver."""
     return _read_text(text_of(error)[:_TEXT_LIMIT], _NO_SESSION)
 
 
@@ -71,7 +71,7 @@ def _qualify(names: str) -> str:
 LIBRARY = Library(
     title="Selenium",
     origin=Origin.BROWSER,
-    says={
+    categories={
         Category.NETWORK: _qualify(
             "TimeoutException InsecureCertificateException InvalidSessionIdException NoSuchWindowException CdpConnectionClosed"
         ),
@@ -99,11 +99,11 @@ LIBRARY = Library(
             "UnexpectedAlertPresentException JavascriptException"
         ),
     },
-    reads={
+    readers={
         "selenium.WebDriverException": read_driver,
         "selenium.SessionNotCreatedException": read_no_session,
         "selenium.BrowserError": read_page,
         "selenium.APIRequestFailure": read_api_response,
     },
-    silent=_qualify("WebDriverException UnknownErrorException BrowserError InternalError APIRequestFailure"),
+    says_nothing=_qualify("WebDriverException UnknownErrorException BrowserError InternalError APIRequestFailure"),
 )

@@ -1,4 +1,4 @@
-"""slack_sdk: the error code of Slack's answer, with its status and Retry-After."""
+"""slack_sdk: the error code of Slack's response, with its status and Retry-After."""
 
 from outlast.classify.libraries.library import Library
 from outlast.classify.safe_access import read_headers, safe_getattr, status_of, text_of
@@ -29,18 +29,18 @@ _NAMES: dict[Category, str] = {
     _C.CONFIGURATION: "unknown_method method_deprecated deprecated_endpoint posting_to_general_channel_denied invalid_app_id",
 }
 CODES: dict[str, Category] = {name: category for category, names in _NAMES.items() for name in names.split()}
-"""Category by Slack's error code. What is not here and not ``…_not_found`` is an answer about this very request."""
+"""Category by Slack's error code. Other codes, except ``…_not_found``, mean that the request is not valid."""
 
 
 def judge_slack_code(code: str) -> Category:
-    """Return what one of Slack's error codes means; there are hundreds, and the temporary ones are few and known."""
+    """Return the category of a Slack error code. There are hundreds; all temporary ones are in the table."""
     if code.endswith("_not_found") or code.startswith("no_such"):
         return _C.NOT_FOUND
     return CODES.get(code, _C.INVALID_PARAMETERS)
 
 
 def read_api_error(error: object) -> "Found":
-    """The answer's error code, unless its status already says that Slack is down or that we are too fast."""
+    """The response's error code, unless the status already means an outage or a rate limit."""
     response = safe_getattr(error, "response")
     data = response if isinstance(response, dict) else safe_getattr(response, "data")
     code = data.get("error") if isinstance(data, dict) else None
@@ -58,13 +58,13 @@ def read_api_error(error: object) -> "Found":
 
 
 def read_rotation_error(error: object) -> "Found":
-    """The answer of Slack to the attempt to renew a token."""
+    """Slack's response to the renewal of a token."""
     inner = safe_getattr(error, "api_error")
     return inner if isinstance(inner, BaseException) else None
 
 
 def read_request_error(error: object) -> "Found":
-    """The text, which tells a wrong URL or proxy from a wrong argument."""
+    """Whether the text names a wrong URL or proxy, which is a configuration error."""
     wrong_setting = text_of(error).startswith(("Invalid URL detected", "Invalid proxy detected"))
     return Evidence(category=_C.CONFIGURATION) if wrong_setting else None
 
@@ -72,17 +72,17 @@ def read_request_error(error: object) -> "Found":
 LIBRARY = Library(
     title="slack_sdk",
     origin=Origin.HTTP,
-    says={
+    categories={
         _C.NETWORK: "slack_sdk.SlackClientNotConnectedError",
         _C.AUTHENTICATION: "slack_sdk.BotUserAccessError slack_sdk.SlackTokenRotationError",
         _C.CONFIGURATION: "slack_sdk.SlackClientConfigurationError",
         _C.INVALID_PARAMETERS: "slack_sdk.SlackRequestError slack_sdk.SlackObjectFormationError",
         _C.DATA: "slack_sdk.SlackApiError",
     },
-    reads={
+    readers={
         "slack_sdk.SlackApiError": read_api_error,
         "slack_sdk.SlackTokenRotationError": read_rotation_error,
         "slack_sdk.SlackRequestError": read_request_error,
     },
-    silent="slack_sdk.SlackClientError",
+    says_nothing="slack_sdk.SlackClientError",
 )

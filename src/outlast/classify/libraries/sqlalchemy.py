@@ -1,4 +1,4 @@
-"""SQLAlchemy: the driver's error inside, and a few of its own."""
+"""SQLAlchemy: the wrapped error of the driver, and a few of its own."""
 
 from outlast.classify.libraries.library import Library
 from outlast.classify.safe_access import safe_getattr
@@ -10,22 +10,22 @@ if TYPE_CHECKING:
 
 
 def read_original(error: object) -> "Found":
-    """The driver's own error; an asynchronous driver's is wrapped once more."""
+    """The wrapped error of the driver; that of an async driver is wrapped twice."""
     inner = safe_getattr(error, "orig")
     return inner if isinstance(inner, BaseException) else None
 
 
 def read_unsent(error: object) -> "Found":
-    """What happened before the driver saw the statement: a parameter that cannot be prepared, or another error."""
+    """An error before the statement reached the driver: a parameter that cannot be converted, or another error."""
     inner = safe_getattr(error, "orig")
-    unfit = isinstance(inner, ValueError | TypeError | LookupError | ArithmeticError)
-    if unfit or type(inner).__name__ == "InvalidRequestError":
+    is_bad_value = isinstance(inner, ValueError | TypeError | LookupError | ArithmeticError)
+    if is_bad_value or type(inner).__name__ == "InvalidRequestError":
         return Evidence(category=Category.INVALID_PARAMETERS)
     return inner if isinstance(inner, BaseException) else None
 
 
 def read_adapted(error: object) -> "Found":
-    """The error of an asynchronous driver inside SQLAlchemy's imitation of it."""
+    """The wrapped error of an async driver."""
     for name in ("driver_exception", "orig", "__cause__", "__context__"):
         inner = safe_getattr(error, name)
         if isinstance(inner, BaseException) and inner is not error:
@@ -40,7 +40,7 @@ def _qualify(names: str) -> str:
 LIBRARY = Library(
     title="SQLAlchemy",
     origin=Origin.DB,
-    says={
+    categories={
         Category.DATABASE_BUSY: _qualify("TimeoutError StaleDataError"),
         Category.NETWORK: _qualify("DisconnectionError"),
         Category.NOT_FOUND: _qualify("NoResultFound ObjectDeletedError"),
@@ -53,7 +53,7 @@ LIBRARY = Library(
         ),
         Category.INVALID_PARAMETERS: _qualify("CompileError IdentifierError ProgrammingError ResourceClosedError"),
     },
-    reads={
+    readers={
         "sqlalchemy.StatementError": read_unsent,
         "sqlalchemy.DBAPIError": read_original,
         **dict.fromkeys(
@@ -61,7 +61,7 @@ LIBRARY = Library(
             read_adapted,
         ),
     },
-    silent=_qualify(
+    says_nothing=_qualify(
         "SQLAlchemyError DBAPIError DatabaseError OperationalError InternalError InterfaceError InvalidRequestError "
         "CircularDependencyError AmbiguousColumnError IllegalStateChangeError NoInspectionAvailable PendingRollbackError "
         "AsyncBindNotFound AsyncContextAlreadyStarted AsyncContextNotStarted UnevaluatableError "

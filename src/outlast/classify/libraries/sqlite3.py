@@ -1,4 +1,4 @@
-"""sqlite3: SQLite's result codes, and texts where an older error carries no code."""
+"""sqlite3: SQLite's result codes, and texts of errors with the general code."""
 
 import re
 
@@ -39,10 +39,10 @@ RESULT_CODES: dict[int, tuple[str, Category | None]] = {
     25: ("SQLITE_RANGE", Category.INVALID_PARAMETERS),
     26: ("SQLITE_NOTADB", Category.INTEGRITY),
 }
-"""Name and category by primary result code; None leaves it to the text."""
+"""Name and category by primary result code; with None the text decides."""
 
 
-# SQLITE_ERROR is about the statement; only the text tells what is wrong with it.
+# SQLITE_ERROR is about the statement; only the text shows what is wrong with it.
 _ABOUT_THE_TEXT = (
     r"syntax error|unrecognized token|incomplete input|already exists|already another|values? (?:were )?(?:for|supplied)|"
     r"wrong number of arguments|ambiguous column|may not be|misuse of|duplicate column|cannot modify|read-only column|"
@@ -56,7 +56,7 @@ _STATEMENT = (
 
 
 def read_result_code(error: object) -> "Found":
-    """SQLite's result code, and the text where the code is the general one."""
+    """SQLite's result code, and the text if the code is the general one."""
     number = safe_int(error, "sqlite_errorcode")
     if number is None:
         return None
@@ -64,19 +64,19 @@ def read_result_code(error: object) -> "Found":
     if category is None:
         text = text_of(error)[:_TEXT_LIMIT].lower()
         category = next((meaning for pattern, meaning in _STATEMENT if re.search(pattern, text)), None)
-    said = safe_str(error, "sqlite_errorname")  # Python 3.11 calls the codes that it does not know 'unknown'
-    return Evidence(category=category, code=said if said and said != "unknown" else name)
+    error_name = safe_str(error, "sqlite_errorname")  # Python 3.11 uses 'unknown' for codes that it does not know
+    return Evidence(category=category, code=error_name if error_name and error_name != "unknown" else name)
 
 
 LIBRARY = Library(
     title="sqlite3",
     origin=Origin.DB,
-    says={
+    categories={
         Category.INTEGRITY: "sqlite3.IntegrityError",
         Category.DATA: "sqlite3.DataError",
         Category.INVALID_PARAMETERS: "sqlite3.InterfaceError sqlite3.ProgrammingError",
         Category.CONFIGURATION: "sqlite3.NotSupportedError",
     },
-    reads={"sqlite3.Error": read_result_code},
-    silent="sqlite3.Error sqlite3.DatabaseError sqlite3.OperationalError sqlite3.InternalError sqlite3.Warning",
+    readers={"sqlite3.Error": read_result_code},
+    says_nothing="sqlite3.Error sqlite3.DatabaseError sqlite3.OperationalError sqlite3.InternalError sqlite3.Warning",
 )

@@ -17,7 +17,7 @@ _OUTPUT_LIMIT = 2048
 
 
 def read_os_error(error: OSError) -> "Found":
-    """The error number, whose name decides; http.client has none for a proxy that refused, only the proxy's status."""
+    """The errno; for a proxy that refused, http.client has no errno, only the proxy's status in the text."""
     number: object = error.errno
     if type(number) is int:
         return _evidence_of_errno(number)
@@ -31,43 +31,43 @@ def _evidence_of_errno(number: int) -> Evidence | None:
 
 
 def read_name_resolution(error: OSError) -> "Found":
-    """The resolver's own error number, as EAI_NONAME or EAI_AGAIN."""
+    """The resolver's error number, such as EAI_NONAME or EAI_AGAIN."""
     return Evidence(category=Category.NETWORK, code=_resolver_code(safe_int(error, "errno")))
 
 
 def _resolver_code(number: int | None) -> str | None:
-    socket = sys.modules.get("socket")  # loaded already, or this error could not exist
+    socket = sys.modules.get("socket")  # always loaded if this error exists
     names = [name for name in dir(socket) if name.startswith("EAI_") and getattr(socket, name) == number]
     return names[0] if names else None
 
 
 def read_tls(error: OSError) -> "Found":
-    """The reason TLS gives, such as CERTIFICATE_VERIFY_FAILED; its numbers are not the operating system's."""
+    """The TLS reason, such as CERTIFICATE_VERIFY_FAILED; its numbers are not errnos."""
     reason = safe_getattr(error, "reason")
     return Evidence(category=Category.NETWORK, code=reason if isinstance(reason, str) else None)
 
 
 def read_end_of_file(error: object) -> "Found":
-    """A parser says what it was reading; a connection that was closed (ftplib, multiprocessing) says nothing at all."""
+    """Whether there is a text: a parser has one, a closed connection (ftplib, multiprocessing) has none."""
     return None if text_of(error) else Evidence(category=Category.NETWORK)
 
 
 def read_unicode_error(error: object) -> "Found":
-    """A host name that cannot be encoded is a bad URL, not bad data."""
+    """Whether a host name could not be encoded, which is a bad URL and not bad data."""
     if safe_getattr(error, "encoding") == "idna" or "label empty or too long" in text_of(error):
         return Evidence(category=Category.CONFIGURATION)
     return None
 
 
 def read_buffer_error(error: object) -> "Found":
-    """The full queue of confluent-kafka, which empties by itself."""
+    """Whether confluent-kafka's local queue is full, which is temporary."""
     if text_of(error) == "Local: Queue full":
         return Evidence(category=Category.API_TEMPORARY, origin=Origin.MESSAGING, code="_QUEUE_FULL")
     return None
 
 
 def read_http_error(error: object) -> "Found":
-    """Status, headers and URL of an urllib HTTPError; the body is left unread."""
+    """Status, headers and URL of a urllib HTTPError; the body is not read."""
     status = status_of(safe_getattr(error, "code"))
     if status is None:
         return None
@@ -80,7 +80,7 @@ def read_http_error(error: object) -> "Found":
 
 
 def read_xmlrpc_status(error: object) -> "Found":
-    """Status, headers and URL of an XML-RPC call that was answered with an HTTP error."""
+    """Status, headers and URL of an XML-RPC call that failed with an HTTP error."""
     status = status_of(safe_getattr(error, "errcode"))
     if status is None:
         return None
@@ -93,23 +93,23 @@ def read_xmlrpc_status(error: object) -> "Found":
 
 
 def read_url_error(error: object) -> "Found":
-    """The reason of an URLError, which is another error or a text."""
+    """The reason of a URLError, if it is another error."""
     reason = safe_getattr(error, "reason")
     return reason if isinstance(reason, BaseException) else None
 
 
 def read_process_error(error: object) -> "Found":
-    """Exit status and what the process wrote: killed from outside, a temporary failure, or its own words."""
+    """Exit status and output of the process: killed, temporary failure, or its own text."""
     returncode = safe_int(error, "returncode")
-    if returncode == -9:  # SIGKILL comes from the kernel out of memory, or from an operator
+    if returncode == -9:  # SIGKILL comes from the kernel when out of memory, or from an operator
         return Evidence(category=Category.SYSTEM, code="SIGKILL")
     if returncode == _EX_TEMPFAIL:
         return Evidence(category=Category.API_TEMPORARY, code="EX_TEMPFAIL")
     output = safe_getattr(error, "stderr") or safe_getattr(error, "output")
     if isinstance(output, bytes):
         output = output[-_OUTPUT_LIMIT:].decode("utf-8", "replace")
-    said = output[-_OUTPUT_LIMIT:] if isinstance(output, str) else ""
-    return Evidence(body=said, message=f"exit status {returncode}")  # the command line is no part of what happened
+    text = output[-_OUTPUT_LIMIT:] if isinstance(output, str) else ""
+    return Evidence(body=text, message=f"exit status {returncode}")  # without the command line
 
 
 LIBRARY = Library(
@@ -122,7 +122,7 @@ LIBRARY = Library(
         "urllib": Origin.HTTP,
         "xmlrpc": Origin.HTTP,
     },
-    says={
+    categories={
         Category.NETWORK: (
             "builtins.ConnectionError builtins.TimeoutError asyncio.IncompleteReadError "
             "socket.gaierror socket.herror ssl.SSLError multiprocessing.TimeoutError "
@@ -158,7 +158,7 @@ LIBRARY = Library(
         ),
         Category.AUTHENTICATION: "multiprocessing.AuthenticationError",
     },
-    reads={
+    readers={
         "builtins.EOFError": read_end_of_file,
         "builtins.BufferError": read_buffer_error,
         "builtins.OSError": read_os_error,
@@ -171,7 +171,7 @@ LIBRARY = Library(
         "subprocess.CalledProcessError": read_process_error,
         "xmlrpc.ProtocolError": read_xmlrpc_status,
     },
-    silent=(
+    says_nothing=(
         "builtins.Exception builtins.BaseException builtins.ArithmeticError builtins.AssertionError "
         "builtins.AttributeError builtins.BufferError builtins.BaseExceptionGroup builtins.ExceptionGroup "
         "builtins.FloatingPointError builtins.GeneratorExit builtins.IndentationError builtins.IndexError "

@@ -1,4 +1,4 @@
-"""stripe: a status, an error code and a decline code, and a header that says whether to try again."""
+"""stripe: a status, an error code and a decline code, and a header that says whether to retry."""
 
 from outlast.classify.libraries.library import Library
 from outlast.classify.safe_access import header_of, read_headers, safe_getattr, safe_str, status_of
@@ -24,18 +24,18 @@ _NAMES: dict[Category, str] = {
     _C.QUOTA_EXHAUSTED: "balance_insufficient quota_exceeded",
 }
 CODES: dict[str, Category] = {name: category for category, names in _NAMES.items() for name in names.split()}
-"""Category by error code and by decline code; a card that is declined for any other reason stays declined."""
+"""Category by error code and by decline code; a card declined for any other reason stays declined."""
 
 
 def read_answer(error: object) -> "Found":
     """Code, decline code, status and the `Stripe-Should-Retry` header."""
     headers = safe_getattr(error, "headers")
-    said = _error_in(safe_getattr(error, "json_body"))
-    code = safe_str(error, "code") or _text(said, "code")
-    decline = _text(said, "decline_code")
+    details = _error_in(safe_getattr(error, "json_body"))
+    code = safe_str(error, "code") or _text(details, "code")
+    decline = _text(details, "decline_code")
     category = CODES.get(decline or "") or CODES.get(code or "")
     status = status_of(safe_getattr(error, "http_status"))
-    if category is None and status in {402, 409}:  # a payment that failed, not a bill of ours; and a lock
+    if category is None and status in {402, 409}:  # 402: a failed payment, not an exhausted quota; 409: a lock
         category = _C.INVALID_PARAMETERS if status == 402 else _C.API_TEMPORARY
     return Evidence(
         origin=Origin.HTTP,
@@ -49,24 +49,24 @@ def read_answer(error: object) -> "Found":
 
 
 def read_key_error(error: object) -> "Found":
-    """Whether anything was answered at all: without a status, no key had been given."""
+    """The response, or, without a status, a missing API key."""
     if safe_getattr(error, "http_status") is None:
         return Evidence(origin=Origin.HTTP, category=_C.CONFIGURATION)
     return read_answer(error)
 
 
 def _error_in(body: object) -> dict[object, object]:
-    said = body.get("error") if isinstance(body, dict) else None
-    return said if isinstance(said, dict) else {}
+    details = body.get("error") if isinstance(body, dict) else None
+    return details if isinstance(details, dict) else {}
 
 
-def _text(said: dict[object, object], key: str) -> str | None:
-    value = said.get(key)
+def _text(details: dict[object, object], key: str) -> str | None:
+    value = details.get(key)
     return value if isinstance(value, str) else None
 
 
 def read_connection_error(error: object) -> "Found":
-    """The error of the HTTP client beneath."""
+    """The wrapped error of the HTTP client."""
     cause = safe_getattr(error, "__cause__")
     return cause if isinstance(cause, BaseException) else None
 
@@ -78,7 +78,7 @@ def _stripe(names: str) -> str:
 LIBRARY = Library(
     title="stripe",
     origin=Origin.HTTP,
-    says={
+    categories={
         _C.NETWORK: _stripe("APIConnectionError"),
         _C.RATE_LIMIT: _stripe("RateLimitError"),
         _C.QUOTA_EXHAUSTED: _stripe("QuotaExceededError"),
@@ -95,10 +95,10 @@ LIBRARY = Library(
             "RecipientNotNotifiableError VerificationAttemptFailedError VerificationExpiredError VerificationNotInitiatedError"
         ),
     },
-    reads={
+    readers={
         "stripe.StripeError": read_answer,
         "stripe.APIConnectionError": read_connection_error,
         "stripe.AuthenticationError": read_key_error,
     },
-    silent=_stripe("StripeError StripeErrorWithParamCode APIError OAuthError"),
+    says_nothing=_stripe("StripeError StripeErrorWithParamCode APIError OAuthError"),
 )

@@ -1,4 +1,4 @@
-"""urllib3: faults of the connection, and its own retries that gave up."""
+"""urllib3: connection errors, and its own retries that gave up."""
 
 import re
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
 
 
 def read_reason(error: object) -> "Found":
-    """What the retries gave up on."""
+    """The error that the retries gave up on."""
     reason = safe_getattr(error, "reason")
     return reason if isinstance(reason, BaseException) else None
 
 
 def read_proxy_error(error: object) -> "Found":
-    """What happened on the way to the proxy or was answered by it."""
+    """The connection error to the proxy, or the proxy's response."""
     original = safe_getattr(error, "original_error")
     return original if isinstance(original, BaseException) else None
 
 
 def read_response_error(error: object) -> "Found":
-    """The status that was answered too often; it stands only in the text."""
+    """The status that was returned too often; it is only in the text."""
     match = re.fullmatch(r"too many (\d{3}) error responses", text_of(error))
     if match:
         return Evidence(http_status=int(match[1]))
@@ -35,7 +35,7 @@ def read_response_error(error: object) -> "Found":
 LIBRARY = Library(
     title="urllib3",
     origin=Origin.HTTP,
-    says={
+    categories={
         Category.NETWORK: (
             "urllib3.TimeoutError urllib3.ProtocolError urllib3.SSLError urllib3.ProxyError urllib3.PoolError "
             "urllib3.IncompleteRead urllib3.InvalidChunkLength urllib3.MaxRetryError urllib3.CertificateError"
@@ -45,7 +45,7 @@ LIBRARY = Library(
         Category.INVALID_PARAMETERS: "urllib3.InvalidHeader urllib3.ClosedPoolError urllib3.UnrewindableBodyError urllib3.HostChangedError",
         Category.DATA: "urllib3.DecodeError urllib3.HeaderParsingError urllib3.ResponseNotChunked",
     },
-    reads={
+    readers={
         "urllib3.MaxRetryError": read_reason,
         "urllib3.ResponseError": read_response_error,
         "urllib3.ProxyError": read_proxy_error,
@@ -53,5 +53,5 @@ LIBRARY = Library(
         "urllib3.ProtocolError": read_connection_errno,
         "urllib3.PoolError": read_connection_errno,
     },
-    silent="urllib3.HTTPError urllib3.BodyNotHttplibCompatible urllib3.TimeoutStateError urllib3.HTTPWarning",
+    says_nothing="urllib3.HTTPError urllib3.BodyNotHttplibCompatible urllib3.TimeoutStateError urllib3.HTTPWarning",
 )

@@ -10,15 +10,15 @@ if TYPE_CHECKING:
     from outlast.classify.libraries.library import Found
 
 RECEIVED: dict[int, Category] = {
-    1000: Category.UNKNOWN,  # normal closure: the conversation is over, and nothing failed
+    1000: Category.UNKNOWN,  # normal closure: not a failure
     1001: Category.NETWORK,  # going away
-    1002: Category.INVALID_PARAMETERS,  # we broke the protocol
+    1002: Category.INVALID_PARAMETERS,  # this side broke the protocol
     1003: Category.INVALID_PARAMETERS,
     1005: Category.NETWORK,  # closed without a code
     1006: Category.NETWORK,  # lost without a closing frame
     1007: Category.INVALID_PARAMETERS,
     1008: Category.ACCESS_DENIED,  # policy violation
-    1009: Category.INVALID_PARAMETERS,  # our message is too big
+    1009: Category.INVALID_PARAMETERS,  # this side's message is too big
     1010: Category.CONFIGURATION,  # an extension is missing
     1011: Category.API_TEMPORARY,
     1012: Category.API_TEMPORARY,  # service restart
@@ -29,7 +29,7 @@ RECEIVED: dict[int, Category] = {
     3003: Category.ACCESS_DENIED,
     3008: Category.API_TEMPORARY,  # timeout
 }
-"""Category by the close code that the other side sent."""
+"""Category by the close code that the peer sent."""
 
 SENT: dict[int, Category] = {
     1002: Category.DATA,
@@ -38,9 +38,9 @@ SENT: dict[int, Category] = {
     1008: Category.DATA,
     1009: Category.DATA,
     1010: Category.CONFIGURATION,
-    1011: Category.NETWORK,  # our pings went unanswered
+    1011: Category.NETWORK,  # pings were not answered
 }
-"""Category by the close code with which this side ended the connection: the other one had misbehaved."""
+"""Category by the close code that this side sent, because the peer broke the protocol."""
 
 _LEFT_TO_WORDS = frozenset({1000, 1008})
 _OWN_CODES = range(3000, 5000)
@@ -48,7 +48,7 @@ _LIKE_HTTP = range(4400, 4600)
 
 
 def read_close(error: object) -> "Found":
-    """The close code of the side that closed first; a code of the application's own is read by its reason."""
+    """The close code of the side that closed first; the reason decides for application-specific codes."""
     received, sent = safe_int(error, "rcvd", "code"), safe_int(error, "sent", "code")
     if received is None and sent is None:
         return Evidence(category=Category.NETWORK, code="1006")
@@ -61,12 +61,12 @@ def read_close(error: object) -> "Found":
 
 def _judge_received(code: int, reason: str | None) -> Evidence:
     category = RECEIVED.get(code)
-    if category is None and code in _LIKE_HTTP:  # the convention of GraphQL over WebSocket and many others
+    if category is None and code in _LIKE_HTTP:  # the convention of GraphQL over WebSocket and others
         category = category_of_status(code - 4000)
     if reason and (code in _LEFT_TO_WORDS or (category is None and code in _OWN_CODES)):
-        from outlast.classify.texts import read_text  # noqa: PLC0415  # compiles large patterns; few closings need them
+        from outlast.classify.texts import read_text  # noqa: PLC0415  # compiles large patterns, which are rarely needed
 
-        category = next((said for said, _, _ in read_text(reason)), category)
+        category = next((found for found, _, _ in read_text(reason)), category)
     return Evidence(category=category or Category.UNKNOWN, code=str(code))
 
 
@@ -82,7 +82,7 @@ def _qualify(names: str) -> str:
 LIBRARY = Library(
     title="websockets",
     origin=Origin.HTTP,
-    says={
+    categories={
         Category.NETWORK: _qualify("ConnectionClosed InvalidMessage ProxyError"),
         Category.CONFIGURATION: _qualify("InvalidURI InvalidProxy NegotiationError InvalidProtocol"),
         Category.ACCESS_DENIED: _qualify("InvalidOrigin"),
@@ -92,11 +92,11 @@ LIBRARY = Library(
             "MultipleValuesError"
         ),
     },
-    reads={
+    readers={
         "websockets.ConnectionClosed": read_close,
         **dict.fromkeys(
             _qualify("InvalidStatus InvalidStatusCode InvalidProxyStatus AbortHandshake").split(), read_refusal
         ),
     },
-    silent=_qualify("WebSocketException"),
+    says_nothing=_qualify("WebSocketException"),
 )

@@ -1,4 +1,4 @@
-"""yt-dlp: an error of its networking or of an extractor, wrapped in a DownloadError, and what sites say in words."""
+"""yt-dlp: a network or extractor error, wrapped in a DownloadError, and the texts of sites."""
 
 import re
 from functools import cache
@@ -40,7 +40,7 @@ PHRASES: tuple[tuple[Category, str], ...] = (
     (_C.CONFIGURATION, r"ff(?:mpeg|probe)\b.{0,24}\bnot found|ff(?:mpeg|probe) is not installed"),
     (_C.INVALID_PARAMETERS, r"requested format is not available|is not a valid url|unsupported url|drm protect"),
 )
-"""What sites and yt-dlp say, by what it means; the first that matches decides, since one text often has several."""
+"""Texts of sites and yt-dlp by category; the first match decides, since a text often matches several."""
 
 
 @cache
@@ -57,14 +57,17 @@ def _read_text(error: object) -> Evidence | None:
 
 
 def _inner_error(error: object) -> BaseException | None:
-    """Return the error that was given as cause, or that was being handled; never the error itself."""
-    held = safe_getattr(error, "exc_info")
-    candidates = (safe_getattr(error, "cause"), held[1] if isinstance(held, tuple) and len(held) == 3 else None)
+    """Return the error given as the cause, or the one that was being handled; never the error itself."""
+    exc_info = safe_getattr(error, "exc_info")
+    candidates = (
+        safe_getattr(error, "cause"),
+        exc_info[1] if isinstance(exc_info, tuple) and len(exc_info) == 3 else None,
+    )
     return next((each for each in candidates if isinstance(each, BaseException) and each is not error), None)
 
 
 def read_wrapper(error: object) -> "Found":
-    """The words of the site where they are known, then the error within; what yt-dlp did not expect is malformed."""
+    """The known text of a site, then the wrapped error; a failure that yt-dlp did not expect is bad data."""
     found = _read_text(error) or _inner_error(error)
     if found is None and _BUG in text_of(error):
         return Evidence(category=_C.DATA)
@@ -72,14 +75,14 @@ def read_wrapper(error: object) -> "Found":
 
 
 def read_http_error(error: object) -> "Found":
-    """The response; a redirect that leads back to itself is a malformed answer."""
+    """The response; a redirect loop is bad data."""
     if safe_getattr(error, "redirect_loop") is True:
         return Evidence(origin=Origin.HTTP, category=_C.DATA, http_status=safe_int(error, "status"))
     return read_response(safe_getattr(error, "response"))
 
 
 def read_cause(error: object) -> "Found":
-    """The error of the HTTP client beneath, or the one that was being handled."""
+    """The wrapped error of the HTTP client, or the one that was being handled."""
     return _inner_error(error) or _chained_error(error)
 
 
@@ -92,7 +95,7 @@ _SOCKS_REFUSALS = frozenset({0x02, 0xFE, 0xFF, 93})
 
 
 def read_proxy_error(error: object) -> "Found":
-    """The reply code of a SOCKS proxy, which is no error number of the system, or the error beneath."""
+    """The reply code of a SOCKS proxy, which is not an errno, or the wrapped error."""
     if not isinstance(error, OSError):
         return read_cause(error)
     refused = safe_int(error, "errno") in _SOCKS_REFUSALS
@@ -111,7 +114,7 @@ def _yt_dlp(names: str) -> str:
 LIBRARY = Library(
     title="yt-dlp",
     origin=Origin.HTTP,
-    says={
+    categories={
         _C.NETWORK: _yt_dlp("TransportError ContentTooShortError ProxyError DataTruncatedError"),
         _C.RATE_LIMIT: _yt_dlp("ThrottledDownload"),
         _C.API_TEMPORARY: _yt_dlp("UserNotLive ReExtractInfo"),
@@ -129,14 +132,14 @@ LIBRARY = Library(
             "XAttrMetadataError JS_Break JS_Continue"
         ),
     },
-    reads={
+    readers={
         **dict.fromkeys(_yt_dlp("DownloadError ExtractorError PostProcessingError").split(), read_wrapper),
         **dict.fromkeys(_yt_dlp("RequestError UnavailableVideoError").split(), read_cause),
         "yt_dlp.HTTPError": read_http_error,
         "yt_dlp.XAttrMetadataError": read_xattr_error,
         "yt_dlp.ProxyError": read_proxy_error,
     },
-    silent=_yt_dlp(
+    says_nothing=_yt_dlp(
         "YoutubeDLError DownloadError ExtractorError PostProcessingError RequestError HTTPError UnavailableVideoError "
         "DownloadCancelled ExistingVideoReached RejectedVideoReached MaxDownloadsReached StopExtraction "
         "IEContentProviderError JsChallengeProviderError JsChallengeProviderRejectedRequest PoTokenCacheProviderError "
