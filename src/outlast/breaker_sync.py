@@ -28,9 +28,7 @@ SYNC_EVERY = 1.0
 """Seconds between two rounds."""
 _RESEND_EVERY = 20.0  # seconds after which a process without a lease publishes all its breakers again, as a heartbeat
 _MIN_PAUSE = 0.1  # minimum seconds between two rounds, however often breakers open
-_SAME_OPENING_SECONDS = (
-    1.0  # seconds by which the end of one opening may differ, since processes publish it at different times
-)
+_SAME_OPENING_SECONDS = 1.0  # by which the end of one opening may differ, as processes publish it at different times
 _ROUNDS_AFTER_CLOSE = 2  # a call refused just before the close may still start another cooldown
 
 
@@ -76,13 +74,18 @@ class BreakerSync:
         store: Holds the published states and the orders.
         process: Returns the name to publish under; a worker gets a new one after it lost its lease.
         leased: Whether the process has a lease; once the lease is over, its states are no longer published.
-        again: Seconds after which all states are published again; None for never, for a process with a lease.
+        resend_every: Seconds after which all states are published again; None for never, for a process with a lease.
     """
 
     def __init__(
-        self, store: BreakerStore, process: Callable[[], str], *, leased: bool = False, again: float | None = None
+        self,
+        store: BreakerStore,
+        process: Callable[[], str],
+        *,
+        leased: bool = False,
+        resend_every: float | None = None,
     ) -> None:
-        self._store, self._process, self._leased, self._again = store, process, leased, again
+        self._store, self._process, self._leased, self._resend_every = store, process, leased, resend_every
         self._name = ""
         self._published: dict[str, _BreakerStatus] = {}
         self._published_at = 0.0
@@ -144,7 +147,7 @@ class BreakerSync:
 
     def _publish(self, guards: list[tuple[Resource, Breaker]]) -> None:
         name, now = self._process(), clock.monotonic()
-        if name != self._name or (self._again is not None and now - self._published_at >= self._again):
+        if name != self._name or (self._resend_every is not None and now - self._published_at >= self._resend_every):
             if name != self._name:
                 self.forget()
             self._name, self._published, self._published_at = name, {}, now
@@ -216,7 +219,7 @@ class _SyncThread:
 
     def __init__(self, store: BreakerStore, process: Callable[[], str], *, leased: bool) -> None:
         self.store, self.leased = store, leased
-        self._sync = BreakerSync(store, process, leased=leased, again=None if leased else _RESEND_EVERY)
+        self._sync = BreakerSync(store, process, leased=leased, resend_every=None if leased else _RESEND_EVERY)
         self._stopped, self._is_failing = threading.Event(), False
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None

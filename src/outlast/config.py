@@ -236,7 +236,7 @@ class _ConfigReader:
         if settings.get("heartbeat", 0) * 2 > lease:
             where = "app.heartbeat"
             raise self._fail(
-                where, f"is {settings['heartbeat']:g} s; a lease of {lease:g} s must be at minimum two heartbeats long"
+                where, f"is {settings['heartbeat']:g} s; a lease of {lease:g} s must be at least two heartbeats long"
             )
         if "url" in settings and not _is_url(settings["url"]):
             where = "app.url"  # the URL is not shown: it may contain a password

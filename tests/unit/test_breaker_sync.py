@@ -112,7 +112,7 @@ class TestTelling:
     def test_a_process_without_a_lease_tells_again(self, store, told):
         with fake_clock() as clock:
             make()
-            sync = BreakerSync(store, lambda: "here:1", again=20.0)
+            sync = BreakerSync(store, lambda: "here:1", resend_every=20.0)
             sync.sync()
             clock.advance(19)
             sync.sync()

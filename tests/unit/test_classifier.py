@@ -256,7 +256,7 @@ class TestBadInput:
 
     @pytest.mark.parametrize("thing", [None, "text", 503, object()])
     def test_what_is_neither_error_nor_evidence_is_refused_with_a_hint(self, thing):
-        with pytest.raises(TypeError, match="see evidence_of"):
+        with pytest.raises(TypeError, match="read a response with evidence_of"):
             classify(thing)
 
     def test_a_list_of_rules_is_no_classifier(self):

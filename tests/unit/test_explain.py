@@ -20,7 +20,7 @@ def test_tells_the_hint_and_the_waits():
     assert "asked     to wait 3600 s (it asked for longer)" in text
     assert "raise it with retry_after: the wait is too long to sleep through" in text
     ours = outlast.explain(outlast.errors.RetryableError("x", retry_after=7200), policy=outlast.RetryPolicy())
-    assert "so long a wait is not slept through" in ours.action
+    assert "the wait is too long to sleep through" in ours.action
     soon = outlast.Evidence(http_status=503, headers={"retry-after": "7"})
     assert "waiting at most 7.5, 8, 9, 11 s between them" in str(outlast.explain(soon))
     halfway = outlast.Evidence(http_status=429, headers={"retry-after": "30"})

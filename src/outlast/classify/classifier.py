@@ -179,16 +179,16 @@ def read_stated_category(error: BaseException) -> tuple[Category, Evidence] | No
         stated = getattr(error, "outlast_category", None)
     except Exception:  # noqa: BLE001  # a property of user code
         stated = None
-    ours = isinstance(error, _OWN_ERRORS)
-    if stated is None and not ours:
+    is_own = isinstance(error, _OWN_ERRORS)
+    if stated is None and not is_own:
         return None
-    category = _parse_category(stated) or (_category_of_class(type(error)) if ours else None)
+    category = _parse_category(stated) or (_category_of_class(type(error)) if is_own else None)
     retryable: bool | None = None
     if category is None:
-        if not ours:
+        if not is_own:
             return None
         category = Category.UNKNOWN
-    if ours and _parse_category(stated) is None:
+    if is_own and _parse_category(stated) is None:
         retryable = isinstance(error, errors.RetryableError)
     return category, Evidence(retryable=retryable, retry_after=_stated_seconds(error))
 

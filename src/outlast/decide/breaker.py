@@ -23,7 +23,7 @@ class Budget:
     """A retry budget: a token bucket that stops retries when everything fails. Not thread-safe by itself.
 
     Args:
-        capacity: Maximum number of retries at once; at minimum 1.
+        capacity: Maximum number of retries at once; at least 1.
         per_second: Retries added each second.
 
     Raises:
