@@ -26,7 +26,7 @@ def happened(app: outlast.App, seconds: float, cooled: Iterable[str], deaths: in
 
 
 def _tasks(app: outlast.App, deaths: int) -> list[str]:
-    books, counts = app.store.books(), app.tasks.counts()
+    books, counts = app.store.event_totals(), app.tasks.counts()
     live = sum(counts[each] for each in _LIVE)
     ends = f"{books['done']} done + {books['failed']} dead + {books['cancelled']} cancelled + {live} not done yet"
     again = f" + {books['replayed']} replayed" if books["replayed"] else ""

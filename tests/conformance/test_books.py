@@ -47,7 +47,7 @@ def booked(place):
 
 def _look(store):
     dead = {each.fingerprint: (each.failures, each.dead) for each in store.failures(FailureFilter()).rows}
-    return store.books(), store.counts(), store.dead_letter_counts(), dead
+    return store.event_totals(), store.counts(), store.dead_letter_counts(), dead
 
 
 def _counted(books):

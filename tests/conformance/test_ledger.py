@@ -14,7 +14,7 @@ def execute(place, statement):
 
 
 def test_an_empty_store(store):
-    books, there = store.ledger()
+    books, there = store.counter_check()
     assert books == there
     assert books.keys() == {*Status, "dead_letters"}
     assert set(books.values()) == {0}
@@ -33,13 +33,13 @@ def test_both_sides_have_every_status(store):
     expected = {
         "QUEUED": 2, "RUNNING": 2, "PARKED": 1, "DONE": 1, "FAILED": 1, "CANCELLED": 1, "DISCARDED": 1, "dead_letters": 1
     }  # fmt: skip
-    assert store.ledger() == (expected, expected)
-    assert store.ledger() == (store.counts(), store.count_rows())
+    assert store.counter_check() == (expected, expected)
+    assert store.counter_check() == (store.counts(), store.count_rows())
     store.replay(store.dead_letters(DeadLetterFilter())[0].id)
     after = expected | {"QUEUED": 3, "FAILED": 0, "dead_letters": 0}
-    assert store.ledger() == (after, after)
+    assert store.counter_check() == (after, after)
     store.roll_up()
-    assert store.ledger() == (after, after)
+    assert store.counter_check() == (after, after)
 
 
 def test_a_row_that_is_gone(store, database):
@@ -47,10 +47,10 @@ def test_a_row_that_is_gone(store, database):
     add(store, *(task() for _ in range(3)))
     store.roll_up()  # on SQLite a task is in the books from then on
     execute(database, "DELETE FROM task_queue WHERE id = (SELECT min(id) FROM task_queue WHERE status = 'QUEUED')")
-    books, there = store.ledger()
+    books, there = store.counter_check()
     assert {name: (books[name], there[name]) for name in books if books[name] != there[name]} == {"QUEUED": (3, 2)}
     store.recount()
-    books, there = store.ledger()
+    books, there = store.counter_check()
     assert books == there
 
 
@@ -59,7 +59,7 @@ def test_books_that_say_less_than_nothing_are_told_as_they_are(store, database):
     store.roll_up()
     store.cancel([each.id for each in store.find(TaskFilter())])
     execute(database, "DELETE FROM task_flow WHERE event = 'enqueued'")
-    books, there = store.ledger()
+    books, there = store.counter_check()
     assert (books["QUEUED"], there["QUEUED"]) == (-1, 0)
     assert store.counts()["QUEUED"] == 0, "which people are not shown"
 
@@ -86,7 +86,7 @@ def test_both_are_of_one_moment(store, another):
     worker.start()
     asked = 0
     while not over.is_set() or asked < 3:
-        books, there = another.ledger()
+        books, there = another.counter_check()
         assert books == there
         assert there["FAILED"] == there["dead_letters"]
         asked += 1

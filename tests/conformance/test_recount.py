@@ -47,7 +47,7 @@ def agrees(store):
     assert store.dead_letter_counts() == Counter((each.task_type, each.error_category) for each in letters)
     dead = {each.fingerprint: each.dead for each in store.failures(FailureFilter()).rows if each.dead}
     assert dead == Counter(each.fingerprint for each in letters)
-    assert min(store.books().values()) >= 0
+    assert min(store.event_totals().values()) >= 0
 
 
 def execute(place, *statements):
@@ -59,15 +59,15 @@ def execute(place, *statements):
 
 
 def test_books_that_are_right_stay_as_they_are(busy):
-    before = busy.books()
+    before = busy.event_totals()
     assert busy.recount() == {}
-    assert busy.books() == before
+    assert busy.event_totals() == before
     agrees(busy)
 
 
 def test_an_empty_store(store):
     assert store.recount() == {}
-    assert set(store.books().values()) == {0}
+    assert set(store.event_totals().values()) == {0}
 
 
 @pytest.mark.parametrize(
@@ -84,12 +84,12 @@ def test_an_empty_store(store):
     ],
 )
 def test_books_that_somebody_spoiled(busy, database, spoiled):
-    before, points = busy.books(), busy.pulse().flow
+    before, points = busy.event_totals(), busy.pulse().flow
     execute(database, spoiled)
     busy.recount()
     agrees(busy)
     if "task_flow" not in spoiled:
-        assert busy.books() == before
+        assert busy.event_totals() == before
     assert busy.recount() == {}
     if "span = -1" in spoiled:
         assert busy.pulse().flow == points, "what happened when is kept"
@@ -110,13 +110,13 @@ def test_books_that_somebody_spoiled(busy, database, spoiled):
 )
 def test_tasks_that_somebody_changed_behind_their_back(busy, database, behind):
     """As a worker of an older version does, or a hand."""
-    before = busy.books()
+    before = busy.event_totals()
     execute(database, behind)
     assert busy.counts() != real(busy)
     wrong = busy.recount()
     assert wrong
     agrees(busy)
-    assert all(busy.books()[event] >= before[event] for event in FlowEvent), "what happened is not taken back"
+    assert all(busy.event_totals()[event] >= before[event] for event in FlowEvent), "what happened is not taken back"
     assert busy.recount() == {}
 
 
@@ -126,7 +126,7 @@ def test_by_how_much_it_was_wrong(store, database):
     assert live_counts(store) == {"QUEUED": 11}
     assert store.recount() == {"QUEUED": -8, "DONE": 8}
     assert live_counts(store) == {"QUEUED": 3, "DONE": 8}
-    assert store.books()["enqueued"] == 11
+    assert store.event_totals()["enqueued"] == 11
 
 
 def lose_letters(place):
@@ -143,7 +143,7 @@ def test_a_task_that_failed_and_lost_its_dead_letter_gets_it_anew(store, place):
     assert same == lost
     assert {store.get(each.original_task_id).status for each in lost} == {"FAILED"}
     agrees(store)
-    books, counted = store.ledger()
+    books, counted = store.counter_check()
     assert books == counted
     assert store.recount() == {}
     assert store.replay(anew[0].id)
@@ -160,7 +160,7 @@ def test_a_dead_letter_is_rebuilt_without_any_attempt(store, place):
     assert (letter.error_type, letter.error_message, letter.fingerprint, letter.traceback) == ("", "", "", "")
     assert letter.failure == {}
     assert store.get(number).status == "FAILED"
-    books, counted = store.ledger()
+    books, counted = store.counter_check()
     assert books == counted
     assert store.recount() == {}
 

@@ -56,7 +56,7 @@ class Village:
         return [each.outcome for each in self.store.attempts(number)]
 
     def check_books(self):
-        assert all(finding.ok for finding in ledger_findings(*self.store.ledger()))
+        assert all(finding.ok for finding in ledger_findings(*self.store.counter_check()))
 
 
 @pytest.fixture
@@ -324,7 +324,7 @@ class TestCanaries:
         (letter,) = store.dead_letters(ALL)
         assert (letter.reason, letter.crash_count) == (Reason.CANARY, 1)
         assert store.canaries(replay.id).dead == letter.original_task_id
-        assert all(finding.ok for finding in ledger_findings(*store.ledger()))
+        assert all(finding.ok for finding in ledger_findings(*store.counter_check()))
 
     def test_one_that_takes_a_child_down_ends(self, database, store, make):
         village = make()

@@ -73,7 +73,7 @@ class TestSettling:
         assert (letter.original_task_id, letter.reason, letter.crash_count) == (number, Reason.CRASH, 1)
         assert (letter.error_type, letter.traceback, letter.parameters) == (NOTE.error_type, NOTE.traceback, '{"a":1}')
         assert [each.outcome for each in store.attempts(number)] == ["lost", "lost"]
-        assert all(finding.ok for finding in ledger_findings(*store.ledger()))
+        assert all(finding.ok for finding in ledger_findings(*store.counter_check()))
 
     @pytest.mark.parametrize("reason", [None, Reason.CRASH])
     def test_said_twice_it_counts_once_and_said_too_late_not_at_all(self, store, reason):

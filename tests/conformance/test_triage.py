@@ -84,7 +84,7 @@ class TestReplays:
         now = store.replay_run(replay.id)
         assert (now.replayed, now.stage, now.cursor, now.newest) == (5, 2, letters[4].id, letters[4].id)
         assert now.state is ReplayState.RUNNING, "who carries it on ends it"
-        assert store.books()["replayed"] == 5
+        assert store.event_totals()["replayed"] == 5
         assert store.failure("f1").dead == 0
         check_books(store)
 
@@ -565,12 +565,12 @@ class TestGroups:
 
 class TestObserved:
     def test_it_is_in_the_books_and_in_its_group_and_nowhere_else(self, store):
-        store.observed([])
+        store.record_observed([])
         decisions = ("retry", "defer", "fail", "abort", "skip", "disable")
         rows = [("fetch", each, "network", "w1", "TimeoutError", "it's late") for each in decisions]
-        store.observed([*rows, rows[0], ("fetch", "fail", "unknown", "", "E", "no cause")])
+        store.record_observed([*rows, rows[0], ("fetch", "fail", "unknown", "", "E", "no cause")])
         for _ in range(2):
-            counted = {name: number for name, number in store.books().items() if number}
+            counted = {name: number for name, number in store.event_totals().items() if number}
             expected = {f"would_{each}": 1 for each in decisions} | {"would_retry": 2, "would_fail": 2}
             assert counted == expected
             group = store.failure("w1")
@@ -591,7 +591,7 @@ class TestObserved:
 
     def test_what_cannot_be_decided_is_refused(self, store):
         with pytest.raises(ValueError, match="would_dance"):
-            store.observed([("fetch", "dance", "network", "w1", "E", "m")])
+            store.record_observed([("fetch", "dance", "network", "w1", "E", "m")])
         assert store.failure("w1") is None
 
 

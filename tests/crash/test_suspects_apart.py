@@ -64,7 +64,7 @@ class Place:
         return [each.outcome for each in self.store.attempts(number)]
 
     def check_books(self):
-        assert all(finding.ok for finding in ledger_findings(*self.store.ledger()))
+        assert all(finding.ok for finding in ledger_findings(*self.store.counter_check()))
 
     def end(self):
         for each in self.processes:

@@ -129,7 +129,7 @@ class FleetScene(Fleet):
 
     def balanced(self):
         """See that the books agree with what is there."""
-        books, there = self.store.ledger()
+        books, there = self.store.counter_check()
         assert books == there
 
     def end(self):

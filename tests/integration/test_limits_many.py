@@ -54,7 +54,7 @@ def test_retries_of_all_that_fail_together_keep_to_the_budget(app):
                 last += 1
             assert last - first <= allowed, f"{last - first} within {seconds} s"
     assert times[-1] - times[0] >= (MANY - 50) / 50, "they are spread out"
-    assert app.store.books()["retried"] == MANY
+    assert app.store.event_totals()["retried"] == MANY
     assert app.store.count_rows() == app.store.counts()
     assert app.store.recount() == {}
 

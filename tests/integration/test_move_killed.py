@@ -85,7 +85,7 @@ def test_what_was_interrupted_can_be_given_up(here, there, tmp_path, point):  # 
     app = build(here, tmp_path)
     app.tasks_by_name["fine"].enqueue(7)
     app.worker().drain()
-    assert app.store.ledger()[0] == app.store.ledger()[1]
+    assert app.store.counter_check()[0] == app.store.counter_check()[1]
     app.close()
     app = build(there, tmp_path)
     assert sum(app.store.counts().values()) == 0

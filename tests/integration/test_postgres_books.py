@@ -124,7 +124,7 @@ class TestMigration:
     def test_of_old_groups_nobody_is_told(self, migrated):
         """An upgrade is no storm of alerts."""
         assert migrated.unannounced_groups() == []
-        migrated.observed([("a", "retry", "network", "new", "TimeoutError", "timed out")])
+        migrated.record_observed([("a", "retry", "network", "new", "TimeoutError", "timed out")])
         assert [group.fingerprint for group in migrated.unannounced_groups()] == ["new"]
         assert {group.standing(group.last_seen) for group in migrated.failures(FailureFilter()).rows} == {"open"}
 
@@ -132,7 +132,7 @@ class TestMigration:
 class TestRollingUp:
     def test_from_span_to_span_until_nobody_asks(self, store, server):
         bury(store)
-        before = store.books()
+        before = store.event_totals()
         assert _spans(server) == {0: 2}
         for age, spans, causes in (
             (30, {-1: 2, 10: 2}, {10: 1}),
@@ -144,7 +144,7 @@ class TestRollingUp:
             assert store.roll_up() > 0
             assert store.roll_up() == 0
             assert (_spans(server), _spans(server, "failure_flow")) == (spans, causes)
-            assert store.books() == before
+            assert store.event_totals() == before
             (group,) = store.failures(FailureFilter()).rows
             assert (group.failures, group.dead) == (1, 1)
         assert store.dead_letter_counts() == {("scrape", "network"): 1}
@@ -155,7 +155,7 @@ class TestRollingUp:
             add(store)
         _age(server, 30)
         assert store.roll_up() == 10
-        assert store.books()["enqueued"] == 10
+        assert store.event_totals()["enqueued"] == 10
         assert _spans(server) == {-1: 10, 10: 10}
 
     def test_who_finds_another_at_it_leaves_it_to_that_one(self, store, server):
@@ -165,7 +165,7 @@ class TestRollingUp:
             other.execute(store.db.sql["rollup_deltas"], {"batch": 10, "since": None})
             assert store.roll_up() == 0
             other.rollback()
-        assert store.books()["enqueued"] == 1
+        assert store.event_totals()["enqueued"] == 1
         assert store.roll_up() == 1
 
     def test_a_delta_that_is_committed_late_is_counted_once(self, store, server):
@@ -173,11 +173,11 @@ class TestRollingUp:
             store.enqueue([task()], connection=mine)
             mine.execute("UPDATE books.task_flow SET at = at - interval '1 hour'")
             add(store)
-            assert (store.roll_up(), store.books()["enqueued"]) == (0, 1)
+            assert (store.roll_up(), store.event_totals()["enqueued"]) == (0, 1)
             mine.commit()
-        assert store.books()["enqueued"] == 2
+        assert store.event_totals()["enqueued"] == 2
         store.roll_up()
-        assert store.books()["enqueued"] == 2
+        assert store.event_totals()["enqueued"] == 2
 
     def test_many_at_once_beside_work(self, store, server):
         stop = threading.Event()
@@ -251,7 +251,7 @@ def test_a_task_by_sql_is_counted_whoever_adds_it(store, server):
     with server.connect() as connection:
         connection.execute("SET ROLE adder")
         connection.execute("INSERT INTO books.task_queue (task_type) VALUES ('a'), ('b')")
-    assert (store.counts()["QUEUED"], store.books()["enqueued"]) == (2, 2)
+    assert (store.counts()["QUEUED"], store.event_totals()["enqueued"]) == (2, 2)
     server.execute("DROP OWNED BY adder", "DROP ROLE adder")
 
 
@@ -288,7 +288,7 @@ def test_the_rights_that_a_role_needs_to_enqueue_in_its_own_transaction(store, s
             with server.connect() as connection:
                 connection.execute("SET ROLE caller")
                 store.enqueue(batch, connection=connection)
-        assert store.books()["enqueued"] == 4
+        assert store.event_totals()["enqueued"] == 4
     finally:
         server.execute("DROP OWNED BY caller", "DROP ROLE caller")
 

@@ -131,12 +131,12 @@ class Down:
     def __init__(self, store, times):
         self.store, self.times, self.asked = store, times, 0
 
-    def observed(self, rows):
+    def record_observed(self, rows):
         self.asked += 1
         if self.asked <= self.times:
             message = "the database is gone"
             raise ConnectionError(message)
-        self.store.observed(rows)
+        self.store.record_observed(rows)
 
 
 def test_a_store_that_is_down_loses_nothing_but_the_records(app, monkeypatch, caplog):
@@ -174,7 +174,7 @@ class Stuck:
     def __init__(self):
         self.free, self.asked = threading.Event(), 0
 
-    def observed(self, rows):
+    def record_observed(self, rows):
         self.asked += 1
         self.free.wait(30)
 

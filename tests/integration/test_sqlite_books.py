@@ -43,13 +43,13 @@ def failed_flow(store, **window):
 def test_a_failure_through_all_spans(store, time):
     bury(store)
     born = time.now()
-    books, counts = store.books(), store.counts()
+    books, counts = store.event_totals(), store.counts()
     seen = []
     for wait in (0, 11, 3 * 3600, 9 * DAY, 91 * DAY):
         time.advance(wait)
         store.roll_up()
         seen.append(sorted(spans(store)))
-        assert (store.books(), store.counts()) == (books, counts)
+        assert (store.event_totals(), store.counts()) == (books, counts)
         assert (store.failure("f1").failures, store.failure("f1").dead) == (1, 1)
         assert store.failure("f1").last_seen.timestamp() == pytest.approx(born, abs=0.01)
         assert store.roll_up() == 0, "nothing is left to be added up"
@@ -110,7 +110,7 @@ def test_many_deltas_go_in_batches(store, time):
         )
     time.advance(60)
     assert store.roll_up() >= 2501
-    assert store.books()["cancelled"] == 2500
+    assert store.event_totals()["cancelled"] == 2500
     assert spans(store).keys() == {-1, 10}
 
 
@@ -119,7 +119,7 @@ def test_tasks_that_are_pruned_before_they_were_counted(store, time):
     turn(store, done=[(each.id, each.epoch) for each in claim(store, limit=2)])
     time.advance(1)
     assert store.prune(done_before=0.5) == 2
-    assert store.books()["enqueued"] == 3
+    assert store.event_totals()["enqueued"] == 3
     assert live_counts(store) == {"QUEUED": 1}
     time.advance(60)
     store.roll_up()
@@ -138,7 +138,7 @@ def test_a_crowd_that_rolls_up_at_once_counts_nothing_twice(store, time, tmp_pat
     for thread in threads:
         thread.join()
     assert len(moved) == 4
-    assert (store.books()["failed"], store.failure("f1").failures, store.failure("f1").dead) == (20, 20, 20)
+    assert (store.event_totals()["failed"], store.failure("f1").failures, store.failure("f1").dead) == (20, 20, 20)
     assert live_counts(store) == {"FAILED": 20, "dead_letters": 20}
     for each in others:
         each.close()
@@ -152,13 +152,13 @@ def test_a_batch_that_fails_half_way_leaves_the_books_as_they_were(store, time):
             "CREATE TRIGGER refuse BEFORE DELETE ON task_flow BEGIN SELECT RAISE(ABORT, 'not today'); END"
         )
     )
-    before = store.books(), store.failure("f1")
+    before = store.event_totals(), store.failure("f1")
     with pytest.raises(sqlite3.IntegrityError, match="not today"):
         store.roll_up()
-    assert (store.books(), store.failure("f1")) == before
+    assert (store.event_totals(), store.failure("f1")) == before
     store.db.write(lambda own: own.execute("DROP TRIGGER refuse"))
     assert store.roll_up() > 0
-    assert (store.books(), store.failure("f1")) == before
+    assert (store.event_totals(), store.failure("f1")) == before
 
 
 def test_silent_processes_are_forgotten_after_a_day(store, time):

@@ -91,7 +91,7 @@ def test_version_3_gets_its_books_from_what_is_there(old_file):
         assert (group.first_seen.timestamp(), group.last_seen.timestamp()) == (1.0, 1.001)
         assert store.pulse().last_hour == {}, "what was before is in no hour"
         store.roll_up()
-    books = store.books()
+    books = store.event_totals()
     assert (books["enqueued"], books["failed"], books["discarded"]) == (9, 3, 1)
     letter = store.dead_letters(DeadLetterFilter(limit=1))[0]
     assert store.replay(letter.id) == "replayed"
@@ -105,7 +105,7 @@ def test_an_empty_file_of_version_3_has_empty_books(old_file):
         connection.execute("DELETE FROM task_queue")
     connection.close()
     store = SqliteStore(old_file)
-    assert set(store.books().values()) == {0}
+    assert set(store.event_totals().values()) == {0}
     assert set(store.counts().values()) == {0}
     store.close()
 

@@ -85,7 +85,7 @@ LISTS = {
     "pulse": lambda store: store.pulse(),
     "pulse of a week": lambda store: store.pulse(window=7 * 86400.0, step=3600.0),
     "counts": lambda store: store.counts(),
-    "books": lambda store: store.books(),
+    "books": lambda store: store.event_totals(),
     "queues": lambda store: store.queues(),
     "breakers": lambda store: store.breakers(),
     "waiting for": lambda store: store.waiting_for("r"),

@@ -94,7 +94,7 @@ def test_no_table_is_scanned(store, monkeypatch, given):
         store.resume_replay(replay.id)
         store.edit_payload(letters[2].id, "{}", "[]", "[]", "ann", "")
         store.mark_group("f1", note="x", acknowledged=True, snooze=5)
-        store.observed([("t", "retry", "network", "f1", "E", "m")])
+        store.record_observed([("t", "retry", "network", "f1", "E", "m")])
         store.unannounced_groups()
 
     large = re.compile(r"SCAN (task_queue|dead_letter_queue|task_attempts|failure_groups|audit_log|alerts)\b")
@@ -144,16 +144,16 @@ def test_old_groups_go_and_what_is_left_of_them_stays(store, time):
     store.mark_group("noted", note="keep")
     time.advance(30)
     store.roll_up()
-    books = store.books()
+    books = store.event_totals()
     time.advance(89 * DAY)
     store.prune(done_before=1e9)
     assert len(store.failures(FailureFilter()).rows) == 5
     time.advance(2 * DAY)
-    store.observed([("late", "retry", "network", "late", "E", "m")])
+    store.record_observed([("late", "retry", "network", "late", "E", "m")])
     assert store.prune(done_before=1e9) == 0
     names = {group.fingerprint for group in store.failures(FailureFilter()).rows}
     assert names == {"dead", "noted", "late"}, "one of them failed a moment ago"
-    assert store.books() == books | {"would_retry": 1}
+    assert store.event_totals() == books | {"would_retry": 1}
     bury(store, note=named("back"))
     assert (store.failure("back").failures, store.failure("back").dead) == (1, 1)
     assert [group.fingerprint for group in store.unannounced_groups()] == ["back"], "that is news"
@@ -220,7 +220,7 @@ def test_killed_anywhere_each_task_is_in_one_place(store, tmp_path, at, replayed
     queued = {each.id for each in store.find(TaskFilter(status=Status.QUEUED, limit=100))}
     assert letters | queued == set(numbers)
     assert not letters & queued
-    assert len(queued) == store.replay_run(replay.id).replayed == store.books()["replayed"] == replayed
+    assert len(queued) == store.replay_run(replay.id).replayed == store.event_totals()["replayed"] == replayed
     assert store.count_rows() == store.counts()
     taken = store.claim_replay("me", 60)
     assert taken.epoch == 2

@@ -60,7 +60,7 @@ class TestNewGroups:
         assert outbox.look() == []
 
     def test_a_group_that_only_retries_is_told_too(self, outbox, store):  # noqa: F811  # a fixture
-        store.observed([("sync", "retry", "network", "f9", "TimeoutError", "timed out")])
+        store.record_observed([("sync", "retry", "network", "f9", "TimeoutError", "timed out")])
         assert outbox.look() == [("group:f9", "new", "first")]
 
     def test_what_is_told_has_no_secret_and_no_end(self, outbox, store):  # noqa: F811  # a fixture
@@ -166,7 +166,7 @@ class TestManyAlerts:
         monkeypatch.setattr(failure_groups, "_PAGE", 3)
         names = [f"g{number}" for number in range(10)]
         for name in names:
-            store.observed([("sync", "retry", "network", name, "TimeoutError", "timed out")])
+            store.record_observed([("sync", "retry", "network", name, "TimeoutError", "timed out")])
         for _ in range(4):
             outbox.look()
         assert set(store.last_alerts([f"group:{name}" for name in names])) == {f"group:{name}" for name in names}
@@ -183,7 +183,7 @@ class TestOver:
     def test_groups_that_are_over_before_they_are_told_hold_nothing_up(self, outbox, store, monkeypatch):  # noqa: F811  # a fixture
         monkeypatch.setattr(failure_groups, "_PAGE", 3)
         for number in range(5):
-            store.observed([("sync", "retry", "network", f"o{number}", "TimeoutError", "timed out")])
+            store.record_observed([("sync", "retry", "network", f"o{number}", "TimeoutError", "timed out")])
         monkeypatch.setattr(failure_groups, "_QUIET", failure_groups.timedelta(seconds=-1))
         outbox.bury()
         for rolled_up in (False, True):

@@ -386,7 +386,7 @@ class StoreMachine(RuleBasedStateMachine):
     def the_books_say_what_a_count_would(self):
         if not hasattr(self, "store"):
             return
-        books = self.store.books()
+        books = self.store.event_totals()
         assert books == {str(event): self.model.books[event] for event in FlowEvent}
         live = books["enqueued"] + books["replayed"] - books["done"] - books["failed"] - books["cancelled"]
         rows = Counter(str(task.status) for task in self.store.find(TaskFilter(limit=10_000)))

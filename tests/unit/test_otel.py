@@ -298,7 +298,7 @@ class TestTurningItOnAndOff:
             app.worker().drain()
         finally:
             uninstrument()
-        assert app.store.books()["done"] == 1
+        assert app.store.event_totals()["done"] == 1
 
     def test_a_library_that_is_missing_is_named(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "opentelemetry", None)

@@ -205,6 +205,6 @@ class Load(threading.Thread):
         """See that the books are right at this very moment, whatever goes on."""
         from outlast.report.doctor import ledger_findings  # noqa: PLC0415  # read where it is used
 
-        off = [each.text for each in ledger_findings(*self._app.store.ledger()) if each.ok is False]
+        off = [each.text for each in ledger_findings(*self._app.store.counter_check()) if each.ok is False]
         self.ledgers["off" if off else "right"] += 1
         self.surprises += [f"the books, in the midst of it: {text}" for text in off]

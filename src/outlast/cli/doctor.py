@@ -134,7 +134,7 @@ def _check_environment(app: "App") -> "Iterator[DoctorFinding]":
 def _check_ledger(app: "App") -> "list[DoctorFinding]":
     from outlast.report.doctor import ledger_findings  # noqa: PLC0415  # not for --help
 
-    return ledger_findings(*app.store.ledger())
+    return ledger_findings(*app.store.counter_check())
 
 
 def _repair_finding(app: "App", found: "list[DoctorFinding]") -> "DoctorFinding | None":

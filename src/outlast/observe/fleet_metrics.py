@@ -25,7 +25,7 @@ class MeteredStore(Protocol):
     def pulse(self, *, window: float = ..., step: float = ...) -> Pulse:
         """Return all that changes from moment to moment."""
 
-    def books(self) -> dict[str, int]:
+    def event_totals(self) -> dict[str, int]:
         """Return how often each event happened, ever."""
 
 
@@ -96,7 +96,7 @@ class FleetReader:
     def _ask(self, future: "Future[FleetReading | None]") -> None:
         reading = None
         try:
-            reading = FleetReading(self._store.pulse(window=_FLOW_WINDOW, step=_FLOW_WINDOW), self._store.books())
+            reading = FleetReading(self._store.pulse(window=_FLOW_WINDOW, step=_FLOW_WINDOW), self._store.event_totals())
         except BaseException as error:  # noqa: BLE001  # whatever it is, the store is down and a scrape is answered
             self._failed(error)
         finally:

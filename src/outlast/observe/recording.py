@@ -74,7 +74,7 @@ def _write_batches(
         rows = _take_batch(waiting)
         if rows:
             try:
-                store.observed(rows)
+                store.record_observed(rows)
             except Exception as error:  # noqa: BLE001  # whatever it is, the program that is observed goes on
                 failure = classify(error)
                 log.error("%d observations could not be written (%s): %s", len(rows), failure.category, failure.message)

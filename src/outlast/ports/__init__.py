@@ -1,1 +1,1 @@
-"""What a store keeps and what is asked of it: row types, and one small protocol per duty."""
+"""The interface between Outlast and its stores: row types, and one small protocol per duty."""

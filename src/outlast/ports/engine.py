@@ -1,4 +1,4 @@
-"""What is asked of a store by those who run tasks without a worker of ours, and report of attempts by their number."""
+"""The protocols for programs that run tasks without an Outlast worker and report attempts by their number."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -7,16 +7,16 @@ from outlast.ports.rows import Settlement, Status
 
 
 class AttemptState(NamedTuple):
-    """How a task stands before a failed attempt of it is written down.
+    """The state of a task before a failed attempt is recorded.
 
     Attributes:
         task_type: Name of the task.
-        status: Where it stands.
-        retry_count: Failed attempts so far; the current attempt is the next one.
-        epoch: Of the latest claim.
-        expires_in: Seconds after which it is not worth starting; None for never.
-        deferred_for: Seconds since it was first put off without an attempt spent; 0 if it was not.
-        canary: Whether a replay tries it before others: it gets one attempt.
+        status: Its status.
+        retry_count: Failed attempts so far. The current attempt is the next one.
+        epoch: Epoch of the latest claim.
+        expires_in: Seconds after which the task must not start any more; None for never.
+        deferred_for: Seconds since it was first deferred without using an attempt; 0 if it was not.
+        canary: Whether it is the canary of a replay, which gets a single attempt.
     """
 
     task_type: str
@@ -30,10 +30,10 @@ class AttemptState(NamedTuple):
 
 @runtime_checkable
 class AttemptReports(Protocol):
-    """Failed attempts, fenced by their number."""
+    """Reports of failed attempts. The number of the attempt guards against stale reports."""
 
-    def standing(self, task_id: int) -> AttemptState | None:
-        """Return how a task stands."""
+    def attempt_state(self, task_id: int) -> AttemptState | None:
+        """Return the state of a task; None if it does not exist."""
 
     def settle_attempt(
         self,
@@ -44,14 +44,14 @@ class AttemptReports(Protocol):
         reporter: str | None = None,
         unbegun: bool = False,
     ) -> bool:
-        """Write what becomes of a task whose current attempt failed: status, history and dead letter, all or nothing.
+        """Record the outcome of a failed attempt: status, history and dead letter, all or nothing.
 
         Args:
-            settlement: A retry, a deferral or an end; its own epoch is not looked at.
-            attempt: Number of the attempt, from 1. The task must be waiting or running, with one failed attempt fewer.
-            epoch: Of the claim, where there is one; then it must be the latest one.
-            reporter: Who is named in the history where no worker had claimed the task.
-            unbegun: Whether the task is left as it is where somebody runs the attempt already.
+            settlement: A retry, a deferral or a failure. Its epoch is ignored.
+            attempt: Number of the attempt, from 1. The task must be queued or running, with one failed attempt fewer.
+            epoch: Epoch of the claim, if there is one. It must be the latest.
+            reporter: Name for the history if no worker had claimed the task.
+            unbegun: Whether to leave the task unchanged if the attempt is already running.
 
         Returns:
             Whether the task was changed.
@@ -60,44 +60,42 @@ class AttemptReports(Protocol):
 
 @runtime_checkable
 class EngineTasks(AttemptReports, Protocol):
-    """Tasks that another engine runs: the row waits here, a message of the engine's calls for each attempt."""
+    """Tasks that another engine runs. The row waits here; a message of the engine triggers each attempt."""
 
     def begin(self, task_id: int, attempt: int, worker_id: str) -> int | None:
-        """Mark the start of an attempt for which a message has come; the first message has it.
+        """Mark the start of an attempt whose message has arrived. The first message gets the attempt.
 
         Args:
             task_id: The task.
-            attempt: Number of the attempt, from 1: there has to be one failed attempt fewer.
-            worker_id: Who runs it; its lease keeps the task from being sent again.
+            attempt: Number of the attempt, from 1. The task must have one failed attempt fewer.
+            worker_id: The worker that runs it. Its lease prevents a second message.
 
         Returns:
-            The epoch that settles it; None where the attempt is not the current one, or runs already.
+            The epoch to settle with; None if the attempt is not the current one or is already running.
 
         Raises:
-            LeaseLostError: If the store does not know the worker (any more); nothing was done.
+            LeaseLostError: If the store does not know the worker. Nothing is changed.
         """
 
     def release_to_engine(self, tasks: Sequence[tuple[int, int]], seconds: float) -> int:
-        """Give tasks out of a claim to the engine: they wait for their messages, and are due again after so long.
+        """Release claimed tasks to the engine. They wait for their messages and become due again after `seconds`.
 
-        Nothing is counted. A start that was marked is taken back.
+        No attempt is counted. A start that was marked is undone.
 
         Args:
-            tasks: Each with the epoch of its claim.
-            seconds: After which a message that has not come is taken for lost.
+            tasks: Pairs of task id and epoch of the claim.
+            seconds: Seconds after which a message that has not arrived counts as lost.
 
         Returns:
-            How many were still ours.
+            The number of tasks that still had the given epoch.
         """
 
     def running(self, worker_id: str) -> list[tuple[int, int]]:
-        """Return what a worker has in its hands, each with the epoch of its claim or start."""
+        """Return the tasks that a worker holds, as pairs of id and epoch."""
 
     def find_by_key(self, task_type: str, unique_key: str) -> int | None:
-        """Return the latest task that has or had a key, one that is over included; the key begins with ``celery:``."""
+        """Return the id of the latest task with a key, finished or not. The key must start with ``celery:``."""
 
-
-# Who is named in a task's history where no worker had claimed it.
 
 DEFAULT_REPORTER = "ErrorHandler"
-"""Stands for the loop that ran a task without a claim and reported how it ended."""
+"""Worker name in a task's history if the task was reported without a claim."""

@@ -1,4 +1,7 @@
-"""The rows of batch jobs: runs, and what became of their targets. Times are aware datetimes, waits are seconds."""
+"""The rows and protocols of batch jobs: runs and the results of their targets. Times are aware datetimes.
+
+Each method is one transaction unless its docstring says otherwise.
+"""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -9,10 +12,10 @@ __all__ = ["Run", "RunState", "TargetDone", "TargetRow", "TargetStatus"]
 
 
 class RunState(StrEnum):
-    """Where a run stands.
+    """State of a run.
 
-    A run is ``running`` until it ends as ``done`` (all targets were seen), ``aborted`` (a failure ended it) or
-    ``stopped`` (somebody did). One whose process died is found ``running`` with nobody holding its lock.
+    A run is ``running`` until it ends as ``done`` (all targets were processed), ``aborted`` (a failure ended it) or
+    ``stopped`` (somebody did). A run whose process died is ``running``, and nobody holds its lock.
     """
 
     RUNNING = "running"
@@ -22,7 +25,7 @@ class RunState(StrEnum):
 
 
 class TargetStatus(StrEnum):
-    """What became of a target in a run."""
+    """Result of a target in a run."""
 
     SUCCESS = "success"
     FAILED = "failed"
@@ -37,12 +40,12 @@ class Run(NamedTuple):
         id: Text that sorts by time, such as ``20260301T120000-3f2a``.
         job: Name of the job.
         entity: What its targets are.
-        env: Where it ran.
-        parent: The run of which this one does the rest, if it does.
-        state: Where it stands.
-        total: Targets in all, once it is over.
-        summary: All figures, once it is over.
-        exit_code: Once it is over.
+        env: Environment that it ran in.
+        parent: The run that this one completes, if any.
+        state: State of the run.
+        total: Number of targets, once it has ended.
+        summary: All figures, once it has ended.
+        exit_code: Exit code, once it has ended.
     """
 
     id: str
@@ -59,20 +62,20 @@ class Run(NamedTuple):
 
 
 class TargetDone(NamedTuple):
-    """What became of a target, to be written.
+    """The result of a target, to be written.
 
     Attributes:
-        source_id: What tells it from others of its job.
-        status: How it ended.
-        attempts: Calls that were made.
-        target: The target itself as JSON text, where another run may need it.
+        source_id: Id of the target within its job.
+        status: The result.
+        attempts: Number of calls.
+        target: The target as JSON text, if another run may need it.
         error_type: Class name of the last error.
-        error_message: Its text; redacted, capped, storable.
+        error_message: Its message; redacted, truncated and storable.
         category: Value of the category.
         origin: Value of the origin.
-        http_status: If there was one.
-        fingerprint: Groups like failures.
-        retry_in: Seconds after which it may be tried again, for one that was put off.
+        http_status: HTTP status, if there was one.
+        fingerprint: Identifies the cause; equal for similar failures.
+        retry_in: Seconds until it may be tried again, if it was deferred.
     """
 
     source_id: str
@@ -89,7 +92,7 @@ class TargetDone(NamedTuple):
 
 
 class TargetRow(NamedTuple):
-    """What became of a target, as it is kept."""
+    """The stored result of a target."""
 
     run_id: str
     source_id: str
@@ -106,63 +109,59 @@ class TargetRow(NamedTuple):
     finished_at: datetime
 
 
-# What is asked of a store for batch jobs. Every method is one transaction, unless it says otherwise.
-
-
 class JobLock(Protocol):
-    """A job that nobody else runs while this is held; a process that dies lets go of it at once."""
+    """An exclusive lock on a job. It is released at once if the process dies."""
 
     def held(self) -> bool:
-        """Tell whether it is still ours: a connection that broke has let go of it."""
+        """Return whether the lock is still held. A broken connection releases it."""
 
     def release(self) -> None:
-        """Let others run it."""
+        """Release the lock."""
 
 
 class Jobs(Protocol):
-    """Runs of batch jobs, and what became of their targets."""
+    """Runs of batch jobs, and the results of their targets."""
 
     def lock_job(self, job: str, holder: str) -> JobLock | None:
-        """Keep a job to oneself; None if somebody else has it. Not a transaction: it is held until it is released.
+        """Lock a job until the lock is released; return None if somebody else holds it. This is not a transaction.
 
         Args:
             job: Name of the job.
-            holder: Who asks, for people: host and process.
+            holder: Host and process of the caller, shown to people.
         """
 
     def job_holder(self, job: str) -> str | None:
-        """Return who holds a job's lock, as far as it is known; None if nobody does."""
+        """Return who holds the lock of a job, empty if unknown; None if nobody does."""
 
     def add_run(self, run_id: str, job: str, entity: str | None, env: str, parent: str | None) -> Run:
-        """Begin a run."""
+        """Start a run."""
 
     def reopen_run(self, run_id: str) -> Run | None:
-        """Have a run go on; None if there is none."""
+        """Continue a run; return None if it does not exist."""
 
     def end_run(self, run_id: str, state: RunState, exit_code: int, summary: dict[str, Any]) -> None:
-        """End a run; its total is the summary's ``total_targets``."""
+        """End a run. Its total is ``total_targets`` of the summary."""
 
     def run(self, run_id: str) -> Run | None:
-        """Return one."""
+        """Return a run, or None."""
 
     def runs(self, job: str | None = None, limit: int = 20, before: str | None = None) -> list[Run]:
         """Return runs, newest first.
 
         Args:
-            job: Only those of this one.
-            limit: How many at most.
-            before: Only those behind this run, for the next page; none if that run is gone.
+            job: Only runs of this job.
+            limit: Maximum number of runs.
+            before: Only runs older than this run, for the next page; the result is empty if it does not exist.
         """
 
     def add_targets(self, run_id: str, targets: Sequence[TargetDone]) -> int:
-        """Write what became of targets; return how many of them were not known in this run.
+        """Save results of targets; return how many of them are new in this run.
 
-        A target that is known already is written over: the last word counts. A result that is no success does not
-        replace a success.
+        The last result of a target replaces earlier ones, except that only a success replaces a success.
         """
 
     def done_targets(self, run_id: str, source_ids: Sequence[str]) -> set[str]:
-        """Return which of these targets need no more in this run: success or skipped."""
+        """Return which of these targets are finished in this run: success or skipped."""
 
     def targets(
         self,
@@ -172,27 +171,28 @@ class Jobs(Protocol):
         after: str | None = None,
         limit: int | None = None,
     ) -> list[TargetRow]:
-        """Return targets of a run by their ids.
+        """Return targets of a run, ordered by id.
 
         Args:
-            run_id: Which run.
-            statuses: Only these; none for all.
-            after: Only those whose id sorts behind this one, for the next page.
-            limit: How many at most.
+            run_id: The run.
+            statuses: Only these statuses; empty for all.
+            after: Only ids that sort after this one, for the next page.
+            limit: Maximum number of targets.
         """
 
     def target_counts(self, run_id: str) -> dict[TargetStatus, int]:
-        """Return how many there are of each status, all named."""
+        """Return the number of targets by status, including statuses without targets."""
 
     def failure_groups(self, run_id: str, limit: int = 5) -> list[tuple[str, int, TargetRow]]:
-        """Return the largest groups of failures of a run: fingerprint, size, one of them."""
+        """Return the largest groups of failures of a run: fingerprint, size and one of its targets."""
 
     def compare_runs(self, before: str, after: str) -> dict[str, int]:
-        """Return how two runs differ, in targets that both have.
+        """Compare two runs, over the targets that both have.
 
         Returns:
-            ``fixed`` (failed or put off, then a success), ``broken`` (a success, then not), ``still`` (neither time).
+            ``fixed`` (failed or deferred, then a success), ``broken`` (a success, then not), ``still`` (both times
+            not).
         """
 
     def prune_runs(self, older_than: float) -> int:
-        """Delete runs that ended longer ago than so many seconds, with their targets; return how many. In batches."""
+        """Delete runs that ended more than `older_than` seconds ago and their targets, in batches; return how many."""

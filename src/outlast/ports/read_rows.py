@@ -1,4 +1,8 @@
-"""The rows of read models: the flow of tasks, groups of failures, and what a page needs. Times are aware datetimes."""
+"""The rows and protocols of read models: task flow, failure groups, lists and breakers. Times are aware datetimes.
+
+The cost of a list or a count does not grow with finished tasks and dead letters. Counters are kept as deltas, which are
+written in the transaction of the change and rolled up later. A list scans a bounded number of rows.
+"""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -27,14 +31,14 @@ __all__ = [
 T = TypeVar("T")
 
 MOST_COUNTED = 10_000
-"""Rows that are counted one by one at most; a count that reaches it means so many or more."""
+"""Counting rows stops here: a count of this value means this many or more."""
 
 
 class FlowEvent(StrEnum):
-    """What can happen to tasks; the books are kept in these.
+    """What can happen to a task; the counters count these events.
 
-    Tasks that live are those enqueued and replayed, less those done, failed and cancelled. Dead letters are those
-    failed, less those replayed and discarded.
+    Live tasks are those enqueued and replayed, minus those done, failed and cancelled. Dead letters are those failed,
+    minus those replayed and discarded.
     """
 
     ENQUEUED = "enqueued"
@@ -58,34 +62,34 @@ class FlowEvent(StrEnum):
 
 
 class FlowPoint(NamedTuple):
-    """How often something happened within one step of time.
+    """How often an event happened within one time step.
 
     Attributes:
-        at: When the step begins.
-        event: What.
-        category: Of the failure, for what is one; otherwise empty.
-        count: How often.
+        at: Start of the step.
+        event: The event.
+        category: Category of the failure; empty for other events.
+        count: How often it happened.
     """
 
     at: datetime
     event: FlowEvent
     category: str
-    count: int  # type: ignore[assignment]  # nobody needs tuple.count here
+    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody uses
 
 
 class Change(NamedTuple):
-    """Something that is other than it was.
+    """A state change for display.
 
     Attributes:
-        at: When.
-        kind: ``group`` (a new group of failures), ``source`` (its state changed), ``run`` (a job's run ended),
-            ``breaker`` (it opened, half-opened or closed), ``worker`` (it started).
-        subject: What tells it from others: a fingerprint, a source's number, a run's id, a resource, a worker's id.
-        name: For people: the task, the URL or name of the source, the job, the resource, the worker's name.
-        before: State before, where there is one.
-        after: State after: the category of a new group, the state of a source or breaker, of a run its state and exit
-            code as in ``done 0``.
-        text: More: the message of a failure, the error of a source, the reason of a breaker.
+        at: When it happened.
+        kind: ``group`` (a new failure group), ``source`` (its state changed), ``run`` (a job run ended), ``breaker``
+            (it opened, half-opened or closed), ``worker`` (it started).
+        subject: Identifier: a fingerprint, a source id, a run id, a resource, a worker id.
+        name: Display name: the task, the URL or name of the source, the job, the resource, the worker name.
+        before: State before the change, if there was one.
+        after: State after the change: the category of a new group, the state of a source or breaker, the state and exit
+            code of a run as in ``done 0``.
+        text: Details: the message of a failure, the error of a source, the reason of a breaker.
     """
 
     at: datetime
@@ -98,28 +102,29 @@ class Change(NamedTuple):
 
 
 class Pulse(NamedTuple):
-    """All that changes from moment to moment, read by one statement.
+    """Everything that changes from moment to moment, read by one statement.
 
     Attributes:
         at: The store's time.
-        counts: Tasks of each status by the books, and ``dead_letters``.
-        flow: What happened in the time asked for, step by step, by event and category; the oldest first.
+        counts: Tasks by status according to the counters, and ``dead_letters``.
+        flow: What happened in the requested window, by step, event and category; oldest first.
         last_hour: How often each (event, category) happened in the last 60 minutes.
-        hour_before: The same for the 60 minutes before those.
-        retries_waiting: Tasks that failed at least once and wait for their next attempt; counted up to `MOST_COUNTED`.
-        oldest_ready: Seconds for which the oldest ready task of a queue that is not paused waits; None when none does.
-        workers: How many are alive.
-        silent_workers: How many are known whose lease ran out.
-        sources: How many there are of each state, all five named.
+        hour_before: The same for the 60 minutes before.
+        retries_waiting: Tasks that failed at least once and wait for the next attempt; counted up to `MOST_COUNTED`.
+        oldest_ready: Seconds that the oldest ready task of a queue that is not paused has waited; None if none is
+            ready.
+        workers: Workers with a valid lease.
+        silent_workers: Registered workers whose lease has expired.
+        sources: Sources by state, with all five states.
         cooldowns: Resources that cool down.
-        open_breakers: Resources whose breaker is open in some process that is there; not if the next call tries it.
+        open_breakers: Resources whose breaker is open in a live process, unless the next call may try it.
         paused_queues: Queues that are paused.
-        alerts_waiting: Alerts that were not delivered yet; counted up to `MOST_COUNTED`.
-        running_jobs: Runs that have not ended.
-        newest_task: The largest number of a task ever given; 0 before the first.
+        alerts_waiting: Alerts that are not delivered yet; counted up to `MOST_COUNTED`.
+        running_jobs: Job runs that have not ended.
+        newest_task: Largest task id ever assigned; 0 before the first.
         newest_dead_letter: The same for dead letters.
-        changes: What changed in the last 60 minutes, newest first, 50 at most.
-        not_rolled_up: Seconds for which the oldest delta of the books waits to be added up; None when none does.
+        changes: What changed in the last 60 minutes, newest first, at most 50.
+        not_rolled_up: Age of the oldest counter delta that is not rolled up, in seconds; None if there is none.
     """
 
     at: datetime
@@ -144,16 +149,16 @@ class Pulse(NamedTuple):
 
 
 class FailureGroup(NamedTuple):
-    """Failed attempts of one cause, over all tasks.
+    """Failed attempts with the same cause, over all tasks.
 
     Attributes:
         failures: Failed attempts so far.
-        dead: Dead letters of it that are there now.
-        error_message: Of the first of them, as a sample.
-        note: What somebody wrote about it.
-        acknowledged_at: When somebody took it on; it is open again by itself once it fails after that.
-        acknowledged_by: Who.
-        snoozed_until: Until when it is not told of.
+        dead: Its current dead letters.
+        error_message: Message of the first failure, as a sample.
+        note: A note that somebody wrote.
+        acknowledged_at: When somebody acknowledged it. A later failure reopens the group.
+        acknowledged_by: Who acknowledged it.
+        snoozed_until: No alerts before this time.
     """
 
     fingerprint: str
@@ -174,22 +179,22 @@ class FailureGroup(NamedTuple):
         """Return ``open``, ``acknowledged`` or ``snoozed``."""
         if self.snoozed_until is not None and now < self.snoozed_until:
             return "snoozed"
-        taken_on = self.acknowledged_at
-        return "open" if taken_on is None or self.last_seen > taken_on else "acknowledged"
+        is_open = self.acknowledged_at is None or self.last_seen > self.acknowledged_at
+        return "open" if is_open else "acknowledged"
 
 
 class FailureFilter(NamedTuple):
-    """Which groups of failures are meant. What is not given does not narrow.
+    """Selects failure groups. A field that is None matches all.
 
     Attributes:
-        text: Occurs in the sample's text or the name of the error, upper and lower case alike.
-        dead: Only those with dead letters.
-        standing: Only those that are ``open``, ``acknowledged`` or ``snoozed`` now.
-        since: Only those seen at this time or later.
-        until: Only those first seen before this time.
-        largest: The largest first, by failures; otherwise the one seen last first.
-        after: The group behind which the next page begins, as `Page.next` gives it.
-        limit: How many at most.
+        text: Part of the sample message or of the error's class name, ignoring case.
+        dead: Only groups with dead letters.
+        standing: Only groups that are ``open``, ``acknowledged`` or ``snoozed`` now.
+        since: Only groups seen at this time or later.
+        until: Only groups first seen before this time.
+        largest: Order by the number of failures, largest first; otherwise by the last failure, newest first.
+        after: Where the next page starts, as `Page.next` gives it.
+        limit: Maximum number of groups.
     """
 
     category: str | None = None
@@ -205,7 +210,7 @@ class FailureFilter(NamedTuple):
 
 
 class DeadLetterLine(NamedTuple):
-    """A dead letter as a list shows it: without its arguments and its traceback."""
+    """A dead letter in a list: without its arguments and its traceback."""
 
     id: int
     original_task_id: int
@@ -222,7 +227,7 @@ class DeadLetterLine(NamedTuple):
 
 
 class TaskLine(NamedTuple):
-    """A task as a list shows it: without its arguments."""
+    """A task in a list: without its arguments."""
 
     id: int
     task_type: str
@@ -239,15 +244,15 @@ class TaskLine(NamedTuple):
 
 
 class Page(NamedTuple, Generic[T]):
-    """Rows that a list shows, and where it goes on.
+    """One page of a list.
 
-    A store looks at no more than so many rows for one page, whatever there is. Where it did not find enough among
-    them, the page is short and `next` says where to look further back.
+    A store scans a bounded number of rows for a page. If it does not find enough matches among them, the page is short
+    and `next` continues the search.
 
     Attributes:
-        rows: What was found.
-        next: What to ask for to see more; None at the end.
-        looked: How many rows were looked at.
+        rows: The matching rows.
+        next: Cursor of the next page; None at the end.
+        looked: Number of rows that were scanned.
     """
 
     rows: list[T]
@@ -256,16 +261,16 @@ class Page(NamedTuple, Generic[T]):
 
 
 class BreakerRow(NamedTuple):
-    """A breaker as one process last told of it.
+    """The state of a breaker, as a process last reported it.
 
     Attributes:
-        resource: Its name.
-        process: Whose: a worker's id, or host and process.
+        resource: Name of the resource.
+        process: A worker id, or host and process.
         state: ``closed``, ``open`` or ``half_open``.
-        until: When it is tried again, while it is open and that is known.
+        until: When an open breaker is tried again, if known.
         reason: Why it is open.
-        order: What somebody ordered by hand that was not taken back: ``open`` or ``closed``; None for nothing.
-        updated_at: When it was told.
+        order: Manual order in effect: ``open`` or ``closed``; None if there is none.
+        updated_at: When it was reported.
     """
 
     resource: str
@@ -277,18 +282,18 @@ class BreakerRow(NamedTuple):
     updated_at: datetime
 
     def is_due(self, now: datetime) -> bool:
-        """Tell whether its time is over: it says open until somebody calls, and that call is let through."""
+        """Return whether the open time is over. The state stays open until the next call, which is let through."""
         return self.state == "open" and self.until is not None and self.until <= now
 
 
 class BreakerOrder(NamedTuple):
-    """What somebody wants of the breakers of a resource, in all processes.
+    """A manual order for the breakers of a resource, in all processes.
 
     Attributes:
-        number: Grows with every order: whoever has seen this one asks for those behind it.
-        resource: Its name.
-        state: ``open`` (left alone until it is closed by hand or `seconds` are over) or ``closed``.
-        seconds: How long it is left alone from now on; None for until it is closed by hand.
+        number: Grows with every order. A process asks for orders with a larger number than the last it has seen.
+        resource: Name of the resource.
+        state: ``open`` (until it is closed by hand or `seconds` are over) or ``closed``.
+        seconds: How long it stays open from now on; None until it is closed by hand.
     """
 
     number: int
@@ -298,13 +303,13 @@ class BreakerOrder(NamedTuple):
 
 
 class BreakerOpening(NamedTuple):
-    """A breaker that a process has opened by its own judgement.
+    """A breaker that a process opened because of failures.
 
     Attributes:
-        resource: Its name.
-        process: Whose.
+        resource: Name of the resource.
+        process: The process that opened it.
         seconds: How long it stays open from now on.
-        reason: Why.
+        reason: Why it is open.
     """
 
     resource: str
@@ -313,115 +318,112 @@ class BreakerOpening(NamedTuple):
     reason: str
 
 
-# What is asked of a store by those who look: pages, commands and health checks. Each answers in bounded time.
-#
-# What a list or a count costs does not grow with finished tasks and dead letters: the books are kept as deltas, added
-# in the transaction of what they tell of and rolled up later, and a list looks at no more rows than it is told.
-
 MAX_ROWS_SCANNED = 3000
-"""Rows that are looked at for one page."""
+"""Rows that are scanned for one page."""
 SILENT_AFTER = 60.0
-"""Seconds after which a process that has no lease and tells nothing is taken for gone."""
+"""Seconds without a report after which a process without a lease counts as gone."""
 
 
 class Reads(Protocol):
-    """Read models."""
+    """Read models for pages, commands and health checks."""
 
     def pulse(self, *, window: float = 3600.0, step: float = 60.0) -> Pulse:
-        """Return all that changes from moment to moment, by one statement.
+        """Return everything that changes from moment to moment, read by one statement.
 
         Args:
-            window: Seconds back from now that the flow covers.
-            step: Seconds that one of its points covers; a multiple of 10.
+            window: Length of the flow in seconds, back from now.
+            step: Seconds per point of the flow; a multiple of 10.
         """
 
     def roll_up(self) -> int:
-        """Add up the deltas of the books where nobody looks at them one by one any more; return how many went.
+        """Roll up counter deltas that no longer need their full resolution; return how many. Runs in batches.
 
-        Safe to run from many processes at once: one of them does it, the others return 0. In batches.
+        Safe to call from many processes at once: one of them does it, the others return 0.
         """
 
     def recount(self) -> dict[str, int]:
-        """Put the books right by what is really there; in one transaction, beside which nothing is counted twice.
+        """Repair the counters by counting the rows, in one transaction.
 
-        They go wrong when somebody deletes or changes tasks by SQL, or a program of an older version works on newer
-        tables. What happened is never taken back: what the books lack is added, and what they have too much of is
-        counted as pruned, discarded or cancelled. The flow stays as it was. A task that failed and has no dead letter
-        gets one anew, from itself and its last attempt: nothing is given up.
+        Counters become wrong if somebody deletes or changes tasks with SQL, or if a program of an older version uses
+        newer tables. Events are never removed: missing events are added, and surplus tasks are counted as pruned,
+        discarded or cancelled. The flow does not change. A failed task without a dead letter gets a new one from the
+        task and its last attempt.
 
         Returns:
-            By how much each number of `counts` was wrong, and as ``rebuilt`` how many dead letters were written anew;
-            nothing where all was right.
+            The correction of each number of `counts`, and as ``rebuilt`` the number of new dead letters; empty if all
+            were right.
         """
 
-    def books(self) -> dict[str, int]:
-        """Return how often each `FlowEvent` happened, ever, by the books; all named."""
+    def event_totals(self) -> dict[str, int]:
+        """Return the all-time total of each `FlowEvent`, including those that never happened."""
 
-    def failures(self, which: FailureFilter, *, look: int = MAX_ROWS_SCANNED) -> Page[FailureGroup]:
-        """Return groups of failures. Their order is that of the last roll-up; their counts are exact."""
+    def failures(self, filters: FailureFilter, *, look: int = MAX_ROWS_SCANNED) -> Page[FailureGroup]:
+        """Return failure groups. The order is that of the last roll-up; the counts are exact."""
 
     def failure(self, fingerprint: str) -> FailureGroup | None:
-        """Return one."""
+        """Return a failure group, or None."""
 
     def failure_flow(self, fingerprints: Sequence[str], *, window: float, step: float) -> dict[str, list[FlowPoint]]:
-        """Return how often each of some groups failed, step by step, the oldest first; all of them named."""
+        """Return how often each of these groups failed, by time step, oldest first. The result has all groups."""
 
     def failure_samples(self, fingerprint: str, limit: int = 5) -> list[Attempt]:
         """Return the last failed attempts of a group, newest first."""
 
-    def dead_letter_lines(self, which: DeadLetterFilter, *, look: int = MAX_ROWS_SCANNED) -> Page[DeadLetterLine]:
-        """Return dead letters, newest first; the next page is asked for by ``before``, which is `Page.next`."""
+    def dead_letter_lines(self, filters: DeadLetterFilter, *, look: int = MAX_ROWS_SCANNED) -> Page[DeadLetterLine]:
+        """Return dead letters, newest first. Pass `Page.next` as ``before`` for the next page."""
 
     def dead_letter_counts(self) -> dict[tuple[str, str], int]:
-        """Return how many dead letters there are by the books of each task and category; none that are not."""
+        """Return the number of dead letters by task and category, according to the counters, without zeros."""
 
-    def task_lines(self, which: TaskFilter, *, look: int = MAX_ROWS_SCANNED) -> Page[TaskLine]:
-        """Return tasks, newest first; the next page is asked for by ``before``, which is `Page.next`."""
+    def task_lines(self, filters: TaskFilter, *, look: int = MAX_ROWS_SCANNED) -> Page[TaskLine]:
+        """Return tasks, newest first. Pass `Page.next` as ``before`` for the next page."""
 
     def waiting_for(self, resource: str) -> int:
         """Return how many queued tasks depend on a resource, counted up to `MOST_COUNTED`."""
 
 
 class Breakers(Protocol):
-    """Breakers, as the processes that have them tell of them, and as people order them."""
+    """Breaker states that processes report, and manual orders."""
 
     def report_breakers(
         self, process: str, rows: Sequence[tuple[str, str, float | None, str]], *, leased: bool = False
     ) -> None:
-        """Write how the breakers of a process stand.
+        """Save the breaker states of a process.
 
         Args:
-            process: Whose.
-            rows: Resource, state, seconds until it is tried again (None for not known) and reason; those that changed.
-            leased: Whether it is a worker. Of one that is not known any more nothing is written. Any other process
-                tells all of it again within `SILENT_AFTER` seconds, as its sign of life.
+            process: Id of the process.
+            rows: Resource, state, seconds until it is tried again (None if unknown) and reason, of each breaker that
+                changed.
+            leased: Whether the process is a worker. Reports of a worker without a lease are dropped. Any other process
+                repeats all its states within `SILENT_AFTER` seconds, as its heartbeat.
         """
 
     def forget_breakers(self, process: str) -> None:
-        """Forget a process that ends."""
+        """Delete the breaker states of a process that ends."""
 
     def breakers(self) -> list[BreakerRow]:
-        """Return them by resource and process; those of processes that are gone are left out.
+        """Return the breaker states by resource and process, without processes that are gone.
 
-        Gone are workers that are not known any more, and others that have been silent for `SILENT_AFTER` seconds.
+        A worker is gone if it is not registered any more, any other process if it has been silent for `SILENT_AFTER`
+        seconds.
 
-        A resource that was ordered open or closed by hand and that no process has told of is there too, with an empty
-        process and the state that was ordered.
+        A resource with a manual order that no process has reported is included, with an empty process and the ordered
+        state.
         """
 
     def order_breaker(self, resource: str, state: str, seconds: float | None = None) -> BreakerOrder:
-        """Have the breakers of a resource opened or closed in all processes; an order before it is replaced."""
+        """Open or close the breakers of a resource in all processes. This replaces an earlier order."""
 
     def breaker_orders(self, after: int) -> list[BreakerOrder]:
-        """Return the orders whose number is larger, in their order; an open one that is over is left out."""
+        """Return the orders with a larger number, ascending, without open orders that are over."""
 
     def opened_breakers(self, process: str, resources: Sequence[str]) -> list[BreakerOpening]:
-        """Return which of some resources other processes leave alone by their own judgement; of each the longest.
+        """Return which of these resources other processes have opened because of failures, with the longest opening.
 
-        Not what they only took over from others, nor what was opened by hand, for orders tell of that. Nor what was
-        told before somebody ordered it closed.
+        Without openings that were copied from another process or made by hand, which orders announce, and without
+        openings reported before somebody ordered the breaker closed.
 
         Args:
-            process: Who asks.
-            resources: Which it has.
+            process: The process that asks.
+            resources: Its resources.
         """

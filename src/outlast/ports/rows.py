@@ -1,4 +1,4 @@
-"""The rows that travel between the queue and its stores. Times are aware datetimes, waits are seconds."""
+"""The rows that the queue and its stores exchange. Times are aware datetimes, durations are seconds."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -31,7 +31,7 @@ __all__ = [
 
 
 class Status(StrEnum):
-    """Where a task stands. The first three are live: they keep a unique key taken."""
+    """Status of a task. The first three are live: they keep a unique key taken."""
 
     QUEUED = "QUEUED"
     RUNNING = "RUNNING"
@@ -43,7 +43,7 @@ class Status(StrEnum):
 
 
 class Kind(StrEnum):
-    """What a settlement does with a task that its worker holds."""
+    """What a settlement does with a claimed task."""
 
     DONE = "done"
     RETRY = "retry"
@@ -66,18 +66,18 @@ class Reason(StrEnum):
 
 
 class NewTask(NamedTuple):
-    """A task to be enqueued.
+    """A task to enqueue.
 
     Attributes:
         task_type: Name of the task.
         parameters: Its arguments as JSON text.
-        queue: Where it waits.
-        priority: 0 goes first, 9 last.
+        queue: Name of the queue.
+        priority: 0 runs first, 9 last.
         delay: Seconds from now, by the store's clock.
-        run_at: Seconds since the epoch; goes before `delay`.
-        unique_key: One live task per type and key.
-        resource: What it depends on; while that cools down, the task is not claimed.
-        expires: Seconds after which it is no longer worth starting.
+        run_at: Seconds since the Unix epoch; overrides `delay`.
+        unique_key: At most one live task per type and key.
+        resource: What the task depends on. It is not claimed while the resource cools down.
+        expires: Seconds after which it must not start any more.
     """
 
     task_type: str
@@ -92,20 +92,20 @@ class NewTask(NamedTuple):
 
 
 class Enqueued(NamedTuple):
-    """What became of one: its id, and whether it is new or the live task that has its unique key."""
+    """Result of enqueueing: the task id, and whether the task is new or a live task with the same unique key."""
 
     id: int
     created: bool
 
 
 class Claim(NamedTuple):
-    """What a worker asks for.
+    """A worker's request for tasks.
 
     Attributes:
-        queues: In which it looks, the first one first; a worker changes the order from claim to claim.
-        limit: How many tasks at most.
-        start: So many are marked as started at once; the others are only held.
-        suspect: Ask for one task that was running when a worker died; it is then run alone.
+        queues: Queues in the order of preference. A worker changes the order from claim to claim.
+        limit: Maximum number of tasks.
+        start: How many of them are marked as started. The others are only held.
+        suspect: Ask for a suspect: a task that was running when a worker died. It runs alone.
     """
 
     queues: tuple[str, ...]
@@ -115,21 +115,21 @@ class Claim(NamedTuple):
 
 
 class Claimed(NamedTuple):
-    """A task in a worker's hands.
+    """A task that a worker has claimed.
 
     Attributes:
-        id: Of the task.
-        epoch: Of this claim: what settles it has to show the same number.
+        id: Id of the task.
+        epoch: Epoch of this claim. Settling it requires the same number.
         parameters: JSON text.
-        attempt: Number of this start, from 1; for one that is only held, the number it will have.
+        attempt: Number of this attempt, from 1. For a held task, the number that it will get.
         retry_count: Failed attempts before this one.
-        resource: What it depends on.
-        expires_in: Seconds after which it is not worth starting; None for never, below 0 when over.
-        deferred_for: Seconds since it was first put off without an attempt spent; 0 if it was not.
+        resource: What the task depends on.
+        expires_in: Seconds after which it must not start any more; None for never, negative if it has expired.
+        deferred_for: Seconds since it was first deferred without using an attempt; 0 if it was not.
         started: Whether the start is marked.
         suspect: Whether it was running when a worker died.
-        canary: Whether a replay tries it before others: it gets one attempt.
-        crash_count: How often it took its process down already, running alone; told of suspects.
+        canary: Whether it is the canary of a replay, which gets a single attempt.
+        crash_count: How often it crashed its process while running alone; only set for suspects.
     """
 
     id: int
@@ -148,15 +148,15 @@ class Claimed(NamedTuple):
 
 
 class Note(NamedTuple):
-    """What is kept of a failed attempt: redacted and capped already.
+    """Record of a failed attempt, already redacted and truncated.
 
     Attributes:
         error_type: Class name of the error.
-        error_message: Its text.
+        error_message: Its message.
         error_category: Value of the category.
-        fingerprint: Groups like failures.
-        failure: The whole failure as JSON text.
-        traceback: Without locals.
+        fingerprint: Identifies the cause; equal for similar failures.
+        failure: The complete failure as JSON text.
+        traceback: Without local variables.
     """
 
     error_type: str
@@ -168,18 +168,18 @@ class Note(NamedTuple):
 
 
 class Settlement(NamedTuple):
-    """What becomes of a task that its worker has done with, other than a success without a result.
+    """Outcome of a claimed task, other than a success without a result.
 
     Attributes:
         task_id: The task.
-        epoch: Of the claim.
-        kind: What to do.
-        delay: Seconds until it runs again, where it does; for a release 0 leaves its time as it was.
-        note: The failure, where there was one.
-        reason: Of a dead letter. A crash without one has the task run again, alone.
-        result: JSON text to keep, for a success.
-        keep: Seconds for which the result is kept.
-        suspect: Whether it runs alone again, for a retry and a deferral.
+        epoch: Epoch of the claim.
+        kind: What to do with the task.
+        delay: Seconds until it runs again, if it does. For a release, 0 keeps its due time.
+        note: The failure, if there was one.
+        reason: Why it becomes a dead letter. A crash without a reason runs the task again, alone.
+        result: JSON text to store for a success.
+        keep: Seconds for which the result is stored.
+        suspect: For a retry or a deferral: whether the task runs alone again.
     """
 
     task_id: int
@@ -194,14 +194,14 @@ class Settlement(NamedTuple):
 
 
 class SettleAndClaim(NamedTuple):
-    """One transaction of a worker: settle what is over, mark what starts, claim what is next.
+    """One transaction of a worker: settle finished tasks, mark starts, claim the next tasks.
 
     Attributes:
-        worker_id: Whose.
-        done: Tasks that succeeded and keep no result, as (id, epoch).
-        settlements: All the others.
-        start: Held tasks whose start is marked now, as (id, epoch).
-        claim: What is asked for, if anything.
+        worker_id: Id of the worker.
+        done: Tasks that succeeded without a stored result, as (id, epoch).
+        settlements: All other outcomes.
+        start: Held tasks that start now, as (id, epoch).
+        claim: The tasks to claim, if any.
     """
 
     worker_id: str
@@ -212,11 +212,11 @@ class SettleAndClaim(NamedTuple):
 
 
 class SettleAndClaimResult(NamedTuple):
-    """What a turn gave.
+    """Result of a settle-and-claim transaction.
 
     Attributes:
-        claimed: Tasks now in the worker's hands, in the order in which they are to run.
-        refused: Tasks that another worker has by now: what was settled or started for them was dropped.
+        claimed: Newly claimed tasks, in the order in which they run.
+        refused: Tasks that another worker holds by now. Their settlements and starts were dropped.
     """
 
     claimed: list[Claimed]
@@ -224,7 +224,7 @@ class SettleAndClaimResult(NamedTuple):
 
 
 class Task(NamedTuple):
-    """A task as people see it."""
+    """A stored task."""
 
     id: int
     task_type: str
@@ -256,8 +256,8 @@ class Attempt(NamedTuple):
     """A failed attempt of a task.
 
     Attributes:
-        outcome: ``retry``, ``fail`` or ``lost`` (its worker died, or for a suspect the process it ran in).
-        delay: Seconds until the next one was due; None where none followed.
+        outcome: ``retry``, ``fail`` or ``lost`` (the worker died, or the process of a suspect).
+        delay: Seconds until the next attempt was due; None if there was none.
     """
 
     task_id: int
@@ -276,7 +276,7 @@ class Attempt(NamedTuple):
 
 
 class DeadLetter(NamedTuple):
-    """A task that ended without success, as it is kept until it is replayed or discarded."""
+    """A task that failed for good, kept until it is replayed or discarded."""
 
     id: int
     original_task_id: int
@@ -302,7 +302,7 @@ class DeadLetter(NamedTuple):
 
 
 class TaskFilter(NamedTuple):
-    """Which tasks a list shows, newest first."""
+    """Selects tasks for a list, newest first."""
 
     status: Status | None = None
     queue: str | None = None
@@ -312,15 +312,15 @@ class TaskFilter(NamedTuple):
 
 
 class DeadLetterFilter(NamedTuple):
-    """Which dead letters are meant. What is not given does not narrow.
+    """Selects dead letters. A field that is None matches all.
 
     Attributes:
-        ids: Their numbers.
-        before: Only those with smaller numbers, for the next page.
-        since: Moved at this time or later.
+        ids: Their ids.
+        before: Only smaller ids, for the next page.
+        since: Moved to the dead letter queue at this time or later.
         until: Moved before this time.
-        text: Occurs in the error's text.
-        limit: How many at most; None for all.
+        text: Part of the error message.
+        limit: Maximum number; None for all.
     """
 
     ids: tuple[int, ...] | None = None
@@ -337,7 +337,7 @@ class DeadLetterFilter(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Dead letters of one cause."""
+    """Dead letters with the same cause."""
 
     fingerprint: str
     size: int
@@ -350,12 +350,12 @@ class Group(NamedTuple):
 
 
 class WorkerRow(NamedTuple):
-    """A worker that the store knows of.
+    """A registered worker.
 
     Attributes:
-        id: Of this run; a restart under the same name has another.
-        state: ``running``, ``stopping`` or why it does not claim.
-        alive: Whether its lease has not run out.
+        id: Id of this run. A restart under the same name gets another id.
+        state: ``running``, ``stopping`` or the reason why it does not claim.
+        alive: Whether its lease is valid.
     """
 
     id: str
@@ -372,7 +372,7 @@ class WorkerRow(NamedTuple):
 
 
 class QueueRow(NamedTuple):
-    """A queue and what is in it; counting costs as much as there is."""
+    """A queue and the number of its tasks. Counting costs as much as there are live tasks."""
 
     name: str
     paused: bool
@@ -383,7 +383,7 @@ class QueueRow(NamedTuple):
 
 
 class Cooldown(NamedTuple):
-    """A resource that is left alone for a while; `capped` counts the answers in a row that asked for too long."""
+    """A resource that is not called for a while. `capped` counts responses in a row that exceeded the cap."""
 
     resource: str
     until: datetime
@@ -392,37 +392,35 @@ class Cooldown(NamedTuple):
 
 
 class Rescued(NamedTuple):
-    """A task taken from a dead worker: ``unspent`` (it had not begun), ``suspect`` (it had) or ``dead``."""
+    """A task taken from a dead worker: ``unspent`` (it had not started), ``suspect`` (it had) or ``dead``."""
 
     task_id: int
     worker_id: str
     outcome: str
 
 
-# Many tasks that differ in nothing but their arguments.
-
-
 class TaskBatch(Sequence[NewTask]):
-    """Reads as a list of tasks. The text of the arguments is made when it is read: a store may send some meanwhile.
+    """A sequence of tasks that differ only in their arguments.
+
+    The arguments are encoded when they are read, so a store can send the first rows while later ones are still encoded.
 
     Args:
-        alike: What they have in common.
-        calls: The arguments of each.
-        encode: Makes the text of arguments; what it raises reaches whoever reads.
+        alike: The common fields.
+        calls: The arguments of each task.
+        encode: Encodes arguments as text. Its exceptions reach the reader.
     """
 
     def __init__(
         self, alike: NewTask, calls: Sequence[Mapping[str, Any]], encode: Callable[[Mapping[str, Any]], str]
     ) -> None:
-        """Make nothing yet."""
         self.alike, self._calls, self._encode = alike, calls, encode
 
     def texts(self, begin: int = 0, end: int | None = None) -> list[str]:
-        """Return the arguments of some of them as text."""
+        """Return the encoded arguments of a range of tasks."""
         return [*map(self._encode, self._calls[begin:end])]
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of tasks."""
         return len(self._calls)
 
     @overload
@@ -430,23 +428,20 @@ class TaskBatch(Sequence[NewTask]):
     @overload
     def __getitem__(self, place: slice) -> list[NewTask]: ...
     def __getitem__(self, place: int | slice) -> NewTask | list[NewTask]:
-        """Return one, or some."""
+        """Return a task, or a list of tasks for a slice."""
         if isinstance(place, slice):
             return [self._task(call) for call in self._calls[place]]
         return self._task(self._calls[place])
 
     def __iter__(self) -> Iterator[NewTask]:
-        """Return one after the other."""
+        """Iterate over the tasks."""
         return map(self._task, self._calls)
 
     def _task(self, call: Mapping[str, Any]) -> NewTask:
         return self.alike._replace(parameters=self._encode(call))
 
 
-# Texts as every store takes them.
-
-
 def storable(text: str, limit: int | None = None) -> str:
-    """Return a text without what databases refuse: NUL and lone surrogates are replaced; cut where it is too long."""
+    """Return a text that every database accepts: NUL and lone surrogates are replaced, and it is cut to `limit`."""
     clean = text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode("utf-8")
     return clean if limit is None else clean[:limit]

@@ -1,4 +1,7 @@
-"""The rows of sources, their cycles and their alerts. Times are aware datetimes, waits are seconds."""
+"""The rows and protocols of sources, their cycles and their alerts. Times are aware datetimes, durations are seconds.
+
+Each method is one transaction unless its docstring says otherwise.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -25,13 +28,13 @@ __all__ = [
 
 
 class NewSource(NamedTuple):
-    """A source to be added.
+    """A source to add.
 
     Attributes:
-        url: What is polled; one source per profile and URL.
+        url: The URL to poll; one source per profile and URL.
         profile: Name of the profile.
-        name: For people.
-        selector: Part of the page that is watched, where it is a page.
+        name: Display name.
+        selector: Part of the page to watch, if it is a page.
     """
 
     url: str
@@ -41,31 +44,31 @@ class NewSource(NamedTuple):
 
 
 class SourceAdded(NamedTuple):
-    """What became of one: its id, and whether it is new or was there before."""
+    """Result of adding a source: its id, and whether it is new."""
 
     id: int
     created: bool
 
 
 class Source(NamedTuple):
-    """A source as it is kept.
+    """A stored source.
 
     Attributes:
         health: State, failures in a row and since when.
-        last_error: Text of the last failure that stands; redacted and capped.
-        last_failure: The whole of it, as in `Failure.to_dict`.
-        next_poll_at: When it is due by its schedule.
-        not_before: Until when it is left alone: its host cools down, or it is disabled and not to be probed yet.
-        etag: Validator of what was seen last, to be sent again.
-        last_modified: The other validator.
-        content_hash: Of what was seen last.
-        memory: What its fetcher wants to remember, as JSON text.
-        cycle: The cycle it is or was last part of; 0 for none.
-        outcome: What its poll in that cycle gave: ``changed``, ``unchanged``, ``failed`` or ``deferred``; None before.
-        pending: A failure of the cycle that runs, as in `Failure.to_dict`: it counts when the cycle ends, if that was
-            no outage.
-        epoch: Of the last claim: what records a poll has to show the same number.
-        leased_until: Until when a monitor has it in its hands.
+        last_error: Message of the last failure that counts; redacted and truncated.
+        last_failure: The complete failure, as in `Failure.to_dict`.
+        next_poll_at: When the next poll is due.
+        not_before: No poll before this time: its host cools down, or it is disabled and waits for the next probe.
+        etag: ETag of the last content, sent with the next request.
+        last_modified: Last-Modified of the last content, sent with the next request.
+        content_hash: Hash of the last content.
+        memory: State of its fetcher, as JSON text.
+        cycle: Id of its current or last cycle; 0 for none.
+        outcome: Outcome of its poll in that cycle: ``changed``, ``unchanged``, ``failed`` or ``deferred``; None before.
+        pending: A failure in the running cycle, as in `Failure.to_dict`. It counts when the cycle ends, unless there
+            was an outage.
+        epoch: Epoch of the last claim. Recording a poll requires the same number.
+        leased_until: Until when a monitor holds it.
     """
 
     id: int
@@ -91,12 +94,12 @@ class Source(NamedTuple):
 
     @property
     def state(self) -> SourceState:
-        """Where it stands."""
+        """Current state."""
         return self.health.state
 
     @property
     def is_active(self) -> bool:
-        """Whether it is polled by its schedule."""
+        """Whether it is polled on schedule."""
         return self.health.state is not SourceState.DISABLED
 
     @property
@@ -111,18 +114,18 @@ class Source(NamedTuple):
 
 
 class Poll(NamedTuple):
-    """One line of a source's history.
+    """One entry of a source's history.
 
     Attributes:
         outcome: Of a poll: ``changed``, ``unchanged``, ``failed`` or ``deferred``. Of the end of a cycle: ``withdrawn``
-            (a poll that failed does not count, for there was an outage), or the state that its failures led to. Of
-            somebody's hand: ``enabled``, ``disabled``.
-        attempts: Requests that were made.
-        http_status: Of the last answer.
-        category: Of the failure.
-        error: Text of the failure; redacted and capped.
-        before: State before, where it changed.
-        after: State after, where it changed.
+            (a failed poll does not count because of an outage), or the state after its failures. Of a manual action:
+            ``enabled``, ``disabled``.
+        attempts: Number of requests.
+        http_status: Status of the last response.
+        category: Category of the failure.
+        error: Message of the failure; redacted and truncated.
+        before: State before, if it changed.
+        after: State after, if it changed.
     """
 
     source_id: int
@@ -138,10 +141,10 @@ class Poll(NamedTuple):
 
 
 class Transition(NamedTuple):
-    """A source's state has changed.
+    """A state change of a source.
 
     Attributes:
-        reason: Why, for people.
+        reason: Shown to people.
     """
 
     source_id: int
@@ -153,13 +156,13 @@ class Transition(NamedTuple):
 
 
 class NewAlert(NamedTuple):
-    """Something to be told, if it was not told already.
+    """An alert to raise, unless the last alert of its key says the same.
 
     Attributes:
         key: What it is about: ``source:12``, ``outage:feed``.
-        state: What it is now; None for well again.
+        state: Current state; None if it has recovered.
         title: One line.
-        text: More.
+        text: Details.
     """
 
     key: str
@@ -169,15 +172,15 @@ class NewAlert(NamedTuple):
 
 
 class Alert(NamedTuple):
-    """A message on its way.
+    """An alert in the outbox.
 
     Attributes:
-        kind: Of the message: first, changed, reminder or recovered.
-        epoch: Of the last claim: what settles it has to show the same number.
-        deliveries: How often it was tried.
-        delivered_to: Channels that have it.
-        delivered_at: When all had it, or it was given up; None while it waits.
-        last_error: Why it could not be delivered.
+        kind: Kind of the message: first, changed, reminder or recovered.
+        epoch: Epoch of the last claim. Settling it requires the same number.
+        deliveries: Number of delivery attempts.
+        delivered_to: Channels that have received it.
+        delivered_at: When all channels had it or delivery was abandoned; None while it waits.
+        last_error: Why delivery failed.
     """
 
     id: int
@@ -195,12 +198,12 @@ class Alert(NamedTuple):
 
 
 class AlertResult(NamedTuple):
-    """What became of a delivery.
+    """Result of a delivery.
 
     Attributes:
-        delivered_to: All channels that have it by now.
-        again: Seconds until it is tried again; None when it is done with.
-        error: Why it could not be delivered to all.
+        delivered_to: All channels that have received it so far.
+        again: Seconds until the next delivery attempt; None if there is none.
+        error: Why delivery to some channels failed.
     """
 
     id: int
@@ -214,10 +217,10 @@ class SourceChange(NamedTuple):
     """What is written for one source, in one transaction.
 
     Attributes:
-        source: As it is to be.
-        poll: A line for its history.
-        transition: If its state changes.
-        alerts: What is told, if it was not told already.
+        source: The new values.
+        poll: An entry for its history.
+        transition: The change of its state, if it changes.
+        alerts: Alerts to raise.
     """
 
     source: Source
@@ -227,15 +230,15 @@ class SourceChange(NamedTuple):
 
 
 class Cycle(NamedTuple):
-    """One round through the sources that were due, shared by all monitors of a profile.
+    """One round through the due sources of a profile, shared by all its monitors.
 
     Attributes:
-        sources: How many are part of it.
-        polled: Those that answered or failed.
-        changed: Those with something new.
-        failed: Those that failed.
-        deferred: Those that were put off.
-        outage_since: Since when there is an outage, as far as this cycle and those before it tell.
+        sources: Number of sources in it.
+        polled: Sources that were polled, successfully or not.
+        changed: Sources with new content.
+        failed: Sources that failed.
+        deferred: Sources that were deferred.
+        outage_since: Start of the current outage, judged by this cycle and those before it.
     """
 
     id: int
@@ -254,10 +257,10 @@ class Closing(NamedTuple):
     """What is written when a cycle ends.
 
     Attributes:
-        cycle: As it is to be, `ended_at` included.
-        withdraw: Whether its pending failures are forgotten, in one statement; otherwise they are in the changes.
-        changes: For the sources whose failures stand.
-        alerts: What is told of the cycle as a whole.
+        cycle: The new values, including `ended_at`.
+        withdraw: Whether all its pending failures are dropped, in one statement; otherwise the changes contain them.
+        changes: Changes of the sources whose failures count.
+        alerts: Alerts about the whole cycle.
     """
 
     cycle: Cycle
@@ -267,19 +270,19 @@ class Closing(NamedTuple):
 
 
 class Closed(NamedTuple):
-    """A cycle that this caller has ended, and the transitions that it made."""
+    """A cycle that the caller has ended, and the resulting transitions."""
 
     cycle: Cycle
     transitions: list[Transition]
 
 
 class SourceFilter(NamedTuple):
-    """Which sources are meant, by number. What is not given does not narrow.
+    """Selects sources, ordered by id. A field that is None matches all.
 
     Attributes:
-        text: Occurs in the URL or the name.
-        after: Only those with larger numbers, for the next page.
-        limit: How many at most; None for all.
+        text: Part of the URL or the name.
+        after: Only larger ids, for the next page.
+        limit: Maximum number; None for all.
     """
 
     profile: str | None = None
@@ -290,126 +293,128 @@ class SourceFilter(NamedTuple):
     limit: int | None = None
 
 
-# What is asked of a store for sources and alerts. Every method is one transaction, unless it says otherwise.
-
 ChangeSource = Callable[[Source, datetime], SourceChange | None]
-"""Says what is to be written for a source, by the store's clock; None for nothing. Pure: it may be called again."""
+"""Decides what to write for a source, given the store's time; None for nothing. Pure: it may be called again."""
 CloseCycle = Callable[[Cycle, Cycle | None, Sequence[Source], datetime], Closing]
-"""Says how a cycle ends: the cycle, the last one that ended, its sources, the time. Pure: it may be called again.
+"""Decides how a cycle ends, given the cycle, the previous one, its sources and the time. Pure: it may be called again.
 
-A cycle may have many thousands of sources, so what each has seen is not read for it: `etag`, `last_modified`,
-`content_hash` and `memory` are None. Of a source that it changes, `health`, `last_error`, `last_failure`, `not_before`
-and `pending` are written; all else stays as it is.
+A cycle may have many thousands of sources, so their content fields are not read: `etag`, `last_modified`,
+`content_hash` and `memory` are None. Only `health`, `last_error`, `last_failure`, `not_before` and `pending` of a
+changed source are written.
 """
 
 
 class Sources(Protocol):
-    """Sources, and the cycles in which they are polled."""
+    """Sources, and the cycles that poll them."""
 
     def add_sources(self, sources: Sequence[NewSource]) -> list[SourceAdded]:
-        """Add sources, due now; one whose profile and URL are known is answered with that one, untouched."""
+        """Add sources, due now. A known profile and URL returns the existing source, unchanged."""
 
     def remove_sources(self, source_ids: Sequence[int], alerts: Mapping[int, NewAlert] | None = None) -> int:
-        """Remove sources with their history; return how many.
+        """Delete sources with their history; return how many.
 
         Args:
-            source_ids: Which ones.
-            alerts: What is told, if it is news, by the number of the source: of each one that was there to be removed.
-                Nothing else tells that what was told of it is settled.
+            source_ids: Their ids.
+            alerts: Alerts to raise, by source id, for each source that existed. Only this alert says that an earlier
+                alert about the source is over.
         """
 
     def source(self, source_id: int) -> Source | None:
-        """Return one."""
+        """Return a source, or None."""
 
-    def sources(self, which: SourceFilter) -> list[Source]:
-        """Return sources by number."""
+    def sources(self, filters: SourceFilter) -> list[Source]:
+        """Return matching sources, ordered by id."""
 
     def source_counts(self, profile: str | None = None) -> dict[SourceState, int]:
-        """Return how many there are of each state, all states named."""
+        """Return the number of sources by state, including states without sources."""
 
     def polls(self, source_id: int, limit: int) -> list[Poll]:
-        """Return a source's history, newest first. A store keeps the last 100 lines of each source at least."""
+        """Return a source's history, newest first. A store keeps at least the last 100 entries of each source."""
 
     def recent_polls(self, source_ids: Sequence[int], limit: int) -> dict[int, list[Poll]]:
-        """Return the last lines of the history of some sources, so many of each, newest first; all of them named."""
+        """Return up to `limit` history entries of each of these sources, newest first. The result has all sources."""
 
     def waiting_sources(self, limit: int) -> list[tuple[int, str]]:
-        """Return sources that were put off, for their host is left alone: number and URL, by number."""
+        """Return id and URL of sources that are deferred because their host cools down, ordered by id."""
 
     def change_sources(self, changes: Mapping[int, tuple[int | None, ChangeSource]]) -> list[Transition]:
-        """Change sources by number, each read and locked first, in the order of their numbers; all in one transaction.
+        """Change sources. Each is read and locked in the order of the ids; all changes are one transaction.
 
         Args:
-            changes: The epoch of the claim, and what says what to write. With another epoch than the row's nothing is
-                changed: another monitor has had it since. Nor is a row that has an outcome already: the same was
-                written before, and the answer was lost, or somebody's hand was quicker. None as the epoch changes it in
-                any case. A source that is gone is left out.
+            changes: By source id, the epoch of the claim and a function that decides what to write. With a different
+                epoch, another monitor has claimed the source since, and nothing is changed. Nor if the source already
+                has an
+                outcome: this result was written before and the answer got lost, or somebody changed it by hand. An
+                    epoch of
+                None changes it in any case. A source that does not exist is skipped.
 
         Returns:
             The transitions that were written.
         """
 
     def open_cycle(self, profile: str, *, everything: bool = False) -> Cycle | None:
-        """Return the profile's cycle that runs, else begin one; None if no source is due.
+        """Return the running cycle of the profile, or start one; None if no source is due.
 
-        Due is an active source whose `next_poll_at` and `not_before` are over, and one that a rule has disabled whose
-        `not_before` is over. They get the cycle's number, no outcome and no lease. However many call it at once, one
-        cycle begins.
+        A source is due if it is active and `next_poll_at` and `not_before` have passed, or if a rule has disabled it
+        and `not_before` has passed. Due sources get the id of the cycle, no outcome and no lease. Concurrent calls
+        start one cycle.
 
         Args:
-            profile: Whose sources.
-            everything: Whether `next_poll_at` does not matter; `not_before` does.
+            profile: Name of the profile.
+            everything: Whether to ignore `next_poll_at`, but not `not_before`.
         """
 
     def claim_sources(self, cycle_id: int, owner: str, limit: int, lease: float) -> list[Source]:
-        """Take sources of a cycle without an outcome that are in nobody's hands, by number; their epochs are raised."""
+        """Claim sources of a cycle that have no outcome and no lease, ordered by id; their epochs grow."""
 
     def renew_sources(self, owner: str, lease: float) -> int:
-        """Renew the leases of what a monitor holds without an outcome; return how many."""
+        """Renew the leases of a monitor's sources without an outcome; return how many."""
 
     def release_sources(self, owner: str) -> int:
-        """Give back what a monitor holds without an outcome; return how many."""
+        """Release a monitor's sources without an outcome; return how many."""
 
     def close_cycle(self, cycle_id: int, close: CloseCycle) -> Closed | None:
-        """End a cycle; None while a source of it has no outcome, or when somebody else has ended it.
+        """End a cycle; return None while a source of it has no outcome, or if it has already ended.
 
-        Its pending failures are withdrawn, or stand by the changes; a source that was removed is not waited for.
+        Pending failures are dropped, or count as the changes say. Removed sources are ignored.
         """
 
     def cycles(self, profile: str | None, limit: int) -> list[Cycle]:
-        """Return cycles, newest first. A store keeps the last 1,000 of a profile at least."""
+        """Return cycles, newest first. A store keeps at least the last 1,000 of a profile."""
 
 
 class Alerts(Protocol):
-    """The outbox: what is to be told, and whether it was. The last alert of a key and `next_kind` say what is news."""
+    """The outbox of alerts. The last alert of a key and `next_alert_kind` decide whether a new one is raised."""
 
     def raise_alerts(self, alerts: Sequence[NewAlert]) -> list[Alert]:
-        """Add those that are news; return them."""
+        """Add the alerts that are news; return them."""
 
     def remind_alerts(self, after: float) -> list[Alert]:
-        """Add a reminder for each matter that is not well, and was told of last, done with, so many seconds ago.
+        """Add a reminder for each key that has not recovered and whose last alert was delivered `after` seconds ago.
 
-        Nobody is reminded of a group (``group:`` or ``growth:`` and its fingerprint) that is snoozed or acknowledged.
+        There are no reminders of a failure group (``group:`` or ``growth:`` and its fingerprint) that is snoozed or
+        acknowledged.
         """
 
     def claim_alerts(self, limit: int, lease: float) -> list[Alert]:
-        """Take alerts that are due and in nobody's hands, oldest first, and raise their epochs.
+        """Claim alerts that are due and have no lease, oldest first; their epochs grow.
 
-        One waits while an older one of its key is with nobody yet, so that 'recovered' never overtakes 'first'; an
-        older one that some channel has, and another has not, holds nothing up.
+        An alert waits while an older one of its key has reached no channel, so that 'recovered' never overtakes
+        'first'. An older one that reached some channels does not delay it.
         """
 
     def settle_alerts(self, results: Sequence[AlertResult]) -> int:
-        """Write what became of deliveries; return how many. A result with another epoch than the row's is dropped."""
+        """Save results of deliveries; return how many. A result with an old epoch is dropped."""
 
     def alerts(self, *, waiting: bool | None = None, limit: int = 50) -> list[Alert]:
-        """Return alerts, newest first; only those that wait, or only those done with, where it is said."""
+        """Return alerts, newest first; with `waiting`, only those that wait or only those that do not."""
 
     def last_alerts(self, keys: Sequence[str]) -> dict[str, Alert]:
-        """Return the last alert of each key; a key without any is left out."""
+        """Return the last alert of each key; keys without alerts are left out."""
 
     def prune_alerts(self, older_than: float) -> int:
-        """Delete alerts done with longer ago than so many seconds, but never the last of a key that is not well.
+        """Delete alerts that were delivered more than `older_than` seconds ago; return how many.
 
-        Nor the last of a key that is well again while an older one of it stays, which would be the last then.
+        The last alert of a key that has not recovered stays. So does the last alert of a recovered key while an older
+        one stays, which would become the last.
         """

@@ -1,4 +1,4 @@
-"""What is asked of a store, duty by duty. Every method is one transaction, unless it says otherwise."""
+"""The protocols that a store implements. Each method is one transaction unless its docstring says otherwise."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,17 +29,15 @@ from outlast.ports.rows import (
 from outlast.ports.source_rows import Alerts, Sources
 from outlast.ports.triage import TriageStore
 
-# For how long a store may be waited for, where somebody else waits for the answer.
-
 _wait_until: ContextVar[float | None] = ContextVar("outlast_store_until", default=None)
 
 
 @contextmanager
 def limit_store_wait(seconds: float) -> Iterator[None]:
-    """Have everything that is asked of a store within the block, together, wait no longer for a connection or a lock.
+    """Limit how long all store calls in the block, taken together, wait for a connection or a lock.
 
-    A block within a block never has more time than the one around it. What the store does once it is reached takes as
-    long as it takes.
+    A nested block never gets more time than the block around it. Work on a connection that is already open is not
+    limited.
     """
     before = _wait_until.set(clock.monotonic() + seconds_left(seconds))
     try:
@@ -49,25 +47,22 @@ def limit_store_wait(seconds: float) -> Iterator[None]:
 
 
 def seconds_left(most: float) -> float:
-    """Return how long may be waited now.
+    """Return the seconds that a store call may wait now.
 
     Args:
-        most: Where nobody has said anything, and otherwise at most.
+        most: Upper bound, and the result outside of `limit_store_wait`.
     """
     until = _wait_until.get()
     return most if until is None else max(0.0, min(most, until - clock.monotonic()))
-
-
-# What is asked of a store that keeps limits: who may start, and when a retry may come.
 
 
 class LimitRequest(NamedTuple):
     """Claimed tasks of one resource that are about to start.
 
     Attributes:
-        limit: What the resource takes; the worker brings the settings.
-        candidates: The tasks, in the order in which they go.
-        mean: Seconds that a task of the resource needs, as this worker has seen it; None if it has seen none end.
+        limit: Settings of the limit, as the worker has them.
+        candidates: The tasks, in the order in which they start.
+        mean: Mean run time of a task of the resource in seconds, as this worker measured it; None before the first one.
     """
 
     limit: ResourceLimit
@@ -76,21 +71,21 @@ class LimitRequest(NamedTuple):
 
 
 class LimitRow(NamedTuple):
-    """A limit as people see it, with the settings of the worker that asked last.
+    """A limit for display, with the settings of the worker that used it last.
 
     Attributes:
-        resource: What is limited.
+        resource: Name of the resource.
         rate: Starts per second.
-        burst: Starts that may come at once.
-        concurrency: Tasks that run at once.
+        burst: Starts that may happen at once.
+        concurrency: Tasks that may run at once.
         retries: Retries per second.
-        retry_burst: Retries that may come at once.
-        running: Tasks that run now; None where their number is not limited.
-        next_start: When the rate lets the next one start; None for now.
-        waiting_until: When the last of those comes back that were refused; None if that is over.
-        retries_until: When the last retry has its place; None if that is over.
-        mean: Seconds that a task needs, as workers have seen it.
-        asked_at: When a worker last asked.
+        retry_burst: Retries that may happen at once.
+        running: Tasks that run now; None if concurrency is not limited.
+        next_start: When the rate allows the next start; None if it does now.
+        waiting_until: When the last refused task comes back; None if that time has passed.
+        retries_until: When the last reserved retry is due; None if that time has passed.
+        mean: Mean run time of a task in seconds, as workers measured it.
+        asked_at: When a worker last used the limit.
     """
 
     resource: str
@@ -108,262 +103,264 @@ class LimitRow(NamedTuple):
 
 
 class Limits(Protocol):
-    """Limits of resources, kept across all workers of the store."""
+    """Limits of resources, shared by all workers of the store."""
 
-    def admit(self, asks: Sequence[LimitRequest]) -> dict[int, float]:
-        """Let claimed tasks start as far as their resources allow; in one transaction that locks what is known of them.
+    def admit(self, requests: Sequence[LimitRequest]) -> dict[int, float]:
+        """Admit claimed tasks as far as the limits of their resources allow. One transaction locks the limits.
 
-        A task counts as running until it is settled, given back or taken from a dead worker; nobody has to say so.
+        A task counts as running until it is settled, released or taken from a dead worker.
 
         Returns:
-            By task, the seconds after which those that must not start now should come back. The others may start.
+            Task ids that must not start now, with the seconds after which to try again. All other tasks may start.
         """
 
     def reserve_retries(self, limit: ResourceLimit, count: int) -> list[float]:
-        """Give so many retries a place each; return the seconds for which each is to wait, the shortest first."""
+        """Reserve places for this many retries; return the seconds that each has to wait, the shortest first."""
 
     def limits(self) -> list[LimitRow]:
-        """Return the limits that were asked for within a day, by resource."""
+        """Return the limits that were used within the last day, ordered by resource."""
 
 
 class Tasks(Protocol):
-    """Tasks from enqueueing to their end."""
+    """Tasks, from enqueueing to their end."""
 
     def enqueue(self, tasks: Sequence[NewTask], connection: Any = None) -> list[Enqueued]:
-        """Add tasks; those whose unique key is taken by a live task are answered with that one.
+        """Add tasks. If a live task already has the unique key, return that task instead.
 
         Args:
-            tasks: All or none of them are added.
-            connection: The caller's own connection to the same database, in whose transaction it happens; nothing is
-                committed then.
+            tasks: Either all of them are added or none.
+            connection: Your own connection to the same database. The tasks become part of its transaction, which is not
+                committed here.
         """
 
-    def settle_and_claim(self, turn: SettleAndClaim) -> SettleAndClaimResult:
-        """Settle, start and claim for a worker, in one transaction.
+    def settle_and_claim(self, request: SettleAndClaim) -> SettleAndClaimResult:
+        """Settle, start and claim tasks for a worker, in one transaction.
 
         Raises:
-            LeaseLostError: If the store does not know the worker any more; nothing was done.
+            LeaseLostError: If the store no longer knows the worker. Nothing is changed.
         """
 
     def reconcile(self, worker_id: str, held: Sequence[int]) -> int:
-        """Give back what a worker holds by the books but not in its hands; return how many.
+        """Release tasks that the store assigns to a worker but the worker does not hold; return how many.
 
-        For after a turn whose COMMIT was not answered: what it claimed never arrived.
+        Needed when the COMMIT of a claim was not answered: the claimed tasks never reached the worker.
         """
 
     def next_due(self, queues: Sequence[str]) -> float | None:
-        """Return the seconds until a task of these queues can be claimed, 0 for now; None when there is none."""
+        """Return the seconds until a task of these queues can be claimed, 0 for now; None if no task waits."""
 
     def oldest_ready(self, queues: Sequence[str]) -> float | None:
-        """Return the seconds for which the oldest ready task of these queues waits already; None when none is."""
+        """Return for how many seconds the oldest ready task of these queues has waited; None if no task is ready."""
 
     def suspects_due(self, queues: Sequence[str]) -> bool:
-        """Tell whether a task waits that was running when a worker died, and a worker may run it alone now.
+        """Return whether a suspect is due and a worker may run it now.
 
-        Where other tasks are due, half of the workers of these queues may do so at a time, one at least: whoever runs a
-        suspect runs nothing else.
+        A suspect is a task that was running when a worker died. It runs alone. While other tasks are due, at most half
+        of the workers of these queues run suspects, but always at least one may.
         """
 
     def get(self, task_id: int) -> Task | None:
-        """Return a task."""
+        """Return a task, or None."""
 
-    def find(self, which: TaskFilter) -> list[Task]:
-        """Return tasks, newest first."""
+    def find(self, filters: TaskFilter) -> list[Task]:
+        """Return matching tasks, newest first."""
 
     def attempts(self, task_id: int) -> list[Attempt]:
         """Return the failed attempts of a task, oldest first."""
 
     def result(self, task_id: int) -> str | None:
-        """Return a result that was kept, as JSON text."""
+        """Return the stored result of a task as JSON text; None if there is none."""
 
     def cancel(self, task_ids: Sequence[int]) -> list[int]:
-        """Cancel tasks that wait or are parked; return those that were."""
+        """Cancel queued or parked tasks; return the ids of those that were cancelled."""
 
     def run_now(self, task_ids: Sequence[int]) -> list[int]:
-        """Make waiting tasks due now; return those that were."""
+        """Make queued tasks due now; return the ids of those that changed."""
 
     def unpark(self, task_types: Sequence[str]) -> int:
-        """Queue parked tasks of these names; return how many. In batches, each its own transaction."""
+        """Queue parked tasks of these task types; return how many. Runs in batches, each in its own transaction."""
 
     def counts(self) -> dict[str, int]:
-        """Return how many tasks there are of each status, and ``dead_letters``."""
+        """Return the number of tasks by status, and ``dead_letters``."""
 
     def prune(self, *, done_before: float) -> int:
-        """Delete tasks that were done, cancelled or discarded longer ago than so many seconds, and expired results.
+        """Delete expired results, and tasks that were done, cancelled or discarded more than `done_before` seconds ago.
 
-        In batches, each its own transaction.
+        Runs in batches, each in its own transaction.
 
         Returns:
-            How many.
+            The number of deleted rows.
         """
 
 
 class Workers(Protocol):
-    """Who works, and what becomes of what a dead worker held."""
+    """Registered workers, and the tasks of workers that died."""
 
     def register(self, worker: WorkerRow, lease: float) -> None:
-        """Add a worker, alive for so many seconds.
+        """Add a worker whose lease lasts `lease` seconds.
 
         Raises:
-            SchemaError: If the tables are of another version by now: a migration has taken all leases away.
+            SchemaError: If a migration has changed the tables since. It also ended all leases.
         """
 
     def heartbeat(self, worker_id: str, lease: float, state: str) -> None:
-        """Renew a worker's lease, and with it all that it holds.
+        """Renew a worker's lease for `lease` seconds. The lease covers all tasks that the worker holds.
 
         Raises:
-            LeaseLostError: If the store does not know it any more.
+            LeaseLostError: If the store no longer knows the worker.
         """
 
     def leave(self, worker_id: str) -> int:
-        """Remove a worker and give back what it holds, at no cost to the tasks; return how many."""
+        """Remove a worker and release its tasks without counting an attempt; return how many."""
 
     def rescue(self, crash_limit: int) -> list[Rescued]:
-        """Take tasks from workers whose lease ran out, or that are seen to be dead. In batches.
+        """Take tasks from workers whose lease has expired or whose process is known to be dead. Runs in batches.
 
-        One that had not begun comes back as it was. One that had is a suspect: its loss is in its history, it runs
-        alone next time, and if it was alone already, its crashes are counted; at the limit it is a dead letter.
+        A task that had not started is queued again unchanged. One that had started becomes a suspect: its history
+        records the lost worker, and it runs alone next time. If it already ran alone, its crash count grows, and at
+        `crash_limit` it becomes a dead letter.
         """
 
     def workers(self) -> list[WorkerRow]:
-        """Return the known workers."""
+        """Return the registered workers."""
 
 
 class DeadLetters(Protocol):
-    """Tasks that ended without success."""
+    """Tasks that failed for good."""
 
     def check_dead_letters(self) -> None:
-        """Write a dead letter and take it back, to see that it can be done.
+        """Check that a dead letter can be written, by writing one and rolling back.
 
         Raises:
-            Exception: What the database says if it cannot.
+            Exception: The error of the database if it cannot.
         """
 
-    def dead_letters(self, which: DeadLetterFilter) -> list[DeadLetter]:
-        """Return dead letters, newest first."""
+    def dead_letters(self, filters: DeadLetterFilter) -> list[DeadLetter]:
+        """Return matching dead letters, newest first."""
 
-    def count_dead_letters(self, which: DeadLetterFilter) -> int:
-        """Return how many there are."""
+    def count_dead_letters(self, filters: DeadLetterFilter) -> int:
+        """Return the number of matching dead letters."""
 
     def dead_letter(self, number: int) -> DeadLetter | None:
-        """Return one."""
+        """Return a dead letter, or None."""
 
-    def groups(self, which: DeadLetterFilter) -> list[Group]:
-        """Return them grouped by cause, the largest group first."""
+    def groups(self, filters: DeadLetterFilter) -> list[Group]:
+        """Return matching dead letters grouped by cause, the largest group first."""
 
     def replay(self, number: int) -> str:
         """Queue the task of a dead letter again, with its history; in one transaction.
 
         Returns:
-            ``replayed``; ``conflict`` when another live task has its unique key, then it stays; ``gone`` when there is
-            no such dead letter (any more).
+            ``replayed``; ``conflict`` if another live task has its unique key, then the dead letter stays; ``gone`` if
+            the dead letter does not exist.
         """
 
     def discard(self, number: int) -> str:
-        """Remove a dead letter for good: ``discarded`` or ``gone``."""
+        """Delete a dead letter for good; return ``discarded`` or ``gone``."""
 
     def prune_dead_letters(self, *, older_than: float) -> int:
-        """Discard those older than so many seconds; return how many. In batches, each its own transaction."""
+        """Discard dead letters older than `older_than` seconds; return how many. Each batch is its own transaction."""
 
 
 class Queues(Protocol):
     """Queues by name."""
 
     def pause(self, queue: str) -> None:
-        """Have nothing claimed from a queue."""
+        """Pause a queue: its tasks are not claimed."""
 
     def resume(self, queue: str) -> None:
-        """Have it claimed from again."""
+        """Resume a paused queue."""
 
     def queues(self) -> list[QueueRow]:
-        """Return the queues that exist or are paused; what waits and runs is counted, so it grows with that."""
+        """Return the queues that have tasks or are paused. The cost grows with the number of live tasks."""
 
 
 class Cooldowns(Protocol):
-    """Resources that are left alone for a while."""
+    """Resources that are not called for a while."""
 
     def start_cooldown(self, resource: str, seconds: float, reason: str, *, capped: bool = False) -> int:
-        """Leave a resource alone from now on; a longer cooldown that runs already stays. Moves its tasks in batches.
+        """Start a cooldown of a resource. A longer one that already runs stays. Defers its tasks in batches.
 
         Args:
-            resource: Its name; by custom the host.
-            seconds: For how long.
-            reason: For people.
-            capped: Whether it asked for longer than that: then its end lets a single probe through.
+            resource: Name of the resource, usually a host.
+            seconds: How long the cooldown lasts.
+            reason: Shown to people.
+            capped: Whether the resource asked for longer than `seconds`. Then a single probe goes first when it ends.
 
         Returns:
-            How many such answers came in a row, this one included; 0 for one that is not capped. Answers that come
-            while a cooldown runs count as one, unless they are a probe's.
+            The number of capped responses in a row, including this one; 0 if it is not capped. Responses that arrive
+            while a cooldown runs count as one, except those of a probe.
         """
 
     def probe(self, resource: str, hold: float) -> bool:
-        """Ask to be the one who tries a resource after the end of a capped cooldown.
+        """Ask for permission to call a resource after a capped cooldown.
 
         Args:
-            resource: Its name.
-            hold: Seconds for which everybody else goes on waiting.
+            resource: Name of the resource.
+            hold: Seconds for which all other callers keep waiting.
 
         Returns:
-            Whether the caller is the one. False while a cooldown runs; True where none is, or none that is capped.
+            Whether the caller may go. False while a cooldown runs; True if there is none or it was not capped.
         """
 
     def end_cooldown(self, resource: str) -> None:
-        """End a cooldown by hand; the tasks that waited for its end are due now.
+        """End a cooldown by hand. Tasks that waited for its end become due now.
 
-        Also those that were put off by the answer that began it. What waits for a time of its own goes on waiting.
+        This includes tasks that were deferred by the response that started it. Tasks that wait for a time of their own
+        do not change.
         """
 
     def cooldowns(self) -> list[Cooldown]:
-        """Return those that run."""
+        """Return the cooldowns that run now."""
 
 
 class Periodic(Protocol):
-    """Tasks that are enqueued again and again, once across the fleet."""
+    """Periodic tasks, enqueued once across all workers."""
 
     def now(self) -> datetime:
-        """Return the time by the store's clock, which all workers share."""
+        """Return the current time of the store's clock, which all workers share."""
 
     def set_periodic(self, first_runs: Mapping[str, float]) -> None:
-        """Make known what there is, by name, with the seconds until its first run; what is known keeps its time."""
+        """Register periodic tasks by name, with the seconds until the first run. A known one keeps its next time."""
 
     def due_periodic(self, names: Sequence[str]) -> list[tuple[str, datetime]]:
-        """Return those whose time has come, with that time."""
+        """Return the periodic tasks that are due, each with its due time."""
 
     def run_periodic(self, name: str, due: datetime, seconds: float, task: NewTask) -> bool:
-        """Enqueue a task and set the time of the next, if nobody else has done it for this time already.
+        """Enqueue a periodic task and set its next time; return False if another worker has already done so.
 
         Args:
-            name: Which.
-            due: The time that had come; it fences.
-            seconds: From now until the next run.
-            task: What to enqueue.
+            name: Name of the periodic task.
+            due: The due time that is being served. It must still be the stored one.
+            seconds: Seconds from now until the next run.
+            task: The task to enqueue.
         """
 
 
 class Schema(Protocol):
-    """The tables."""
+    """Creation and version of the tables."""
 
     def create_schema(self) -> int:
-        """Bring the tables up to date; return the version. Safe to run twice at once."""
+        """Migrate the tables to the latest version; return it. Safe to run concurrently."""
 
     def check_schema(self) -> None:
-        """See that the tables are what this version of Outlast works with.
+        """Check that the tables have the version that this release of Outlast needs.
 
         Raises:
-            SchemaError: If they are missing, older or newer; the message says what to do.
+            SchemaError: If they are missing, older or newer. The message says what to do.
         """
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close all connections."""
 
 
 class WorkerWakeups(Protocol):
-    """How an idle worker learns that there is something to do.
+    """How an idle worker learns about new tasks.
 
     Attributes:
-        poll: Seconds between two looks where nobody calls.
-        rescue_every: Seconds between two looks for dead workers.
-        in_process: Whether other processes, the children of a worker among them, see nothing of it.
+        poll: Seconds between two polls of an idle worker.
+        rescue_every: Seconds between two searches for dead workers.
+        in_process: Whether other processes, including child processes of a worker, cannot see the data.
     """
 
     poll: float
@@ -371,9 +368,9 @@ class WorkerWakeups(Protocol):
     in_process: bool
 
     def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
-        """Have a function called, from any thread, when tasks may have become ready; return what ends it.
+        """Call a function, from any thread, when tasks may have become ready; return a function that ends this.
 
-        It may be called for nothing and may miss something: looking every `poll` seconds is what is relied on.
+        It may be called without need and may miss tasks: polling every `poll` seconds finds them.
         """
 
 
@@ -395,4 +392,4 @@ class Store(
     Schema,
     Protocol,
 ):
-    """All of it, as the stores implement it."""
+    """All protocols together."""

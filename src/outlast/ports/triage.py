@@ -1,6 +1,6 @@
-"""What is asked of a store by those who clear up: replays in steps, edits, groups, the audit log.
+"""The protocol for dead-letter triage: replays, payload edits, failure groups and the audit log.
 
-Every method is one transaction.
+Each method is one transaction. Times are aware datetimes.
 """
 
 from collections.abc import Sequence
@@ -11,14 +11,12 @@ from typing import Any, NamedTuple, Protocol
 from outlast.ports.read_rows import FailureGroup
 from outlast.ports.rows import DeadLetterFilter
 
-# The rows of dead-letter triage: replays in steps, edits of payloads, the audit log. Times are aware datetimes.
-
 
 class ReplayState(StrEnum):
-    """Where a replay stands.
+    """State of a replay.
 
-    It is ``running`` until all that was meant is queued again (``done``), a failure stops it (``stopped``), or somebody
-    does (``cancelled``). One that was stopped can be resumed.
+    A replay is ``running`` until all matching dead letters are queued again (``done``), a failure stops it
+    (``stopped``) or somebody cancels it (``cancelled``). A stopped or cancelled replay can be resumed.
     """
 
     RUNNING = "running"
@@ -28,14 +26,14 @@ class ReplayState(StrEnum):
 
 
 class NewReplay(NamedTuple):
-    """A replay to be begun.
+    """A replay to start.
 
     Attributes:
-        which: The dead letters that are meant; its ``limit`` and ``before`` hold too.
-        canary: Whether one is tried first, then ten, then the rest.
-        rate: Tasks per second for the rest; None for as fast as it goes.
-        who: Who asks for it.
-        reason: Why, for people.
+        which: Filter for the dead letters. Its ``limit`` and ``before`` apply too.
+        canary: Whether one task is tried first, then ten, then the rest.
+        rate: Tasks per second for the rest; None for no limit.
+        who: Who asked for it.
+        reason: Shown to people.
     """
 
     which: DeadLetterFilter
@@ -46,18 +44,18 @@ class NewReplay(NamedTuple):
 
 
 class Replay(NamedTuple):
-    """A replay as it is kept; workers carry it on, whoever began it.
+    """A stored replay. Any worker can continue it.
 
     Attributes:
-        total: Dead letters that were meant when it began.
-        newest: The largest number among them: what fails again later is not taken a second time.
-        cursor: The largest number that was dealt with; it goes from the oldest to the newest.
-        stage: 0 for the first one, 1 for the ten, 2 for the rest.
+        total: Dead letters that matched when it started.
+        newest: Largest id among them. Tasks that fail again get larger ids and are not replayed twice.
+        cursor: Largest id that was processed. A replay goes from the oldest to the newest.
+        stage: 0 for the first task, 1 for the ten, 2 for the rest.
         replayed: Tasks that were queued again.
-        conflicts: Those that stayed, because another live task has their unique key.
+        conflicts: Dead letters that stayed because another live task has their unique key.
         conflict_ids: The first hundred of them.
-        stopped_by: Why it was stopped, for people; empty otherwise.
-        epoch: Of the claim: what carries it on has to show the same number.
+        stopped_by: Why it was stopped; empty otherwise.
+        epoch: Epoch of the claim. A step must show the same number.
     """
 
     id: int
@@ -82,14 +80,13 @@ class Replay(NamedTuple):
 
 
 class Canaries(NamedTuple):
-    """How the tasks of a replay fare.
+    """Outcome of the canaries of a replay so far.
 
     Attributes:
-        live: Canaries that are not over yet.
+        live: Canaries that have not ended.
         done: Canaries that succeeded.
-        dead: Number of a task of the replay that did not end well: a dead letter again, cancelled or discarded; None
-            for none.
-        error: Text of its error.
+        dead: Id of a task of the replay that failed again, was cancelled or was discarded; None if there is none.
+        error: Its error message.
     """
 
     live: int
@@ -99,12 +96,12 @@ class Canaries(NamedTuple):
 
 
 class ReplayStep(NamedTuple):
-    """What one step of a replay did.
+    """Result of one step of a replay.
 
     Attributes:
-        replayed: Tasks queued again.
+        replayed: Tasks that were queued again.
         conflicts: Dead letters that stayed.
-        more: Whether some are left.
+        more: Whether dead letters are left.
     """
 
     replayed: int
@@ -113,12 +110,12 @@ class ReplayStep(NamedTuple):
 
 
 class PayloadEdit(NamedTuple):
-    """A change of a dead letter's arguments, kept with what was there before.
+    """A change of a dead letter's arguments.
 
     Attributes:
-        before: The arguments as JSON text, whole.
-        after: The same for what they are now.
-        patch: The operations as JSON text, whole.
+        before: Complete arguments before the change, as JSON text.
+        after: Complete arguments after the change, as JSON text.
+        patch: The operations as JSON text.
     """
 
     id: int
@@ -132,14 +129,14 @@ class PayloadEdit(NamedTuple):
 
 
 class AuditEntry(NamedTuple):
-    """Something that somebody asked for by hand; written before it is done.
+    """A manual action, recorded before it is carried out.
 
     Attributes:
-        who: Who.
-        action: What: ``replay``, ``discard``, ``edit``, ``pause``, …
-        subject: To what: ``dead_letter:12``, ``group:…``, ``queue:mail``, ``source:3``.
-        detail: More, as JSON-ready values; no payload is in it.
-        reason: Why, in the words of who asked.
+        who: Who asked for it.
+        action: ``replay``, ``discard``, ``edit``, ``pause``, …
+        subject: What it applies to: ``dead_letter:12``, ``group:…``, ``queue:mail``, ``source:3``.
+        detail: More facts as JSON values, without payloads.
+        reason: The reason that was given.
     """
 
     id: int
@@ -152,61 +149,62 @@ class AuditEntry(NamedTuple):
 
 
 class TriageStore(Protocol):
-    """Dead letters and groups, as people deal with them."""
+    """Triage of dead letters and failure groups."""
 
     def add_replay(self, new: NewReplay) -> Replay:
-        """Begin a replay; those that are meant are counted, and nothing else is done yet."""
+        """Start a replay. This counts the matching dead letters and changes nothing else."""
 
     def replay_run(self, number: int) -> Replay | None:
-        """Return one."""
+        """Return a replay, or None."""
 
     def replay_runs(self, *, running: bool = False, limit: int = 20) -> list[Replay]:
         """Return replays, newest first."""
 
     def claim_replay(self, owner: str, lease: float) -> Replay | None:
-        """Take a running replay to carry it on: the one that waits longest of those that nobody holds, or one's own.
+        """Claim a running replay: your own, or the one of those without a lease that has waited longest.
 
         Args:
-            owner: Who.
-            lease: Seconds until others may take it. Its epoch grows only when it changes hands.
+            owner: Name of the claimant.
+            lease: Seconds until others may claim it. The epoch grows only when the owner changes.
         """
 
     def replay_step(self, number: int, epoch: int, limit: int, *, stage: int, canary: bool) -> ReplayStep | None:
-        """Queue the next dead letters of a replay again, and write how far it is, all or nothing.
+        """Queue the next dead letters of a replay again and save its progress, all or nothing.
 
         Args:
-            number: Of the replay.
-            epoch: Of the claim.
-            limit: How many at most.
-            stage: What is written as its stage.
-            canary: Whether these tasks get one attempt alone.
+            number: Id of the replay.
+            epoch: Epoch of the claim.
+            limit: Maximum number of dead letters.
+            stage: The stage to save.
+            canary: Whether these tasks get a single attempt.
 
         Returns:
-            None if it is not ours any more, or not running.
+            None if the claim was lost or the replay is not running.
         """
 
     def canaries(self, number: int) -> Canaries:
-        """Return how the tasks of a replay fare; bounded, whatever their number."""
+        """Return the outcome of the canaries of a replay. The cost does not grow with its size."""
 
     def end_replay(self, number: int, state: ReplayState, why: str = "", *, epoch: int | None = None) -> bool:
-        """End a running replay; tell whether it was one, and ours if an epoch is given."""
+        """End a running replay; return whether it was running and, if given, the epoch was the latest."""
 
     def resume_replay(self, number: int) -> Replay | None:
-        """Have a stopped or cancelled replay go on from its first stage; None if there is none that was."""
+        """Resume a stopped or cancelled replay from its first stage; return None if it is in another state."""
 
     def edit_payload(self, number: int, before: str, after: str, patch: str, who: str, reason: str) -> str:
-        """Change the arguments of a dead letter and of its task, and keep what was there.
+        """Change the arguments of a dead letter and of its task, and keep the old ones.
 
         Args:
-            number: Of the dead letter.
-            before: What they are now; if they are not, nothing is done.
-            after: What they are to be, checked already.
+            number: Id of the dead letter.
+            before: The current arguments. If they differ, nothing is changed.
+            after: The new arguments, already validated.
             patch: The operations, as JSON text.
-            who: Who does it.
+            who: Who changes them.
             reason: Why.
 
         Returns:
-            ``edited``; ``changed`` when somebody else was faster; ``gone`` when there is no such dead letter.
+            ``edited``; ``changed`` if they have changed since they were read; ``gone`` if the dead letter does not
+            exist.
         """
 
     def edits(self, task_id: int) -> list[PayloadEdit]:
@@ -221,47 +219,50 @@ class TriageStore(Protocol):
         snooze: float | None = None,
         who: str = "",
     ) -> FailureGroup | None:
-        """Change what people say of a group; what is None stays. None if there is no such group.
+        """Change note, acknowledgement or snooze of a failure group; None leaves a value as it is.
 
         Args:
-            fingerprint: Which.
-            note: For people.
-            acknowledged: Whether somebody sees to it. It is open again by itself when it fails after that.
-            snooze: Seconds for which it is not told of; 0 ends that.
-            who: Who says it.
+            fingerprint: The group.
+            note: A note for people.
+            acknowledged: True stops alerts about it. A new failure reopens the group.
+            snooze: Seconds without alerts; 0 ends the snooze.
+            who: Who changes it.
+
+        Returns:
+            The group; None if it does not exist.
         """
 
     def unannounced_groups(self, limit: int = 100, *, quiet: float | None = None) -> list[FailureGroup]:
-        """Return open groups of which no alert was ever written, oldest first.
+        """Return open groups that never had an alert, oldest first.
 
         The key of such an alert is ``group:`` and the fingerprint.
 
         Args:
-            limit: How many at most.
-            quiet: Seconds; a group that was not seen for longer and has no dead letters is over, and left out.
+            limit: Maximum number of groups.
+            quiet: Seconds. Groups without dead letters whose last failure is older are skipped.
         """
 
     def audit(self, who: str, action: str, subject: str, detail: dict[str, Any] | None = None, reason: str = "") -> int:
-        """Write down that somebody asked for something; return its number."""
+        """Record a manual action; return its id."""
 
     def audits(
         self, *, subject: str | None = None, action: str | None = None, before: int | None = None, limit: int = 50
     ) -> list[AuditEntry]:
-        """Return what was asked for by hand, newest first."""
+        """Return recorded manual actions, newest first."""
 
     def count_rows(self) -> dict[str, int]:
-        """Return how many tasks of each status there really are, and ``dead_letters``: counted, not by the books."""
+        """Count the rows: return the number of tasks by status, and ``dead_letters``, without the counters."""
 
-    def ledger(self) -> tuple[dict[str, int], dict[str, int]]:
-        """Return the counts by the books and those that `count_rows` gives, both of one moment."""
+    def counter_check(self) -> tuple[dict[str, int], dict[str, int]]:
+        """Return the counts according to the counters and those of `count_rows`, both from the same moment."""
 
     def oldest_dead_letter(self) -> float | None:
-        """Return for how many seconds the oldest dead letter of an open group waits; None when there is none."""
+        """Return for how many seconds the oldest dead letter of an open group has waited; None if there is none."""
 
-    def observed(self, rows: Sequence[tuple[str, str, str, str, str, str]]) -> None:
-        """Write what would have been done in a program that only observes.
+    def record_observed(self, rows: Sequence[tuple[str, str, str, str, str, str]]) -> None:
+        """Record decisions of a program in observe mode.
 
         Args:
-            rows: Name of what failed, decision (``retry``, ``defer``, ``fail``, ``abort``, ``skip``, ``disable``),
-                category, fingerprint, class name and text of the error; redacted and capped already.
+            rows: Name of the call, decision (``retry``, ``defer``, ``fail``, ``abort``, ``skip``, ``disable``),
+                category, fingerprint, class name and message of the error; already redacted and truncated.
         """

@@ -15,9 +15,9 @@ MAX_CONFLICT_IDS = 100
 _TIME_FIELDS = ("since", "until")
 
 
-def write_filter(which: DeadLetterFilter) -> str:
+def write_filter(filters: DeadLetterFilter) -> str:
     """Return a filter as JSON text; what does not narrow is left out."""
-    given = {name: value for name, value in which._asdict().items() if value is not None}
+    given = {name: value for name, value in filters._asdict().items() if value is not None}
     return json.dumps(
         given | {name: given[name].isoformat() for name in _TIME_FIELDS if name in given}, ensure_ascii=False
     )
@@ -37,16 +37,16 @@ def text_matches(text: str, error_type: str, error_message: str) -> bool:
     return text.casefold() in f"{error_type}\n{error_message}".casefold()
 
 
-def group_matches(group: FailureGroup, which: FailureFilter, now: datetime) -> bool:
+def group_matches(group: FailureGroup, filters: FailureFilter, now: datetime) -> bool:
     """Tell whether a filter means a group."""
     return (
-        which.category in {None, group.error_category}
-        and which.task_type in {None, group.task_type}
-        and (group.dead > 0 or not which.dead)
-        and which.standing in {None, group.standing(now)}
-        and (which.since is None or group.last_seen >= which.since)
-        and (which.until is None or group.first_seen < which.until)
-        and (which.text is None or text_matches(which.text, group.error_type, group.error_message))
+        filters.category in {None, group.error_category}
+        and filters.task_type in {None, group.task_type}
+        and (group.dead > 0 or not filters.dead)
+        and filters.standing in {None, group.standing(now)}
+        and (filters.since is None or group.last_seen >= filters.since)
+        and (filters.until is None or group.first_seen < filters.until)
+        and (filters.text is None or text_matches(filters.text, group.error_type, group.error_message))
     )
 
 

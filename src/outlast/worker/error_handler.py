@@ -230,7 +230,7 @@ class ErrorHandler:
         policy = self._policy(error, attempt, retryable=judged.retryable)
         decision: Retry | Defer | Fail = self._decided(judged, policy, attempt, None)
         try:
-            standing = self._tasks.standing(task_id)
+            standing = self._tasks.attempt_state(task_id)
             stale = _stale_reason(standing, task_id, attempt, self._epoch_of(task_id))
             if stale is not None:
                 return self._ignored(task_id, judged, stale)
@@ -308,7 +308,7 @@ class ErrorHandler:
             attempt: Number of the attempt that failed; by default the current one.
         """
         if attempt is None:
-            standing = self._tasks.standing(task_id)
+            standing = self._tasks.attempt_state(task_id)
             if standing is None:
                 return False
             attempt = standing.retry_count + 1

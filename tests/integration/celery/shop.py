@@ -51,4 +51,4 @@ class Shop:
         return self.store.find(TaskFilter(limit=100))
 
     def is_well(self):
-        return all(each.ok for each in ledger_findings(*self.store.ledger()))
+        return all(each.ok for each in ledger_findings(*self.store.counter_check()))

@@ -118,7 +118,7 @@ class AttemptRecorder:
         """
         itself = over or uses_celery_retry(task, request)
         held = held or self._find_or_add_row(task, request, rules, delay=_UNWRITTEN_DELAY)
-        standing = None if held is None else retry_store_call(lambda: self._lending.standing(held.task_id))
+        standing = None if held is None else retry_store_call(lambda: self._lending.attempt_state(held.task_id))
         if held is None or not _is_current(standing, held.attempt):
             return None
         decision = _decide_attempt(rules, held, verdict, standing, itself=itself)
@@ -138,7 +138,7 @@ class AttemptRecorder:
             if held is None:
                 known = self._find_or_add_row(task, request, rules, delay=wait) is not None
             else:
-                standing = self._lending.standing(held.task_id)
+                standing = self._lending.attempt_state(held.task_id)
                 if standing is not None and standing.canary:  # nobody wants to learn from a canary tomorrow
                     self.written(task, request, rules, held, task_failure_of(reason, rules.policy))
                     return reason
@@ -173,7 +173,7 @@ class AttemptRecorder:
 
     def stale(self, task: Any, request: Any, held: MessageAttempt) -> Exception:
         """Return what Celery is told of a message for an attempt that is not the current one, or runs already."""
-        standing = self._lending.standing(held.task_id)
+        standing = self._lending.attempt_state(held.task_id)
         why = f"task {held.task_id} is not there any more"
         if standing is not None and standing.status not in _LIVE:
             why = f"task {held.task_id} is over: {standing.status}"

@@ -279,9 +279,9 @@ def _differences(source: SourceFile, target: TargetDatabase) -> list[str]:
     """Compare rows and books of both sides; return what differs, for people."""
     pairs: dict[str, tuple[dict[str, int], dict[str, int]]] = {
         "rows of": (source.counts(), target.counts()),
-        "by the books": (source.store.ledger()[0], target.store.ledger()[0]),
-        "counted": (source.store.ledger()[1], target.store.ledger()[1]),
-        "ever": (source.store.books(), target.store.books()),
+        "by the books": (source.store.counter_check()[0], target.store.counter_check()[0]),
+        "counted": (source.store.counter_check()[1], target.store.counter_check()[1]),
+        "ever": (source.store.event_totals(), target.store.event_totals()),
     }
     return [
         f"{what} {name} {before} in the file and {after.get(name)} there"

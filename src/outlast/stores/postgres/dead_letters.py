@@ -27,22 +27,22 @@ class PostgresDeadLetters:
         with self.db.connection() as connection, connection.transaction(force_rollback=True):
             connection.execute(self.db.sql["check_dead_letter_insert"])
 
-    def dead_letters(self, which: DeadLetterFilter) -> list[DeadLetter]:
+    def dead_letters(self, filters: DeadLetterFilter) -> list[DeadLetter]:
         """Return dead letters, newest first."""
-        return [_read_dead_letter(row) for row in self._read("dead_letters", which)]
+        return [_read_dead_letter(row) for row in self._read("dead_letters", filters)]
 
-    def count_dead_letters(self, which: DeadLetterFilter) -> int:
+    def count_dead_letters(self, filters: DeadLetterFilter) -> int:
         """Return how many there are."""
-        return sum(count for (count,) in self._read("count_dead_letters", which))
+        return sum(count for (count,) in self._read("count_dead_letters", filters))
 
     def dead_letter(self, number: int) -> DeadLetter | None:
         """Return one."""
         rows = self.db.fetch("dead_letter", {"id": number})
         return _read_dead_letter(rows[0]) if rows else None
 
-    def groups(self, which: DeadLetterFilter) -> list[Group]:
+    def groups(self, filters: DeadLetterFilter) -> list[Group]:
         """Return them grouped by cause; the sample is the newest one."""
-        return [Group._make(in_utc(row)) for row in self._read("group_dead_letters", which)]
+        return [Group._make(in_utc(row)) for row in self._read("group_dead_letters", filters)]
 
     def replay(self, number: int) -> str:
         """Queue the task of a dead letter again."""
@@ -66,9 +66,9 @@ class PostgresDeadLetters:
             if len(rows) < _BATCH:
                 return pruned
 
-    def _read(self, name: str, which: DeadLetterFilter) -> Rows:
+    def _read(self, name: str, filters: DeadLetterFilter) -> Rows:
         """Read by a filter; planned each time, for what is not given makes another query of it."""
-        values = filter_values(which)
+        values = filter_values(filters)
         return [] if has_nul(values) else self.db.fetch(name, values, prepare=False)
 
 
@@ -97,15 +97,15 @@ class PostgresReplays:
             values |= {"cursor": max(oldest - 1, 0)}
             return _read_replay(connection.execute(self.db.sql["add_replay"], values).fetchall()[0])
 
-    def _meant(self, connection: Connection, which: DeadLetterFilter) -> tuple[int, int, int]:
+    def _meant(self, connection: Connection, filters: DeadLetterFilter) -> tuple[int, int, int]:
         """Return how many are meant, and the least and the largest number of them; along an index, part by part."""
         total = oldest = newest = 0
-        values = filter_values(which)
+        values = filter_values(filters)
         if has_nul(values):
             return total, oldest, newest
         sql = self.db.sql[f"count_matching{by_filter(which)}"]
-        before = _MAX_ID if which.before is None else which.before
-        left = _MAX_ID if which.limit is None else which.limit
+        before = _MAX_ID if filters.before is None else filters.before
+        left = _MAX_ID if filters.limit is None else filters.limit
         while left > 0:
             bounds = {"before": before, "limit": left, "look": _COUNT_SCAN}
             row = connection.execute(sql, values | bounds, prepare=False).fetchall()[0]
@@ -275,7 +275,7 @@ class PostgresTriage(PostgresReplays):
         """Count the rows; this reads all of them, and nothing else does."""
         return _ZERO_COUNTS | dict(map(tuple, self.db.fetch("count_rows", prepare=False)))
 
-    def ledger(self) -> tuple[dict[str, int], dict[str, int]]:
+    def counter_check(self) -> tuple[dict[str, int], dict[str, int]]:
         """Return the counts by the books and the real ones, by one statement."""
         ((books, there),) = self.db.fetch("counts_and_rows", prepare=False)
         return counted_statuses(books), _ZERO_COUNTS | dict(there)
@@ -285,7 +285,7 @@ class PostgresTriage(PostgresReplays):
         seconds: float | None = self.db.fetch("oldest_dead_letter", {"look": _OLDEST_SCAN})[0][0]
         return seconds
 
-    def observed(self, rows: Sequence[tuple[str, str, str, str, str, str]]) -> None:
+    def record_observed(self, rows: Sequence[tuple[str, str, str, str, str, str]]) -> None:
         """Tell the books what would have been done."""
         tally = observed_delta(rows)
         if tally.counts:

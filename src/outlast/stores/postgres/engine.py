@@ -65,7 +65,7 @@ class PostgresEngineTasks:
         """Keep the database."""
         self._db = db
 
-    def standing(self, task_id: int) -> AttemptState | None:
+    def attempt_state(self, task_id: int) -> AttemptState | None:
         """Return how a task stands."""
         with self._db.connection() as connection, connection.transaction():
             rows = _tuple_cursor(connection).execute(self._db.sql["attempt_state"], {"id": task_id}).fetchall()

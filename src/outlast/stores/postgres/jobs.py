@@ -186,9 +186,9 @@ class PostgresJobs:
     ) -> list[TargetRow]:
         """Return targets of a run by their ids."""
         wanted = statuses or tuple(TargetStatus)
-        which = "list_unfinished_targets" if _REMAINING_STATUSES.issuperset(wanted) else "list_targets"
+        filters = "list_unfinished_targets" if _REMAINING_STATUSES.issuperset(wanted) else "list_targets"
         values = {"run_id": run_id, "statuses": [str(each) for each in wanted], "after": after, "limit": limit}
-        return [_read_target(row) for row in self.db.fetch(which, values, prepare=False)]
+        return [_read_target(row) for row in self.db.fetch(filters, values, prepare=False)]
 
     def target_counts(self, run_id: str) -> dict[TargetStatus, int]:
         """Return how many there are of each status."""

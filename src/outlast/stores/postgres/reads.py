@@ -32,14 +32,14 @@ _INDEXED = ("ids", "fingerprint", "task_type", "category")
 """Filters of dead letters that have an index, the most selective first."""
 
 
-def by_filter(which: DeadLetterFilter) -> str:
+def by_filter(filters: DeadLetterFilter) -> str:
     """Return the ending of the statement that reads along the most selective index of a filter."""
-    return next((f"_by_{name}" for name in _INDEXED if getattr(which, name) is not None), "")
+    return next((f"_by_{name}" for name in _INDEXED if getattr(filters, name) is not None), "")
 
 
-def filter_values(which: DeadLetterFilter) -> dict[str, Any]:
+def filter_values(filters: DeadLetterFilter) -> dict[str, Any]:
     """Return the values of a filter as the statements read them."""
-    return search_values(which._asdict()) | {"ids": None if which.ids is None else list(which.ids)}
+    return search_values(filters._asdict()) | {"ids": None if filters.ids is None else list(filters.ids)}
 
 
 def scan_bounds(limit: int, look: int) -> dict[str, int]:
@@ -109,10 +109,10 @@ class PostgresLists:
 
     db: PostgresDatabase
 
-    def dead_letter_lines(self, which: DeadLetterFilter, *, look: int = MAX_ROWS_SCANNED) -> Page[DeadLetterLine]:
+    def dead_letter_lines(self, filters: DeadLetterFilter, *, look: int = MAX_ROWS_SCANNED) -> Page[DeadLetterLine]:
         """Return dead letters."""
-        limit = _DEFAULT_LIMIT if which.limit is None else which.limit
-        values = filter_values(which) | {"before": _before_id(which.before)}
+        limit = _DEFAULT_LIMIT if filters.limit is None else filters.limit
+        values = filter_values(filters) | {"before": _before_id(filters.before)}
         if has_nul(values):
             return Page([], None, 0)
         name = f"list_dead_letters{by_filter(which)}"
@@ -125,21 +125,21 @@ class PostgresLists:
             (task_type, category): count for task_type, category, count in self.db.fetch("count_dead_letters_by_type")
         }
 
-    def task_lines(self, which: TaskFilter, *, look: int = MAX_ROWS_SCANNED) -> Page[TaskLine]:
+    def task_lines(self, filters: TaskFilter, *, look: int = MAX_ROWS_SCANNED) -> Page[TaskLine]:
         """Return tasks."""
-        values = which._asdict() | {
-            "status": None if which.status is None else str(which.status),
-            "before": _before_id(which.before),
+        values = filters._asdict() | {
+            "status": None if filters.status is None else str(filters.status),
+            "before": _before_id(filters.before),
         }
         if has_nul(values):
             return Page([], None, 0)
-        values |= scan_bounds(which.limit, look)
-        if which.status in _LIVE_STATEMENTS:
-            rows = self.db.fetch(_LIVE_STATEMENTS[which.status], values, prepare=False)
+        values |= scan_bounds(filters.limit, look)
+        if filters.status in _LIVE_STATEMENTS:
+            rows = self.db.fetch(_LIVE_STATEMENTS[filters.status], values, prepare=False)
             if rows[0][0] <= look:
-                return _sorted_page(rows, which.limit)
-        name = "list_failed_tasks" if which.status is Status.FAILED else "list_tasks"
-        return read_page(self.db.fetch(name, values, prepare=False), which.limit, look, _id_text, _read_task_line)
+                return _sorted_page(rows, filters.limit)
+        name = "list_failed_tasks" if filters.status is Status.FAILED else "list_tasks"
+        return read_page(self.db.fetch(name, values, prepare=False), filters.limit, look, _id_text, _read_task_line)
 
 
 def _sorted_page(rows: Sequence[Sequence[Any]], limit: int) -> Page[TaskLine]:
@@ -183,27 +183,27 @@ class PostgresReads:
         values = {"window": float(window), "step": float(step), "most": MOST_COUNTED, "changes": MAX_CHANGES}
         return parse_pulse(self.db.fetch("status_snapshot", values | {"silent": SILENT_AFTER})[0][0])
 
-    def books(self) -> dict[str, int]:
+    def event_totals(self) -> dict[str, int]:
         """Return how often each event happened."""
         return event_totals((event, count) for event, count in self.db.fetch("event_totals"))
 
-    def failures(self, which: FailureFilter, *, look: int = MAX_ROWS_SCANNED) -> Page[FailureGroup]:
+    def failures(self, filters: FailureFilter, *, look: int = MAX_ROWS_SCANNED) -> Page[FailureGroup]:
         """Return groups of failures."""
         name, value = "list_failure_groups_by_last_seen", _MAX_TIME_US
-        if which.largest:
+        if filters.largest:
             name, value = "list_failure_groups_by_size", _MAX_COUNT
-        elif which.category is not None:
+        elif filters.category is not None:
             name = "list_failure_groups_by_category"
-        elif which.task_type is not None:
+        elif filters.task_type is not None:
             name = "list_failure_groups_by_task_type"
-        after, fingerprint = parse_cursor(which.after) or (value, "")
-        values = search_values(which._asdict()) | {"value": max(min(after, value), 0), "fingerprint": fingerprint}
+        after, fingerprint = parse_cursor(filters.after) or (value, "")
+        values = search_values(filters._asdict()) | {"value": max(min(after, value), 0), "fingerprint": fingerprint}
         if has_nul(values):
             return Page([], None, 0)
-        rows = self.db.fetch(name, values | scan_bounds(which.limit, look), prepare=False)
-        by = 1 if which.largest else 0  # of the two values that a group stands by
+        rows = self.db.fetch(name, values | scan_bounds(filters.limit, look), prepare=False)
+        by = 1 if filters.largest else 0  # of the two values that a group stands by
         return read_page(
-            rows, which.limit, look, lambda row: format_cursor(row[by], row[2]), lambda row: read_group(row[2:])
+            rows, filters.limit, look, lambda row: format_cursor(row[by], row[2]), lambda row: read_group(row[2:])
         )
 
     def failure(self, fingerprint: str) -> FailureGroup | None:

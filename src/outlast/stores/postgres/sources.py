@@ -62,9 +62,9 @@ class PostgresSources:
         rows = self.db.fetch("get_source", {"id": source_id})
         return read_source(rows[0]) if rows else None
 
-    def sources(self, which: SourceFilter) -> list[Source]:
+    def sources(self, filters: SourceFilter) -> list[Source]:
         """Return sources by number; planned each time, for what is not given makes another query of it."""
-        values = which._asdict() | {"state": None if which.state is None else str(which.state)}
+        values = filters._asdict() | {"state": None if filters.state is None else str(filters.state)}
         return [read_source(row) for row in self.db.fetch("list_sources", values, prepare=False)]
 
     def source_counts(self, profile: str | None = None) -> dict[SourceState, int]:

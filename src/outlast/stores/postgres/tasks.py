@@ -208,9 +208,9 @@ class PostgresTasks:
         rows = self.db.fetch("get_task", {"id": task_id})
         return _read_task(rows[0]) if rows else None
 
-    def find(self, which: TaskFilter) -> list[Task]:
+    def find(self, filters: TaskFilter) -> list[Task]:
         """Return tasks, newest first."""
-        values = which._asdict() | {"status": None if which.status is None else str(which.status)}
+        values = filters._asdict() | {"status": None if filters.status is None else str(filters.status)}
         return [_read_task(row) for row in self.db.fetch("find_tasks", values, prepare=False)]
 
     def attempts(self, task_id: int) -> list[Attempt]:

@@ -41,13 +41,13 @@ class SqliteDeadLetters:
         except _TrialRollbackError:
             return
 
-    def dead_letters(self, which: DeadLetterFilter) -> list[DeadLetter]:
+    def dead_letters(self, filters: DeadLetterFilter) -> list[DeadLetter]:
         """Return dead letters, newest first."""
-        return [_read_dead_letter(row) for row in self._read("dead_letters", which)]
+        return [_read_dead_letter(row) for row in self._read("dead_letters", filters)]
 
-    def count_dead_letters(self, which: DeadLetterFilter) -> int:
+    def count_dead_letters(self, filters: DeadLetterFilter) -> int:
         """Return how many there are."""
-        count: int = self._read("count_dead_letters", which)[0][0]
+        count: int = self._read("count_dead_letters", filters)[0][0]
         return count
 
     def dead_letter(self, number: int) -> DeadLetter | None:
@@ -55,9 +55,9 @@ class SqliteDeadLetters:
         row = self.db.read(lambda connection: connection.execute(SQL["dead_letter"], (number,)).fetchone())
         return None if row is None else _read_dead_letter(row)
 
-    def groups(self, which: DeadLetterFilter) -> list[Group]:
+    def groups(self, filters: DeadLetterFilter) -> list[Group]:
         """Return them grouped by cause; the sample is the newest one."""
-        return [_read_dead_letter_group(row) for row in self._read("group_dead_letters", which)]
+        return [_read_dead_letter_group(row) for row in self._read("group_dead_letters", filters)]
 
     def replay(self, number: int) -> str:
         """Queue the task of a dead letter again."""
@@ -88,9 +88,9 @@ class SqliteDeadLetters:
             if count < _BATCH:
                 return pruned
 
-    def _read(self, query: str, which: DeadLetterFilter) -> list[Any]:
-        values = which._asdict()
-        values["ids"] = None if which.ids is None else json.dumps(which.ids)
+    def _read(self, query: str, filters: DeadLetterFilter) -> list[Any]:
+        values = filters._asdict()
+        values["ids"] = None if filters.ids is None else json.dumps(filters.ids)
         for name in ("since", "until"):
             values[name] = None if values[name] is None else milliseconds(values[name].timestamp())
         return self.db.read(lambda connection: connection.execute(SQL[query], values).fetchall())
@@ -154,15 +154,15 @@ class SqliteReplays:
         values |= {"total": total, "newest": newest, "cursor": cursor}
         return _read_replay(self.db.write(lambda connection: connection.execute(SQL["add_replay"], values).fetchone()))
 
-    def _extent(self, which: DeadLetterFilter) -> tuple[int, int, int]:
+    def _extent(self, filters: DeadLetterFilter) -> tuple[int, int, int]:
         """Return how many are meant, the largest number of them, and a number below the smallest."""
-        if which == DeadLetterFilter():
+        if filters == DeadLetterFilter():
             return self.db.read(_count_all)
-        if which.limit is not None:
-            return self.db.read(lambda connection: _count_newest(connection, which))
+        if filters.limit is not None:
+            return self.db.read(lambda connection: _count_newest(connection, filters))
         total, newest, cursor, after = 0, 0, 0, 0
         while True:
-            found = self.db.read(lambda connection: _count_batch(connection, which, after))  # noqa: B023  # called at once
+            found = self.db.read(lambda connection: _count_batch(connection, filters, after))  # noqa: B023  # called at once
             looked, fitting, first, last, end = found
             if fitting:
                 total, newest, cursor = total + fitting, last, cursor if total else first - 1
@@ -249,14 +249,16 @@ def _count_all(connection: sqlite3.Connection) -> tuple[int, int, int]:
     return status_counts(event_totals(totals), running, parked)["dead_letters"], newest or 0, 0
 
 
-def _count_newest(connection: sqlite3.Connection, which: DeadLetterFilter) -> tuple[int, int, int]:
+def _count_newest(connection: sqlite3.Connection, filters: DeadLetterFilter) -> tuple[int, int, int]:
     """Count the newest ones, as many as the filter wants."""
-    numbers, _, _ = take_matching(scan_dead_letters(connection, which).rows(connection), which.limit or 0, MAX_ID)
+    numbers, _, _ = take_matching(scan_dead_letters(connection, filters).rows(connection), filters.limit or 0, MAX_ID)
     return (len(numbers), numbers[0], numbers[-1] - 1) if numbers else (0, 0, 0)
 
 
-def _count_batch(connection: sqlite3.Connection, which: DeadLetterFilter, after: int) -> tuple[int, int, int, int, int]:
-    sql, values = SQL[f"count_matching{by_filter(which)}"], walk_values(connection, which, after)
+def _count_batch(
+    connection: sqlite3.Connection, filters: DeadLetterFilter, after: int
+) -> tuple[int, int, int, int, int]:
+    sql, values = SQL[f"count_matching{by_filter(which)}"], walk_values(connection, filters, after)
     found: tuple[int, int, int, int, int] = connection.execute(sql, values | {"batch": _COUNT_BATCH}).fetchone()
     return found
 
@@ -281,10 +283,10 @@ def _next_dead_letters(connection: sqlite3.Connection, replay: Replay, limit: in
     if limit < 1:
         return [], replay.cursor
     (bound,) = connection.execute(SQL["replay_bound"], (replay.id,)).fetchone()
-    which = replay.which._replace(before=bound + 1)
+    filters = replay.which._replace(before=bound + 1)
     own = {"replay_id": replay.id, "after": max(replay.cursor, bound), "newest": replay.newest}
     walk = chain(
-        scan_dead_letters(connection, which, after=replay.cursor).rows(connection),
+        scan_dead_letters(connection, filters, after=replay.cursor).rows(connection),
         DeadLetterScan(SQL["failed_in_replay"], own).rows(connection),
     )
     numbers, last, _ = take_matching(walk, limit, _STEP_SCAN)
@@ -385,7 +387,7 @@ class SqliteTriage:
         """Count the tasks of each status, and the dead letters."""
         return _name_counts(self.db.read(lambda connection: connection.execute(SQL["count_rows"]).fetchone()))
 
-    def ledger(self) -> tuple[dict[str, int], dict[str, int]]:
+    def counter_check(self) -> tuple[dict[str, int], dict[str, int]]:
         """Return the counts by the books and the real ones, by one statement."""
         books, *there = self.db.read(lambda connection: connection.execute(SQL["counts_and_rows"]).fetchone())
         return counted_statuses(json.loads(books)), _name_counts(there)
@@ -397,7 +399,7 @@ class SqliteTriage:
         moved = self.db.read(lambda connection: connection.execute(SQL["oldest_dead_letter"], values).fetchone()[0])
         return None if moved is None else max(0.0, (now - moved) / 1000)
 
-    def observed(self, rows: Sequence[tuple[str, str, str, str, str, str]]) -> None:
+    def record_observed(self, rows: Sequence[tuple[str, str, str, str, str, str]]) -> None:
         """Write what would have been done."""
         tally = observed_delta(rows)
         self.db.write(lambda connection: write_delta(connection, tally, now_ms()))

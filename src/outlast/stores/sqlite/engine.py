@@ -66,7 +66,7 @@ class SqliteEngineTasks:
         """Keep the database."""
         self._db = db
 
-    def standing(self, task_id: int) -> AttemptState | None:
+    def attempt_state(self, task_id: int) -> AttemptState | None:
         """Return how a task stands."""
         values = {"id": task_id, "now": now_ms()}
         row = self._db.read(lambda connection: connection.execute(SQL["attempt_state"], values).fetchone())

@@ -103,10 +103,10 @@ class SqliteJobs:
         limit: int | None = None,
     ) -> list[TargetRow]:
         """Return targets of a run by their ids."""
-        which = "list_unfinished_targets" if _REMAINING_STATUSES.issuperset(statuses) else "list_targets_by_status"
+        filters = "list_unfinished_targets" if _REMAINING_STATUSES.issuperset(statuses) else "list_targets_by_status"
         most = -1 if limit is None else limit
         values = {"run_id": run_id, "statuses": _dumps(list(statuses)), "after": after, "limit": most}
-        return [_read_target(row) for row in _fetch_rows(self.db, SQL[which if statuses else "list_targets"], values)]
+        return [_read_target(row) for row in _fetch_rows(self.db, SQL[filters if statuses else "list_targets"], values)]
 
     def target_counts(self, run_id: str) -> dict[TargetStatus, int]:
         """Return how many there are of each status."""

@@ -55,13 +55,13 @@ class DeadLetterScan(NamedTuple):
             yield number, bool(fits)
 
 
-def by_filter(which: DeadLetterFilter) -> str:
+def by_filter(filters: DeadLetterFilter) -> str:
     """Return the ending of the statement that reads along the most selective index of a filter."""
-    return next((f"_by_{name}" for name in _INDEXED if getattr(which, name) is not None), "")
+    return next((f"_by_{name}" for name in _INDEXED if getattr(filters, name) is not None), "")
 
 
 def scan_dead_letters(
-    connection: sqlite3.Connection, which: DeadLetterFilter, *, after: int | None = None
+    connection: sqlite3.Connection, filters: DeadLetterFilter, *, after: int | None = None
 ) -> DeadLetterScan:
     """Return the walk for a filter.
 
@@ -71,22 +71,22 @@ def scan_dead_letters(
         after: Where a walk from the oldest on begins; not given, it goes from the newest back.
     """
     name = "newest_matching" if after is None else "next_matching"
-    return DeadLetterScan(SQL[f"{name}{by_filter(which)}"], walk_values(connection, which, after))
+    return DeadLetterScan(SQL[f"{name}{by_filter(which)}"], walk_values(connection, filters, after))
 
 
-def walk_values(connection: sqlite3.Connection, which: DeadLetterFilter, after: int | None = None) -> dict[str, Any]:
+def walk_values(connection: sqlite3.Connection, filters: DeadLetterFilter, after: int | None = None) -> dict[str, Any]:
     """Return the values of a filter as the statements read them, and the ids between which they look."""
-    values = which._asdict()
+    values = filters._asdict()
     for name in ("since", "until"):
         values[name] = None if values[name] is None else milliseconds(values[name].timestamp())
     least, most = 0, MAX_ID
-    if which.since is not None or which.until is not None:
+    if filters.since is not None or filters.until is not None:
         first, last = connection.execute(SQL["dead_letter_id_range"], values).fetchone()
-        least = MAX_ID if first is None and which.since is not None else first or 0
-        most = (last or 0) + 1 if which.until is not None else most
-    values["before"] = min(MAX_ID if which.before is None else which.before, most)
+        least = MAX_ID if first is None and filters.since is not None else first or 0
+        most = (last or 0) + 1 if filters.until is not None else most
+    values["before"] = min(MAX_ID if filters.before is None else filters.before, most)
     values["least"] = max(least, 0 if after is None else after + 1)
-    values["ids"] = None if which.ids is None else json.dumps(which.ids)
+    values["ids"] = None if filters.ids is None else json.dumps(filters.ids)
     return values
 
 
@@ -101,12 +101,12 @@ class SqliteLists:
 
     db: SqliteDatabase
 
-    def dead_letter_lines(self, which: DeadLetterFilter, *, look: int = MAX_ROWS_SCANNED) -> Page[DeadLetterLine]:
+    def dead_letter_lines(self, filters: DeadLetterFilter, *, look: int = MAX_ROWS_SCANNED) -> Page[DeadLetterLine]:
         """Return dead letters."""
-        limit = _DEFAULT_LIMIT if which.limit is None else which.limit
+        limit = _DEFAULT_LIMIT if filters.limit is None else filters.limit
 
         def work(connection: sqlite3.Connection) -> Page[DeadLetterLine]:
-            numbers, last, looked = take_matching(scan_dead_letters(connection, which).rows(connection), limit, look)
+            numbers, last, looked = take_matching(scan_dead_letters(connection, filters).rows(connection), limit, look)
             rows = connection.execute(SQL["list_dead_letters_by_id"], {"ids": json.dumps(numbers)})
             return Page([_read_dead_letter_line(row) for row in rows], None if last is None else str(last), looked)
 
@@ -117,27 +117,27 @@ class SqliteLists:
         rows = self.db.read(lambda connection: connection.execute(SQL["count_dead_letters_by_type"]).fetchall())
         return {(task_type, category): size for task_type, category, size in rows}
 
-    def task_lines(self, which: TaskFilter, *, look: int = MAX_ROWS_SCANNED) -> Page[TaskLine]:
+    def task_lines(self, filters: TaskFilter, *, look: int = MAX_ROWS_SCANNED) -> Page[TaskLine]:
         """Return tasks."""
 
         def work(connection: sqlite3.Connection) -> Page[TaskLine]:
-            numbers, last, looked = take_matching(_scan_tasks(connection, which, look), which.limit, look)
+            numbers, last, looked = take_matching(_scan_tasks(connection, filters, look), filters.limit, look)
             rows = connection.execute(SQL["list_tasks_by_id"], {"ids": json.dumps(numbers)})
             return Page([_read_task_line(row) for row in rows], None if last is None else str(last), looked)
 
         return self.db.read(work)
 
 
-def _scan_tasks(connection: sqlite3.Connection, which: TaskFilter, look: int) -> Iterator[tuple[int, bool]]:
-    values = which._asdict()
-    values |= {"status": None if which.status is None else str(which.status)}
-    values |= {"before": MAX_ID if which.before is None else which.before}
-    if which.status in _LIVE_STATEMENTS:
-        rows = connection.execute(SQL[_LIVE_STATEMENTS[which.status]], {"most": look + 1}).fetchall()
+def _scan_tasks(connection: sqlite3.Connection, filters: TaskFilter, look: int) -> Iterator[tuple[int, bool]]:
+    values = filters._asdict()
+    values |= {"status": None if filters.status is None else str(filters.status)}
+    values |= {"before": MAX_ID if filters.before is None else filters.before}
+    if filters.status in _LIVE_STATEMENTS:
+        rows = connection.execute(SQL[_LIVE_STATEMENTS[filters.status]], {"most": look + 1}).fetchall()
         if len(rows) <= look:
             ids = json.dumps([row[0] for row in rows])
             return connection.execute(SQL["scan_tasks_by_id"], values | {"ids": ids})
-    name = "scan_failed_tasks" if which.status is Status.FAILED else "scan_tasks"
+    name = "scan_failed_tasks" if filters.status is Status.FAILED else "scan_tasks"
     return connection.execute(SQL[name], values)
 
 
@@ -171,22 +171,27 @@ class SqliteReads:
             self.db.read(lambda connection: connection.execute(SQL["status_snapshot"], values).fetchone()[0])
         )
 
-    def books(self) -> dict[str, int]:
+    def event_totals(self) -> dict[str, int]:
         """Return how often each event happened."""
         return event_totals(self.db.read(lambda connection: connection.execute(SQL["event_totals"]).fetchall()))
 
-    def failures(self, which: FailureFilter, *, look: int = MAX_ROWS_SCANNED) -> Page[FailureGroup]:
+    def failures(self, filters: FailureFilter, *, look: int = MAX_ROWS_SCANNED) -> Page[FailureGroup]:
         """Return groups of failures."""
-        of = next((f"of_{name}_" for name in ("category", "task_type") if getattr(which, name) is not None), "")
+        of = next((f"of_{name}_" for name in ("category", "task_type") if getattr(filters, name) is not None), "")
         sql = SQL[f"list_failure_groups_{of}by_{'size' if which.largest else 'last_seen'}"]
-        value, fingerprint = parse_cursor(which.after) or _CURSOR_START
-        values = {"category": which.category, "task_type": which.task_type, "value": value, "fingerprint": fingerprint}
+        value, fingerprint = parse_cursor(filters.after) or _CURSOR_START
+        values = {
+            "category": filters.category,
+            "task_type": filters.task_type,
+            "value": value,
+            "fingerprint": fingerprint,
+        }
         now = cast(datetime, to_datetime(now_ms()))
 
         def work(connection: sqlite3.Connection) -> Page[FailureGroup]:
             rows = ((row[0], read_group(row[1:])) for row in connection.execute(sql, values))
             taken, last, looked = take_matching(
-                ((row, group_matches(row[1], which, now)) for row in rows), which.limit, look
+                ((row, group_matches(row[1], filters, now)) for row in rows), filters.limit, look
             )
             more = None if last is None else format_cursor(last[0], last[1].fingerprint)
             return Page([group for _, group in taken], more, looked)

@@ -104,9 +104,9 @@ class SqliteSources:
         """Return one."""
         return self.db.read(lambda connection: _fetch_source(connection, source_id))
 
-    def sources(self, which: SourceFilter) -> list[Source]:
+    def sources(self, filters: SourceFilter) -> list[Source]:
         """Return sources by number."""
-        values = which._asdict()
+        values = filters._asdict()
         rows = self.db.read(lambda connection: connection.execute(SQL["list_sources"], values).fetchall())
         return [read_source(row) for row in rows]
 

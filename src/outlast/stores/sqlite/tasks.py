@@ -95,9 +95,9 @@ class SqliteTasks:
         row = self.db.read(lambda connection: connection.execute(SQL["get_task"], (task_id,)).fetchone())
         return None if row is None else _read_task(row)
 
-    def find(self, which: TaskFilter) -> list[Task]:
+    def find(self, filters: TaskFilter) -> list[Task]:
         """Return tasks, newest first."""
-        values = which._asdict() | {"status": None if which.status is None else str(which.status)}
+        values = filters._asdict() | {"status": None if filters.status is None else str(filters.status)}
         rows = self.db.read(lambda connection: connection.execute(SQL["find_tasks"], values).fetchall())
         return [_read_task(row) for row in rows]
 
