@@ -87,7 +87,7 @@ def test_a_queue_with_workers_that_die(pooled, postgres_url):
     assert listening(postgres_url) == 0, "nobody would hear it"
     for each in workers:
         each.stop()
-        assert "a pooler changes sessions" in each.said()
+        assert "a pooler switches sessions" in each.said()
         assert "the store failed" not in each.said()
         assert "tried again later" not in each.said()
     scene.balanced()

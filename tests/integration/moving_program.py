@@ -25,8 +25,8 @@ def main(source_url, target_url, point):
         if place == name and passed[place] == int(number or 1):
             os.kill(os.getpid(), signal.SIGKILL)
 
-    write_down = TargetDatabase.note
-    TargetDatabase.note = lambda self, progress: (at("note"), write_down(self, progress))
+    write_down = TargetDatabase.save_progress
+    TargetDatabase.save_progress = lambda self, progress: (at("note"), write_down(self, progress))
     with open_source(source_url) as source, open_target(target_url) as target:
         move(
             source,

@@ -51,23 +51,23 @@ def is_usable(url, folder):
 
 
 def test_a_move_that_ends_meanwhile_is_not_given_up(here, there, tmp_path, monkeypatch):  # noqa: F811  # fixtures
-    look = TargetDatabase.arrival
+    look = TargetDatabase.received_move
     seen = []
 
     def look_late(target):
         """Look while the file was told already, and the target is not open yet; go on when it is."""
-        monkeypatch.setattr(TargetDatabase, "arrival", look)
+        monkeypatch.setattr(TargetDatabase, "received_move", look)
         run_move(here, there, progress=lambda step: step.doing == "ended" and seen.append(look(target)))
         return seen[0]
 
-    monkeypatch.setattr(TargetDatabase, "arrival", look_late)
-    with pytest.raises(MoveError, match="is over"):
+    monkeypatch.setattr(TargetDatabase, "received_move", look_late)
+    with pytest.raises(MoveError, match="has ended"):
         give_up(here, there)
 
     assert is_usable(there, tmp_path)
     with open_target(there) as target:
         for act in (target.empty, target.end):
-            with pytest.raises(MoveError, match="ended or given up by somebody else"):
+            with pytest.raises(MoveError, match="another process has ended or cancelled"):
                 act(seen[0].receipt)
     assert tasks_at(there) == 35
 
@@ -103,7 +103,7 @@ def test_it_is_given_up_while_another_copies(here, there, tmp_path):  # noqa: F8
         assert cancel_move(source, target, NAMES_OF_BOTH)
     other.join(60)
 
-    assert raised == ["the move was ended or given up by somebody else meanwhile; run this again to see"]
+    assert raised == ["another process has ended or cancelled the move meanwhile; run this again"]
     assert tasks_at(there) == 0
     assert is_usable(here, tmp_path)
     assert is_usable(there, tmp_path)
@@ -116,7 +116,7 @@ def test_one_of_the_same_name_on_another_machine(here, there, monkeypatch):  # n
     copied = tasks_at(there)
     with monkeypatch.context() as patch:
         patch.setattr("socket.gethostname", lambda: "elsewhere.example")
-        with pytest.raises(MoveError, match=r"comes from sqlite:///here on .*; give the URL that belongs"):
+        with pytest.raises(MoveError, match=r"contains rows of sqlite:///here on .*; pass the target URL of this file"):
             give_up(here, there)
     assert tasks_at(there) == copied > 0
     assert give_up(here, there)
@@ -126,11 +126,11 @@ def test_one_of_the_same_name_on_another_machine(here, there, monkeypatch):  # n
 def test_killed_while_it_is_given_up(here, there, tmp_path, monkeypatch):  # noqa: F811  # fixtures
     interrupted(here, there, "task_queue")
     with monkeypatch.context() as patch:
-        patch.setattr(SourceFile, "thaw", lambda *_: 1 / 0)
+        patch.setattr(SourceFile, "unfreeze", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             give_up(here, there)
 
-    with pytest.raises(MoveError, match=r"to postgresql://there was being given up; run outlast move --cancel again"):
+    with pytest.raises(MoveError, match=r"to postgresql://there is being cancelled; run outlast move --cancel again"):
         run_move(here, there)
     assert give_up(here, there)
     assert is_usable(here, tmp_path)
@@ -142,7 +142,7 @@ def test_a_url_that_is_not_the_targets(here, there, elsewhere, tmp_path):  # noq
     interrupted(here, there, "task_queue")
 
     with pytest.raises(
-        MoveError, match=r"elsewhere has nothing of this file; the file is on its way to \S+there: give"
+        MoveError, match=r"elsewhere contains no rows of this file; the file is being moved to \S+there: pass"
     ):
         give_up(here, elsewhere, ELSEWHERE)
 
@@ -162,7 +162,7 @@ def test_gone_on_with_in_another_empty_database(here, there, elsewhere, tmp_path
     with pytest.raises(sqlite3.IntegrityError, match=r"was moved to PostgreSQL \(postgresql://o'brien/elsewhere\)"):
         app.tasks_by_name["fine"].enqueue(1)
     app.close()
-    with pytest.raises(MoveError, match=r"was moved to postgresql://o'brien/elsewhere on 20.*there is another one"):
+    with pytest.raises(MoveError, match=r"was moved to postgresql://o'brien/elsewhere on 20.*there is another database"):
         run_move(here, there)
 
 
@@ -171,7 +171,7 @@ def test_another_takes_it_to_another_database(here, there, elsewhere, tmp_path):
         if step.doing == "guarded":
             run_move(here, elsewhere, names=ELSEWHERE)
 
-    with pytest.raises(MoveError, match="given up or taken to another target meanwhile"):
+    with pytest.raises(MoveError, match="meanwhile cancelled or pinned to another target"):
         run_move(here, there, progress=overtake)
 
     check_same(here, elsewhere)
@@ -182,7 +182,7 @@ def test_a_copy_that_was_not_gone_on_with(here, there, elsewhere):  # noqa: F811
     interrupted(here, there, "guarded")
     interrupted(here, elsewhere, "task_queue", names=ELSEWHERE)
 
-    with pytest.raises(MoveError, match=r"a copy that was not gone on with; the file is on its way to .*elsewhere"):
+    with pytest.raises(MoveError, match=r"an abandoned copy; the file is being moved to .*elsewhere"):
         give_up(here, there)
 
     assert give_up(here, elsewhere, ELSEWHERE)

@@ -92,7 +92,7 @@ def test_what_was_interrupted_can_be_given_up(here, there, tmp_path, point):  # 
     app.close()
     assert run_move(here, there).copied > 0
     check_same(here, there)
-    with open_source(here) as source, open_target(there) as target, pytest.raises(MoveError, match="is over"):
+    with open_source(here) as source, open_target(there) as target, pytest.raises(MoveError, match="has ended"):
         cancel_move(source, target, NAMES_OF_BOTH)
 
 

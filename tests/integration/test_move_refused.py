@@ -42,14 +42,14 @@ def file(here, tmp_path):  # noqa: F811  # fixtures
 
 def is_untouched(here, there):  # noqa: F811  # not the fixtures
     with open_source(here) as source, open_target(there) as target:
-        return source.mark() is None and target.arrival() is None
+        return source.mark() is None and target.received_move() is None
 
 
 @pytest.mark.parametrize(("number", "place"), [(0, "first"), (1, "second")])
 def test_a_url_that_cannot_be_read_is_told_of_and_not_shown(here, number, place):  # noqa: F811  # fixtures
     urls = [here, "postgresql://user@host/database"]
     urls[number] = "https://user:outlast-secret@["
-    assert f"the {place} URL cannot be read: Invalid IPv6 URL" in command(*urls, "--dry-run", code=2).stderr
+    assert f"the {place} URL is not valid: Invalid IPv6 URL" in command(*urls, "--dry-run", code=2).stderr
 
 
 class TestInUse:
@@ -86,7 +86,7 @@ class TestInUse:
     def test_somebody_who_delivers(self, here, there, file):  # noqa: F811  # fixtures
         store = SqliteStore(file)
         assert store.claim_alerts(1, 60)
-        assert "in use by somebody who delivers alerts (1)" in command(here, there, code=1).stderr
+        assert "in use by alert delivery (1 alerts)" in command(here, there, code=1).stderr
         store.close()
 
     def test_outcomes_that_only_a_worker_on_the_file_can_store(self, here, there, file):  # noqa: F811  # fixtures
@@ -105,14 +105,14 @@ class TestTarget:
 
         said = command(here, there, code=1).stderr
 
-        assert "the target has rows already, in task_queue, task_flow" in said
+        assert "the target already has rows in task_queue, task_flow" in said
         assert is_untouched(here, there)
 
     def test_is_that_of_another_file(self, here, there, tmp_path):  # noqa: F811  # fixtures
         other = tmp_path / "other.db"
         shutil.copy(tmp_path / "outlast.db", other)
         run_move(here, there)
-        assert "has the rows of sqlite:///here on " in command(f"sqlite:///{other}", there, code=1).stderr
+        assert "contains the rows of sqlite:///here on " in command(f"sqlite:///{other}", there, code=1).stderr
 
     def test_is_another_one_than_before(self, here, there, postgres_server):  # noqa: F811  # fixtures
         run_move(here, there)
@@ -140,9 +140,9 @@ class TestTarget:
                     own.execute("SELECT set_config('outlast.moving', 'on', true)")
                     own.execute("DELETE FROM task_queue WHERE id = (SELECT min(id) FROM task_queue)")
 
-        with pytest.raises(MoveError, match=r"rows of task_queue 34 in the file and 33 there, counted DONE 13 .* 12"):
+        with pytest.raises(MoveError, match=r"rows of task_queue: 34 in the file, 33 in the target, counted DONE: 13 .* 12"):
             run_move(here, there, progress=tamper)
-        assert "gives it up" in command(here, there, code=1).stderr, "it stays so"
+        assert "makes the file usable again" in command(here, there, code=1).stderr, "it stays so"
 
 
 class TestWords:
@@ -151,7 +151,7 @@ class TestWords:
         [
             (["memory://", "postgresql://h/d"], "only a file can be moved"),
             (["postgresql://h/d", "sqlite:///x.db"], "from SQLite to PostgreSQL and not back"),
-            (["sqlite:///none.db", "postgresql://h/d"], "there is no file"),
+            (["sqlite:///none.db", "postgresql://h/d"], "does not exist"),
             (["sqlite:///x.db"], "Missing argument 'POSTGRES_URL'"),
             (["sqlite:///x.db", "--dry-run", "--cancel"], "not both"),
         ],
@@ -162,7 +162,7 @@ class TestWords:
         assert list(tmp_path.iterdir()) == [], "nothing is created"
 
     def test_a_target_of_another_kind(self, here, tmp_path):  # noqa: F811  # fixtures
-        assert "give postgresql://" in command(here, "sqlite:///y.db", code=2).stderr
+        assert "pass postgresql://" in command(here, "sqlite:///y.db", code=2).stderr
 
     def test_a_file_of_another_kind(self, there, tmp_path):  # noqa: F811  # fixtures
         execute(tmp_path / "mine.db", "CREATE TABLE mine (id INTEGER)")
@@ -221,4 +221,4 @@ class TestCommand:
         app = build(here, tmp_path)
         app.tasks_by_name["fine"].enqueue(1)
         app.close()
-        assert "waits for the rest of sqlite:///here" in command(here, there, code=1).stderr
+        assert "is still receiving sqlite:///here" in command(here, there, code=1).stderr

@@ -106,7 +106,7 @@ def upgrade(monkeypatch):
     """Have a next version of Outlast go on."""
 
     def now():
-        for module in ("sqlite.schema", "move.source", "move.move"):
+        for module in ("sqlite.schema", "moving.source", "moving.move"):
             monkeypatch.setattr(f"outlast.stores.{module}.LATEST", LATEST + 1)
 
     return now
@@ -129,7 +129,7 @@ def test_an_upgrade_in_the_middle(here, there, tmp_path, upgrade):  # noqa: F811
 
     for act in (run_move, look_at):
         with pytest.raises(
-            MoveError, match=r"begun by another version .*; go on with the version that began it, or outlast"
+            MoveError, match=r"started by another version .*; continue with the version that started it, or cancel it: outlast move"
         ):
             act(here, there)
     assert give_up(here, there)

@@ -308,7 +308,7 @@ def test_ctrl_c_loses_no_connection_wherever_it_comes_in(single, monkeypatch, us
 
 
 def test_a_connection_of_a_pool_that_was_closed_meanwhile_goes_back_to_that(single):
-    late = single.db._lend()
+    late = single.db._check_out()
     single.close()
     assert insert(single)
     single.db._spare.append(late)

@@ -115,7 +115,7 @@ def test_a_step_that_fails_leaves_the_file_as_it_was(old_file):
     connection.execute("CREATE TABLE alerts (mine TEXT)")
     connection.commit()
     store = SqliteStore(old_file)
-    with pytest.raises(ConfigError, match="a table alerts that Outlast did not make"):
+    with pytest.raises(ConfigError, match="a table alerts that Outlast did not create"):
         store.counts()
     tables = [
         row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE name IN ('sources', 'alerts')")

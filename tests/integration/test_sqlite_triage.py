@@ -237,5 +237,5 @@ def test_a_file_that_has_a_table_of_that_name_is_left_alone(tmp_path):
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE replays (mine TEXT)")
     connection.close()
-    with pytest.raises(ConfigError, match="a table replays that Outlast did not make"):
+    with pytest.raises(ConfigError, match="a table replays that Outlast did not create"):
         SqliteStore(path).counts()

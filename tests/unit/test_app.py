@@ -19,10 +19,10 @@ def app(tmp_path):
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("mysql://localhost/x", "choose sqlite:///file.db, postgresql://"),
-        ("outlast.db", "choose sqlite:///file.db"),
-        ("sqlite://", "names no file"),
-        ("sqlite://host/x.db", "names no file"),
+        ("mysql://localhost/x", "use sqlite:///file.db, postgresql://"),
+        ("outlast.db", "use sqlite:///file.db"),
+        ("sqlite://", "has no file name"),
+        ("sqlite://host/x.db", "has no file name"),
     ],
 )
 def test_urls_that_name_no_store(url, said):
@@ -193,7 +193,7 @@ def test_files_that_are_not_ours(tmp_path):
         with sqlite3.connect(file) as own:
             own.execute(f"CREATE TABLE {table}")
         own.close()
-        with pytest.raises(ConfigError, match="Outlast did not make"):
+        with pytest.raises(ConfigError, match="Outlast did not create"):
             outlast.App(f"sqlite:///{file}").tasks.counts()
 
 

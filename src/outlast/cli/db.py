@@ -198,7 +198,7 @@ def _print_dry_run(source: "SourceFile", target: "TargetDatabase", names: "MoveN
     print_text(
         f"{sum(tables.values()):,} rows would be moved from {names.source} to {names.target}; nothing stands in the way"
     )
-    _print_foreign_tables(source.strangers())
+    _print_foreign_tables(source.foreign_tables())
 
 
 def _move(source: "SourceFile", target: "TargetDatabase", names: "MoveNames", *, as_json: bool) -> None:

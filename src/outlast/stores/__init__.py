@@ -1,1 +1,1 @@
-"""Where tasks and dead letters are kept: in a SQLite file or in PostgreSQL."""
+"""The stores for tasks and dead letters: a SQLite file or a PostgreSQL database."""

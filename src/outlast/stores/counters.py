@@ -1,7 +1,7 @@
-"""The books of a queue, as far as no database is needed: what is counted, and what is made of it. Pure.
+"""The counters of a queue, without I/O: deltas, totals, the status snapshot, and the check against the rows.
 
-A delta is written in the transaction of what it tells of. Each failed attempt is in one of `FAILURES` and in no second
-one: a task that a lost worker made a dead letter is ``failed`` and not ``lost`` too.
+A delta is written in the transaction of the change that it counts. Each failed attempt counts as exactly one event of
+`FAILURES`: a task that becomes a dead letter because its worker died is ``failed`` and not also ``lost``.
 """
 
 import json
@@ -17,20 +17,20 @@ from outlast.ports.rows import Note, Status
 T = TypeVar("T")
 
 OBSERVED = tuple(event for event in FlowEvent if event.startswith("would_"))
-"""What would have happened in programs that only observe; no task is concerned."""
+"""Decisions of programs in observe mode, which concern no task."""
 FAILURES = (FlowEvent.RETRIED, FlowEvent.DEFERRED, FlowEvent.LOST, FlowEvent.FAILED, *OBSERVED)
-"""What makes up the failures of a group."""
+"""Events that count as failures of a group."""
 DEAD_LETTER_CHANGE = {FlowEvent.FAILED: 1, FlowEvent.REPLAYED: -1, FlowEvent.DISCARDED: -1}
-"""What each does to the number of dead letters."""
+"""Change of the number of dead letters by event."""
 NO_NOTE = Note("", "", "unknown", "", "{}")
-"""Stands for a failure that nobody described."""
-_MAX_BIGINT = 2**63 - 1  # what both databases hold
+"""Used for a failure without a note."""
+_MAX_BIGINT = 2**63 - 1  # the largest integer of both databases
 MAX_CHANGES = 50
-"""Changes that a pulse tells of at most."""
+"""Changes in a pulse at most."""
 
 
 class FlowKey(NamedTuple):
-    """What is counted together. Successes and what is enqueued have no more than the event."""
+    """Key of a counter. Successes and enqueued tasks have only the event."""
 
     event: FlowEvent
     task_type: str = ""
@@ -39,40 +39,39 @@ class FlowKey(NamedTuple):
 
 
 class CounterDelta:
-    """What one transaction adds to the books.
+    """What one transaction adds to the counters.
 
     Attributes:
-        counts: How often each happened.
-        groups: The first failure of each cause, as its task and its note; its group is made if it is not known.
+        counts: Number of events by key.
+        groups: By fingerprint, task type and note of the first failure. The group is created if it is new.
     """
 
     def __init__(self) -> None:
-        """Begin empty."""
         self.counts: Counter[FlowKey] = Counter()
         self.groups: dict[str, tuple[str, Note]] = {}
 
     def add(self, event: FlowEvent, count: int = 1) -> None:
-        """Count what needs no more than its name."""
+        """Count events that have no other attributes."""
         if count:
             self.counts[FlowKey(event)] += count
 
     def failure(self, event: FlowEvent, task_type: str, note: Note | None) -> None:
-        """Count a failed attempt. One that was put off without a failure is a mere event."""
+        """Count a failed attempt. A deferral without a note counts as a plain event."""
         if note is None and event is FlowEvent.DEFERRED:
             self.add(event)
             return
-        told = note or NO_NOTE
-        self.counts[FlowKey(event, task_type, told.error_category, told.fingerprint)] += 1
-        if told.fingerprint:
-            self.groups.setdefault(told.fingerprint, (task_type, told))
+        note = note or NO_NOTE
+        self.counts[FlowKey(event, task_type, note.error_category, note.fingerprint)] += 1
+        if note.fingerprint:
+            self.groups.setdefault(note.fingerprint, (task_type, note))
 
-    def letter(self, event: FlowEvent, task_type: str, category: str, fingerprint: str, count: int = 1) -> None:
+    def dead_letters(self, event: FlowEvent, task_type: str, category: str, fingerprint: str, count: int = 1) -> None:
         """Count dead letters that were replayed or discarded."""
         self.counts[FlowKey(event, task_type, category, fingerprint)] += count
 
 
 def event_totals(rows: Iterable[tuple[str, int]]) -> dict[str, int]:
-    """Return how often each event happened, all of them named."""
+    """Return the total of each event, including those that never happened."""
     totals = {str(event): 0 for event in FlowEvent}
     for event, count in rows:
         totals[event] += count
@@ -80,12 +79,12 @@ def event_totals(rows: Iterable[tuple[str, int]]) -> dict[str, int]:
 
 
 def status_counts(totals: Mapping[str, int], running: int, parked: int) -> dict[str, int]:
-    """Return how many tasks there are of each status, and ``dead_letters``; of nothing less than none."""
+    """Return the number of tasks by status, and ``dead_letters``. Negative numbers become 0."""
     return {name: max(0, number) for name, number in raw_status_counts(totals, running, parked).items()}
 
 
 def raw_status_counts(totals: Mapping[str, int], running: int, parked: int) -> dict[str, int]:
-    """Return the same as the books have it: one that is less than none is wrong."""
+    """Return the number of tasks by status, and ``dead_letters``. Negative numbers mean wrong counters."""
     live = totals["enqueued"] + totals["replayed"] - totals["done"] - totals["failed"] - totals["cancelled"]
     dead = sum(totals[event] * sign for event, sign in DEAD_LETTER_CHANGE.items())
     counts = {
@@ -101,17 +100,17 @@ def raw_status_counts(totals: Mapping[str, int], running: int, parked: int) -> d
 
 
 def window_start(now: float, window: float, step: float) -> float:
-    """Return when the first step of a window begins: steps begin at whole multiples, and none is cut."""
+    """Return the start of the first step of a window. Steps start at whole multiples, so that none is cut."""
     return (now - window) // step * step
 
 
 def format_cursor(value: int, fingerprint: str) -> str:
-    """Return where a page of groups ends: the value it is ordered by, and the group."""
+    """Return the end of a page of groups: the value of its order, and the fingerprint."""
     return f"{value}.{fingerprint}"
 
 
 def parse_cursor(text: str | None) -> tuple[int, str] | None:
-    """Read what `place` made; None for the beginning, also where somebody made something else of it."""
+    """Parse the text of `format_cursor`; return None for the beginning and for invalid text."""
     value, dot, fingerprint = (text or "").partition(".")
     try:
         number = int(value) if dot else None
@@ -121,49 +120,49 @@ def parse_cursor(text: str | None) -> tuple[int, str] | None:
 
 
 def take_matching(walk: Iterable[tuple[T, bool]], limit: int, look: int) -> tuple[list[T], T | None, int]:
-    """Take what fits from a walk along an order, which looks at no more rows than told.
+    """Take matching rows from a scan that reads at most `look` rows.
 
     Args:
-        walk: Rows, each with whether it fits. No more of it is read than needed, and one to see whether there is more.
-        limit: How many are wanted.
-        look: How many are looked at.
+        walk: Rows, each with whether it matches. One row more than needed is read to see whether there is one.
+        limit: Maximum number of matches.
+        look: Maximum number of rows to scan.
 
     Returns:
-        What fits; the last row that was looked at, None where there are no more; and how many were looked at.
+        The matches; the last scanned row, None if the scan is complete; and the number of scanned rows.
     """
     taken: list[T] = []
     last: T | None = None
     looked = 0
-    for row, fits in walk:
+    for row, matches in walk:
         if len(taken) >= limit or looked >= look:
             return taken, last, looked
         last, looked = row, looked + 1
-        if fits:
+        if matches:
             taken.append(row)
     return taken, None, looked
 
 
 def parse_pulse(text: str) -> Pulse:
-    """Return a pulse from the one JSON value that the statement of a store gives; times in it are seconds.
+    """Return the pulse from the JSON text of a store's status snapshot. Times in it are Unix seconds.
 
-    Its members are the fields of `Pulse`, with these differences: ``totals`` (event and how often, ever), ``running``
-    and ``parked`` stand for the counts; ``flow`` has rows of time, event, category and count; ``hours`` has rows of
-    event, category, count of the last hour and count of the one before; ``sources`` has rows of state and count; and
-    ``changes`` has rows in the order of `Change`, in any order.
+    Its members are the fields of `Pulse`, with these differences: ``totals`` (event and total), ``running`` and
+    ``parked`` replace the counts; ``flow`` has rows of time, event, category and count; ``hours`` has rows of event,
+    category, count of the last hour and count of the hour before; ``sources`` has rows of state and count; and
+    ``changes`` has unordered rows with the fields of `Change`.
     """
-    told: dict[str, Any] = json.loads(text)
-    hours = [(FlowEvent(event), category, last, before) for event, category, last, before in told.pop("hours")]
-    changes = sorted((Change(_to_datetime(at), *map(str, rest)) for at, *rest in told.pop("changes")), reverse=True)
-    flow = sorted(FlowPoint(_to_datetime(at), FlowEvent(event), *rest) for at, event, *rest in told.pop("flow"))
+    fields: dict[str, Any] = json.loads(text)
+    hours = [(FlowEvent(event), category, last, before) for event, category, last, before in fields.pop("hours")]
+    changes = sorted((Change(_to_datetime(at), *map(str, rest)) for at, *rest in fields.pop("changes")), reverse=True)
+    flow = sorted(FlowPoint(_to_datetime(at), FlowEvent(event), *rest) for at, event, *rest in fields.pop("flow"))
     return Pulse(
-        at=_to_datetime(told.pop("at")),
-        counts=status_counts(event_totals(told.pop("totals")), told.pop("running"), told.pop("parked")),
+        at=_to_datetime(fields.pop("at")),
+        counts=status_counts(event_totals(fields.pop("totals")), fields.pop("running"), fields.pop("parked")),
         flow=tuple(flow),
         last_hour={(event, category): last for event, category, last, _ in hours if last},
         hour_before={(event, category): before for event, category, _, before in hours if before},
-        sources={str(state): 0 for state in SourceState} | dict(told.pop("sources")),
+        sources={str(state): 0 for state in SourceState} | dict(fields.pop("sources")),
         changes=tuple(changes[:MAX_CHANGES]),
-        **told,
+        **fields,
     )
 
 
@@ -172,9 +171,9 @@ def _to_datetime(seconds: float) -> datetime:
 
 
 def counted_statuses(rows: Iterable[tuple[str, int]]) -> dict[str, int]:
-    """Return how many tasks there are of each status by the books, from the rows of the query ``counts``.
+    """Return the number of tasks by status according to the counters, from the rows of the statement ``counts``.
 
-    One that is less than none is told as it is: who asks wants to see what is wrong.
+    Negative numbers stay, to show that the counters are wrong.
     """
     totals, live = [], {"running": 0, "parked": 0}
     for name, count in rows:
@@ -185,8 +184,6 @@ def counted_statuses(rows: Iterable[tuple[str, int]]) -> dict[str, int]:
     return raw_status_counts(event_totals(totals), live["running"], live["parked"])
 
 
-# What has to be added to the books so that they tell what is really there. Pure.
-
 _LIVE_STATUSES = (Status.QUEUED, Status.RUNNING, Status.PARKED)
 _END_EVENTS = (
     (Status.DONE, FlowEvent.DONE, FlowEvent.PRUNED_DONE),
@@ -196,48 +193,48 @@ _END_EVENTS = (
 
 
 class CounterAudit(NamedTuple):
-    """The books and what is there, of one moment.
+    """Counters and rows of the same moment.
 
     Attributes:
-        booked: How often each happened, by the books.
-        tasks: How many tasks there are of each status.
-        letters: How many dead letters there are of each task, category and cause.
+        counted: Number of events by key, according to the counters.
+        tasks: Number of tasks by status.
+        dead_letters: Number of dead letters by task, category and fingerprint.
     """
 
-    booked: Counter[FlowKey]
+    counted: Counter[FlowKey]
     tasks: dict[str, int]
-    letters: dict[tuple[str, str, str], int]
+    dead_letters: dict[tuple[str, str, str], int]
 
 
 def read_audit(rows: Iterable[tuple[str, str, str, str, int]]) -> CounterAudit:
-    """Read what the statement of a store gives: ``task``, ``letter`` or ``booked``, what, task, category and count."""
+    """Parse rows of ``task``, ``dead_letter`` or ``event``, status or event, task type, category and count."""
     found = CounterAudit(Counter(), {}, {})
     for kind, name, task_type, category, count in rows:
         if kind == "task":
             found.tasks[name] = count
-        elif kind == "letter":
-            found.letters[task_type, category, ""] = count
+        elif kind == "dead_letter":
+            found.dead_letters[task_type, category, ""] = count
         else:
-            found.booked[FlowKey(FlowEvent(name), task_type, category)] = count
+            found.counted[FlowKey(FlowEvent(name), task_type, category)] = count
     return found
 
 
 def missing_events(found: CounterAudit) -> Counter[FlowKey]:
-    """Return what the books lack. Nothing is negative: what they have too much of is taken for pruned or discarded."""
+    """Return the events to add to the counters. Numbers are positive: surplus tasks count as pruned or discarded."""
     more: Counter[FlowKey] = Counter()
 
     def total(event: FlowEvent) -> int:
-        return sum(count for key, count in (*found.booked.items(), *more.items()) if key.event is event)
+        return sum(count for key, count in (*found.counted.items(), *more.items()) if key.event is event)
 
-    for cause in {key[1:] for key in found.booked if key.event in DEAD_LETTER_CHANGE} | set(found.letters):
-        dead = sum(found.booked[FlowKey(event, *cause)] * sign for event, sign in DEAD_LETTER_CHANGE.items())
-        lack = found.letters.get(cause, 0) - dead
+    for cause in {key[1:] for key in found.counted if key.event in DEAD_LETTER_CHANGE} | set(found.dead_letters):
+        dead = sum(found.counted[FlowKey(event, *cause)] * sign for event, sign in DEAD_LETTER_CHANGE.items())
+        lack = found.dead_letters.get(cause, 0) - dead
         more[FlowKey(FlowEvent.FAILED if lack > 0 else FlowEvent.DISCARDED, *cause)] += abs(lack)
     for status, event, pruned in _END_EVENTS:
         here = found.tasks.get(status, 0)
         lack = max(0, here + max(0, total(pruned)) - total(event))
         more[FlowKey(event)] += lack
-        if event is FlowEvent.DISCARDED:  # had failed before
+        if event is FlowEvent.DISCARDED:  # it had failed before
             more[FlowKey(FlowEvent.FAILED)] += lack
         more[FlowKey(pruned)] += total(event) - here - total(pruned)
     live = total(FlowEvent.ENQUEUED) + total(FlowEvent.REPLAYED)
@@ -252,11 +249,11 @@ def missing_events(found: CounterAudit) -> Counter[FlowKey]:
 
 
 def count_errors(found: CounterAudit, more: Counter[FlowKey], rebuilt: int) -> dict[str, int]:
-    """Return by how much each count was wrong, nothing for those that were right; and how many letters were rebuilt."""
+    """Return the correction of each count that was wrong, and as ``rebuilt`` the number of rebuilt dead letters."""
     running, parked = found.tasks.get(Status.RUNNING, 0), found.tasks.get(Status.PARKED, 0)
-    booked = [(key.event, count) for key, count in found.booked.items()]
-    before = raw_status_counts(event_totals(booked), running, parked)
-    booked += [(key.event, count) for key, count in more.items()]
-    after = raw_status_counts(event_totals(booked), running, parked)
+    events = [(key.event, count) for key, count in found.counted.items()]
+    before = raw_status_counts(event_totals(events), running, parked)
+    events += [(key.event, count) for key, count in more.items()]
+    after = raw_status_counts(event_totals(events), running, parked)
     wrong = {name: after[name] - before[name] for name in after if after[name] != before[name]}
     return wrong | {"rebuilt": rebuilt} if rebuilt else wrong

@@ -1,4 +1,4 @@
-"""What stores have in common when people clear up: how a filter is written down, and which groups are meant. Pure."""
+"""Filters of dead letters and failure groups: stored form and matching. Shared by all stores; no I/O."""
 
 import json
 from collections.abc import Iterable
@@ -9,36 +9,35 @@ from outlast.ports.rows import DeadLetterFilter, Note
 from outlast.stores.counters import CounterDelta
 
 GROUP_RETENTION = 90 * 86400.0
-"""Seconds after its last failure for which a group is kept that has no dead letters and no note."""
+"""Seconds after its last failure that a group without dead letters and note is kept."""
 MAX_CONFLICT_IDS = 100
-"""Dead letters that stayed whose numbers a replay keeps."""
+"""Ids of conflicting dead letters that a replay stores at most."""
 _TIME_FIELDS = ("since", "until")
 
 
 def write_filter(filters: DeadLetterFilter) -> str:
-    """Return a filter as JSON text; what does not narrow is left out."""
-    given = {name: value for name, value in filters._asdict().items() if value is not None}
-    return json.dumps(
-        given | {name: given[name].isoformat() for name in _TIME_FIELDS if name in given}, ensure_ascii=False
-    )
+    """Return a filter as JSON text, without fields that are None."""
+    fields = {name: value for name, value in filters._asdict().items() if value is not None}
+    fields |= {name: fields[name].isoformat() for name in _TIME_FIELDS if name in fields}
+    return json.dumps(fields, ensure_ascii=False)
 
 
 def read_filter(text: str) -> DeadLetterFilter:
     """Return the filter that `write_filter` wrote."""
-    given = json.loads(text)
-    given |= {name: datetime.fromisoformat(given[name]) for name in _TIME_FIELDS if name in given}
-    if "ids" in given:
-        given["ids"] = tuple(given["ids"])
-    return DeadLetterFilter(**given)
+    fields = json.loads(text)
+    fields |= {name: datetime.fromisoformat(fields[name]) for name in _TIME_FIELDS if name in fields}
+    if "ids" in fields:
+        fields["ids"] = tuple(fields["ids"])
+    return DeadLetterFilter(**fields)
 
 
 def text_matches(text: str, error_type: str, error_message: str) -> bool:
-    """Tell whether an error has a text in its name or its message, upper and lower case alike."""
+    """Return whether a text is part of an error's class name or message, ignoring case."""
     return text.casefold() in f"{error_type}\n{error_message}".casefold()
 
 
 def group_matches(group: FailureGroup, filters: FailureFilter, now: datetime) -> bool:
-    """Tell whether a filter means a group."""
+    """Return whether a failure group matches a filter."""
     return (
         filters.category in {None, group.error_category}
         and filters.task_type in {None, group.task_type}
@@ -51,9 +50,9 @@ def group_matches(group: FailureGroup, filters: FailureFilter, now: datetime) ->
 
 
 def observed_delta(rows: Iterable[tuple[str, str, str, str, str, str]]) -> CounterDelta:
-    """Return what a program that only observes adds to the books."""
-    tally = CounterDelta()
+    """Return the counter delta for decisions of a program in observe mode."""
+    delta = CounterDelta()
     for name, decision, category, fingerprint, error_type, error_message in rows:
         note = Note(error_type, error_message, category, fingerprint, "{}")
-        tally.failure(FlowEvent(f"would_{decision}"), name, note)
-    return tally
+        delta.failure(FlowEvent(f"would_{decision}"), name, note)
+    return delta

@@ -1,4 +1,4 @@
-"""How much is kept of a past that only grows."""
+"""Rules and constants that both stores share: retention, cooldowns, limits, job targets. No I/O."""
 
 from collections.abc import Callable, Collection, Iterable
 from datetime import datetime
@@ -13,23 +13,19 @@ from outlast.ports.rows import Note
 from outlast.ports.store import LimitRequest, LimitRow
 
 CYCLES_KEPT = 1000
-"""Cycles of a profile."""
+"""Cycles that are kept per profile."""
 POLLS_KEPT = 200
-"""Lines in the history of a source."""
-
-
-# What answers make of a cooldown. Pure: a store reads the row, asks, and writes, all in one transaction.
-
+"""History entries that are kept per source."""
 COOLDOWN_TAIL = 60.0
-"""Seconds behind the end of a cooldown in which tasks wait that met what began it: they were put off after it began."""
+"""Seconds after the end of a cooldown within which the tasks that triggered it are due; they were deferred later."""
 
 
 class CooldownState(NamedTuple):
-    """A cooldown as it is kept, also after its end; times are in the store's unit.
+    """A stored cooldown, running or over. Times are in the store's unit.
 
     Attributes:
-        capped: Answers in a row that asked for longer than the cap.
-        probing: Whether it is the time of a probe.
+        capped: Responses in a row that asked for longer than the cap.
+        probing: Whether a probe is in progress.
     """
 
     until: float
@@ -39,86 +35,75 @@ class CooldownState(NamedTuple):
 
 
 def merge_cooldown(known: CooldownState | None, answer: CooldownState, now: float) -> CooldownState:
-    """Return what an answer makes of a cooldown; the longer of the two stays.
+    """Return the cooldown after a response; the later end wins.
 
     Args:
-        known: What there was.
-        answer: What the answer asks for; `capped` is 1 if it asked for longer than that.
-        now: The time.
+        known: The stored cooldown.
+        answer: What the response asks for; `capped` is 1 if it asked for longer than the cap.
+        now: The current time.
     """
     if known is None:
         return answer
     longer = answer if answer.until > known.until else known
-    waits = known.until > now and not known.probing
-    row = max(known.capped, 1) if waits else known.capped + 1
-    return CooldownState(longer.until, longer.reason, row if answer.capped else 0)
+    is_running = known.until > now and not known.probing
+    capped = max(known.capped, 1) if is_running else known.capped + 1
+    return CooldownState(longer.until, longer.reason, capped if answer.capped else 0)
 
-
-# What the stores share about limits: rows for people, and which slots count.
 
 LIMIT_SHOWN_FOR = 86400.0
-"""Seconds for which a limit is shown after somebody has asked."""
+"""Seconds for which a limit is shown after its last use."""
 
 
-def busy_slots(ask: LimitRequest, slots: Collection[tuple[int, int]]) -> int:
-    """Return how many slots are taken by others than those who ask: an answer may have been lost on its way."""
-    return len(set(slots).difference((each.task_id, each.epoch) for each in ask.candidates))
+def busy_slots(request: LimitRequest, slots: Collection[tuple[int, int]]) -> int:
+    """Return how many slots are taken by other tasks than the candidates, which hold one if an answer was lost."""
+    return len(set(slots).difference((each.task_id, each.epoch) for each in request.candidates))
 
 
 def limit_row(
-    limit: ResourceLimit, standing: LimitState, running: int | None, now: float, moment: Callable[[float], datetime]
+    limit: ResourceLimit, state: LimitState, running: int | None, now: float, to_datetime: Callable[[float], datetime]
 ) -> LimitRow:
-    """Return a limit as people see it; times that are over are left out."""
+    """Return a limit for display, without times that have passed."""
 
-    def ahead(time: float) -> datetime | None:
-        return moment(time) if time > now else None
+    def if_future(time: float) -> datetime | None:
+        return to_datetime(time) if time > now else None
 
     slack = 0.0 if limit.rate is None else (limit.burst - 1) / limit.rate
     retry_slack = 0.0 if limit.retries is None else (limit.retry_burst - 1) / limit.retries
-    retries_until = max(standing.retry_spread - retry_slack, standing.retry_again)
+    retries_until = max(state.retry_spread - retry_slack, state.retry_again)
     return LimitRow(
         *limit,
         running=running,
-        next_start=None if limit.rate is None else ahead(standing.tat - slack),
-        waiting_until=ahead(max(standing.spread, standing.slot_spread)),
-        retries_until=None if limit.retries is None else ahead(retries_until),
-        mean=standing.mean,
-        asked_at=moment(standing.asked_at),
+        next_start=None if limit.rate is None else if_future(state.tat - slack),
+        waiting_until=if_future(max(state.spread, state.slot_spread)),
+        retries_until=None if limit.retries is None else if_future(retries_until),
+        mean=state.mean,
+        asked_at=to_datetime(state.asked_at),
     )
 
 
-# What counts where a target is given more than once.
-
-
 def replaces_result(new: TargetStatus, known: TargetStatus) -> bool:
-    """Tell whether a result is written over one that is known: the last word counts, but a success stays one."""
+    """Return whether a result replaces the known one: the last result wins, but only a success replaces a success."""
     return new is TargetStatus.SUCCESS or known is not TargetStatus.SUCCESS
 
 
 def latest_results(targets: Iterable[TargetDone]) -> list[TargetDone]:
-    """Return each target once, with what counts, by its id: neighbours in a table are written together."""
-    words: dict[str, TargetDone] = {}
+    """Return the effective result of each target, ordered by id so that neighbouring rows are written together."""
+    latest: dict[str, TargetDone] = {}
     for each in targets:
-        known = words.get(each.source_id)
+        known = latest.get(each.source_id)
         if known is None or replaces_result(each.status, known.status):
-            words[each.source_id] = each
-    return [words[source_id] for source_id in sorted(words)]
-
-
-# What is said of a run whose id is taken.
+            latest[each.source_id] = each
+    return [latest[source_id] for source_id in sorted(latest)]
 
 
 def run_exists_error(run_id: str) -> ConfigError:
-    """Return the error, to be raised."""
-    return ConfigError(f"there is a run {run_id} already; every run has an id of its own")
-
-
-# What is noted of an attempt whose worker died: nobody was there to say more.
+    """Return the error for a run id that is already taken."""
+    return ConfigError(f"run {run_id} already exists; choose another run id")
 
 
 @cache
 def worker_lost_note() -> Note:
-    """Return the note; all of them are of one cause. Which worker it was, the attempt says."""
+    """Return the note for an attempt whose worker died. The attempt itself names the worker."""
     failure = Failure(
         category=Category.UNKNOWN,
         retryable=True,

@@ -1,4 +1,4 @@
-"""From a URL to the store that it names; the store's driver is imported only then."""
+"""Opens the store of a URL. The store's driver is imported only when it is needed."""
 
 import hashlib
 from pathlib import Path
@@ -9,36 +9,36 @@ from outlast.ports.store import Store
 
 
 def open_store(url: str) -> tuple[Store, Path | None]:
-    """Return the store of a URL, and its file if it is one."""
+    """Return the store of a URL, and its file if it has one."""
     try:
         parts = urlsplit(url)
-    except ValueError as error:  # of the URL itself nothing is shown: it may hold a password
-        message = f"the URL cannot be read: {error}; choose sqlite:///file.db, postgresql://… or memory://"
+    except ValueError as error:  # the message does not show the URL, which may contain a password
+        message = f"the URL is not valid: {error}; use sqlite:///file.db, postgresql://… or memory://"
         raise ConfigError(message) from None
     if parts.scheme == "sqlite":
-        from outlast.stores.sqlite.store import SqliteStore  # noqa: PLC0415  # the store that is asked for
+        from outlast.stores.sqlite.store import SqliteStore  # noqa: PLC0415  # only the store that is used
 
         name = parts.path.removeprefix("/")
         if parts.netloc or not name:
-            message = f"{url!r} names no file; give sqlite:///relative.db or sqlite:////absolute.db"
+            message = f"{url!r} has no file name; use sqlite:///relative.db or sqlite:////absolute.db"
             raise ConfigError(message)
         path = Path(name).absolute()
         return SqliteStore(path), path
     if parts.scheme in {"postgresql", "postgres"}:
-        from outlast.stores.postgres.store import PostgresStore  # noqa: PLC0415  # the store that is asked for
+        from outlast.stores.postgres.store import PostgresStore  # noqa: PLC0415  # only the store that is used
 
         return PostgresStore(url), None
     if parts.scheme == "memory":
-        from outlast.stores.sqlite.memory import MemoryStore  # noqa: PLC0415  # the store that is asked for
+        from outlast.stores.sqlite.memory import MemoryStore  # noqa: PLC0415  # only the store that is used
 
         store = MemoryStore()
         return store, store.db.path
-    message = f"the URL's scheme is {parts.scheme!r}; choose sqlite:///file.db, postgresql://… or memory://"
+    message = f"the URL scheme {parts.scheme!r} is not supported; use sqlite:///file.db, postgresql://… or memory://"
     raise ConfigError(message)
 
 
 def spool_folder(url: object, file: Path | None) -> Path:
-    """Return the folder for outcomes that could not be stored: beside a file, else in the user's home."""
+    """Return the folder for outcomes that could not be stored: next to the file, or in the user's home folder."""
     if file is not None:
         return file.with_name(f"{file.name}-spool")
     digest = hashlib.sha256(str(url).encode()).hexdigest()[:16]

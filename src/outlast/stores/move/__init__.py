@@ -1,1 +1,1 @@
-"""From a SQLite file to PostgreSQL, with everything: a copy that can be resumed, and is checked at its end."""
+"""Moves a SQLite file to PostgreSQL, with all data. A move can be resumed, and compares both sides at its end."""

@@ -1,11 +1,12 @@
-"""The move itself. Whatever ends it in the middle, the same call goes on where it was.
+"""Moves a SQLite file to PostgreSQL. After any interruption, the same call continues the move.
 
-1. The target has to be empty, and nobody may use the file.
-2. The file is frozen: from here on it is the same whenever it is looked at.
-3. The target is guarded, gives a receipt, and the file keeps it: this file goes there and nowhere else.
-4. Tables are copied in batches. Each is written together with how far it got.
-5. Both sides are counted and their books compared.
-6. The file is told that it was moved, then the target is opened. It is never opened twice.
+1. The target must be empty, and nobody may use the file.
+2. The file is frozen, so that its content no longer changes.
+3. The target is guarded against other writers and issues a receipt, which the file stores. From here on the file can
+   only go to this target.
+4. Tables are copied in batches. Each batch is written together with the progress.
+5. The rows and counters of both sides are compared.
+6. The file is marked as moved, then the guard of the target is removed.
 """
 
 import socket
@@ -26,32 +27,32 @@ from outlast.stores.sqlite.schema import LATEST
 from outlast.stores.urls import open_store, spool_folder
 
 BATCH_ROWS = 10_000
-"""Rows of a batch."""
+"""Rows per batch."""
 
 
 class MoveNames(NamedTuple):
-    """What both sides are called, for people: without a password."""
+    """Display names of both sides, without passwords."""
 
     source: str
     target: str
 
     @property
     def origin(self) -> str:
-        """What the target calls the source: a path is not the same on another machine."""
+        """Name of the source for the target, with the host because a path means nothing on another machine."""
         return f"{self.source} on {socket.gethostname()}"
 
 
 class MoveResult(NamedTuple):
-    """What was moved.
+    """Result of a move.
 
     Attributes:
         tables: Rows by table.
-        already: Whether it was over before.
-        resumed: Whether it had been begun before.
-        rescued: Tasks that dead workers had held.
-        strangers: Tables in the file that are not Outlast's, and stay.
+        already: Whether the move had ended before this call.
+        resumed: Whether an earlier call had started it.
+        rescued: Tasks taken from dead workers.
+        strangers: Tables of other programs in the file, which are not moved.
         copied: Rows that this call copied.
-        seconds: That it took.
+        seconds: Duration in seconds.
     """
 
     tables: dict[str, int]
@@ -64,24 +65,24 @@ class MoveResult(NamedTuple):
 
 
 def preview(source: SourceFile, target: TargetDatabase, names: MoveNames) -> dict[str, int]:
-    """Return how many rows of each table would be moved; nothing is changed.
+    """Return the number of rows that would be moved, by table; nothing is changed.
 
     Raises:
-        MoveError: If they could not be moved now.
+        MoveError: If they cannot be moved now.
     """
     mark = source.mark()
-    arrival = _matching_move(mark, target.arrival(), names)
+    received = _matching_move(mark, target.received_move(), names)
     if mark is None:
         source.check_quiet()
         if source.version < LATEST:
             message = (
-                f"the tables of the file have version {source.version}, and a dry run does not bring them up to "
-                f"{LATEST}; run: outlast db migrate, or move without --dry-run, which does it too"
+                f"the tables of the file have version {source.version}, and a dry run does not migrate them to version "
+                f"{LATEST}; run: outlast db migrate, or move without --dry-run, which migrates them too"
             )
             raise MoveError(message)
     else:
-        _check_versions(source, target, mark, arrival)
-    if arrival is None and target.has_tables:
+        _check_versions(source, target, mark, received)
+    if received is None and target.has_tables:
         target.store.check_schema()
         target.check_empty()
     return source.counts()
@@ -95,196 +96,198 @@ def move(
     batch: int = BATCH_ROWS,
     progress: Callable[[MoveProgress], object] = lambda _: None,
 ) -> MoveResult:
-    """Move a file, or go on with it.
+    """Move a file, or continue to move it.
 
     Args:
         source: The file.
         target: The database.
-        names: What they are called.
-        batch: Rows that are written in one transaction.
-        progress: Called after every step; whatever it raises ends the move, which can be resumed.
+        names: Their display names.
+        batch: Rows per transaction.
+        progress: Called after every step. If it raises, the move stops and can be resumed.
 
     Raises:
-        MoveError: If it cannot be done; what is copied by then stays, and so does the freeze.
+        MoveError: If it fails. Copied rows stay, and the file stays frozen.
     """
     began, rescued = time.monotonic(), 0
     mark = source.mark()
-    arrival = _matching_move(mark, target.arrival(), names)
-    if mark is not None and arrival is not None and mark.ended_at and arrival.ended_at:
+    received = _matching_move(mark, target.received_move(), names)
+    if mark is not None and received is not None and mark.ended_at and received.ended_at:
         return _result(source, began, already=True)
     resumed = mark is not None
     if mark is None:
         source.check_quiet()
     else:
-        _check_versions(source, target, mark, arrival)
-    if arrival is None:
+        _check_versions(source, target, mark, received)
+    if received is None:
         target.create_schema()
         target.check_empty()
     if mark is None:
-        source.bring_up_to_date()
+        source.migrate()
         rescued = source.rescue()
         progress(MoveProgress("freezing the file", 0, 0))
         mark = source.freeze(names.target)
         progress(MoveProgress("frozen", 0, 0))
-    if arrival is None:
-        arrival = _begin_receiving(source, target, mark, names)
+    if received is None:
+        received = _begin_receiving(source, target, mark, names)
         progress(MoveProgress("guarded", 0, 0))
     if mark.receipt is None:
-        _pin_target(source, target, mark, arrival, names)
+        _pin_target(source, target, mark, received, names)
         progress(MoveProgress("pinned", 0, 0))
-    copied = copy_tables(source, target, arrival.receipt, batch, progress)
-    target.continue_numbers(arrival.receipt, source.numbers())
+    copied = copy_tables(source, target, received.receipt, batch, progress)
+    target.continue_numbers(received.receipt, source.numbers())
     target.analyze()
     progress(MoveProgress("comparing both sides", copied, copied))
-    off = _differences(source, target)
-    if off:
-        with target.receiving(arrival.receipt):
-            pass  # or somebody else has ended it, and the target is in use already
-        message = f"the two sides differ: {', '.join(off)}; nothing is lost, the file has everything: {CANCEL_HINT}"
+    differences = _differences(source, target)
+    if differences:
+        with target.receiving(received.receipt):
+            pass  # raises if another process has ended the move and the target is already in use
+        message = (
+            f"the two sides differ: {', '.join(differences)}; nothing is lost, the file is complete: {CANCEL_HINT}"
+        )
         raise MoveError(message)
     progress(MoveProgress("compared", copied, copied))
-    source.end(arrival.receipt)
+    source.end(received.receipt)
     progress(MoveProgress("ended", copied, copied))
-    target.end(arrival.receipt)
+    target.end(received.receipt)
     return _result(source, began, resumed=resumed, rescued=rescued, copied=copied)
 
 
 def _begin_receiving(source: SourceFile, target: TargetDatabase, mark: MoveMark, names: MoveNames) -> ReceivedMove:
-    """Have the target begin. Where it says no, nothing has happened: then the file is used as before.
+    """Let the target start to receive. If it refuses, the file is unfrozen.
 
-    Of two that move the same file at once the second goes on with what the first has begun.
+    If two processes move the same file at once, the second continues what the first has started.
     """
     try:
         return target.begin(mark.id, names.origin)
     except (MoveError, psycopg.Error) as error:
-        arrival = target.arrival()  # where the line is broken nobody knows: the file stays frozen
-        if arrival is not None and arrival.id == mark.id:
-            return arrival
-        source.thaw(mark.id, unless_pinned=True)
+        received = target.received_move()  # raises if the connection is broken, and the file stays frozen
+        if received is not None and received.id == mark.id:
+            return received
+        source.unfreeze(mark.id, unless_pinned=True)
         raise error from None
 
 
 def _pin_target(
-    source: SourceFile, target: TargetDatabase, mark: MoveMark, arrival: ReceivedMove, names: MoveNames
+    source: SourceFile, target: TargetDatabase, mark: MoveMark, received: ReceivedMove, names: MoveNames
 ) -> None:
-    """Have the file keep the target's receipt. Where it does not, it never will: then the target is as before."""
+    """Store the target's receipt in the file. If the file refuses, the target is emptied."""
     try:
-        source.pin(mark.id, arrival.receipt, names.target)
+        source.pin(mark.id, received.receipt, names.target)
     except MoveError:
-        with suppress(MoveError):  # somebody else has done it
-            target.empty(arrival.receipt)
+        with suppress(MoveError):  # another process has done it
+            target.empty(received.receipt)
         raise
 
 
-def _check_versions(source: SourceFile, target: TargetDatabase, mark: MoveMark, arrival: ReceivedMove | None) -> None:
-    """See that a move is gone on with by the version of Outlast that has begun it, or one with the same tables.
+def _check_versions(source: SourceFile, target: TargetDatabase, mark: MoveMark, received: ReceivedMove | None) -> None:
+    """Check that this version of Outlast has the same tables as the one that started the move.
 
     Raises:
-        MoveError: If it is not, and the move is not over.
+        MoveError: If it has others, and the move has not ended.
     """
-    if mark.ended_at and arrival is not None and arrival.ended_at:
+    if mark.ended_at and received is not None and received.ended_at:
         return
     try:
         source.store.check_schema()
-        if arrival is not None:
+        if received is not None:
             target.store.check_schema()
     except SchemaError as error:
         message = (
-            f"the move was begun by another version of Outlast: its tables have version {error.found}, those of this "
-            f"one {error.known}; go on with the version that began it"
+            f"the move was started by another version of Outlast: its tables have version {error.found}, this version "
+            f"needs {error.known}; continue with the version that started it"
         )
-        message += "" if mark.ended_at else f", or {CANCEL_HINT}"
+        message += "" if mark.ended_at else f", or cancel it: {CANCEL_HINT}"
         raise MoveError(message) from None
 
 
 def cancel_move(source: SourceFile, target: TargetDatabase | None, names: MoveNames) -> bool:
-    """Give up a move that is not over: what was copied goes, then the file is used as before.
+    """Cancel a move that has not ended: delete the copied rows, then unfreeze the file.
 
     Returns:
-        Whether there was one.
+        Whether there was a move.
 
     Raises:
-        MoveError: If it is over, or the two do not belong together.
+        MoveError: If the move has ended, or the target belongs to another move.
     """
-    arrival = None if target is None else target.arrival()
-    mark = source.mark()  # behind the other: a file knows of its move before the target does
+    received = None if target is None else target.received_move()
+    mark = source.mark()  # read after the target, because a file is marked before the target is
     if mark is None:
-        if arrival is not None and arrival.source != names.origin:
-            message = f"what the target has comes from {arrival.source}; give the URL that belongs to this file"
+        if received is not None and received.source != names.origin:
+            message = f"the target contains rows of {received.source}; pass the target URL of this file"
             raise MoveError(message)
     else:
         if mark.ended_at is None and target is not None:
-            _check_target(mark, arrival, names)
-        source.give_up(mark.id)  # from here on nobody can pin or end it
-        arrival = None if target is None else target.arrival()  # somebody may have begun there since
-    begun_there = arrival is not None and arrival.ended_at is None and (mark is None or arrival.id == mark.id)
-    if target is not None and arrival is not None and begun_there:
-        target.empty(arrival.receipt)
+            _check_target(mark, received, names)
+        source.mark_cancelled(mark.id)  # from here on nobody can pin or end it
+        received = None if target is None else target.received_move()  # another process may have started to copy since
+    is_receiving = received is not None and received.ended_at is None and (mark is None or received.id == mark.id)
+    if target is not None and received is not None and is_receiving:
+        target.empty(received.receipt)
     if mark is not None:
-        source.thaw(mark.id)
-    return mark is not None or begun_there
+        source.unfreeze(mark.id)
+    return mark is not None or is_receiving
 
 
-def _check_target(mark: MoveMark, arrival: ReceivedMove | None, names: MoveNames) -> None:
-    """See that it is the target of the move that is given up, or the copy would be left behind in another one.
+def _check_target(mark: MoveMark, received: ReceivedMove | None, names: MoveNames) -> None:
+    """Check that the target belongs to the cancelled move; otherwise the copy would stay in another database.
 
     Raises:
-        MoveError: If it is not.
+        MoveError: If it does not.
     """
-    if arrival is not None and arrival.id != mark.id:
-        message = f"{names.target} has what comes from {arrival.source}"
-    elif arrival is None and mark.target != names.target:
-        message = f"{names.target} has nothing of this file"
-    elif arrival is not None and mark.receipt and mark.receipt != arrival.receipt:
-        message = f"{names.target} has a copy that was not gone on with"
+    if received is not None and received.id != mark.id:
+        message = f"{names.target} contains rows of {received.source}"
+    elif received is None and mark.target != names.target:
+        message = f"{names.target} contains no rows of this file"
+    elif received is not None and mark.receipt and mark.receipt != received.receipt:
+        message = f"{names.target} contains an abandoned copy"
     else:
         return
-    message += f"; the file is on its way to {mark.target}: give that URL, or none if that database is gone"
+    message += f"; the file is being moved to {mark.target}: pass that URL, or no URL if that database is gone"
     raise MoveError(message)
 
 
-def _matching_move(mark: MoveMark | None, arrival: ReceivedMove | None, names: MoveNames) -> ReceivedMove | None:
-    """Return what of this very move the target has; None where it has not begun there.
+def _matching_move(mark: MoveMark | None, received: ReceivedMove | None, names: MoveNames) -> ReceivedMove | None:
+    """Return the state of this move in the target; None if it has not started there.
 
     Raises:
-        MoveError: If the two do not belong together.
+        MoveError: If the target belongs to another move.
     """
     if mark is None:
-        if arrival is None:
+        if received is None:
             return None
-        if arrival.ended_at is not None:
-            message = f"the target has the rows of {arrival.source} already; give an empty database"
+        if received.ended_at is not None:
+            message = f"the target already contains the rows of {received.source}; use an empty database"
         else:
             message = (
-                f"the target waits for the rest of {arrival.source}; end that move, give it up by --cancel, or give an "
-                "empty database"
+                f"the target is still receiving {received.source}; finish that move, cancel it with --cancel, or use "
+                "an empty database"
             )
         raise MoveError(message)
     if mark.receipt == "":
-        message = f"the move to {mark.target} was being given up; run outlast move --cancel again, which ends that"
+        message = f"the move to {mark.target} is being cancelled; run outlast move --cancel again to finish that"
         raise MoveError(message)
-    if arrival is not None and arrival.id == mark.id and mark.receipt in {None, arrival.receipt}:
-        return arrival
-    if arrival is None and mark.receipt is None:
+    if received is not None and received.id == mark.id and mark.receipt in {None, received.receipt}:
+        return received
+    if received is None and mark.receipt is None:
         return None
-    other = f"{names.target} is another one, or has lost what it knew of it"
+    other = f"{names.target} is another database, or has lost the record of this move"
     if mark.ended_at is not None:
-        message = f"the file was moved to {mark.target} on {mark.ended_at:%Y-%m-%d}; use that one: {other}"
+        message = f"the file was moved to {mark.target} on {mark.ended_at:%Y-%m-%d}; use that database: {other}"
     else:
-        message = f"the file is on its way to {mark.target}; give that URL, or {CANCEL_HINT}: {other}"
+        message = f"the file is being moved to {mark.target}; pass that URL, or cancel it: {CANCEL_HINT}; {other}"
     raise MoveError(message)
 
 
 def _differences(source: SourceFile, target: TargetDatabase) -> list[str]:
-    """Compare rows and books of both sides; return what differs, for people."""
+    """Compare the rows and counters of both sides; return the differences as texts."""
     pairs: dict[str, tuple[dict[str, int], dict[str, int]]] = {
         "rows of": (source.counts(), target.counts()),
-        "by the books": (source.store.counter_check()[0], target.store.counter_check()[0]),
+        "counter of": (source.store.counter_check()[0], target.store.counter_check()[0]),
         "counted": (source.store.counter_check()[1], target.store.counter_check()[1]),
-        "ever": (source.store.event_totals(), target.store.event_totals()),
+        "total of": (source.store.event_totals(), target.store.event_totals()),
     }
     return [
-        f"{what} {name} {before} in the file and {after.get(name)} there"
+        f"{what} {name}: {before} in the file, {after.get(name)} in the target"
         for what, (left, after) in pairs.items()
         for name, before in left.items()
         if before != after.get(name)
@@ -293,10 +296,10 @@ def _differences(source: SourceFile, target: TargetDatabase) -> list[str]:
 
 def _result(source: SourceFile, began: float, **more: Any) -> MoveResult:
     fields = {"already": False, "resumed": False, "rescued": 0, "copied": 0} | more
-    return MoveResult(tables=source.counts(), strangers=source.strangers(), seconds=time.monotonic() - began, **fields)
+    return MoveResult(
+        tables=source.counts(), strangers=source.foreign_tables(), seconds=time.monotonic() - began, **fields
+    )
 
-
-# From the two URLs of a move to its sides; in words that help where one cannot be.
 
 _POSTGRES_SCHEMES = {"postgresql", "postgres"}
 _ONE_WAY = "a move goes from SQLite to PostgreSQL and not back"
@@ -304,17 +307,17 @@ _ONE_WAY = "a move goes from SQLite to PostgreSQL and not back"
 
 @contextmanager
 def open_source(url: str) -> Iterator[SourceFile]:
-    """Open the file of a URL.
+    """Open the SQLite file of a URL.
 
     Raises:
-        ConfigError: If it names none.
+        ConfigError: If the URL has another scheme or the file does not exist.
     """
     scheme = _scheme(url, "first")
     if scheme in _POSTGRES_SCHEMES:
-        message = f"the first URL is that of a PostgreSQL database: {_ONE_WAY}; give sqlite:///file.db first"
+        message = f"the first URL is a PostgreSQL URL: {_ONE_WAY}; pass sqlite:///file.db first"
         raise ConfigError(message)
     if scheme != "sqlite":
-        message = f"the first URL has the scheme {scheme!r}, and only a file can be moved; give sqlite:///file.db"
+        message = f"the first URL has the scheme {scheme!r}, but only a file can be moved; pass sqlite:///file.db"
         raise ConfigError(message)
     _, path = open_store(url)
     assert path is not None  # noqa: S101  # for the type checker
@@ -327,14 +330,14 @@ def open_source(url: str) -> Iterator[SourceFile]:
 
 @contextmanager
 def open_target(url: str) -> Iterator[TargetDatabase]:
-    """Connect to the database of a URL.
+    """Connect to the PostgreSQL database of a URL.
 
     Raises:
-        ConfigError: If it names none.
+        ConfigError: If the URL has another scheme.
     """
     scheme = _scheme(url, "second")
     if scheme not in _POSTGRES_SCHEMES:
-        message = f"the second URL has the scheme {scheme!r}: {_ONE_WAY}; give postgresql://user@host/database"
+        message = f"the second URL has the scheme {scheme!r}: {_ONE_WAY}; pass postgresql://user@host/database"
         raise ConfigError(message)
     target = TargetDatabase(url)
     try:
@@ -346,6 +349,6 @@ def open_target(url: str) -> Iterator[TargetDatabase]:
 def _scheme(url: str, place: str) -> str:
     try:
         return urlsplit(url).scheme
-    except ValueError as error:  # of the URL itself nothing is shown: it may hold a password
-        message = f"the {place} URL cannot be read: {error}; give sqlite:///file.db and postgresql://user@host/database"
+    except ValueError as error:  # the message does not show the URL, which may contain a password
+        message = f"the {place} URL is not valid: {error}; pass sqlite:///file.db and postgresql://user@host/database"
         raise ConfigError(message) from None

@@ -1,6 +1,6 @@
-r"""Rows of a SQLite table as the lines that COPY reads, made by SQLite itself.
+r"""Copies rows from SQLite to PostgreSQL in batches. SQLite itself builds the lines for COPY.
 
-Columns stand between tabs, what is not set is ``\N``, and what might be taken for either is escaped.
+Columns are separated by tabs, NULL is ``\N``, and special characters are escaped.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,7 +13,7 @@ from outlast.stores.move.source import SourceFile
 from outlast.stores.move.target import TableProgress, TargetDatabase
 from outlast.stores.postgres.driver import psycopg
 
-_MAX_TIME_MS = 253_402_300_799_000  # the end of the year 9999, as the store reads times
+_MAX_TIME_MS = 253_402_300_799_000  # the end of the year 9999, the same limit as in the store
 _ESCAPES = (("'\\'", "'\\\\'"), ("char(9)", "'\\t'"), ("char(10)", "'\\n'"), ("char(13)", "'\\r'"))
 _TIME = "strftime('%Y-%m-%d %H:%M:%f', min(max({0}, 0), {1}) / 1000.0, 'unixepoch') || '+00'"
 _ARRAY = (
@@ -26,9 +26,9 @@ class Column(NamedTuple):
     """A column of the target.
 
     Attributes:
-        name: Of it.
-        kind: Its type in PostgreSQL.
-        expression: What gives it in SQLite.
+        name: Its name.
+        kind: Its PostgreSQL type.
+        expression: The SQLite expression for its value.
     """
 
     name: str
@@ -37,13 +37,13 @@ class Column(NamedTuple):
 
 
 def select_lines(table: str, columns: Sequence[Column], key: Sequence[str], *, after: bool) -> str:
-    """Return the statement whose rows are lines, each followed by the key of its row.
+    """Return the statement that selects lines, each with the key of its row.
 
     Args:
-        table: Whose.
-        columns: Those of a line, in their order.
-        key: The columns of the primary key, by which it is ordered.
-        after: Whether it begins behind a key; its values are the first parameters. The last is how many are wanted.
+        table: Name of the table.
+        columns: Columns of a line, in this order.
+        key: Columns of the primary key, which define the order.
+        after: Whether to start after a key, whose values are the first parameters. The last parameter is the limit.
     """
     line = " || char(9) || ".join(map(_field_expression, columns))
     keys = ", ".join(key)
@@ -52,18 +52,18 @@ def select_lines(table: str, columns: Sequence[Column], key: Sequence[str], *, a
 
 
 def _field_expression(column: Column) -> str:
-    _, kind, given = column
+    _, kind, value = column
     if kind.startswith("timestamp"):
-        text = _TIME.format(given, _MAX_TIME_MS)
+        text = _TIME.format(value, _MAX_TIME_MS)
     elif kind.endswith("[]"):
-        text = _escape_expression(_ARRAY.format(given))
+        text = _escape_expression(_ARRAY.format(value))
     elif kind == "double precision":
-        text = f"printf('%!.17g', {given})"  # as many digits as tell two numbers apart
-        text = f"CASE WHEN {given} IS NOT NULL THEN {text} END"
+        text = f"printf('%!.17g', {value})"  # enough digits to distinguish any two numbers
+        text = f"CASE WHEN {value} IS NOT NULL THEN {text} END"
     elif kind == "text":
-        text = _escape_expression(given)
+        text = _escape_expression(value)
     else:
-        text = given
+        text = value
     return f"coalesce({text}, '\\N')"
 
 
@@ -73,18 +73,16 @@ def _escape_expression(text: str) -> str:
     return text
 
 
-# Rows from a file to PostgreSQL, in batches; each is written together with how far it got.
-
-_REFUSED_STATES = ("22", "23", "54")  # classes of SQLSTATE by which the server refuses a row: data, constraint, limit
+_REFUSED_STATES = ("22", "23", "54")  # SQLSTATE classes of rejected rows: data, constraint, program limit
 
 
 class MoveProgress(NamedTuple):
-    """How far a move is.
+    """Progress of a move.
 
     Attributes:
-        doing: What is being done, or the table that is copied.
-        rows: Rows that are there, of all tables.
-        total: Rows that there will be.
+        doing: The current step, or the table that is being copied.
+        rows: Rows copied so far, over all tables.
+        total: Rows to copy.
     """
 
     doing: str
@@ -93,12 +91,12 @@ class MoveProgress(NamedTuple):
 
 
 class _CopiedTable(NamedTuple):
-    """A table that is copied.
+    """A table to copy.
 
     Attributes:
-        name: Of it.
-        columns: Those that are copied, in their order.
-        key: The columns of its primary key in the file.
+        name: Its name.
+        columns: The columns to copy, in this order.
+        key: Columns of its primary key in the file.
     """
 
     name: str
@@ -107,7 +105,7 @@ class _CopiedTable(NamedTuple):
 
 
 class _CopyLines:
-    """Lines on their way, with how many went and the key of the last."""
+    """An iterator over lines that counts them and remembers the key of the last one."""
 
     def __init__(self, rows: Iterable[tuple[bytes, list[Any]]]) -> None:
         self._rows = rows
@@ -123,16 +121,16 @@ class _CopyLines:
 def copy_tables(
     source: SourceFile, target: TargetDatabase, receipt: str, batch: int, progress: Callable[[MoveProgress], object]
 ) -> int:
-    """Copy what is not there yet, batch by batch; return how many rows this call has copied.
+    """Copy the remaining rows batch by batch; return how many rows this call copied.
 
-    How far a table is stands in the target and is looked up for each batch: two that copy at once take turns.
+    The progress of a table is stored in the target and read for each batch, so two processes can copy at once.
 
     Args:
         source: The file, frozen.
         target: The database, guarded.
-        receipt: Of the move.
-        batch: Rows that are written in one transaction.
-        progress: Called after each.
+        receipt: Receipt of the move.
+        batch: Rows per transaction.
+        progress: Called after each batch.
     """
     total, copied = sum(source.counts().values()), 0
     for name in MOVED_TABLES:
@@ -144,26 +142,28 @@ def copy_tables(
                     reached = _copy_batch(source, target, table, state, batch)
                     copied += reached.rows - state.rows
                     known[name] = state = reached
-                    target.note(known)
+                    target.save_progress(known)
                 done = state.done
             progress(MoveProgress(name, sum(each.rows for each in known.values()), total))
     return copied
 
 
 def _copied_table(source: SourceFile, target: TargetDatabase, name: str) -> _CopiedTable:
-    """Return what is copied of a table.
+    """Return what to copy of a table.
 
     Raises:
-        ConfigError: If the file lacks a column: then its tables were changed by hand.
+        ConfigError: If the file lacks a column, because its tables were changed by hand.
     """
-    there, key = source.columns(name)
-    given, drawn = COLUMN_EXPRESSIONS.get(name, {}), GENERATED_COLUMNS.get(name, set())
+    source_columns, key = source.columns(name)
+    expressions, generated = COLUMN_EXPRESSIONS.get(name, {}), GENERATED_COLUMNS.get(name, set())
     columns = [
-        Column(each, kind, given.get(each, each)) for each, kind in target.columns(name).items() if each not in drawn
+        Column(each, kind, expressions.get(each, each))
+        for each, kind in target.columns(name).items()
+        if each not in generated
     ]
-    missing = [each.name for each in columns if each.name not in {*there, *given}]
+    missing = [each.name for each in columns if each.name not in {*source_columns, *expressions}]
     if missing:
-        message = f"{name} of the file has no column {', '.join(missing)}; were its tables changed by hand?"
+        message = f"table {name} of the file has no column {', '.join(missing)}; were its tables changed by hand?"
         raise ConfigError(message)
     return _CopiedTable(name, columns, key)
 
@@ -171,7 +171,7 @@ def _copied_table(source: SourceFile, target: TargetDatabase, name: str) -> _Cop
 def _copy_batch(
     source: SourceFile, target: TargetDatabase, table: _CopiedTable, state: TableProgress, limit: int
 ) -> TableProgress:
-    """Copy the next rows of a table; return how far it is then."""
+    """Copy the next rows of a table; return its progress."""
     sql = select_lines(*table, after=state.after is not None)
     values = [*(state.after or ()), limit]
     rows, names = _CopyLines(source.lines(sql, values)), [each.name for each in table.columns]
@@ -185,7 +185,7 @@ def _copy_batch(
         row = ", ".join(f"{name} {value}" for name, value in zip(table.key, key, strict=True))
         reason = (error.diag.message_primary or str(error)).strip()
         message = (
-            f"PostgreSQL refuses the row of {table.name} with {row}: {reason}; {CANCEL_HINT}: put the row right there"
+            f"PostgreSQL refuses the row of {table.name} with {row}: {reason}; {CANCEL_HINT}: correct the row there"
         )
         raise MoveError(message) from error
     return TableProgress(state.rows + rows.count, rows.last or state.after, rows.count < limit)
@@ -198,15 +198,15 @@ def _first_refused(
     read: Callable[[], Iterable[tuple[bytes, list[Any]]]],
     limit: int,
 ) -> list[Any]:
-    """Return the key of the first row that is refused: the batch is tried again by halves, nothing of it is kept."""
-    fine, refused = 0, limit
-    while refused - fine > 1:
-        middle = (fine + refused) // 2
+    """Return the key of the first refused row. Tries halves of the batch again; nothing of it is kept."""
+    accepted, refused = 0, limit
+    while refused - accepted > 1:
+        middle = (accepted + refused) // 2
         try:
             with target.connection.transaction(force_rollback=True):
                 target.write(table, names, (line for line, _ in islice(read(), middle)))
         except psycopg.Error:
             refused = middle
         else:
-            fine = middle
-    return next(key for _, key in islice(read(), fine, None))
+            accepted = middle
+    return next(key for _, key in islice(read(), accepted, None))

@@ -1,4 +1,4 @@
-"""The SQLite file that is moved: who still uses it, how it is frozen, and its rows."""
+"""The SQLite file of a move: its users, its freeze mark and its rows."""
 
 import sqlite3
 import sys
@@ -29,27 +29,26 @@ _OWN_TABLES = {*OWN_TABLES, "schema_version", "outlast_move"}
 
 
 class SourceFile:
-    """A SQLite file.
+    """The SQLite file that is moved.
 
     Args:
-        path: Of it.
-        spool: The folder of outcomes that could not be stored.
+        path: Path of the file.
+        spool: Folder of outcomes that could not be stored.
 
     Raises:
-        ConfigError: If it is not there or not one of Outlast's.
-        SchemaError: If its tables are newer than this version of Outlast, and nobody has begun to move it.
+        ConfigError: If the file does not exist or has no tables of Outlast.
+        SchemaError: If its tables are newer than this version of Outlast, and no move has started.
     """
 
     def __init__(self, path: Path, spool: Path) -> None:
-        """Open the file; nothing in it is changed."""
         if not path.is_file():
-            message = f"there is no file {path}; is the URL right?"
+            message = f"the file {path} does not exist; check the URL"
             raise ConfigError(message)
         self.path, self._spool = path, spool
         self.connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT, isolation_level=None)
         try:
             if self.version == 0:
-                message = f"{path} has no tables of Outlast; is the URL right?"
+                message = f"{path} has no tables of Outlast; check the URL"
                 raise ConfigError(message)
             if self.version > LATEST and self.mark() is None:
                 raise SchemaError(self.version, LATEST)
@@ -57,21 +56,19 @@ class SourceFile:
             self.connection.close()
             raise
         self.store = SqliteStore(path)
-        self.store.db = SqliteDatabase(
-            path, lambda _: None
-        )  # the file may be frozen, which others are told when they open it
+        self.store.db = SqliteDatabase(path, lambda _: None)  # skips the check that refuses a frozen file
 
     @property
     def version(self) -> int:
-        """The version of the tables."""
+        """Version of the tables."""
         return schema_version(self.connection)
 
     def mark(self) -> MoveMark | None:
-        """Return what the file knows of its move."""
+        """Return the mark of the move; None if no move has started."""
         return read_mark(self.connection)
 
-    def bring_up_to_date(self) -> None:
-        """Bring the tables up to date. A worker of an older version would lose its lease by it, so none may be alive.
+    def migrate(self) -> None:
+        """Migrate the tables. A worker of an older version would lose its lease, so none may be alive.
 
         Raises:
             MoveError: If somebody uses the file.
@@ -82,24 +79,23 @@ class SourceFile:
                 migrate(connection)
 
     def rescue(self) -> int:
-        """Give back what dead workers held; return how many tasks that were.
+        """Take tasks from dead workers; return how many.
 
-        None becomes a dead letter for the workers it took down. How many it may take down only the app knows, so the
-        next worker judges.
+        None becomes a dead letter because of its crashes: only the app knows the limit, so the next worker decides.
         """
         return len(self.store.rescue(sys.maxsize))
 
-    def strangers(self) -> list[str]:
-        """Return the tables in the file that are not Outlast's: they stay where they are."""
+    def foreign_tables(self) -> list[str]:
+        """Return the tables of other programs in the file, which are not moved."""
         rows = self.connection.execute(
             "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY name"
         )
         return [name for (name,) in rows if name not in _OWN_TABLES]
 
     def users(self) -> list[str]:
-        """Return who still uses the file, for people, whatever the version of its tables; nothing if nobody does."""
+        """Return descriptions of the processes that use the file. Works with tables of any version."""
         now = now_ms()
-        workers = self._ask(
+        workers = self._fetch(
             "workers", "SELECT id, name, host, pid FROM workers WHERE expires_at > ? ORDER BY started_at, id", now
         )
         found = [
@@ -107,47 +103,54 @@ class SourceFile:
             for number, name, host, pid in workers
             if not self.store.is_dead(number)
         ]
-        polled = (
+        leases = (
             "SELECT lease_owner, count(*) FROM sources WHERE leased_until > ? AND outcome IS NULL GROUP BY lease_owner"
         )
-        found += [f"monitor {owner} ({count} sources)" for owner, count in self._ask("sources", polled, now)]
-        jobs = self._ask("job_runs", "SELECT DISTINCT job FROM job_runs WHERE ended_at IS NULL ORDER BY job")
+        found += [f"monitor {owner} ({count} sources)" for owner, count in self._fetch("sources", leases, now)]
+        jobs = self._fetch("job_runs", "SELECT DISTINCT job FROM job_runs WHERE ended_at IS NULL ORDER BY job")
         holders = [(job, self.store.job_holder(job)) for (job,) in jobs]
         found += [f"job {job} ({holder or 'running'})" for job, holder in holders if holder is not None]
-        told = "SELECT count(*) FROM alerts WHERE delivered_at IS NULL AND leased_until > ?"
-        found += [f"somebody who delivers alerts ({count})" for (count,) in self._ask("alerts", told, now) if count]
+        deliveries = "SELECT count(*) FROM alerts WHERE delivered_at IS NULL AND leased_until > ?"
+        found += [f"alert delivery ({count} alerts)" for (count,) in self._fetch("alerts", deliveries, now) if count]
         return found
 
     def check_quiet(self) -> None:
-        """See that nobody uses the file.
+        """Check that nobody uses the file.
 
         Raises:
-            MoveError: If somebody does, or left outcomes that only a worker on this file can store.
+            MoveError: If somebody does, or if there are spooled outcomes that only a worker on this file can store.
         """
         users = self.users()
         if users:
             more = len(users) - _MAX_NAMED
             named = ", ".join(users[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
-            message = f"the file is in use by {named}; stop them and run this again; who was killed is gone in seconds"
-            raise MoveError(message)
-        left = len([*self._spool.glob("*.jsonl")])
-        if left:
             message = (
-                f"outcomes that could not be stored lie in {self._spool} (files: {left}); start a worker on the file "
-                "once, which stores them, stop it, and run this again"
+                f"the file is in use by {named}; stop them and run this again; a killed process disappears from this "
+                "list within seconds"
+            )
+            raise MoveError(message)
+        spooled = len([*self._spool.glob("*.jsonl")])
+        if spooled:
+            message = (
+                f"{self._spool} contains outcomes that could not be stored (files: {spooled}); start a worker on the "
+                "file once, which stores them, stop it, and run this again"
             )
             raise MoveError(message)
 
     def freeze(self, target: str) -> MoveMark:
-        """Have nobody write to the file any more; what is not in the books yet is written into them before."""
+        """Reject all further writes to the file, after counting the tasks that are not counted yet.
+
+        Raises:
+            MoveError: If the file is in use, has running tasks or is already being moved.
+        """
         with self._writing() as connection:
             if read_mark(connection) is not None:
-                message = "somebody else has begun to move the file; run this again to go on with it"
+                message = "another process has started to move the file; run this again to continue that move"
                 raise MoveError(message)
             self.check_quiet()
             (running,) = connection.execute("SELECT count(*) FROM task_queue WHERE status = 'RUNNING'").fetchone()
             if running:
-                message = f"{running} tasks are running, and no worker is known that holds them; run this again"
+                message = f"{running} tasks are running without a registered worker; run this again"
                 raise MoveError(message)
             count_new_tasks(connection, connection.execute("SELECT coalesce(max(id), 0) FROM task_queue").fetchone()[0])
             freeze_file(connection, uuid.uuid4().hex, target)
@@ -156,41 +159,41 @@ class SourceFile:
         return mark
 
     def pin(self, move_id: str, receipt: str, target: str) -> None:
-        """Write down by what the target is known again: from here on there is no other.
+        """Store the receipt of the target. From here on the file can only go to this target.
 
         Raises:
-            MoveError: If there is another one already, or the move was given up.
+            MoveError: If the file already has another receipt, or the move was cancelled.
         """
         with self._writing() as connection:
             mark = read_mark(connection)
             if mark is None or mark.id != move_id or mark.receipt not in {None, receipt}:
-                message = "the move was given up or taken to another target meanwhile; run this again to see"
+                message = "the move was meanwhile cancelled or pinned to another target; run this again"
                 raise MoveError(message)
             if mark.receipt is None:
                 set_target(connection, receipt, target)
 
-    def give_up(self, move_id: str) -> None:
-        """See that nobody can pin or end the move any more.
+    def mark_cancelled(self, move_id: str) -> None:
+        """Mark the move as cancelled, so that nobody can pin or end it any more.
 
         Raises:
-            MoveError: If it is over.
+            MoveError: If it has ended.
         """
         with self._writing() as connection:
             mark = read_mark(connection)
             if mark is None or mark.id != move_id:
-                message = "somebody else has given up the move meanwhile; run this again to see"
+                message = "another process has cancelled the move meanwhile; run this again"
                 raise MoveError(message)
             if mark.ended_at is not None:
-                message = "the move is over; there is nothing to give up: run it once more if the target is still shut"
+                message = "the move has ended and cannot be cancelled; run it again if the target still rejects writes"
                 raise MoveError(message)
             connection.execute("UPDATE outlast_move SET receipt = ''")
 
-    def thaw(self, move_id: str, *, unless_pinned: bool = False) -> None:
-        """Have the file used again.
+    def unfreeze(self, move_id: str, *, unless_pinned: bool = False) -> None:
+        """Make the file usable again.
 
         Args:
-            move_id: Of the move that is given up.
-            unless_pinned: Whether to leave it frozen where a target has begun to receive it.
+            move_id: Id of the cancelled move.
+            unless_pinned: Whether to leave it frozen if a target has started to receive it.
         """
         with self._writing() as connection:
             mark = read_mark(connection)
@@ -198,15 +201,15 @@ class SourceFile:
                 unfreeze_file(connection)
 
     def end(self, receipt: str) -> None:
-        """Write down that the move is over.
+        """Mark the move as ended.
 
         Raises:
-            MoveError: If it was given up meanwhile.
+            MoveError: If it was cancelled meanwhile.
         """
         with self._writing() as connection:
             mark = read_mark(connection)
             if mark is None or mark.receipt != receipt:
-                message = "the move was given up meanwhile; run it again from its beginning"
+                message = "the move was cancelled meanwhile; run it again from the start"
                 raise MoveError(message)
             if mark.ended_at is None:
                 mark_ended(connection)
@@ -222,12 +225,12 @@ class SourceFile:
                 self.connection.execute("ROLLBACK")
 
     def counts(self) -> dict[str, int]:
-        """Return how many rows each table has that is moved; a file that was moved by an older version lacks some."""
-        asked = {table: self._ask(table, f"SELECT count(*) FROM {table}") for table in MOVED_TABLES}  # noqa: S608  # our own names
-        return {table: rows[0][0] for table, rows in asked.items() if rows}
+        """Return the number of rows of each moved table; a file that an older version moved lacks some tables."""
+        found = {table: self._fetch(table, f"SELECT count(*) FROM {table}") for table in MOVED_TABLES}  # noqa: S608  # our own names
+        return {table: rows[0][0] for table, rows in found.items() if rows}
 
     def numbers(self) -> dict[str, int]:
-        """Return the largest number that was ever given, by table: none is given twice."""
+        """Return the largest id that was ever assigned, by table."""
         return dict(self.connection.execute("SELECT name, seq FROM sqlite_sequence").fetchall())
 
     def columns(self, table: str) -> tuple[list[str], list[str]]:
@@ -236,12 +239,12 @@ class SourceFile:
         return [name for name, _ in rows], [name for name, place in sorted(rows, key=lambda row: row[1]) if place]
 
     def lines(self, sql: str, values: Sequence[Any]) -> Iterator[tuple[bytes, list[Any]]]:
-        """Yield rows of `select_lines`: a line and the key of its row. They are read as they are asked for."""
+        """Yield the rows of `select_lines`: a line and the key of its row. Rows are read as needed."""
         for line, *key in self.connection.execute(sql, values):
             yield line, key
 
-    def _ask(self, table: str, sql: str, *values: object) -> list[Any]:
-        """Return rows of a table; none where the file is so old that it has no such table."""
+    def _fetch(self, table: str, sql: str, *values: object) -> list[Any]:
+        """Return rows of a table; an empty list if the file is too old to have the table."""
         known = self.connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,))
         return self.connection.execute(sql, values).fetchall() if known.fetchone() else []
 

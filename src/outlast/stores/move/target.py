@@ -1,4 +1,4 @@
-"""The PostgreSQL database that a file is moved to: guarded until all is there, and it knows how far that is."""
+"""The PostgreSQL database of a move: its guard against other writers, its receipt and its progress."""
 
 import json
 import uuid
@@ -11,17 +11,17 @@ from outlast.stores.move.plan import MOVED_TABLES, MoveError
 from outlast.stores.postgres.driver import psycopg
 from outlast.stores.postgres.store import PostgresStore
 
-_CHUNK_BYTES = 1 << 17  # bytes of a COPY that are written at a time
+_CHUNK_BYTES = 1 << 17  # bytes of a COPY that are sent at a time
 _GUARD = "outlast_moving"
 
 
 class TableProgress(NamedTuple):
-    """How far a table is.
+    """Progress of a table.
 
     Attributes:
-        rows: That are there.
-        after: The key of the last one.
-        done: Whether all are.
+        rows: Rows copied so far.
+        after: Key of the last one.
+        done: Whether all rows are copied.
     """
 
     rows: int = 0
@@ -30,14 +30,14 @@ class TableProgress(NamedTuple):
 
 
 class ReceivedMove(NamedTuple):
-    """What the target knows of a move.
+    """What the target records about a move.
 
     Attributes:
-        id: Of the move, as the file has it.
-        receipt: By which the file knows this target again.
-        source: Where from, for people.
-        ended_at: When it was over; None while it is not.
-        progress: How far each table is.
+        id: Id of the move, the same as in the file.
+        receipt: Identifies this target for the file.
+        source: Display name of the source.
+        ended_at: When it ended; None while it runs.
+        progress: Progress by table.
     """
 
     id: str
@@ -48,26 +48,25 @@ class ReceivedMove(NamedTuple):
 
 
 class TargetDatabase:
-    """A PostgreSQL database.
+    """The PostgreSQL database that receives a file.
 
     Args:
-        url: Of it.
+        url: URL of the database.
     """
 
     def __init__(self, url: str) -> None:
-        """Connect."""
         self.store = PostgresStore(url, max_size=2, prepare_threshold=None)
         self.connection = self.store.db.connect()
         self._schema = ""
-        self._look()
+        self._find_schema()
 
     @property
     def has_tables(self) -> bool:
-        """Whether tables of Outlast were there when it was last looked for them."""
+        """Whether the last check found tables of Outlast."""
         return bool(self._schema)
 
-    def _look(self) -> None:
-        """Find the schema that the search path leads to, if there are tables; whatever is made is made there."""
+    def _find_schema(self) -> None:
+        """Find the schema of the tables in the search path. New objects are created in the same schema."""
         if self.connection.execute(self.store.db.sql["has_version"]).fetchall()[0][0]:
             self._schema = self._fetch(
                 "SELECT nspname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace "
@@ -75,18 +74,18 @@ class TargetDatabase:
             )[0][0]
 
     def create_schema(self) -> None:
-        """Create the tables, or bring them up to date."""
+        """Create or migrate the tables."""
         self.store.create_schema()
-        self._look()
+        self._find_schema()
 
     def table(self, name: str) -> Any:
-        """Return the name of a table for a statement."""
+        """Return the qualified name of a table for a statement."""
         return psycopg.sql.Identifier(self._schema, name)
 
-    def arrival(self) -> ReceivedMove | None:
-        """Return what is known of a move; None where nobody has begun one."""
+    def received_move(self) -> ReceivedMove | None:
+        """Return the recorded move; None if no move has started."""
         if not self.has_tables:
-            self._look()
+            self._find_schema()
         if not self.has_tables:
             return None
         try:
@@ -96,7 +95,7 @@ class TargetDatabase:
         return _read_received_move(rows[0]) if rows else None
 
     def check_empty(self) -> None:
-        """See that no table has rows.
+        """Check that no table has rows.
 
         Raises:
             MoveError: If one has.
@@ -105,31 +104,31 @@ class TargetDatabase:
         filled = [name for name in names if self._fetch_in("SELECT EXISTS (SELECT FROM {})", name)[0][0]]
         if filled:
             message = (
-                f"the target has rows already, in {', '.join(filled)}; give a database whose tables of Outlast are "
-                "empty, or that has none: two queues cannot become one"
+                f"the target already has rows in {', '.join(filled)}; use a database without tables of Outlast, or "
+                "with empty ones: two queues cannot be merged"
             )
             raise MoveError(message)
 
     def begin(self, move_id: str, source: str) -> ReceivedMove:
-        """Begin to receive a file: its rows alone get in until it is over.
+        """Start to receive a file. Until the move ends, only its rows can be written.
 
         Raises:
-            MoveError: If there are rows already.
+            MoveError: If the target already has rows.
         """
-        arrival = ReceivedMove(move_id, uuid.uuid4().hex, source, None, {})
+        received = ReceivedMove(move_id, uuid.uuid4().hex, source, None, {})
         with self.connection.transaction():
-            self._fetch("SELECT set_config('synchronous_commit', 'on', true)")  # the file will rely on it
+            self._fetch("SELECT set_config('synchronous_commit', 'on', true)")  # the file relies on this commit
             self._run(_CREATE_MARK, "outlast_move")
             self._run(_CREATE_GUARD, _GUARD)
-            for table in (*MOVED_TABLES, "workers"):  # whoever writes at this moment is waited for
+            for table in (*MOVED_TABLES, "workers"):  # waits for transactions that write now
                 self.connection.execute(
                     psycopg.sql.SQL(_CREATE_TRIGGER).format(
                         psycopg.sql.Identifier(_GUARD), self.table(table), self.table(_GUARD)
                     )
                 )
             self.check_empty()
-            self._run("INSERT INTO {} (id, receipt, source) VALUES (%s, %s, %s)", "outlast_move", *arrival[:3])
-        return arrival
+            self._run("INSERT INTO {} (id, receipt, source) VALUES (%s, %s, %s)", "outlast_move", *received[:3])
+        return received
 
     def columns(self, table: str) -> dict[str, str]:
         """Return the columns of a table with their types."""
@@ -143,21 +142,21 @@ class TargetDatabase:
 
     @contextmanager
     def receiving(self, receipt: str) -> Iterator[dict[str, TableProgress]]:
-        """Within the block, a transaction that may write; nobody else is at it. What it is given is how far all is.
+        """Run a block in a transaction that may write, one process at a time; yield the progress by table.
 
         Raises:
-            MoveError: If the move was given up or ended by somebody else meanwhile.
+            MoveError: If another process has cancelled or ended the move meanwhile.
         """
         with self.connection.transaction():
             self.connection.execute("SELECT set_config('outlast.moving', 'on', true)")
             rows = []
-            with suppress(psycopg.errors.UndefinedTable):  # it is dropped where a move is given up
-                # The whole table, not the row: who gives up drops it, and must not wait for one who waits for the row.
+            with suppress(psycopg.errors.UndefinedTable):  # cancelling a move drops the table
+                # Lock the table, not the row: cancelling drops the table, and a row lock could deadlock with that.
                 self._run("LOCK TABLE {} IN EXCLUSIVE MODE", "outlast_move")
                 sql = "SELECT progress FROM {} WHERE receipt = %s AND ended_at IS NULL"
                 rows = self._fetch_in(sql, "outlast_move", receipt)
             if not rows:
-                message = "the move was ended or given up by somebody else meanwhile; run this again to see"
+                message = "another process has ended or cancelled the move meanwhile; run this again"
                 raise MoveError(message)
             yield _read_progress(rows[0][0])
 
@@ -176,13 +175,13 @@ class TargetDatabase:
             if chunk:
                 copy.write(b"\n".join(chunk) + b"\n")
 
-    def note(self, progress: dict[str, TableProgress]) -> None:
-        """Write down how far all is; within `receiving`."""
+    def save_progress(self, progress: dict[str, TableProgress]) -> None:
+        """Save the progress by table; within `receiving`."""
         text = json.dumps({table: each._asdict() for table, each in progress.items()})
         self._run("UPDATE {} SET progress = %s", "outlast_move", text)
 
     def continue_numbers(self, receipt: str, numbers: dict[str, int]) -> None:
-        """Have new rows numbered behind all that were ever given; never once others may have drawn some."""
+        """Continue the id sequences after all ids that were ever assigned; only before others can draw from them."""
         sql = "SELECT setval(name, %s) FROM pg_get_serial_sequence(%s, 'id') AS name WHERE name IS NOT NULL"
         with self.receiving(receipt):
             for table, number in numbers.items():
@@ -190,19 +189,19 @@ class TargetDatabase:
                     self._fetch(sql, number, self._text(table))
 
     def analyze(self) -> None:
-        """Have the planner know the tables."""
+        """Update the planner statistics."""
         for table in MOVED_TABLES:
             self._run("ANALYZE {}", table)
 
     def counts(self) -> dict[str, int]:
-        """Return how many rows each table has."""
+        """Return the number of rows by table."""
         return {table: self._fetch_in("SELECT count(*) FROM {}", table)[0][0] for table in MOVED_TABLES}
 
     def end(self, receipt: str) -> None:
-        """Let everybody in; that a file was moved here stays written down.
+        """Allow all writes; the record of the move stays.
 
         Raises:
-            MoveError: If the move was given up or ended by somebody else meanwhile.
+            MoveError: If another process has cancelled or ended the move meanwhile.
         """
         with self.receiving(receipt):
             self._unguard()
@@ -210,10 +209,11 @@ class TargetDatabase:
         self.store.db.fetch("notify")
 
     def empty(self, receipt: str) -> None:
-        """Give up a move that is not over: all that came by it goes, whatever version of Outlast has begun it.
+        """Cancel a move that has not ended: delete all its rows, whatever version of Outlast started it.
 
         Raises:
-            MoveError: If it was given up or ended by somebody else meanwhile: then these tables are in use.
+            MoveError: If another process has cancelled or ended the move meanwhile, which means that the tables are in
+                use.
         """
         guarded = (
             "SELECT relname FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid "
@@ -227,7 +227,7 @@ class TargetDatabase:
             self._run("DROP TABLE {}", "outlast_move")
 
     def _unguard(self) -> None:
-        """Drop the function, and with it the triggers that call it."""
+        """Drop the guard function, and with it the triggers that call it."""
         self._run("DROP FUNCTION IF EXISTS {} CASCADE", _GUARD)
 
     def _text(self, table: str) -> str:

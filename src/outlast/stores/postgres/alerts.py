@@ -1,4 +1,4 @@
-"""The outbox of alerts in PostgreSQL. What is told of a matter is decided alone with it, by the last that was told."""
+"""The outbox of alerts in PostgreSQL. A lock per key orders the decisions about its alerts."""
 
 import json
 from collections.abc import Sequence
@@ -12,17 +12,17 @@ _dumps = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class PostgresAlerts:
-    """The duty `Alerts`."""
+    """Implements `Alerts`."""
 
     db: PostgresDatabase
 
     def raise_alerts(self, alerts: Sequence[NewAlert]) -> list[Alert]:
-        """Add those that are news."""
+        """Add the alerts that are news."""
         with self.db.connection() as connection, connection.transaction():
             return raise_alerts_in(connection.cursor(binary=True), self.db.sql, alerts)
 
     def remind_alerts(self, after: float) -> list[Alert]:
-        """Add a reminder for each matter that is not well and was told of long ago."""
+        """Add a reminder for each key that has not recovered and whose last alert was delivered long ago."""
         values: dict[str, Any] = {"after": float(after)}
         keys = [row[0] for row in self.db.fetch("overdue_alerts", values, prepare=False)]
         if not keys:
@@ -34,15 +34,15 @@ class PostgresAlerts:
         return [_read_alert(row) for row in rows]
 
     def claim_alerts(self, limit: int, lease: float) -> list[Alert]:
-        """Take alerts that are due and in nobody's hands, oldest first."""
+        """Claim alerts that are due and have no lease, oldest first."""
         return [_read_alert(row) for row in self.db.fetch("claim_alerts", {"limit": limit, "lease": float(lease)})]
 
     def settle_alerts(self, results: Sequence[AlertResult]) -> int:
-        """Write what became of deliveries."""
+        """Save results of deliveries."""
         return self.db.change("settle_alerts", {"results": _dumps([each._asdict() for each in results])})
 
     def alerts(self, *, waiting: bool | None = None, limit: int = 50) -> list[Alert]:
-        """Return alerts, newest first; planned each time, for what is not given makes another query of it."""
+        """Return alerts, newest first."""
         rows = self.db.fetch("list_alerts", {"waiting": waiting, "limit": limit}, prepare=False)
         return [_read_alert(row) for row in rows]
 
@@ -52,22 +52,22 @@ class PostgresAlerts:
         return {alert.key: alert for alert in alerts}
 
     def prune_alerts(self, older_than: float) -> int:
-        """Delete alerts done with long ago."""
+        """Delete alerts that were delivered long ago."""
         return self.db.change("prune_alerts", {"seconds": float(older_than)})
 
 
 def raise_alerts_in(cursor: Any, sql: dict[str, bytes], alerts: Sequence[NewAlert]) -> list[Alert]:
-    """Add those that are news, in the caller's transaction, which has to lock whatever rows it needs before."""
+    """Add the alerts that are news, in the caller's transaction, which must lock all other rows before."""
     if not alerts:
         return []
     keys = list({each.key for each in alerts})
     cursor.execute(sql["lock_alerts"], {"keys": keys})
-    told: dict[str, str | None] = dict(cursor.execute(sql["open_alerts"], {"keys": keys}).fetchall())
+    last_states: dict[str, str | None] = dict(cursor.execute(sql["open_alerts"], {"keys": keys}).fetchall())
     news = []
     for each in alerts:
-        kind = next_alert_kind(told.get(each.key), each.state)
+        kind = next_alert_kind(last_states.get(each.key), each.state)
         if kind is not None:
-            told[each.key] = each.state
+            last_states[each.key] = each.state
             news.append(each._asdict() | {"kind": kind})
     if not news:
         return []

@@ -1,6 +1,6 @@
-"""A PostgreSQL database as a process uses it: a pool of connections, opened when it is first needed.
+"""A PostgreSQL database in a process: a connection pool that opens on first use.
 
-Connections commit every statement by themselves; what takes several is a transaction by name.
+Connections are in autocommit mode; several statements need an explicit transaction.
 """
 
 import math
@@ -19,36 +19,35 @@ from outlast.ports.store import seconds_left
 from outlast.stores.postgres.driver import psycopg, psycopg_pool
 from outlast.stores.postgres.sql import scripts, statements
 
-# Times as this store returns them: a session's time zone is its own affair, ours is UTC.
+Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
+Rows: TypeAlias = list[tuple[Any, ...]]
+Threshold: TypeAlias = int | Literal["auto"] | None
 
 
 def in_utc(row: Sequence[Any]) -> list[Any]:
-    """Return a row with its times in UTC."""
+    """Return a row with its times in UTC; the server returns them in the time zone of the session."""
     return [value.astimezone(UTC) if isinstance(value, datetime) else value for value in row]
 
 
-# Whether a pooler such as PgBouncer stands before the server: then a session may be another one with each transaction.
-#
-# It says nothing about itself, and so it is recognised by what it does.
-
-_AnyConnection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
-_POOLER_ROUNDS = 5  # on a busy pool somebody else may be in between
+# A pooler such as PgBouncer may use another session for each transaction. It does not identify itself, so it is
+# recognised by its behaviour.
+_POOLER_ROUNDS = 5  # on a busy pool, other clients may interfere
 
 
-def is_behind_pooler(connection: _AnyConnection) -> bool:
-    """Tell whether we talk to a pooler: it gives each client a number of its own, by which it may cancel a query."""
+def is_behind_pooler(connection: Connection) -> bool:
+    """Return whether the connection goes to a pooler, which gives each client its own backend number."""
     return connection.info.backend_pid != _server_process(connection)
 
 
-def keeps_sessions(connection: _AnyConnection, another: AbstractContextManager[_AnyConnection]) -> bool:
-    """Tell whether a pooler keeps a session for each client, as far as that can be seen.
+def keeps_sessions(connection: Connection, another: AbstractContextManager[Connection]) -> bool:
+    """Return whether a pooler keeps one session per client, as far as that can be detected.
 
-    While another client is in a transaction it has a session to itself. If that was ours, or if we get another one
-    then, sessions are given to whoever needs one.
+    Another client in a transaction has a session to itself. If that session was ours, or if we get another one then,
+    the pooler shares sessions.
 
     Args:
-        connection: Ours.
-        another: Lends a second one.
+        connection: Our connection.
+        another: Provides a second connection.
     """
     ours = _server_process(connection)
     with another as other:
@@ -59,48 +58,44 @@ def keeps_sessions(connection: _AnyConnection, another: AbstractContextManager[_
     return True
 
 
-def _server_process(connection: _AnyConnection) -> int:
+def _server_process(connection: Connection) -> int:
     number: int = connection.execute("SELECT pg_backend_pid()", prepare=False).fetchall()[0][0]
     return number
 
 
-Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
-Rows: TypeAlias = list[tuple[Any, ...]]
-Threshold: TypeAlias = int | Literal["auto"] | None
-
 _POOL_TIMEOUT = 10.0
-"""Seconds to wait for a connection before it is an error."""
+"""Seconds to wait for a connection."""
 _MIN_POOL_TIMEOUT = 0.05
-"""Seconds, however little time is left: one that is free is had at once."""
+"""Seconds to wait even if no time is left: enough to get a free connection."""
 _DEFAULT_PARAMETERS = {
     "connect_timeout": "10",
     "fallback_application_name": "outlast",
     "client_encoding": "UTF8",
-    # a peer that vanished without a word is noticed within half a minute, not after hours
+    # detect a peer that vanished within half a minute, not after hours
     "keepalives_idle": "10",
     "keepalives_interval": "5",
     "keepalives_count": "3",
     "tcp_user_timeout": "30000",
 }
 _PREPARED_AFTER = 5
-"""Runs of a statement after which it is prepared, where nobody says otherwise."""
+"""Default number of executions after which a statement is prepared."""
 _MAX_SPARE = 4
-"""Connections that are not handed back to the pool after every use."""
+"""Connections that stay with this process instead of returning to the pool after each use."""
 _SPARE_SECONDS = 300.0
-"""Seconds after which they are, for a while."""
+"""Seconds after which such a connection returns to the pool, which may renew it."""
 _FRESH_SECONDS = 0.02
-"""Seconds for which a connection that did its work needs no look whether it still stands."""
-_abandoned: list[Any] = []  # pools of a parent process: closing them here would end the parent's sessions
+"""Seconds after its last use during which a connection is not checked."""
+_abandoned: list[Any] = []  # pools of a parent process; closing them here would end the parent's sessions
 
 
-class _Loan:
-    """A connection of the pool while it is ours.
+class _PooledConnection:
+    """A connection taken from the pool.
 
     Attributes:
         connection: The connection.
-        pool: Whose it is.
-        since: When we had it from the pool.
-        used: When it was used last; long ago for one that comes from the pool.
+        pool: Its pool.
+        since: When it was taken from the pool.
+        used: When it was last used; minus infinity for a new one.
     """
 
     __slots__ = ("connection", "pool", "since", "used")
@@ -114,13 +109,13 @@ class PostgresDatabase:
     """A PostgreSQL database.
 
     Args:
-        url: ``postgresql://…``, or libpq's keywords.
-        schema: Where the tables are; None for the first that the search path finds.
+        url: ``postgresql://…``, or libpq keywords.
+        schema: Schema of the tables; None for the first one in the search path.
         min_size: Connections that are kept open.
-        max_size: Connections at most.
-        prepare_threshold: After so many runs a statement is prepared; None for never. By ``"auto"`` after 5, and never
-            behind a pooler.
-        pooled: Whether a pooler stands before the server; None to find it out.
+        max_size: Maximum number of connections.
+        prepare_threshold: Number of executions after which a statement is prepared; None for never. ``"auto"`` means 5,
+            or never behind a pooler.
+        pooled: Whether a pooler may switch sessions between transactions; None to detect it.
     """
 
     def __init__(
@@ -133,29 +128,28 @@ class PostgresDatabase:
         prepare_threshold: Threshold,
         pooled: bool | None,
     ) -> None:
-        """Check what can be checked without connecting."""
         self.sql = statements(schema)
         self.schema = schema
         self._parameters = _DEFAULT_PARAMETERS | _parse_url(url)
         self._min_size, self._max_size = min_size, max_size
         self._prepare_threshold = prepare_threshold
         self._pooled = pooled
-        self._forget()
+        self._reset()
 
-    def _forget(self) -> None:
-        """Begin without a pool: at first, and in a child process, where the parent's must not be used."""
+    def _reset(self) -> None:
+        """Start without a pool: initially, and in a child process, which must not use that of its parent."""
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._pool: Any = None
-        self._spare: deque[_Loan] = deque()
+        self._spare: deque[_PooledConnection] = deque()
 
-    def _opened(self) -> Any:
+    def _open_pool(self) -> Any:
         if self._pid != os.getpid():
             _abandoned.extend((self._pool, self._spare))
-            self._forget()
+            self._reset()
         with self._lock:
             if self._pool is None:
-                self.connect().close()  # a wrong password is an error at once; the pool would try on
+                self.connect().close()  # fail at once on a wrong password; the pool would keep trying
                 self._pool = psycopg_pool.ConnectionPool(
                     "",
                     min_size=self._min_size,
@@ -163,16 +157,16 @@ class PostgresDatabase:
                     kwargs={**self._parameters, "autocommit": True, "prepare_threshold": self._threshold},
                     name="outlast",
                     timeout=_POOL_TIMEOUT,
-                    reconnect_timeout=2.0,  # its pauses grow; a new try at the next call finds the server sooner
+                    reconnect_timeout=2.0,  # its pauses grow, so a new attempt at the next call finds the server sooner
                     open=True,
                 )
             return self._pool
 
     def connect(self) -> Connection:
-        """Open a connection beside the pool, for whoever keeps it."""
+        """Open a connection outside of the pool."""
         left = seconds_left(math.inf)
-        hurry = {} if left == math.inf else {"connect_timeout": str(max(2, math.ceil(left)))}  # libpq knows no less
-        connection = psycopg.connect("", **(self._parameters | hurry), autocommit=True, prepare_threshold=None)
+        timeout = {} if left == math.inf else {"connect_timeout": str(max(2, math.ceil(left)))}  # libpq's minimum is 2
+        connection = psycopg.connect("", **(self._parameters | timeout), autocommit=True, prepare_threshold=None)
         try:
             if self._pooled is None:
                 self._pooled = is_behind_pooler(connection)
@@ -184,7 +178,7 @@ class PostgresDatabase:
 
     @property
     def is_pooled(self) -> bool:
-        """Whether a pooler stands before the server, as somebody said or the first connection has shown."""
+        """Whether a pooler may switch sessions, as configured or as the first connection has shown."""
         return bool(self._pooled)
 
     @property
@@ -195,74 +189,74 @@ class PostgresDatabase:
 
     @contextmanager
     def connection(self) -> Iterator[Connection]:
-        """Lend a connection; one that broke is not lent again.
+        """Provide a connection for a block. A broken connection is not reused.
 
         Raises:
-            psycopg.OperationalError: If there is none: what the server says, where it says something.
+            psycopg.OperationalError: If no connection is available; with the error of the server, if it sent one.
         """
-        loan = self._lend()
+        pooled = self._check_out()
         try:
-            yield loan.connection
+            yield pooled.connection
         except (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn) as error:
-            self._check_version(loan.connection, error)
+            self._check_version(pooled.connection, error)
             raise
         finally:
-            self._spare.append(loan)  # before anything that Ctrl-C could interrupt, which would lose it
-            self._tidy(loan)
+            self._spare.append(pooled)  # first, because Ctrl-C during anything else would lose it
+            self._check_in(pooled)
 
-    def _lend(self) -> _Loan:
-        """Take a connection that stands, as far as can be seen without a round trip."""
-        pool = self._pool if self._pid == os.getpid() and self._pool is not None else self._opened()
+    def _check_out(self) -> _PooledConnection:
+        """Take a connection that works, as far as can be seen without a round trip."""
+        pool = self._pool if self._pid == os.getpid() and self._pool is not None else self._open_pool()
         now = time.monotonic()
-        for _ in range(2 * self._max_size):  # all may have died together, and be old beside
-            loan = self._taken(pool, now)
+        for _ in range(2 * self._max_size):  # all may be dead, and all may be old
+            pooled = self._take(pool, now)
             try:
-                if loan.pool is pool and now - loan.since < _SPARE_SECONDS and _is_idle(loan.connection):
-                    if now - loan.used < _FRESH_SECONDS or not _is_closed_by_server(loan.connection):
-                        return loan
-                    loan.connection.close()
+                if pooled.pool is pool and now - pooled.since < _SPARE_SECONDS and _is_idle(pooled.connection):
+                    if now - pooled.used < _FRESH_SECONDS or not _is_closed_by_server(pooled.connection):
+                        return pooled
+                    pooled.connection.close()
             except BaseException:
-                self._spare.append(loan)
+                self._spare.append(pooled)
                 raise
-            loan.pool.putconn(loan.connection)  # which renews it when it is old or closed
-        return self._taken(pool, now)
+            pooled.pool.putconn(pooled.connection)  # which renews it if it is old or closed
+        return self._take(pool, now)
 
-    def _taken(self, pool: Any, now: float) -> _Loan:
-        """Take a connection; one of the last used spares the pool its bookkeeping."""
+    def _take(self, pool: Any, now: float) -> _PooledConnection:
+        """Take a spare connection, which avoids the bookkeeping of the pool, or one from the pool."""
         try:
-            for loan in iter(self._spare.pop, None):  # Ctrl-C comes in after a call, but not within a step of a loop
-                return loan
+            for pooled in iter(self._spare.pop, None):  # a loop, because Ctrl-C can interrupt after a call but not here
+                return pooled
         except IndexError:
-            pass  # there is none
-        new = _Loan(pool, now)
+            pass  # no spare connection
+        new = _PooledConnection(pool, now)
         try:
             new.connection = pool.getconn(timeout=max(_MIN_POOL_TIMEOUT, seconds_left(_POOL_TIMEOUT)))
         except psycopg_pool.PoolTimeout:
-            self.connect().close()  # tells why: refused, wrong password, no such database
+            self.connect().close()  # raises the cause: refused, wrong password, no such database
             raise
         return new
 
-    def _tidy(self, loan: _Loan) -> None:
-        """Give a connection back that is not to be kept. If that is interrupted, the next who takes it does it."""
-        if loan.pool is self._pool and _is_idle(loan.connection) and len(self._spare) <= _MAX_SPARE:
-            loan.used = time.monotonic()
+    def _check_in(self, pooled: _PooledConnection) -> None:
+        """Return a connection to the pool unless it stays as a spare. If interrupted, the next `_check_out` does it."""
+        if pooled.pool is self._pool and _is_idle(pooled.connection) and len(self._spare) <= _MAX_SPARE:
+            pooled.used = time.monotonic()
             return
-        with suppress(ValueError):  # somebody has taken it
-            for _ in map(self._spare.remove, (loan,)):  # a loop for the same reason
-                loan.pool.putconn(loan.connection)  # which ends what an interruption may have left open
+        with suppress(ValueError):  # another thread has taken it
+            for _ in map(self._spare.remove, (pooled,)):  # a loop, for the reason given in `_take`
+                pooled.pool.putconn(pooled.connection)  # which rolls back an interrupted transaction
 
     def _check_version(self, connection: Connection, error: Exception) -> None:
-        """See whether something is missing because the tables are of another version.
+        """Check whether a table or column is missing because the tables have another version.
 
         Raises:
-            SchemaError: If they are.
+            SchemaError: If they have.
         """
         found, known = self._version(connection, error), max(scripts(None))
         if found != known:
             raise SchemaError(found, known) from error
 
     def _version(self, connection: Connection, error: Exception) -> int:
-        """Return the version of tables in which something is missing."""
+        """Return the version of the tables after an error about a missing table or column."""
         if "task_queue" in str(error).partition("\n")[0]:
             return 0
         if not connection.execute(self.sql["has_version"]).fetchall()[0][0]:
@@ -270,31 +264,31 @@ class PostgresDatabase:
         return connection.execute(self.sql["schema_version"]).fetchall()[0][0] or 0
 
     def fetch(self, name: str, values: Mapping[str, Any] | None = None, *, prepare: bool | None = None) -> Rows:
-        """Run a query by its name, committed at once; return its rows."""
+        """Run a statement by name and commit; return its rows."""
         with self.connection() as connection:
             return connection.cursor(binary=True).execute(self.sql[name], values, prepare=prepare).fetchall()
 
     def change(self, name: str, values: Mapping[str, Any] | None = None) -> int:
-        """Run a statement by its name, committed at once; return how many rows it changed."""
+        """Run a statement by name and commit; return the number of changed rows."""
         with self.connection() as connection:
             return connection.execute(self.sql[name], values).rowcount
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close all connections."""
         if self._pid == os.getpid() and self._pool is not None:
             pool, self._pool = self._pool, None
-            with suppress(IndexError):  # until there is none
-                for loan in iter(self._spare.pop, None):
-                    loan.pool.putconn(loan.connection)
+            with suppress(IndexError):  # raised by pop after the last one
+                for pooled in iter(self._spare.pop, None):
+                    pooled.pool.putconn(pooled.connection)
             pool.close()
 
 
 def _parse_url(url: str) -> dict[str, Any]:
-    """Return a URL's parts; what is said of a wrong one does not repeat it, for there may be a password in it."""
+    """Return the parts of a URL. The error message does not repeat the URL, which may contain a password."""
     try:
         return psycopg.conninfo.conninfo_to_dict(url)
     except psycopg.Error:
-        message = "the URL of the database is not one that PostgreSQL understands: postgresql://user@host:5432/database"
+        message = "the database URL is not a valid PostgreSQL URL; use postgresql://user@host:5432/database"
         raise ConfigError(message) from None
 
 
@@ -303,14 +297,14 @@ def _is_idle(connection: Connection) -> bool:
 
 
 def _is_closed_by_server(connection: Connection) -> bool:
-    """Tell whether the server has ended an idle connection: then there is something to read, a farewell or the end.
+    """Return whether the server has closed an idle connection, which makes its socket readable.
 
-    Looking at the socket costs no round trip. The pool's own check would pause between two dead connections.
+    Polling the socket costs no round trip. The pool's own check would pause between two dead connections.
     """
     pgconn = connection.pgconn
     if not _readable(pgconn.socket):
         return False
-    if pgconn.ssl_in_use:  # the encryption may have had something to say, once
+    if pgconn.ssl_in_use:  # TLS may have sent a message of its own, once
         try:
             pgconn.consume_input()
         except psycopg.OperationalError:

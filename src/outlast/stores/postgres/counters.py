@@ -1,4 +1,4 @@
-"""Adding up the books in PostgreSQL. What is moved is deleted and added by one statement."""
+"""Counters in PostgreSQL: roll-up and repair."""
 
 import json
 from typing import NamedTuple
@@ -9,11 +9,11 @@ from outlast.stores.postgres.connection import PostgresDatabase
 _BATCH = 10_000
 _HOUR, _DAY = 3600, 86400
 _BREAKER_RETENTION = float(_DAY)
-"""Seconds after which a process that is no worker and has told nothing is taken for gone."""
+"""Seconds for which breaker states of processes that report nothing are kept."""
 
 
 class _PostgresRollup(NamedTuple):
-    """A span, how old what is in it may become, and the span it goes into; where it is not kept, it goes for good."""
+    """Rows of a span in seconds that are older than `age` seconds move to another span, or are deleted."""
 
     query: str
     span: int
@@ -26,19 +26,19 @@ _ROLLUPS = (
     _PostgresRollup("rollup_deltas", 0, 10, 10, keep=True),
     _PostgresRollup("rollup_flow", 10, 2 * _HOUR, 600, keep=True),
     _PostgresRollup("rollup_flow", 600, 8 * _DAY, _DAY, keep=True),
-    _PostgresRollup("rollup_flow", _DAY, 90 * _DAY, _DAY, keep=False),  # what was ever has it from the beginning
+    _PostgresRollup("rollup_flow", _DAY, 90 * _DAY, _DAY, keep=False),  # the all-time totals already contain it
     _PostgresRollup("rollup_failure_flow", 10, 2 * _HOUR, 600, keep=True),
     _PostgresRollup("rollup_failure_flow", 600, 8 * _DAY, 600, keep=False),
 )
 
 
 class PostgresRollup:
-    """The part of `Reads` that writes."""
+    """Implements `Reads.roll_up`."""
 
     db: PostgresDatabase
 
     def roll_up(self) -> int:
-        """Add up what is over; who finds another at it leaves it to that one."""
+        """Roll up finished time steps, unless another process is doing it."""
         moved = sum(map(self._roll, _ROLLUPS))
         self.db.change("prune_breakers", {"seconds": _BREAKER_RETENTION})
         return moved
@@ -54,16 +54,13 @@ class PostgresRollup:
                 return moved
 
 
-# Putting the books right by what is there, in PostgreSQL.
-
-
 class PostgresCounterRepair:
-    """The part of `Reads` that counts."""
+    """Implements `Reads.recount`."""
 
     db: PostgresDatabase
 
     def recount(self) -> dict[str, int]:
-        """Put the books right. Nobody waits for it but the roll-up: what is looked at is of one moment."""
+        """Repair the counters. Only the roll-up waits for it: its transaction sees one moment."""
         sql = self.db.sql
         with self.db.connection() as connection, connection.transaction():
             connection.execute(sql["lock_rollup"])

@@ -1,4 +1,7 @@
-"""Dead letters in PostgreSQL."""
+"""Dead letters in PostgreSQL: lists, replays, payload edits, failure groups and the audit log.
+
+Statements with optional filters use ``prepare=False``: a plan for other filters would be slow.
+"""
 
 import json
 from collections.abc import Sequence
@@ -18,30 +21,30 @@ _BATCH = 500
 
 
 class PostgresDeadLetters:
-    """The duty `DeadLetters`."""
+    """Implements `DeadLetters`."""
 
     db: PostgresDatabase
 
     def check_dead_letters(self) -> None:
-        """Write a dead letter and take it back."""
+        """Check that a dead letter can be written, and roll back."""
         with self.db.connection() as connection, connection.transaction(force_rollback=True):
             connection.execute(self.db.sql["check_dead_letter_insert"])
 
     def dead_letters(self, filters: DeadLetterFilter) -> list[DeadLetter]:
-        """Return dead letters, newest first."""
+        """Return matching dead letters, newest first."""
         return [_read_dead_letter(row) for row in self._read("dead_letters", filters)]
 
     def count_dead_letters(self, filters: DeadLetterFilter) -> int:
-        """Return how many there are."""
+        """Return the number of matching dead letters."""
         return sum(count for (count,) in self._read("count_dead_letters", filters))
 
     def dead_letter(self, number: int) -> DeadLetter | None:
-        """Return one."""
+        """Return a dead letter, or None."""
         rows = self.db.fetch("dead_letter", {"id": number})
         return _read_dead_letter(rows[0]) if rows else None
 
     def groups(self, filters: DeadLetterFilter) -> list[Group]:
-        """Return them grouped by cause; the sample is the newest one."""
+        """Return dead letters grouped by cause; the sample is the newest one."""
         return [Group._make(in_utc(row)) for row in self._read("group_dead_letters", filters)]
 
     def replay(self, number: int) -> str:
@@ -52,11 +55,11 @@ class PostgresDeadLetters:
             return "conflict"
 
     def discard(self, number: int) -> str:
-        """Remove a dead letter for good."""
+        """Delete a dead letter for good."""
         return "discarded" if self.db.fetch("discard_dead_letters", {"ids": [number]})[0][0] else "gone"
 
     def prune_dead_letters(self, *, older_than: float) -> int:
-        """Discard old ones."""
+        """Discard old dead letters."""
         values, pruned = {"seconds": float(older_than), "batch": _BATCH}, 0
         while True:
             with self.db.connection() as connection, connection.transaction():
@@ -67,83 +70,81 @@ class PostgresDeadLetters:
                 return pruned
 
     def _read(self, name: str, filters: DeadLetterFilter) -> Rows:
-        """Read by a filter; planned each time, for what is not given makes another query of it."""
+
         values = filter_values(filters)
         return [] if has_nul(values) else self.db.fetch(name, values, prepare=False)
 
 
 def _read_dead_letter(row: Sequence[Any]) -> DeadLetter:
-    letter = DeadLetter._make(in_utc(row))
-    return letter._replace(reason=Reason(letter.reason), failure=json.loads(str(letter.failure)))
+    dead_letter = DeadLetter._make(in_utc(row))
+    return dead_letter._replace(reason=Reason(dead_letter.reason), failure=json.loads(str(dead_letter.failure)))
 
-
-# Replays in PostgreSQL: whoever carries one on holds its row for the step, and shows the epoch of its claim.
 
 _COUNT_SCAN = 10 * MAX_ROWS_SCANNED
-"""Dead letters that one statement looks at to count those that are meant."""
+"""Dead letters that one statement scans to count matches."""
 _MAX_ID = 2**63 - 1
 
 
 class PostgresReplays:
-    """The part of `Triage` that queues dead letters again."""
+    """Implements the replays of `TriageStore`. A step locks the row of the replay and checks the epoch of the claim."""
 
     db: PostgresDatabase
 
     def add_replay(self, new: NewReplay) -> Replay:
-        """Begin a replay; it goes on from below the oldest one that is meant up to the newest."""
+        """Start a replay, from the oldest matching dead letter to the newest."""
         with self.db.connection() as connection, connection.transaction():
-            total, oldest, newest = self._meant(connection, new.which)
+            total, oldest, newest = self._count_matches(connection, new.which)
             values = new._asdict() | {"which": write_filter(new.which), "total": total, "newest": newest}
             values |= {"cursor": max(oldest - 1, 0)}
             return _read_replay(connection.execute(self.db.sql["add_replay"], values).fetchall()[0])
 
-    def _meant(self, connection: Connection, filters: DeadLetterFilter) -> tuple[int, int, int]:
-        """Return how many are meant, and the least and the largest number of them; along an index, part by part."""
+    def _count_matches(self, connection: Connection, filters: DeadLetterFilter) -> tuple[int, int, int]:
+        """Return how many dead letters match, and their smallest and largest id; reads along an index, part by part."""
         total = oldest = newest = 0
         values = filter_values(filters)
         if has_nul(values):
             return total, oldest, newest
-        sql = self.db.sql[f"count_matching{by_filter(which)}"]
+        sql = self.db.sql[f"count_matching{by_filter(filters)}"]
         before = _MAX_ID if filters.before is None else filters.before
         left = _MAX_ID if filters.limit is None else filters.limit
         while left > 0:
             bounds = {"before": before, "limit": left, "look": _COUNT_SCAN}
             row = connection.execute(sql, values | bounds, prepare=False).fetchall()[0]
-            count, least, largest, looked, before = row
+            count, least, largest, scanned, before = row
             if count:
                 total, oldest, newest, left = total + count, least, max(newest, largest), left - count
-            if looked < _COUNT_SCAN:
+            if scanned < _COUNT_SCAN:
                 break
         return total, oldest, newest
 
     def replay_run(self, number: int) -> Replay | None:
-        """Return one."""
+        """Return a replay, or None."""
         rows = self.db.fetch("get_replay", {"id": number})
         return _read_replay(rows[0]) if rows else None
 
     def replay_runs(self, *, running: bool = False, limit: int = 20) -> list[Replay]:
-        """Return replays, newest first; planned each time, for what is not asked makes another query of it."""
+        """Return replays, newest first."""
         rows = self.db.fetch("list_replays", {"running": running, "limit": limit}, prepare=False)
         return [_read_replay(row) for row in rows]
 
     def claim_replay(self, owner: str, lease: float) -> Replay | None:
-        """Take one that nobody holds, or one's own."""
+        """Claim a running replay without a lease, or your own."""
         rows = self.db.fetch("claim_replay", {"owner": owner, "lease": float(lease)})
         return _read_replay(rows[0]) if rows else None
 
     def replay_step(self, number: int, epoch: int, limit: int, *, stage: int, canary: bool) -> ReplayStep | None:
-        """Queue the next ones again; the replay is locked first, then its dead letters, then their tasks."""
+        """Queue the next dead letters again. Locks the replay first, then its dead letters, then their tasks."""
         sql = self.db.sql
         with self.db.connection() as connection, connection.transaction():
             rows = connection.execute(sql["lock_replay"], {"id": number, "epoch": epoch}).fetchall()
             if not rows:
                 return None
             replay, bound = _read_replay(rows[0][:-1]), rows[0][-1]
-            ids, cursor = self._next(connection, replay, bound, limit)
+            ids, cursor = self._next_matching(connection, replay, bound, limit)
             if cursor >= bound:
-                again, cursor = self._again(connection, replay, cursor, limit - len(ids))
-                ids += again
-            replayed, conflicts = self._queue(connection, ids, {"replay_id": number, "canary": canary})
+                failed, cursor = self._next_failed(connection, replay, cursor, limit - len(ids))
+                ids += failed
+            replayed, conflicts = self._requeue(connection, ids, {"replay_id": number, "canary": canary})
             values = {"id": number, "cursor": cursor, "stage": stage, "replayed": replayed}
             connection.execute(
                 sql["save_replay_progress"],
@@ -151,8 +152,8 @@ class PostgresReplays:
             )
         return ReplayStep(replayed, len(conflicts), more=cursor < replay.newest)
 
-    def _next(self, connection: Connection, replay: Replay, bound: int, limit: int) -> tuple[list[int], int]:
-        """Return the dead letters of a step, and how far the replay is with them: those of its beginning."""
+    def _next_matching(self, connection: Connection, replay: Replay, bound: int, limit: int) -> tuple[list[int], int]:
+        """Return the next dead letters that matched when the replay started, and the new cursor."""
         if replay.cursor >= bound or limit <= 0:
             return [], replay.cursor
         bounds = {"cursor": replay.cursor, "newest": bound, "limit": limit, "look": max(MAX_ROWS_SCANNED, limit)}
@@ -163,46 +164,46 @@ class PostgresReplays:
             return ids, max(ids)
         return ids, bound if beyond is None else beyond
 
-    def _again(self, connection: Connection, replay: Replay, cursor: int, limit: int) -> tuple[list[int], int]:
-        """Return the same for those that failed before it was resumed; they come last."""
+    def _next_failed(self, connection: Connection, replay: Replay, cursor: int, limit: int) -> tuple[list[int], int]:
+        """Return the next tasks that failed before the replay was resumed, and the new cursor. They come last."""
         if cursor >= replay.newest or limit <= 0:
             return [], cursor
         values = {"id": replay.id, "cursor": cursor, "newest": replay.newest, "limit": limit}
         ids = [row[0] for row in connection.execute(self.db.sql["failed_in_replay"], values).fetchall()]
         return ids, replay.newest if len(ids) < limit else max(ids)
 
-    def _queue(self, connection: Connection, ids: list[int], values: dict[str, Any]) -> tuple[int, list[int]]:
-        """Queue some again; return how many, and those that stay because a live task has their key.
+    def _requeue(self, connection: Connection, ids: list[int], values: dict[str, Any]) -> tuple[int, list[int]]:
+        """Queue tasks again; return how many, and the dead letters that stay because a live task has their key.
 
-        A key may be taken by somebody whose transaction ends only now. Then all is tried again one by one, each with
-        its own way back.
+        A concurrent transaction may take a key until it commits. Then all are tried one by one, each with its own
+        savepoint.
         """
         if not ids:
             return 0, []
         try:
             with connection.transaction():
-                return self._queue_all(connection, ids, values)
+                return self._requeue_all(connection, ids, values)
         except psycopg.errors.UniqueViolation:
             if len(ids) == 1:
                 return 0, ids
-        parts = [self._queue(connection, [number], values) for number in ids]
+        parts = [self._requeue(connection, [number], values) for number in ids]
         return sum(part[0] for part in parts), [number for part in parts for number in part[1]]
 
-    def _queue_all(self, connection: Connection, ids: list[int], values: dict[str, Any]) -> tuple[int, list[int]]:
+    def _requeue_all(self, connection: Connection, ids: list[int], values: dict[str, Any]) -> tuple[int, list[int]]:
         row = connection.execute(self.db.sql["replay_dead_letters"], values | {"ids": ids}, prepare=False).fetchall()[0]
         return row[0], row[1]
 
     def canaries(self, number: int) -> Canaries:
-        """Return how the tasks of a replay fare."""
+        """Return the outcome of the canaries of a replay."""
         live, done, dead, error = self.db.fetch("canaries", {"id": number})[0]
         return Canaries(live, done, dead, error or "")
 
     def end_replay(self, number: int, state: ReplayState, why: str = "", *, epoch: int | None = None) -> bool:
-        """End a running replay; a step that is under way is waited for."""
+        """End a running replay, after a step that is in progress."""
         return self.db.change("end_replay", {"id": number, "state": str(state), "why": why, "epoch": epoch}) == 1
 
     def resume_replay(self, number: int) -> Replay | None:
-        """Have one go on."""
+        """Resume a replay from its first stage."""
         rows = self.db.fetch("resume_replay", {"id": number})
         return _read_replay(rows[0]) if rows else None
 
@@ -214,20 +215,18 @@ def _read_replay(row: Sequence[Any]) -> Replay:
     )
 
 
-# Edits of arguments, what people say of groups, and the audit log, in PostgreSQL.
-
 _OLDEST_SCAN = 100
-"""Dead letters among which one of an open group is looked for, before every group is asked."""
+"""Oldest dead letters that are searched for one of an open group, before all groups are searched."""
 _ZERO_COUNTS = {str(status): 0 for status in Status} | {"dead_letters": 0}
 
 
 class PostgresTriage(PostgresReplays):
-    """The duty `Triage`."""
+    """Implements `TriageStore`."""
 
     db: PostgresDatabase
 
     def edit_payload(self, number: int, before: str, after: str, patch: str, who: str, reason: str) -> str:
-        """Change the arguments of a dead letter and of its task, by one statement."""
+        """Change the arguments of a dead letter and of its task, in one statement."""
         values = {"id": number, "before": before, "after": after, "patch": patch, "who": who, "reason": reason}
         rows = self.db.fetch("edit_payload", values)
         return str(rows[0][0]) if rows else "gone"
@@ -245,7 +244,7 @@ class PostgresTriage(PostgresReplays):
         snooze: float | None = None,
         who: str = "",
     ) -> FailureGroup | None:
-        """Change what people say of a group."""
+        """Change note, acknowledgement or snooze of a failure group."""
         values = {"fingerprint": fingerprint, "note": note, "acknowledged": acknowledged, "snooze": snooze, "who": who}
         with self.db.connection() as connection, connection.transaction():
             connection.execute(self.db.sql["mark_group"], values)
@@ -253,12 +252,12 @@ class PostgresTriage(PostgresReplays):
         return read_group(rows[0]) if rows else None
 
     def unannounced_groups(self, limit: int = 100, *, quiet: float | None = None) -> list[FailureGroup]:
-        """Return groups of which no alert was ever written; planned each time, for there may be few or many."""
+        """Return groups that never had an alert. The statement is planned each time: there may be few or many."""
         values = {"limit": limit, "quiet": None if quiet is None else float(quiet)}
         return [read_group(row) for row in self.db.fetch("unannounced_groups", values, prepare=False)]
 
     def audit(self, who: str, action: str, subject: str, detail: dict[str, Any] | None = None, reason: str = "") -> int:
-        """Write down that somebody asked for something."""
+        """Record a manual action."""
         values = {"who": who, "action": action, "subject": subject, "reason": reason}
         values["detail"] = json.dumps(detail or {})
         number: int = self.db.fetch("add_audit_entry", values)[0][0]
@@ -267,30 +266,30 @@ class PostgresTriage(PostgresReplays):
     def audits(
         self, *, subject: str | None = None, action: str | None = None, before: int | None = None, limit: int = 50
     ) -> list[AuditEntry]:
-        """Return what was asked for by hand; planned each time, for what is not given makes another query of it."""
+        """Return recorded manual actions, newest first."""
         values = {"subject": subject, "action": action, "before": before, "limit": limit}
         return [_read_audit_entry(row) for row in self.db.fetch("list_audit_entries", values, prepare=False)]
 
     def count_rows(self) -> dict[str, int]:
-        """Count the rows; this reads all of them, and nothing else does."""
+        """Count the rows. This reads all of them."""
         return _ZERO_COUNTS | dict(map(tuple, self.db.fetch("count_rows", prepare=False)))
 
     def counter_check(self) -> tuple[dict[str, int], dict[str, int]]:
-        """Return the counts by the books and the real ones, by one statement."""
-        ((books, there),) = self.db.fetch("counts_and_rows", prepare=False)
-        return counted_statuses(books), _ZERO_COUNTS | dict(there)
+        """Return the counts according to the counters and those of the rows, read by one statement."""
+        ((counted, rows),) = self.db.fetch("counts_and_rows", prepare=False)
+        return counted_statuses(counted), _ZERO_COUNTS | dict(rows)
 
     def oldest_dead_letter(self) -> float | None:
-        """Return for how long the oldest dead letter of an open group waits."""
+        """Return for how many seconds the oldest dead letter of an open group has waited."""
         seconds: float | None = self.db.fetch("oldest_dead_letter", {"look": _OLDEST_SCAN})[0][0]
         return seconds
 
     def record_observed(self, rows: Sequence[tuple[str, str, str, str, str, str]]) -> None:
-        """Tell the books what would have been done."""
-        tally = observed_delta(rows)
-        if tally.counts:
+        """Count decisions of a program in observe mode."""
+        delta = observed_delta(rows)
+        if delta.counts:
             with self.db.connection() as connection:
-                count_failures(connection, self.db.sql, tally)
+                count_failures(connection, self.db.sql, delta)
 
 
 def _read_audit_entry(row: Sequence[Any]) -> AuditEntry:

@@ -1,4 +1,4 @@
-"""The one place where psycopg is imported, so that its absence is said in words that help."""
+"""The only place that imports psycopg, so that a missing driver raises a helpful error."""
 
 from outlast.errors import ConfigError
 

@@ -1,4 +1,4 @@
-"""Attempts of those who have no worker of ours, in PostgreSQL: through the store, or on a connection of a caller's."""
+"""Attempts that are reported without an Outlast worker, in PostgreSQL: by the store or on a caller's connection."""
 
 import threading
 from collections.abc import Iterator, Sequence
@@ -19,24 +19,23 @@ class _ConnectionSource(Protocol):
     sql: dict[str, bytes]
 
     def connection(self) -> Any:
-        """Lend a connection."""
+        """Provide a connection."""
 
 
 class PostgresCallerConnection:
     """A caller's own connection.
 
-    Work is a transaction of its own where none is open. Where the caller has one open, it is part of that, and nothing
-    is committed.
+    Work joins the transaction that is open on the connection and commits nothing. If none is open, it is a transaction
+    of its own.
 
     Args:
-        connection: Of psycopg; its search path has to find the tables.
+        connection: A psycopg connection whose search path contains the tables.
 
     Raises:
-        SchemaError: If the tables are missing or do not fit.
+        SchemaError: If the tables are missing or have another version.
     """
 
     def __init__(self, connection: Connection) -> None:
-        """See that the tables fit."""
         self.sql = statements(None)
         self._connection = connection
         self._lock = threading.RLock()
@@ -49,24 +48,23 @@ class PostgresCallerConnection:
 
     @contextmanager
     def connection(self) -> Iterator[Connection]:
-        """Lend the connection."""
+        """Provide the connection."""
         with self._lock:
             yield self._connection
 
 
 class PostgresEngineTasks:
-    """The duty `Lending`.
+    """Implements `EngineTasks`.
 
     Args:
         db: The store's database, or a caller's connection.
     """
 
     def __init__(self, db: _ConnectionSource) -> None:
-        """Keep the database."""
         self._db = db
 
     def attempt_state(self, task_id: int) -> AttemptState | None:
-        """Return how a task stands."""
+        """Return the state of a task."""
         with self._db.connection() as connection, connection.transaction():
             rows = _tuple_cursor(connection).execute(self._db.sql["attempt_state"], {"id": task_id}).fetchall()
         return AttemptState(rows[0][0], Status(rows[0][1]), *rows[0][2:]) if rows else None
@@ -80,7 +78,7 @@ class PostgresEngineTasks:
         reporter: str | None = None,
         unbegun: bool = False,
     ) -> bool:
-        """Take the task up, if its attempt is the current one, and settle it."""
+        """Claim the task if its attempt is the current one, and settle it."""
         sql = self._db.sql
         values = {
             "id": settlement.task_id,
@@ -95,7 +93,7 @@ class PostgresEngineTasks:
             return bool(rows) and not settle(cursor, sql, [settlement._replace(epoch=rows[0][0])])
 
     def begin(self, task_id: int, attempt: int, worker_id: str) -> int | None:
-        """Mark the start of an attempt, if it is the current one and has not begun."""
+        """Mark the start of an attempt if it is the current one and has not started."""
         sql, values = self._db.sql, {"id": task_id, "attempt": attempt, "worker_id": worker_id}
         with self._db.connection() as connection, connection.transaction():
             cursor = _tuple_cursor(connection)
@@ -105,14 +103,14 @@ class PostgresEngineTasks:
         return int(rows[0][0]) if rows else None
 
     def release_to_engine(self, tasks: Sequence[tuple[int, int]], seconds: float) -> int:
-        """Have tasks wait for their messages."""
+        """Release claimed tasks to the engine, where they wait for their messages."""
         ids, epochs = [pair[0] for pair in tasks], [pair[1] for pair in tasks]
         values = {"ids": ids, "epochs": epochs, "seconds": seconds}
         with self._db.connection() as connection, connection.transaction():
-            return int(_tuple_cursor(connection).execute(self._db.sql["lend_tasks"], values).rowcount)
+            return int(_tuple_cursor(connection).execute(self._db.sql["release_to_engine"], values).rowcount)
 
     def running(self, worker_id: str) -> list[tuple[int, int]]:
-        """Return what a worker has in its hands."""
+        """Return the tasks that a worker holds."""
         values = {"worker_id": worker_id}
         with self._db.connection() as connection, connection.transaction():
             rows = _tuple_cursor(connection).execute(self._db.sql["tasks_of_worker"], values).fetchall()
@@ -127,11 +125,11 @@ class PostgresEngineTasks:
 
 
 def connection_url(connection: Connection) -> str:
-    """Return what opens another connection to the same database."""
+    """Return connection parameters for another connection to the same database."""
     password = {"password": connection.info.password} if connection.info.password else {}
     return psycopg.conninfo.make_conninfo(connection.info.dsn, **password)
 
 
 def _tuple_cursor(connection: Connection) -> Any:
-    """Return a cursor whose rows are tuples, whatever the caller has made of rows."""
+    """Return a cursor whose rows are tuples, whatever row factory the caller uses."""
     return psycopg.Cursor(connection, row_factory=psycopg.rows.tuple_row)

@@ -1,4 +1,4 @@
-"""Queues, cooldowns and periodic tasks in PostgreSQL: what holds tasks back and what brings them."""
+"""Queues, cooldowns, periodic tasks, limits and breakers in PostgreSQL."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -17,39 +17,39 @@ from outlast.stores.rules import COOLDOWN_TAIL, LIMIT_SHOWN_FOR, busy_slots, lim
 
 
 class PostgresQueues:
-    """The duty `Queues`."""
+    """Implements `Queues`."""
 
     db: PostgresDatabase
 
     def pause(self, queue: str) -> None:
-        """Have nothing claimed from a queue."""
+        """Pause a queue."""
         self.db.change("set_queue", {"name": queue, "paused": True})
 
     def resume(self, queue: str) -> None:
-        """Have it claimed from again."""
+        """Resume a paused queue."""
         self.db.change("delete_queue", {"name": queue})
         self.db.fetch("notify")
 
     def queues(self) -> list[QueueRow]:
-        """Return the queues that exist or are paused."""
+        """Return the queues that have tasks or are paused."""
         return [QueueRow._make(row) for row in self.db.fetch("queues")]
 
 
 class PostgresCooldowns:
-    """The duty `Cooldowns`."""
+    """Implements `Cooldowns`."""
 
     db: PostgresDatabase
 
     def start_cooldown(self, resource: str, seconds: float, reason: str, *, capped: bool = False) -> int:
-        """Leave a resource alone from now on; tell how many capped answers came in a row."""
+        """Start a cooldown and defer the tasks of its resource; return the number of capped responses in a row."""
         values = {"resource": resource, "seconds": float(seconds), "reason": reason, "capped": int(capped)}
-        times: int = self.db.fetch("start_cooldown", values)[0][0]
+        capped_count: int = self.db.fetch("start_cooldown", values)[0][0]
         while self.db.change("defer_cooling_tasks") > 0:
             pass
-        return times
+        return capped_count
 
     def probe(self, resource: str, hold: float) -> bool:
-        """Ask to be the one who tries a resource after the end of a capped cooldown."""
+        """Ask for permission to call a resource after a capped cooldown."""
         return bool(self.db.fetch("start_probe", {"resource": resource, "hold": float(hold)})[0][0])
 
     def end_cooldown(self, resource: str) -> None:
@@ -58,12 +58,12 @@ class PostgresCooldowns:
         self.db.fetch("notify")
 
     def cooldowns(self) -> list[Cooldown]:
-        """Return those that run."""
+        """Return the cooldowns that run now."""
         return [Cooldown._make(in_utc(row)) for row in self.db.fetch("cooldowns")]
 
 
 class PostgresPeriodic:
-    """The duty `Periodic`."""
+    """Implements `Periodic`."""
 
     db: PostgresDatabase
 
@@ -73,17 +73,17 @@ class PostgresPeriodic:
         return now
 
     def set_periodic(self, first_runs: Mapping[str, float]) -> None:
-        """Make known what there is."""
+        """Register periodic tasks."""
         values = {"names": list(first_runs), "seconds": [float(seconds) for seconds in first_runs.values()]}
         self.db.change("set_periodic", values)
 
     def due_periodic(self, names: Sequence[str]) -> list[tuple[str, datetime]]:
-        """Return those whose time has come."""
+        """Return the periodic tasks that are due."""
         rows = self.db.fetch("due_periodic", {"names": list(names)})
         return [(name, due) for name, due in map(in_utc, rows)]
 
     def run_periodic(self, name: str, due: datetime, seconds: float, task: NewTask) -> bool:
-        """Enqueue a task, if nobody else has done it for this time already."""
+        """Enqueue a periodic task, unless another worker has already done so."""
         values = {"name": name, "due": due, "seconds": float(seconds)}
         with self.db.connection() as connection, connection.transaction():
             if connection.execute(self.db.sql["run_periodic"], values).rowcount != 1:
@@ -92,74 +92,72 @@ class PostgresPeriodic:
         return True
 
 
-# Limits of resources in PostgreSQL: a row per resource is the lock, and the server's clock is the one that counts.
-
 _dumps = json.JSONEncoder(separators=(",", ":")).encode
-_LOCK_TIMEOUT = "2s"  # for rows that another one holds; a worker does nothing else meanwhile
-_IDLE_TIMEOUT = "10s"  # of who holds them: a process that was stopped, or a machine that is gone
+_LOCK_TIMEOUT = "2s"  # to wait for locked rows; the worker does nothing else meanwhile
+_IDLE_TIMEOUT = "10s"  # for the lock holder: its process may be stopped or its machine gone
 T = TypeVar("T")
-Standings = dict[str, LimitState]
+LimitStates = dict[str, LimitState]
 Slots = dict[str, list[tuple[int, int]]]
 
 
 class PostgresLimits:
-    """The duty `Limits`."""
+    """Implements `Limits`. One row per resource is the lock, and the server's clock counts."""
 
     db: PostgresDatabase
 
-    def admit(self, asks: Sequence[LimitRequest]) -> dict[int, float]:
-        """Let claimed tasks start as far as their resources allow."""
-        names = sorted({ask.limit.resource for ask in asks})
+    def admit(self, requests: Sequence[LimitRequest]) -> dict[int, float]:
+        """Admit claimed tasks as far as the limits of their resources allow."""
+        names = sorted({request.limit.resource for request in requests})
 
-        def work(cursor: Any, known: Standings) -> dict[int, float]:
-            now, slots = self._live(cursor, names)
+        def work(cursor: Any, known: LimitStates) -> dict[int, float]:
+            now, slots = self._live_slots(cursor, names)
             waits, fresh = dict[int, float](), list[dict[str, Any]]()
-            for ask in asks:
-                name = ask.limit.resource
+            for request in requests:
+                name = request.limit.resource
                 taken = slots.setdefault(name, [])
-                weighed = admit_candidates(
-                    ask.limit,
+                decision = admit_candidates(
+                    request.limit,
                     known[name],
-                    ask.candidates,
-                    busy=busy_slots(ask, taken),
-                    mean=ask.mean,
+                    request.candidates,
+                    busy=busy_slots(request, taken),
+                    mean=request.mean,
                     now=now,
                     chance=clock.chance,
                 )
-                known[name] = weighed.standing
-                waits |= weighed.waits
-                if ask.limit.concurrency is not None:
-                    taken += [(each.task_id, each.epoch) for each in weighed.admitted]
-                    fresh += [_slot_record(each, name) for each in weighed.admitted]
-            self._keep(cursor, [ask.limit for ask in asks], known, fresh)
+                known[name] = decision.standing
+                waits |= decision.waits
+                if request.limit.concurrency is not None:
+                    taken += [(each.task_id, each.epoch) for each in decision.admitted]
+                    fresh += [_slot_record(each, name) for each in decision.admitted]
+            self._save_limits(cursor, [request.limit for request in requests], known, fresh)
             return waits
 
         return self._under_lock(names, work)
 
     def reserve_retries(self, limit: ResourceLimit, count: int) -> list[float]:
-        """Give so many retries a place each."""
+        """Reserve places for retries."""
 
-        def work(cursor: Any, known: Standings) -> list[float]:
-            now, _ = self._live(cursor, [])
+        def work(cursor: Any, known: LimitStates) -> list[float]:
+            now, _ = self._live_slots(cursor, [])
             waits, known[limit.resource] = retry_places(limit, known[limit.resource], count, now)
-            self._keep(cursor, [limit], known, [])
+            self._save_limits(cursor, [limit], known, [])
             return waits
 
         return self._under_lock([limit.resource], work)
 
     def limits(self) -> list[LimitRow]:
-        """Return the limits that were asked for within a day."""
+        """Return the limits that were used within the last day."""
         found = []
         for row in self.db.fetch("limits", {"seconds": LIMIT_SHOWN_FOR}):
-            settings, (running, now, *standing) = row[: len(ResourceLimit._fields)], row[len(ResourceLimit._fields) :]
-            found.append(limit_row(ResourceLimit(*settings), LimitState(*standing), running, now, _to_datetime))
+            settings, (running, now, *state) = row[: len(ResourceLimit._fields)], row[len(ResourceLimit._fields) :]
+            found.append(limit_row(ResourceLimit(*settings), LimitState(*state), running, now, _to_datetime))
         return found
 
-    def _under_lock(self, names: Sequence[str], work: Callable[[Any, Standings], T]) -> T:
-        """Do something in a transaction that holds the rows of some resources.
+    def _under_lock(self, names: Sequence[str], work: Callable[[Any, LimitStates], T]) -> T:
+        """Run work in a transaction that locks the rows of these resources.
 
-        Rows that are missing are added in a transaction of their own: to wait for another's insert while rows are
-        locked could be for ever.
+        Missing rows are added in a separate transaction: waiting for another's insert while holding locks could
+        deadlock.
         """
         values = {"resources": list(names), "wait": _LOCK_TIMEOUT, "silence": _IDLE_TIMEOUT}
         while True:
@@ -170,8 +168,8 @@ class PostgresLimits:
                     return work(cursor, {row[0]: LimitState._make(row[1:]) for row in rows})
             self.db.change("add_limits", {"resources": list(names), "mean": FIRST_MEAN})
 
-    def _live(self, cursor: Any, names: Sequence[str]) -> tuple[float, Slots]:
-        """Return the time and the slots that are taken; those that are not any more are deleted."""
+    def _live_slots(self, cursor: Any, names: Sequence[str]) -> tuple[float, Slots]:
+        """Return the current time and the taken slots; slots of tasks that no longer run are deleted."""
         values = {"resources": list(names)}
         rows = cursor.execute(self.db.sql["live_slots"], values, prepare=False).fetchall()
         slots: Slots = {}
@@ -180,8 +178,8 @@ class PostgresLimits:
                 slots.setdefault(resource, []).append((task_id, epoch))
         return rows[0][0], slots
 
-    def _keep(
-        self, cursor: Any, limits: Sequence[ResourceLimit], known: Standings, slots: Sequence[dict[str, Any]]
+    def _save_limits(
+        self, cursor: Any, limits: Sequence[ResourceLimit], known: LimitStates, slots: Sequence[dict[str, Any]]
     ) -> None:
         rows = [each._asdict() | known[each.resource]._asdict() for each in limits]
         cursor.execute(self.db.sql["save_limits"], {"limits": _dumps(rows), "slots": _dumps(list(slots))})
@@ -195,35 +193,33 @@ def _to_datetime(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
-# Breakers in PostgreSQL, as processes tell of them and as people order them.
-
 _REPORTED_FIELDS = ("resource", "state", "seconds", "reason")
 
 
 class PostgresBreakers:
-    """The duty `Breakers`."""
+    """Implements `Breakers`."""
 
     db: PostgresDatabase
 
     def report_breakers(
         self, process: str, rows: Sequence[tuple[str, str, float | None, str]], *, leased: bool = False
     ) -> None:
-        """Write how the breakers of a process stand; of one that is named twice the last word counts."""
+        """Save the breaker states of a process. If a resource is given twice, the last one counts."""
         if rows:
-            told = {row[0]: dict(zip(_REPORTED_FIELDS, row, strict=True)) for row in rows}
-            values = {"process": process, "rows": _dumps([*told.values()]), "leased": leased}
+            latest = {row[0]: dict(zip(_REPORTED_FIELDS, row, strict=True)) for row in rows}
+            values = {"process": process, "rows": _dumps([*latest.values()]), "leased": leased}
             self.db.change("report_breakers", values)
 
     def forget_breakers(self, process: str) -> None:
-        """Forget a process that ends."""
+        """Delete the breaker states of a process that ends."""
         self.db.change("delete_breakers", {"process": process})
 
     def breakers(self) -> list[BreakerRow]:
-        """Return them by resource and process."""
+        """Return the breaker states by resource and process."""
         return [BreakerRow._make(in_utc(row)) for row in self.db.fetch("breakers", {"silent": SILENT_AFTER})]
 
     def order_breaker(self, resource: str, state: str, seconds: float | None = None) -> BreakerOrder:
-        """Have the breakers of a resource opened or closed in all processes."""
+        """Open or close the breakers of a resource in all processes."""
         values = {"resource": resource, "state": state, "seconds": None if seconds is None else float(seconds)}
         with self.db.connection() as connection, connection.transaction():
             connection.execute(self.db.sql["lock_breaker_orders"])
@@ -231,11 +227,11 @@ class PostgresBreakers:
         return BreakerOrder(number, resource, state, seconds)
 
     def breaker_orders(self, after: int) -> list[BreakerOrder]:
-        """Return the orders whose number is larger."""
+        """Return the orders with a larger number."""
         return [BreakerOrder._make(row) for row in self.db.fetch("breaker_orders", {"after": after})]
 
     def opened_breakers(self, process: str, resources: Sequence[str]) -> list[BreakerOpening]:
-        """Return which of some resources other processes leave alone by their own judgement."""
+        """Return which of these resources other processes have opened because of failures."""
         values = {
             "process": process,
             "resources": list(resources),

@@ -1,4 +1,9 @@
-"""Runs of batch jobs in PostgreSQL."""
+"""Runs of batch jobs, their targets and their locks in PostgreSQL.
+
+A job lock is an advisory lock of a dedicated session, which ends with its process. Behind a pooler such as PgBouncer,
+which may use another session for each transaction, the lock belongs to a transaction that stays open while the job
+runs.
+"""
 
 import json
 import os
@@ -17,37 +22,36 @@ from outlast.stores.rules import latest_results, run_exists_error
 # Behind a pooler such as PgBouncer a session is another one with each transaction. There the lock is a transaction's,
 # which stays open as long as the job runs: the session stays with it.
 
-_MAX_NAME_BYTES = 63  # bytes of a session's name, in ASCII
+_MAX_NAME_BYTES = 63  # limit of application_name
 _HAS_IDLE_TIMEOUT = 140000
 _HAS_TRANSACTION_TIMEOUT = 170000
-_abandoned: list[Connection] = []  # sessions of a parent process: closing them here would end them
+_abandoned: list[Connection] = []  # sessions of a parent process; closing them here would end them
 
 
 class SessionLock:
-    """A job that nobody else runs; see `JobLock`.
+    """A lock on a job; see `JobLock`.
 
-    The server lets go of it when the session ends: with its process, or by an administrator, or with the server. `held`
-    tells.
+    The server releases it when the session ends: with its process, by an administrator or with the server. `held`
+    detects this.
 
     Args:
-        connection: Of its own; it has the lock.
-        key: Number of the lock.
-        holds: The query that tells whether it has.
+        connection: A dedicated connection that holds the lock.
+        key: Key of the advisory lock.
+        holds: Statement that returns whether the session holds it.
     """
 
     def __init__(self, connection: Connection, key: int, holds: bytes) -> None:
-        """Take the connection over."""
         self._connection: Connection | None = connection
         self._key, self._holds = key, holds
         after_fork(self.drop)
 
     @property
     def is_open(self) -> bool:
-        """Whether it was not released yet."""
+        """Whether it has not been released."""
         return self._connection is not None
 
     def held(self) -> bool:
-        """Ask the server whether the session is there and has the lock; never in a child process."""
+        """Ask the server whether the session exists and holds the lock; never true in a child process."""
         connection = self._connection
         if connection is None:
             return False
@@ -57,10 +61,10 @@ class SessionLock:
             return False
 
     def release(self) -> None:
-        """Let others run it."""
+        """Release the lock."""
         connection, self._connection = self._connection, None
         if connection is not None:
-            with suppress(psycopg.Error):  # the end of a session is not waited for, so the lock goes first
+            with suppress(psycopg.Error):  # closing does not wait for the end of the session, so unlock first
                 if connection.pgconn.transaction_status == psycopg.pq.TransactionStatus.IDLE:
                     connection.execute("SELECT pg_advisory_unlock(%s)", (self._key,))
                 else:
@@ -68,18 +72,18 @@ class SessionLock:
             connection.close()
 
     def drop(self) -> None:
-        """Leave the session to the parent of this process: a copy of its socket would keep it open without it."""
+        """Leave the session to the parent process: an inherited socket would keep it open after the parent has died."""
         connection, self._connection = self._connection, None
         if connection is not None:
             _abandoned.append(connection)
             with suppress(OSError, psycopg.Error):
-                nothing = os.open(os.devnull, os.O_RDWR)
-                os.dup2(nothing, connection.fileno(), inheritable=False)
-                os.close(nothing)
+                devnull = os.open(os.devnull, os.O_RDWR)
+                os.dup2(devnull, connection.fileno(), inheritable=False)
+                os.close(devnull)
 
 
 def lock_session(db: PostgresDatabase, key: int, holder: str) -> SessionLock | None:
-    """Keep a job to oneself; None if somebody else has it."""
+    """Lock a job; return None if somebody else holds the lock."""
     connection = db.connect()
     name = holder.encode("ascii", "replace").decode()[:_MAX_NAME_BYTES]
     try:
@@ -94,15 +98,16 @@ def lock_session(db: PostgresDatabase, key: int, holder: str) -> SessionLock | N
 
 def _lock_in_session(connection: Connection, key: int, name: str) -> bool:
     if connection.info.server_version >= _HAS_IDLE_TIMEOUT:
-        connection.execute("SET idle_session_timeout = 0")  # it is idle, and it is meant to be
+        connection.execute("SET idle_session_timeout = 0")  # the session is idle while the job runs
     connection.execute("SELECT set_config('application_name', %s, false)", (name,))
     return bool(connection.execute("SELECT pg_try_advisory_lock(%s)", (key,)).fetchall()[0][0])
 
 
 def _lock_in_transaction(connection: Connection, key: int, name: str) -> bool:
-    """Lock within a transaction and leave it open; it has no snapshot between two looks, so it holds up no vacuum.
+    """Take the lock in a transaction and leave the transaction open.
 
-    What is set is set for the transaction alone: others use the session after it.
+    The transaction holds no snapshot between statements, so it does not block VACUUM. Settings are local to the
+    transaction, because other clients use the session afterwards.
     """
     connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED, READ ONLY")
     connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
@@ -111,7 +116,7 @@ def _lock_in_transaction(connection: Connection, key: int, name: str) -> bool:
     connection.execute("SELECT set_config('application_name', %s, true)", (name,))
     if connection.execute("SELECT pg_try_advisory_xact_lock(%s)", (key,)).fetchall()[0][0]:
         return True
-    connection.execute("ROLLBACK")  # a pooler throws a session away that is left in the midst of a transaction
+    connection.execute("ROLLBACK")  # a pooler discards a session that is left in a transaction
     return False
 
 
@@ -121,25 +126,25 @@ _dumps = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class PostgresJobs:
-    """The duty `Jobs`. A lock is a session of its own, see `SessionLock`."""
+    """Implements `Jobs`. A lock is a dedicated session, see `SessionLock`."""
 
     db: PostgresDatabase
     job_locks: list[SessionLock]
 
     def lock_job(self, job: str, holder: str) -> JobLock | None:
-        """Keep a job to oneself; who has it is the name of the session, of which the server keeps 63 bytes."""
+        """Lock a job. The holder becomes the application_name of the session, of which the server keeps 63 bytes."""
         lock = lock_session(self.db, self._key(job), holder)
         if lock is not None:
             self.job_locks = [*(each for each in self.job_locks if each.is_open), lock]
         return lock
 
     def job_holder(self, job: str) -> str | None:
-        """Return who holds a job's lock."""
+        """Return who holds the lock of a job."""
         rows = self.db.fetch("job_lock_holder", {"key": self._key(job)})
         return str(rows[0][0] or "") if rows else None
 
     def add_run(self, run_id: str, job: str, entity: str | None, env: str, parent: str | None) -> Run:
-        """Begin a run."""
+        """Start a run."""
         values = {"id": run_id, "job": job, "entity": entity, "env": env, "parent": parent}
         rows = self.db.fetch("add_run", values)
         if not rows:
@@ -147,7 +152,7 @@ class PostgresJobs:
         return _read_run(rows[0])
 
     def reopen_run(self, run_id: str) -> Run | None:
-        """Have a run go on."""
+        """Continue a run."""
         rows = self.db.fetch("reopen_run", {"id": run_id})
         return _read_run(rows[0]) if rows else None
 
@@ -157,23 +162,23 @@ class PostgresJobs:
         self.db.change("end_run", values | {"total": summary.get("total_targets", 0)})
 
     def run(self, run_id: str) -> Run | None:
-        """Return one."""
+        """Return a run, or None."""
         rows = self.db.fetch("get_run", {"id": run_id})
         return _read_run(rows[0]) if rows else None
 
     def runs(self, job: str | None = None, limit: int = 20, before: str | None = None) -> list[Run]:
-        """Return runs, newest first; planned each time, for what is not given makes another query of it."""
+        """Return runs, newest first."""
         values = {"job": job, "limit": limit, "before": before}
         return [_read_run(row) for row in self.db.fetch("list_runs", values, prepare=False)]
 
     def add_targets(self, run_id: str, targets: Sequence[TargetDone]) -> int:
-        """Write what became of targets, by one statement."""
-        given = _dumps([_target_record(each) for each in latest_results(targets)])
-        added: int = self.db.fetch("add_targets", {"run_id": run_id, "targets": given})[0][0]
+        """Save results of targets, in one statement."""
+        records = _dumps([_target_record(each) for each in latest_results(targets)])
+        added: int = self.db.fetch("add_targets", {"run_id": run_id, "targets": records})[0][0]
         return added
 
     def done_targets(self, run_id: str, source_ids: Sequence[str]) -> set[str]:
-        """Return which of these targets need no more."""
+        """Return which of these targets are finished."""
         return {row[0] for row in self.db.fetch("done_targets", {"run_id": run_id, "ids": list(source_ids)})}
 
     def targets(
@@ -184,29 +189,29 @@ class PostgresJobs:
         after: str | None = None,
         limit: int | None = None,
     ) -> list[TargetRow]:
-        """Return targets of a run by their ids."""
+        """Return targets of a run, ordered by id."""
         wanted = statuses or tuple(TargetStatus)
-        filters = "list_unfinished_targets" if _REMAINING_STATUSES.issuperset(wanted) else "list_targets"
+        name = "list_unfinished_targets" if _REMAINING_STATUSES.issuperset(wanted) else "list_targets"
         values = {"run_id": run_id, "statuses": [str(each) for each in wanted], "after": after, "limit": limit}
-        return [_read_target(row) for row in self.db.fetch(filters, values, prepare=False)]
+        return [_read_target(row) for row in self.db.fetch(name, values, prepare=False)]
 
     def target_counts(self, run_id: str) -> dict[TargetStatus, int]:
-        """Return how many there are of each status."""
+        """Return the number of targets by status."""
         rows = self.db.fetch("count_targets", {"run_id": run_id})
         return dict.fromkeys(TargetStatus, 0) | {TargetStatus(status): count for status, count in rows}
 
     def failure_groups(self, run_id: str, limit: int = 5) -> list[tuple[str, int, TargetRow]]:
-        """Return the largest groups of failures."""
+        """Return the largest groups of failures of a run."""
         rows = self.db.fetch("group_failed_targets", {"run_id": run_id, "limit": limit}, prepare=False)
         return [(cause, size, _read_target(row)) for cause, size, *row in rows]
 
     def compare_runs(self, before: str, after: str) -> dict[str, int]:
-        """Return how two runs differ."""
+        """Compare two runs."""
         ((fixed, broken, still),) = self.db.fetch("compare_runs", {"before": before, "after": after}, prepare=False)
         return {"fixed": fixed, "broken": broken, "still": still}
 
     def prune_runs(self, older_than: float) -> int:
-        """Delete runs that ended long ago, in batches of their targets; a run goes when none of them is left."""
+        """Delete old runs and their targets in batches. A run is deleted once it has no targets left."""
         values: dict[str, Any] = {"seconds": float(older_than), "batch": _BATCH}
         pruned = 0
         for (run_id,) in self.db.fetch("expired_runs", values, prepare=False):
@@ -222,7 +227,7 @@ class PostgresJobs:
 
 
 def _target_record(target: TargetDone) -> dict[str, Any]:
-    """Return what a target has; most of a success is not there, and need not travel."""
+    """Return the fields of a target that are set; most fields of a success are not."""
     return {name: value for name, value in zip(TargetDone._fields, target, strict=True) if value is not None}
 
 

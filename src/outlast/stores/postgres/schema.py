@@ -1,4 +1,4 @@
-"""The tables in PostgreSQL, and their versions."""
+"""The tables in PostgreSQL and their version."""
 
 from typing import Any
 
@@ -12,12 +12,12 @@ LATEST = max(scripts(None))
 
 
 class PostgresSchema:
-    """The duty `Schema`. Nothing is created unless it is asked for: `outlast db init`."""
+    """Implements `Schema`. Tables are created only on request: `outlast db init`."""
 
     db: PostgresDatabase
 
     def create_schema(self) -> int:
-        """Bring the tables up to date; an advisory lock keeps two migrations apart."""
+        """Migrate the tables; return the version. An advisory lock allows one migration at a time."""
         with self.db.connection() as connection, connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
             if self.db.schema is not None and not _fetch_value(
@@ -36,14 +36,14 @@ class PostgresSchema:
             return max(version, LATEST)
 
     def check_schema(self) -> None:
-        """See that the tables fit."""
+        """Check the version of the tables."""
         with self.db.connection() as connection:
             version = self._version(connection)
         if version != LATEST:
             raise SchemaError(version, LATEST)
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close all connections."""
         self.db.close()
 
     def _version(self, connection: Connection) -> int:

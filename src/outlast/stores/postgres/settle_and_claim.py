@@ -1,4 +1,4 @@
-"""A worker's turn in PostgreSQL: one statement where it can be, one transaction always."""
+"""Settles, starts and claims tasks for a PostgreSQL worker: in one statement if possible, always in one transaction."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ from outlast.stores.counters import NO_NOTE, CounterDelta
 from outlast.stores.postgres.connection import Connection
 
 _MAX_CLAIM = 1000
-"""Tasks that one statement claims at most; the same number is in settle_and_claim (claim.sql)."""
+"""Tasks that one statement claims at most; the statement settle_and_claim in claim.sql has the same number."""
 _NO_CLAIM = Claim((), 0, 0)
 _EVENT_BY_KIND = {
     Kind.RETRY: FlowEvent.RETRIED,
@@ -23,47 +23,46 @@ _dumps = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def settle_and_claim(
-    connection: Connection, sql: dict[str, bytes], asked: SettleAndClaim
+    connection: Connection, sql: dict[str, bytes], request: SettleAndClaim
 ) -> tuple[SettleAndClaimResult, bool]:
-    """Do all that a turn asks for; tell also whether ready tasks of cooling resources are in the way.
+    """Settle, start and claim what a worker asks for; also return whether ready tasks wait for a cooldown.
 
     Raises:
-        LeaseLostError: If the worker is not known any more; nothing was done.
+        LeaseLostError: If the store no longer knows the worker. Nothing is changed.
     """
     cursor = connection.cursor(binary=True)
-    claim = asked.claim or _NO_CLAIM
-    if not asked.settlements and not claim.suspect and claim.limit <= _MAX_CLAIM:
-        return _settle_and_claim_in_one(cursor, sql, asked, claim)
+    claim = request.claim or _NO_CLAIM
+    if not request.settlements and not claim.suspect and claim.limit <= _MAX_CLAIM:
+        return _settle_and_claim_in_one(cursor, sql, request, claim)
     with connection.transaction():
-        if not cursor.execute(sql["hold_lease"], {"worker_id": asked.worker_id}).fetchall():
-            raise LeaseLostError(asked.worker_id)
-        refused = settle(cursor, sql, asked.settlements)
-        turned, cooling = _settle_and_claim_in_one(cursor, sql, asked, _NO_CLAIM if claim.suspect else claim)
-        claimed = turned.claimed
+        if not cursor.execute(sql["hold_lease"], {"worker_id": request.worker_id}).fetchall():
+            raise LeaseLostError(request.worker_id)
+        refused = settle(cursor, sql, request.settlements)
+        result, cooling = _settle_and_claim_in_one(cursor, sql, request, _NO_CLAIM if claim.suspect else claim)
+        claimed = result.claimed
         if claim.suspect:
-            claimed = _claim_suspect(cursor, sql, asked.worker_id, claim)
+            claimed = _claim_suspect(cursor, sql, request.worker_id, claim)
         while 0 < len(claimed) < claim.limit and len(claimed) % _MAX_CLAIM == 0:
             rest = claim._replace(limit=claim.limit - len(claimed), start=max(claim.start - len(claimed), 0))
-            more = _settle_and_claim_in_one(cursor, sql, SettleAndClaim(asked.worker_id, [], [], [], rest), rest)[
-                0
-            ].claimed
-            if not more:
+            only_claim = SettleAndClaim(request.worker_id, [], [], [], rest)
+            more, _ = _settle_and_claim_in_one(cursor, sql, only_claim, rest)
+            if not more.claimed:
                 break
-            claimed += more
-    return SettleAndClaimResult(claimed, turned.refused + refused), cooling
+            claimed += more.claimed
+    return SettleAndClaimResult(claimed, result.refused + refused), cooling
 
 
 def _settle_and_claim_in_one(
-    cursor: Any, sql: dict[str, bytes], asked: SettleAndClaim, claim: Claim
+    cursor: Any, sql: dict[str, bytes], request: SettleAndClaim, claim: Claim
 ) -> tuple[SettleAndClaimResult, bool]:
-    """Settle successes, mark starts and claim, by one statement."""
-    done, start = sorted(asked.done), sorted(set(asked.start).difference(asked.done))
+    """Settle successes, mark starts and claim, in one statement."""
+    done, start = sorted(request.done), sorted(set(request.start).difference(request.done))
     values = {
-        "worker_id": asked.worker_id,
+        "worker_id": request.worker_id,
         "done": _array_literal([pair[0] for pair in done]),
         "done_epochs": _array_literal([pair[1] for pair in done]),
-        "begun": _array_literal([pair[0] for pair in start]),
-        "begun_epochs": _array_literal([pair[1] for pair in start]),
+        "starts": _array_literal([pair[0] for pair in start]),
+        "start_epochs": _array_literal([pair[1] for pair in start]),
         "queues": list(dict.fromkeys(claim.queues)),
         "most": str(min(claim.limit, _MAX_CLAIM)),
         "start": str(claim.start),
@@ -71,8 +70,8 @@ def _settle_and_claim_in_one(
     rows = cursor.execute(sql["settle_and_claim"], values, prepare=True).fetchall()
     known, changed, cooling = rows[0][:3]
     if not known:
-        raise LeaseLostError(asked.worker_id)
-    refused = [] if changed == len(done) + len(start) else _refused_ids(cursor, sql, asked.done + asked.start)
+        raise LeaseLostError(request.worker_id)
+    refused = [] if changed == len(done) + len(start) else _refused_ids(cursor, sql, request.done + request.start)
     return SettleAndClaimResult([Claimed(*row[3:]) for row in rows if row[3] is not None], refused), cooling
 
 
@@ -83,38 +82,38 @@ def _claim_suspect(cursor: Any, sql: dict[str, bytes], worker_id: str, claim: Cl
 
 
 def settle(cursor: Any, sql: dict[str, bytes], settlements: Sequence[Settlement]) -> list[int]:
-    """Write what became of tasks, a statement per kind; return those that somebody else has by now."""
+    """Write the outcomes of tasks, one statement per kind; return the tasks that another worker holds by now."""
     changed: set[int] = set()
-    tally = CounterDelta()
+    delta = CounterDelta()
     for kind in Kind:
-        given = {each.task_id: each for each in settlements if each.kind is kind}
-        if given:
-            values = {"settlements": _dumps([_settlement_record(each) for each in given.values()])}
+        by_id = {each.task_id: each for each in settlements if each.kind is kind}
+        if by_id:
+            values = {"settlements": _dumps([_settlement_record(each) for each in by_id.values()])}
             for number, task_type in cursor.execute(sql[f"settle_{kind}"], values):
                 changed.add(number)
                 if kind in _EVENT_BY_KIND:
-                    ended = given[number].reason is not None
-                    tally.failure(FlowEvent.FAILED if ended else _EVENT_BY_KIND[kind], task_type, given[number].note)
-    if tally.counts:
-        count_failures(cursor, sql, tally)
+                    is_dead = by_id[number].reason is not None
+                    delta.failure(FlowEvent.FAILED if is_dead else _EVENT_BY_KIND[kind], task_type, by_id[number].note)
+    if delta.counts:
+        count_failures(cursor, sql, delta)
     left = [(each.task_id, each.epoch) for each in settlements if each.task_id not in changed]
     return _refused_ids(cursor, sql, left) if left else []
 
 
-def count_failures(cursor: Any, sql: dict[str, bytes], tally: CounterDelta) -> None:
-    """Tell the books of what failed; successes are told of by the statements that settle them."""
-    counts = [key._asdict() | {"n": count} for key, count in tally.counts.items()]
-    groups = [{"task_type": name} | _group_sample(note) for name, note in tally.groups.values()]
+def count_failures(cursor: Any, sql: dict[str, bytes], delta: CounterDelta) -> None:
+    """Write a counter delta of failures. Statements that settle successes count them by themselves."""
+    counts = [key._asdict() | {"n": count} for key, count in delta.counts.items()]
+    groups = [{"task_type": name} | _group_sample(note) for name, note in delta.groups.values()]
     cursor.execute(sql["record_failures"], {"counts": _dumps(counts), "groups": _dumps(groups)})
 
 
 def _group_sample(note: Note) -> dict[str, str]:
-    """Return of a note what a group shows."""
+    """Return the fields of a note that a failure group shows."""
     return {name: value for name, value in note._asdict().items() if name not in {"failure", "traceback"}}
 
 
 def _settlement_record(settlement: Settlement) -> dict[str, Any]:
-    """Return a settlement as the statements of its kind read it."""
+    """Return a settlement as the statement of its kind reads it."""
     record = {"id": settlement.task_id, "epoch": settlement.epoch, "delay": settlement.delay}
     match settlement.kind:
         case Kind.DONE:
@@ -132,5 +131,5 @@ def _refused_ids(cursor: Any, sql: dict[str, bytes], tasks: Sequence[tuple[int, 
 
 
 def _array_literal(numbers: Iterable[int]) -> str:
-    """Write an array as PostgreSQL reads it; psycopg would look at every element."""
+    """Return an array literal for PostgreSQL; psycopg would inspect every element."""
     return "{" + ",".join(map(str, numbers)) + "}"

@@ -1,4 +1,4 @@
-"""Sources in PostgreSQL, and what is written of them: the row, its history and its alerts, in one transaction."""
+"""Sources and their cycles in PostgreSQL."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,12 +31,12 @@ _dumps = json.JSONEncoder(separators=(",", ":"), default=datetime.isoformat).enc
 
 
 class PostgresSources:
-    """The first half of the duty `Sources`: what is not about cycles."""
+    """Implements `Sources`, except cycles. A source, its history and its alerts are written in one transaction."""
 
     db: PostgresDatabase
 
     def add_sources(self, sources: Sequence[NewSource]) -> list[SourceAdded]:
-        """Add sources, due now; known ones are left as they are."""
+        """Add sources, due now; known ones do not change."""
         values = {"sources": _dumps([each._asdict() for each in sources])}
         while True:
             with self.db.connection() as connection, connection.transaction():
@@ -44,31 +44,31 @@ class PostgresSources:
                 ids = [row[0] for row in connection.execute(self.db.sql["source_ids"], values)]
                 if None not in ids:
                     return [SourceAdded(number, _remove_if_present(new, number)) for number in ids]
-                raise psycopg.Rollback  # somebody has removed a known one meanwhile: once more
+                raise psycopg.Rollback  # a known one was removed meanwhile: try again
 
     def remove_sources(self, source_ids: Sequence[int], alerts: Mapping[int, NewAlert] | None = None) -> int:
-        """Remove sources with their history, and tell of it; what a monitor is writing of them is waited for."""
-        values, told = {"ids": list(source_ids)}, alerts or {}
+        """Delete sources with their history, after writes that are in progress, and raise the alerts about it."""
+        values, alert_by_id = {"ids": list(source_ids)}, alerts or {}
         with self.db.connection() as connection, connection.transaction():
             cursor = connection.cursor(binary=True)
             cursor.execute(self.db.sql["lock_sources"], values)
             cursor.execute(self.db.sql["delete_polls"], values)
-            gone = sorted(row[0] for row in cursor.execute(self.db.sql["delete_sources"], values).fetchall())
-            raise_alerts_in(cursor, self.db.sql, [told[number] for number in gone if number in told])
-        return len(gone)
+            deleted = sorted(row[0] for row in cursor.execute(self.db.sql["delete_sources"], values).fetchall())
+            raise_alerts_in(cursor, self.db.sql, [alert_by_id[each] for each in deleted if each in alert_by_id])
+        return len(deleted)
 
     def source(self, source_id: int) -> Source | None:
-        """Return one."""
+        """Return a source, or None."""
         rows = self.db.fetch("get_source", {"id": source_id})
         return read_source(rows[0]) if rows else None
 
     def sources(self, filters: SourceFilter) -> list[Source]:
-        """Return sources by number; planned each time, for what is not given makes another query of it."""
+        """Return matching sources, ordered by id."""
         values = filters._asdict() | {"state": None if filters.state is None else str(filters.state)}
         return [read_source(row) for row in self.db.fetch("list_sources", values, prepare=False)]
 
     def source_counts(self, profile: str | None = None) -> dict[SourceState, int]:
-        """Return how many there are of each state."""
+        """Return the number of sources by state."""
         rows = self.db.fetch("count_sources", {"profile": profile}, prepare=False)
         return dict.fromkeys(SourceState, 0) | {SourceState(state): count for state, count in rows}
 
@@ -77,18 +77,18 @@ class PostgresSources:
         return [_read_poll(row) for row in self.db.fetch("list_polls", {"id": source_id, "limit": limit})]
 
     def recent_polls(self, source_ids: Sequence[int], limit: int) -> dict[int, list[Poll]]:
-        """Return the last lines of the history of some sources, newest first."""
+        """Return the last history entries of each of these sources, newest first."""
         found: dict[int, list[Poll]] = {number: [] for number in source_ids}
         for row in self.db.fetch("recent_polls", {"ids": list(found), "limit": limit}):
             found[row[0]].append(_read_poll(row))
         return found
 
     def waiting_sources(self, limit: int) -> list[tuple[int, str]]:
-        """Return sources that were put off."""
+        """Return sources that are deferred because their host cools down."""
         return [(number, url) for number, url in self.db.fetch("deferred_sources", {"limit": limit})]
 
     def change_sources(self, changes: Mapping[int, tuple[int | None, ChangeSource]]) -> list[Transition]:
-        """Change sources by number, each locked first."""
+        """Change sources, each locked first."""
         with self.db.connection() as connection, connection.transaction():
             cursor = connection.cursor(binary=True)
             decided: list[SourceChange] = []
@@ -107,7 +107,7 @@ class PostgresSources:
 
 
 def read_source(row: Sequence[Any]) -> Source:
-    """Return a source from its columns."""
+    """Return a source from its row."""
     values = in_utc(row)
     state, *rest = values[_HEALTH_COLUMNS]
     values[_HEALTH_COLUMNS] = [SourceHealth(SourceState(state), *rest)]
@@ -118,16 +118,13 @@ def read_source(row: Sequence[Any]) -> Source:
 def write_changes(
     cursor: Any, sql: dict[str, bytes], changes: Sequence[SourceChange], query: str = "update_sources"
 ) -> list[Transition]:
-    """Write sources that the caller has locked, with their history, by a statement each; alerts are the caller's.
+    """Write changes of sources that the caller has locked; return the transitions. The caller raises the alerts.
 
     Args:
         cursor: Of the caller's transaction.
-        sql: The queries by name.
-        changes: What is written.
-        query: Writes the columns that may change.
-
-    Returns:
-        The transitions.
+        sql: The statements by name.
+        changes: The changes.
+        query: Name of the statement that updates the columns.
     """
     if changes:
         cursor.execute(sql[query], {"sources": _dumps([_source_record(each.source) for each in changes])})
@@ -136,14 +133,14 @@ def write_changes(
 
 
 def add_polls(cursor: Any, sql: dict[str, bytes], polls: Iterable[Poll]) -> None:
-    """Add lines to the history of sources that the caller has locked."""
+    """Add history entries of sources that the caller has locked."""
     records = [each._asdict() for each in polls]
     if records:
         cursor.execute(sql["add_polls"], {"polls": _dumps(records), "kept": POLLS_KEPT})
 
 
 def _source_record(source: Source) -> dict[str, Any]:
-    """Return what of a source can change, as the statement reads it."""
+    """Return the columns of a source that can change."""
     record = source._asdict() | source.health._asdict()
     del record["health"], record["url"], record["profile"], record["created_at"]
     return record | {"last_failure": _dump_json(source.last_failure), "pending": _dump_json(source.pending)}
@@ -168,24 +165,22 @@ def _load_json(text: Any) -> dict[str, Any] | None:
 
 
 def _remove_if_present(numbers: set[int], number: int) -> bool:
-    """Tell whether a number is among those, the first time it is asked for."""
+    """Remove a number from a set; return whether it was there."""
     found = number in numbers
     numbers.discard(number)
     return found
 
 
-# Cycles in PostgreSQL: rounds through the sources that are due, shared by all monitors of a profile.
-#
-# Locks are taken in one order by everybody: the cycle, its sources by number, the matters of alerts.
-
-
 class PostgresCycles:
-    """The second half of the duty `Sources`."""
+    """Implements the cycles of `Sources`.
+
+    All transactions lock in one order: the cycle, its sources by id, the keys of alerts.
+    """
 
     db: PostgresDatabase
 
     def open_cycle(self, profile: str, *, everything: bool = False) -> Cycle | None:
-        """Return the profile's cycle that runs, else begin one if a source is due."""
+        """Return the running cycle of the profile, or start one if a source is due."""
         values = {"profile": profile, "everything": everything}
         while True:
             rows = self.db.fetch("running_cycle", values)
@@ -193,12 +188,12 @@ class PostgresCycles:
                 return _read_cycle(rows[0])
             if not self.db.fetch("any_source_due", values)[0][0]:
                 return None
-            cycle = self._begin(values)
+            cycle = self._start_cycle(values)
             if cycle is not None:
                 return cycle
 
-    def _begin(self, values: dict[str, Any]) -> Cycle | None:
-        """Begin a cycle; None when somebody else was quicker, or has polled what was due."""
+    def _start_cycle(self, values: dict[str, Any]) -> Cycle | None:
+        """Start a cycle; return None if another monitor has started one, or has polled the due sources."""
         with self.db.connection() as connection, connection.transaction():
             cursor = connection.cursor(binary=True)
             for (number,) in cursor.execute(self.db.sql["start_cycle"], values).fetchall():
@@ -210,20 +205,20 @@ class PostgresCycles:
         return None
 
     def claim_sources(self, cycle_id: int, owner: str, limit: int, lease: float) -> list[Source]:
-        """Take sources of a cycle that wait, by number."""
+        """Claim sources of a cycle that have no outcome, ordered by id."""
         values = {"cycle": cycle_id, "owner": owner, "limit": limit, "lease": float(lease)}
         return [read_source(row) for row in self.db.fetch("claim_sources", values)]
 
     def renew_sources(self, owner: str, lease: float) -> int:
-        """Renew the leases of what a monitor holds without an outcome."""
+        """Renew the leases of a monitor's sources without an outcome."""
         return self.db.change("renew_source_leases", {"owner": owner, "lease": float(lease)})
 
     def release_sources(self, owner: str) -> int:
-        """Give back what a monitor holds without an outcome."""
+        """Release a monitor's sources without an outcome."""
         return self.db.change("release_source_leases", {"owner": owner})
 
     def close_cycle(self, cycle_id: int, close: CloseCycle) -> Closed | None:
-        """End a cycle; None while a source of it has no outcome, or when somebody else has ended it."""
+        """End a cycle; return None while a source of it has no outcome, or if it has already ended."""
         sql, values = self.db.sql, {"cycle": cycle_id}
         with self.db.connection() as connection, connection.transaction():
             cursor = connection.cursor(binary=True)
@@ -254,7 +249,7 @@ class PostgresCycles:
 def _withdraw_pending(
     cursor: Any, sql: dict[str, bytes], cycle: Cycle, sources: Sequence[Source], now: datetime
 ) -> None:
-    """Forget the pending failures of a cycle; the history keeps that there were some."""
+    """Drop the pending failures of a cycle; the history keeps them."""
     cursor.execute(sql["withdraw_failures"], {"cycle": cycle.id})
     failed = [(each.id, each.pending) for each in sources if each.pending is not None]
     add_polls(cursor, sql, [_withdrawn_poll(number, failure, cycle, now) for number, failure in failed])

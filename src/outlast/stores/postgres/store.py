@@ -45,25 +45,25 @@ class PostgresStore(
     PostgresTriage,
     PostgresSchema,
 ):
-    """All duties in one database, which may be shared by many machines; its clock is the one that counts.
+    """All protocols in one database, which many machines can share. The server's clock counts.
 
     Args:
-        url: ``postgresql://user:password@host:5432/database``; nothing is opened before it is needed.
-        schema: Where the tables are; None for the first that the search path finds.
+        url: ``postgresql://user:password@host:5432/database``. The store connects on first use.
+        schema: Schema of the tables; None for the first one in the search path.
         min_size: Connections that are kept open.
-        max_size: Connections at most; one more listens, and one holds the lock of each job that runs.
-        prepare_threshold: After so many runs a statement is prepared; None for never. By default after 5, and never
-            behind a pooler such as PgBouncer. Give a number there if it keeps prepared statements.
-        pooled: Whether sessions may change with every transaction, because a pooler stands before the server: then the
-            lock of a job is a transaction's. None to find it out; False for a pooler that keeps sessions.
+        max_size: Maximum number of connections, without one that listens and one for the lock of each running job.
+        prepare_threshold: Number of executions after which a statement is prepared; None for never. The default is 5,
+            or never behind a pooler such as PgBouncer. Pass a number if your pooler supports prepared statements.
+        pooled: Whether a pooler may switch sessions between transactions. Then a job lock keeps a transaction open.
+            None detects a pooler; pass False for a pooler in session mode.
     """
 
     poll = 1.0
-    """Seconds between two looks of an idle worker, should nobody call it."""
+    """Seconds between two polls of an idle worker that is not notified."""
     rescue_every = 5.0
-    """Seconds between two looks for workers whose lease ran out."""
+    """Seconds between two searches for workers whose lease has expired."""
     in_process = False
-    """Whether other processes see nothing of it."""
+    """Whether other processes cannot see the data."""
 
     def __init__(
         self,
@@ -75,7 +75,6 @@ class PostgresStore(
         prepare_threshold: int | Literal["auto"] | None = "auto",
         pooled: bool | None = None,
     ) -> None:
-        """Open nothing yet."""
         self.db = PostgresDatabase(
             url,
             schema=schema,
@@ -88,15 +87,15 @@ class PostgresStore(
         self.job_locks = []
 
     def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
-        """Have a function called when somebody has enqueued something, on whatever machine."""
+        """Call a function when tasks have been enqueued on any machine; return a function that ends this."""
         return NotifyListener(self.db, wake).end
 
     def receives_move(self) -> bool:
-        """Tell whether a SQLite file is being moved to these tables, and the move is not over."""
+        """Return whether a SQLite file is being moved to these tables."""
         return bool(self.db.fetch("receives_move")[0][0])
 
     def close(self) -> None:
-        """Give the connections back, those that hold the locks of jobs too."""
+        """Close all connections, including those that hold job locks."""
         super().close()
         while self.job_locks:
             self.job_locks.pop().release()

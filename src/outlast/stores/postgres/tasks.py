@@ -1,4 +1,4 @@
-"""Tasks in PostgreSQL."""
+"""Tasks in PostgreSQL: enqueueing, lookup, cancelling and pruning."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -25,22 +25,21 @@ from outlast.stores.postgres.driver import psycopg
 from outlast.stores.postgres.notify import NotifyThrottle
 from outlast.stores.postgres.settle_and_claim import settle_and_claim
 
-# How tasks get into PostgreSQL: one in one statement, many plain ones by COPY, all others as one JSON text.
-
-_CHUNK = 1000  # rows of a COPY that are written at a time
+_BATCH = 1000
+_CHUNK = 1000  # rows of a COPY that are sent at a time
 _ESCAPES = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"))
 _dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
 def caller_connection(connection: Any) -> Connection:
-    """Return a caller's connection, if it is one that this store can use.
+    """Return a caller's connection after checking its type.
 
     Raises:
-        ConfigError: If it is not.
+        ConfigError: If this store cannot use it.
     """
     if not isinstance(connection, psycopg.Connection):
         kind = f"{type(connection).__module__}.{type(connection).__qualname__}"
-        message = f"connection is {kind}; this store takes a psycopg.Connection, the one that is not async"
+        message = f"connection is {kind}; it must be a psycopg.Connection (not async)"
         raise ConfigError(message)
     return connection
 
@@ -48,19 +47,20 @@ def caller_connection(connection: Any) -> Connection:
 def add_tasks(
     connection: Connection, sql: dict[str, bytes], tasks: Sequence[NewTask], *, quiet: bool = False
 ) -> list[Enqueued]:
-    """Add tasks; within the transaction that the connection is in, or else in one of their own.
+    """Add tasks, in the open transaction of the connection or in one of their own.
 
-    A connection that commits by hand is left in its transaction.
+    A single plain task is one statement, many plain tasks are a COPY, all others are one JSON text. A connection that
+    is not in autocommit mode stays in its transaction.
 
     Args:
-        connection: Where.
+        connection: The connection.
         sql: The statements.
-        tasks: What.
-        quiet: Whether somebody else notifies the workers of a single plain task.
+        tasks: The tasks.
+        quiet: Whether the statement for a single plain task must not notify workers.
     """
     if not tasks:
         return []
-    # not the connection's own kind of cursor: a caller's may return rows of another shape
+    # not connection.cursor(), because a caller's connection may have another row factory
     cursor = psycopg.Cursor(connection, row_factory=psycopg.rows.tuple_row)
     cursor.format = psycopg.pq.Format.BINARY
     if len(tasks) == 1 and tasks[0].unique_key is None and tasks[0].resource is None:
@@ -76,22 +76,22 @@ def add_tasks(
 
 
 def _is_plain(task: NewTask) -> bool:
-    """Tell whether a task is due now and has no more than a name and arguments."""
+    """Return whether a task is due now and has only a name, a queue, a priority and arguments."""
     return task[4:] == (0.0, None, None, None, None)
 
 
 def _copy(cursor: Any, sql: dict[str, bytes], tasks: Sequence[NewTask]) -> list[Enqueued]:
     numbers = _draw_ids(cursor, sql, len(tasks))
     with cursor.copy(sql["copy_tasks"]) as copy:
-        for begin in range(0, len(tasks), _CHUNK):  # the server reads one while we write the next
+        for begin in range(0, len(tasks), _CHUNK):  # the server reads one chunk while we build the next
             copy.write(_copy_lines(numbers[begin : begin + _CHUNK], *_copy_columns(tasks, begin)))
-        added = [*map(Enqueued, numbers, repeat(True))]  # noqa: FBT003  # a field of a row; and while the server works
+        added = [*map(Enqueued, numbers, repeat(True))]  # noqa: FBT003  # a field of a row
     cursor.execute(sql["finish_copy"], {"count": len(tasks)})
     return added
 
 
 def _draw_ids(cursor: Any, sql: dict[str, bytes], count: int) -> Sequence[int]:
-    """Draw numbers: mostly they follow each other, and then need not be told one by one."""
+    """Reserve task ids. They are mostly consecutive, and then need not be read one by one."""
     first, last = cursor.execute(sql["reserve_id_range"], {"count": count}).fetchall()[0]
     if last - first + 1 == count:
         return range(first, last + 1)
@@ -99,7 +99,7 @@ def _draw_ids(cursor: Any, sql: dict[str, bytes], count: int) -> Sequence[int]:
 
 
 def _copy_columns(tasks: Sequence[NewTask], begin: int) -> tuple[Iterable[str], list[str]]:
-    """Return the columns before the arguments, and the arguments, of a part of the tasks."""
+    """Return the leading columns and the arguments of a chunk of tasks."""
     if isinstance(tasks, TaskBatch):
         return repeat(_line_head(tasks.alike)), tasks.texts(begin, begin + _CHUNK)
     part = tasks[begin : begin + _CHUNK]
@@ -111,9 +111,9 @@ def _line_head(task: NewTask) -> str:
 
 
 def _copy_lines(numbers: Sequence[int], heads: Iterable[str], texts: list[str]) -> str:
-    """Return rows as COPY reads them: columns between tabs, and what might be taken for more is escaped."""
-    everything = " ".join(texts)
-    if any(sign in everything for sign, _ in _ESCAPES):
+    """Return rows in the text format of COPY, with special characters escaped."""
+    all_texts = " ".join(texts)
+    if any(sign in all_texts for sign, _ in _ESCAPES):
         texts = [*map(_escape, texts)]
     return "".join([f"{number}\t{head}\t{text}\n" for number, head, text in zip(numbers, heads, texts, strict=False)])
 
@@ -127,13 +127,13 @@ def _escape(text: str) -> str:
 def _add_keyed(cursor: Any, sql: dict[str, bytes], tasks: Sequence[NewTask]) -> list[Enqueued]:
     """Add tasks of any kind.
 
-    A key may be given free between the two looks, when its task ends; then what is left is tried again.
+    A task with the same key may end between the insert and the lookup. Then the remaining tasks are tried again.
     """
     added: list[Enqueued | None] = [None] * len(tasks)
     left = list(range(len(tasks)))
     while left:
-        given = {"tasks": _dumps([tasks[place]._asdict() for place in left])}
-        for place, (number, _) in zip(left, cursor.execute(sql["add_tasks"], given).fetchall(), strict=True):
+        values = {"tasks": _dumps([tasks[place]._asdict() for place in left])}
+        for place, (number, _) in zip(left, cursor.execute(sql["add_tasks"], values).fetchall(), strict=True):
             if number is not None:
                 added[place] = Enqueued(number, created=True)
         left = [place for place in left if added[place] is None]
@@ -147,11 +147,8 @@ def _add_keyed(cursor: Any, sql: dict[str, bytes], tasks: Sequence[NewTask]) -> 
     return [each for each in added if each is not None]
 
 
-_BATCH = 1000
-
-
 class PostgresTasks:
-    """The duty `Tasks`."""
+    """Implements `Tasks`."""
 
     db: PostgresDatabase
     notify_throttle: NotifyThrottle
@@ -167,22 +164,24 @@ class PostgresTasks:
             self.notify_throttle.notify_later()
         return added
 
-    def settle_and_claim(self, turn_: SettleAndClaim) -> SettleAndClaimResult:
-        """Settle, start and claim for a worker."""
+    def settle_and_claim(self, request: SettleAndClaim) -> SettleAndClaimResult:
+        """Settle, start and claim tasks for a worker."""
         with self.db.connection() as connection:
-            turned, cooling = settle_and_claim(connection, self.db.sql, turn_)
+            result, cooling = settle_and_claim(connection, self.db.sql, request)
         if cooling:
-            with suppress(psycopg.OperationalError):  # the turn counts; these are passed over until they are moved
-                self.move_cooling()
-        return turned
+            with suppress(
+                psycopg.OperationalError
+            ):  # the claim is committed; it skips these tasks until they are deferred
+                self._defer_cooling_tasks()
+        return result
 
-    def move_cooling(self) -> None:
-        """Move tasks of cooling resources out of the claims' way."""
+    def _defer_cooling_tasks(self) -> None:
+        """Defer ready tasks whose resource cools down, so that claims need not skip them."""
         while self.db.change("defer_cooling_tasks") > 0:
             pass
 
     def reconcile(self, worker_id: str, held: Sequence[int]) -> int:
-        """Give back what a worker holds by the books but not in its hands."""
+        """Release tasks that a worker does not hold, although the store assigns them to it."""
         return self.db.change("reconcile", {"worker_id": worker_id, "held": list(held)})
 
     def next_due(self, queues: Sequence[str]) -> float | None:
@@ -191,7 +190,7 @@ class PostgresTasks:
         return None if due is None else max(0.0, due)
 
     def oldest_ready(self, queues: Sequence[str]) -> float | None:
-        """Return the seconds for which the oldest ready task waits."""
+        """Return for how many seconds the oldest ready task has waited."""
         due = self._first_due(queues)
         return None if due is None or due > 0 else -due
 
@@ -200,7 +199,7 @@ class PostgresTasks:
         return due
 
     def suspects_due(self, queues: Sequence[str]) -> bool:
-        """Tell whether a task waits that was running when a worker died, and a worker may run it alone now."""
+        """Return whether a suspect is due and a worker may run it now."""
         return bool(self.db.fetch("suspects_due", {"queues": list(queues)})[0][0])
 
     def get(self, task_id: int) -> Task | None:
@@ -209,7 +208,7 @@ class PostgresTasks:
         return _read_task(rows[0]) if rows else None
 
     def find(self, filters: TaskFilter) -> list[Task]:
-        """Return tasks, newest first."""
+        """Return matching tasks, newest first."""
         values = filters._asdict() | {"status": None if filters.status is None else str(filters.status)}
         return [_read_task(row) for row in self.db.fetch("find_tasks", values, prepare=False)]
 
@@ -218,35 +217,35 @@ class PostgresTasks:
         return [read_attempt(row) for row in self.db.fetch("attempts", {"id": task_id})]
 
     def result(self, task_id: int) -> str | None:
-        """Return a result that was kept."""
+        """Return the stored result of a task."""
         rows = self.db.fetch("result", {"id": task_id})
         return str(rows[0][0]) if rows else None
 
     def cancel(self, task_ids: Sequence[int]) -> list[int]:
-        """Cancel tasks that wait or are parked."""
+        """Cancel queued or parked tasks."""
         return [row[0] for row in self.db.fetch("cancel", {"ids": list(task_ids)})]
 
     def run_now(self, task_ids: Sequence[int]) -> list[int]:
-        """Make waiting tasks due now."""
-        hurried = [row[0] for row in self.db.fetch("run_now", {"ids": list(task_ids)})]
+        """Make queued tasks due now."""
+        changed = [row[0] for row in self.db.fetch("run_now", {"ids": list(task_ids)})]
         self.db.fetch("notify")
-        return hurried
+        return changed
 
     def unpark(self, task_types: Sequence[str]) -> int:
-        """Queue parked tasks of these names."""
+        """Queue parked tasks of these task types."""
         count = self._repeat("unpark", {"task_types": list(task_types), "batch": _BATCH})
         if count:
             self.db.fetch("notify")
         return count
 
     def counts(self) -> dict[str, int]:
-        """Return how many tasks there are of each status, by the books."""
+        """Return the number of tasks by status, according to the counters."""
         found: dict[str, int] = dict(map(tuple, self.db.fetch("counts")))
         running, parked = found.pop("running"), found.pop("parked")
         return status_counts(event_totals(found.items()), running, parked)
 
     def prune(self, *, done_before: float) -> int:
-        """Delete old successes and expired results, and forget old groups of failures."""
+        """Delete old finished tasks, expired results and old failure groups."""
         pruned, after = 0, 0
         while True:
             values = {"seconds": float(done_before), "after": after, "batch": _BATCH}
@@ -260,7 +259,7 @@ class PostgresTasks:
         return pruned + self._repeat("prune_results", {"batch": _BATCH})
 
     def _repeat(self, query: str, values: dict[str, Any]) -> int:
-        """Run a statement that changes at most a batch, until there is nothing left for it."""
+        """Run a statement that changes at most one batch until nothing is left; return the number of changed rows."""
         changed = 0
         while True:
             count = self.db.change(query, values)
@@ -270,7 +269,7 @@ class PostgresTasks:
 
 
 def read_attempt(row: Sequence[Any]) -> Attempt:
-    """Return a line of a task's history from its row."""
+    """Return a failed attempt from its row."""
     attempt = Attempt._make(in_utc(row))
     return attempt._replace(failure=json.loads(row[-1]))
 

@@ -1,4 +1,4 @@
-"""Workers in PostgreSQL, and what becomes of what a dead one held. A lease that ran out is what tells the dead."""
+"""Workers in PostgreSQL, and the rescue of tasks from workers whose lease has expired."""
 
 from outlast.errors import LeaseLostError, SchemaError
 from outlast.ports.rows import Rescued, WorkerRow
@@ -10,7 +10,7 @@ _BATCH = 500
 
 
 class PostgresWorkers:
-    """The duty `Workers`."""
+    """Implements `Workers`."""
 
     db: PostgresDatabase
 
@@ -26,9 +26,9 @@ class PostgresWorkers:
             raise LeaseLostError(worker_id)
 
     def leave(self, worker_id: str) -> int:
-        """Remove a worker and give back what it holds.
+        """Remove a worker and release its tasks.
 
-        Its row goes first, as a turn takes it first: two that lock in one order never wait for each other in a circle.
+        The worker's row is deleted first because settle-and-claim locks it first. One lock order prevents deadlocks.
         """
         values = {"worker_id": worker_id, "held": []}
         with self.db.connection() as connection, connection.transaction():
@@ -39,7 +39,7 @@ class PostgresWorkers:
         return count
 
     def rescue(self, crash_limit: int) -> list[Rescued]:
-        """Take tasks from the dead: first they are struck off, then what nobody holds any more is given back."""
+        """Take tasks from dead workers: delete the workers, then release the tasks without a worker."""
         self.db.change("delete_dead_workers")
         values = worker_lost_note()._asdict() | {"crash_limit": crash_limit, "batch": _BATCH}
         rescued: list[Rescued] = []
@@ -53,6 +53,6 @@ class PostgresWorkers:
         return rescued
 
     def workers(self) -> list[WorkerRow]:
-        """Return the known workers."""
+        """Return the registered workers."""
         found = [WorkerRow._make(in_utc(row)) for row in self.db.fetch("workers")]
         return [each._replace(queues=tuple(each.queues)) for each in found]

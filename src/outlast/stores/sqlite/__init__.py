@@ -1,1 +1,1 @@
-"""A store in one SQLite file: nothing to install, and many processes of one machine may share it."""
+"""A store in one SQLite file, which many processes of one machine can share."""

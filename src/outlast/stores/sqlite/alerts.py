@@ -1,4 +1,4 @@
-"""Alerts in SQLite."""
+"""The outbox of alerts in SQLite."""
 
 import json
 import sqlite3
@@ -16,16 +16,16 @@ _dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
 class SqliteAlerts:
-    """The duty `Alerts`."""
+    """Implements `Alerts`."""
 
     db: SqliteDatabase
 
     def raise_alerts(self, alerts: Sequence[NewAlert]) -> list[Alert]:
-        """Add those that are news."""
+        """Add the alerts that are news."""
         return self.db.write(lambda connection: raise_alerts(connection, alerts, now_ms()))
 
     def remind_alerts(self, after: float) -> list[Alert]:
-        """Add a reminder for each matter that is not well."""
+        """Add a reminder for each key that has not recovered."""
 
         def work(connection: sqlite3.Connection) -> list[Alert]:
             now = now_ms()
@@ -36,7 +36,7 @@ class SqliteAlerts:
         return self.db.write(work)
 
     def claim_alerts(self, limit: int, lease: float) -> list[Alert]:
-        """Take alerts that are due, oldest first; where none is, nobody has to wait for the file."""
+        """Claim alerts that are due, oldest first. If none is due, the file is not locked."""
         if not self.db.read(lambda connection: _claimable_alerts(connection, 1, now_ms())):
             return []
 
@@ -49,7 +49,7 @@ class SqliteAlerts:
         return self.db.write(work)
 
     def settle_alerts(self, results: Sequence[AlertResult]) -> int:
-        """Write what became of deliveries."""
+        """Save results of deliveries."""
 
         def work(connection: sqlite3.Connection) -> int:
             now = now_ms()
@@ -71,13 +71,13 @@ class SqliteAlerts:
         return {alert.key: alert for alert in map(_read_alert, rows)}
 
     def prune_alerts(self, older_than: float) -> int:
-        """Delete alerts done with long ago."""
+        """Delete alerts that were delivered long ago."""
         values = {"before": now_ms() - milliseconds(older_than)}
         return self.db.write(lambda connection: connection.execute(SQL["prune_alerts"], values).rowcount)
 
 
 def raise_alerts(connection: sqlite3.Connection, alerts: Iterable[NewAlert], now: int) -> list[Alert]:
-    """Add those that are news, within a transaction."""
+    """Add the alerts that are news, within a transaction."""
     raised = []
     for alert in alerts:
         last = connection.execute(SQL["last_alert_state"], {"key": alert.key}).fetchone()

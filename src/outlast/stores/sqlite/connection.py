@@ -1,7 +1,7 @@
-"""One SQLite file as a process uses it: a connection that writes, one that reads, and commits that are shared.
+"""One SQLite file in a process: a connection that writes, one that reads, and group commits.
 
-Committing is what costs: the disk has to confirm. Whoever holds the lock commits for all who wait behind it, and every
-caller returns only after the COMMIT that contains its work.
+A commit is expensive because the disk has to confirm it. The thread that holds the lock commits the work of all waiting
+threads, and each call returns only after the COMMIT that contains its work.
 """
 
 import os
@@ -24,48 +24,44 @@ from outlast.forks import around_fork
 from outlast.ports.store import seconds_left
 from outlast.stores.filters import text_matches
 
-# Times as this store keeps them: UTC milliseconds since the epoch.
-
 _MAX_TIME_MS = 253_402_300_799_000  # the end of the year 9999
 
 
 def now_ms() -> int:
-    """Return the time; all processes that share the file share the machine's clock."""
+    """Return the current time in milliseconds since the Unix epoch. All processes share the clock of the machine."""
     return round(clock.now() * 1000)
 
 
 def milliseconds(seconds: float) -> int:
-    """Return seconds in the store's unit, rounded up: nothing is ever early."""
+    """Return seconds as milliseconds, rounded up so that nothing happens early."""
     return -int(-seconds * 1000 // 1)
 
 
 def to_datetime(stored: int | None) -> datetime | None:
-    """Return a stored time as a datetime; one that no datetime can hold, as the nearest that can."""
+    """Return stored milliseconds as a datetime, clamped to the range that a datetime can hold."""
     return None if stored is None else datetime.fromtimestamp(min(max(stored, 0), _MAX_TIME_MS) / 1000, UTC)
 
-
-# Work within a transaction that is the caller's own.
 
 _BY_ISOLATION_LEVEL = -1  # sqlite3.LEGACY_TRANSACTION_CONTROL, from Python 3.12 on
 
 
 @contextmanager
 def caller_transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Cursor]:
-    """Have all that is done in the block stand in the caller's transaction, or none of it; nothing is committed.
+    """Run a block in the caller's transaction, all or nothing; nothing is committed.
 
-    Where the caller's connection commits by itself, the block is a transaction of its own.
+    If the caller's connection is in autocommit mode, the block is a transaction of its own.
 
     Yields:
-        A cursor whose rows are tuples, whatever the caller has made of rows.
+        A cursor whose rows are tuples, whatever row factory the caller uses.
     """
     cursor = connection.cursor()
     cursor.row_factory = None
-    begins_itself = (
+    begins_implicitly = (
         connection.isolation_level is not None
         and getattr(connection, "autocommit", _BY_ISOLATION_LEVEL) == _BY_ISOLATION_LEVEL
     )
-    if begins_itself and not connection.in_transaction:
-        cursor.execute("BEGIN")  # by hand: Python begins none for CREATE TABLE
+    if begins_implicitly and not connection.in_transaction:
+        cursor.execute("BEGIN")  # Python starts no transaction for CREATE TABLE
         try:
             yield cursor
         except BaseException:
@@ -76,7 +72,7 @@ def caller_transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Curso
     try:
         yield cursor
     except BaseException:
-        if connection.in_transaction:  # a full disk ends it by itself
+        if connection.in_transaction:  # SQLite rolls back by itself when the disk is full
             cursor.execute("ROLLBACK TO outlast")
             cursor.execute("RELEASE outlast")
         raise
@@ -87,9 +83,9 @@ T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], Any]
 
 BUSY_TIMEOUT = 30.0
-"""Seconds for which another process may hold the file before it is an error."""
+"""Seconds to wait for another process that holds the file."""
 _MIN_VERSION = (3, 38, 0)  # RETURNING, STRICT, ->>
-_abandoned: list[sqlite3.Connection] = []  # connections of a parent process: closing them here could drop its locks
+_abandoned: list[sqlite3.Connection] = []  # connections of a parent process; closing them here could release its locks
 _databases: "weakref.WeakSet[SqliteDatabase]" = weakref.WeakSet()
 _forking: "list[SqliteDatabase]" = []
 
@@ -110,29 +106,28 @@ class SqliteDatabase:
     """A SQLite file.
 
     Args:
-        path: Of the file, or ``:memory:`` is refused: two connections would see two databases.
-        prepare: Called with every new connection, to see to the tables.
-        synchronous: ``FULL`` survives a power cut, ``NORMAL`` may lose the last moments to one.
+        path: Path of the file.
+        prepare: Called with every new connection, to create or check the tables.
+        synchronous: ``FULL`` survives a power cut; ``NORMAL`` may lose the last transactions.
     """
 
     def __init__(
         self, path: str | Path, prepare: Callable[[sqlite3.Connection], object], synchronous: str = "FULL"
     ) -> None:
-        """Check what can be checked without opening the file."""
         if sqlite3.sqlite_version_info < _MIN_VERSION:
-            message = f"SQLite {sqlite3.sqlite_version} is too old; 3.38 or later is needed"
+            message = f"SQLite {sqlite3.sqlite_version} is too old; use 3.38 or later"
             raise ConfigError(message)
         if synchronous not in {"FULL", "NORMAL"}:
-            message = f"synchronous is {synchronous!r}; choose FULL or NORMAL"
+            message = f"synchronous is {synchronous!r}; it must be FULL or NORMAL"
             raise ConfigError(message)
         self.path = Path(path).absolute()
         self._synchronous = synchronous
         self._prepare = prepare
-        self._forget()
+        self._reset()
         _databases.add(self)
 
-    def _forget(self) -> None:
-        """Begin without connections: at first, and in a child process, where the parent's must not be used."""
+    def _reset(self) -> None:
+        """Start without connections: initially, and in a child process, which must not use those of its parent."""
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._read_lock = threading.Lock()
@@ -143,12 +138,12 @@ class SqliteDatabase:
     def _check_process(self) -> None:
         if self._pid != os.getpid():
             _abandoned.extend(each for each in (self._writer, self._reader) if each is not None)
-            self._forget()
+            self._reset()
 
     def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run work in a transaction, perhaps together with that of other threads, and return after its COMMIT.
+        """Run work in a transaction, possibly together with work of other threads; return after its COMMIT.
 
-        The work must be repeatable: when the work of another thread spoils the transaction, it is run once more.
+        The work must be repeatable: if the work of another thread breaks the transaction, it runs again.
         """
         self._check_process()
         ticket = _Ticket(work)
@@ -162,13 +157,13 @@ class SqliteDatabase:
         return result
 
     def insert(self, sql: str, values: tuple[Any, ...]) -> int:
-        """Insert a row in a transaction of its own, or of those who wait; return its number."""
+        """Insert a row, in its own transaction or together with waiting work; return its id."""
         if self._pid != os.getpid():
             self._check_process()
         lock = self._lock
-        if not self._waiting and lock.acquire(False):  # noqa: FBT003  # by name it takes longer
+        if not self._waiting and lock.acquire(False):  # noqa: FBT003  # a keyword argument is slower
             try:
-                if self._writer is not None:  # a statement outside of a transaction is one by itself
+                if self._writer is not None:  # a statement outside of a transaction commits itself
                     return self._writer.execute(sql, values).lastrowid or 0
             except sqlite3.OperationalError as error:
                 if not _is_busy(error):
@@ -178,7 +173,7 @@ class SqliteDatabase:
         return self.write(partial(_insert_row, sql=sql, values=values))
 
     def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run work that only reads; it sees what is committed and waits for no writer."""
+        """Run work that only reads. It sees committed data and does not wait for writers."""
         self._check_process()
         with self._read_lock:
             if self._reader is None:
@@ -217,7 +212,7 @@ class SqliteDatabase:
         return connection
 
     def _configure(self, connection: sqlite3.Connection) -> None:
-        """Set it up. While others do so to a new file, SQLite says at once that it is locked, and does not wait."""
+        """Set pragmas and prepare the tables. Retries: SQLite does not wait while others initialize a new file."""
         end = time.monotonic() + BUSY_TIMEOUT
         while True:
             try:
@@ -232,18 +227,18 @@ class SqliteDatabase:
                 return
 
     def begin_fork(self) -> None:
-        """Close the file for the moment of a fork, when nobody uses it."""
+        """Wait until nobody uses the file, then close it for the moment of a fork."""
         self._lock.acquire()
         self._read_lock.acquire()
         self._close()
 
     def end_fork(self) -> None:
-        """Let it be used again, in the parent; a child begins anew."""
+        """Allow the parent to use the file again. A child starts without connections."""
         self._read_lock.release()
         self._lock.release()
 
     def _commit_waiting(self, own: _Ticket) -> None:
-        """Commit for everybody who waits, the caller among them."""
+        """Commit all waiting work, including that of the caller."""
         tickets: list[_Ticket] = []
         while self._waiting:
             tickets.append(self._waiting.popleft())
@@ -256,19 +251,19 @@ class SqliteDatabase:
             except Exception:
                 if len(tickets) == 1:
                     raise
-                for ticket in tickets:  # one of them spoilt it for all: each on its own, then
-                    self._alone(self._writer, ticket)
-        except Exception as error:  # noqa: BLE001  # it is raised in the threads whose work it is
+                for ticket in tickets:  # one of them broke the transaction, so each gets its own
+                    self._commit_alone(self._writer, ticket)
+        except Exception as error:  # noqa: BLE001  # raised in the threads that wait for it
             for ticket in tickets:
                 if not ticket.done:
                     ticket.error, ticket.done = error, True
-        finally:  # after Ctrl-C in this thread: the others commit for themselves
+        finally:  # after Ctrl-C in this thread, the other threads commit their own work
             self._waiting.extendleft(ticket for ticket in reversed(tickets) if not ticket.done and ticket is not own)
 
-    def _alone(self, connection: sqlite3.Connection, ticket: _Ticket) -> None:
+    def _commit_alone(self, connection: sqlite3.Connection, ticket: _Ticket) -> None:
         try:
             self._transact(connection, [ticket])
-        except Exception as error:  # noqa: BLE001  # it is raised in the thread whose work it is
+        except Exception as error:  # noqa: BLE001  # raised in the thread that waits for it
             ticket.error, ticket.done = error, True
 
     @staticmethod
@@ -281,12 +276,12 @@ class SqliteDatabase:
             committing = True
             connection.execute("COMMIT")
         except sqlite3.Error:
-            committing = False  # a full disk ends the transaction by itself: that it is over does not say it is kept
+            committing = False  # a full disk also ends the transaction, so its end does not prove a commit
             raise
         finally:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
-            elif committing:  # also when Ctrl-C comes right after it
+            elif committing:  # also if Ctrl-C arrives right after COMMIT
                 for ticket in tickets:
                     ticket.done = True
 
@@ -300,10 +295,10 @@ def _is_busy(error: sqlite3.OperationalError) -> bool:
 
 
 def _begin_write(connection: sqlite3.Connection) -> None:
-    """Begin to write, waiting for other processes if need be.
+    """Start a write transaction, waiting for other processes if necessary.
 
-    SQLite itself would look again after longer and longer pauses, and one busy process would shut the others out for
-    seconds. Short pauses of random length give everybody a turn.
+    SQLite's own busy handler waits longer and longer, so one busy process can lock out the others for seconds. Short
+    random pauses are fair.
     """
     limit = time.monotonic() + seconds_left(BUSY_TIMEOUT)
     while True:
@@ -312,13 +307,13 @@ def _begin_write(connection: sqlite3.Connection) -> None:
         except sqlite3.OperationalError as error:
             if not _is_busy(error) or time.monotonic() > limit:
                 raise
-            time.sleep(random.uniform(0.0005, 0.005))  # noqa: S311  # spreads waits, guards no secret
+            time.sleep(random.uniform(0.0005, 0.005))  # noqa: S311  # jitter, not security
         else:
             return
 
 
 def _before_fork() -> None:
-    """Close all files: SQLite notes its locks in memory, and a child would have that memory without the locks."""
+    """Close all files. SQLite keeps its locks in memory, and a child would inherit that memory without the locks."""
     _forking.extend(_databases)
     for database in _forking:
         database.begin_fork()

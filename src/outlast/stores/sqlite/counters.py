@@ -1,4 +1,4 @@
-"""Deltas of the books in SQLite, written in the transaction of what they tell of."""
+"""Counters in SQLite: deltas, their roll-up and their repair."""
 
 import sqlite3
 from typing import NamedTuple
@@ -11,37 +11,35 @@ from outlast.stores.sqlite.connection import SqliteDatabase, now_ms
 SQL = load_statements(__package__)
 
 
-def write_delta(connection: sqlite3.Connection | sqlite3.Cursor, tally: CounterDelta, now: int) -> None:
-    """Write what a transaction adds to the books."""
-    for key, count in tally.counts.items():
+def write_delta(connection: sqlite3.Connection | sqlite3.Cursor, delta: CounterDelta, now: int) -> None:
+    """Write the counter delta of a transaction."""
+    for key, count in delta.counts.items():
         connection.execute(SQL["add_delta"], (now, key.event.value, *key[1:], count))
-    for fingerprint, (task_type, note) in tally.groups.items():
+    for fingerprint, (task_type, note) in delta.groups.items():
         values = (fingerprint, task_type, note.error_type, note.error_category, note.error_message, now)
         connection.execute(SQL["add_failure_group"], values)
 
 
 def write_event(connection: sqlite3.Connection | sqlite3.Cursor, event: FlowEvent, count: int, now: int) -> None:
-    """Write what needs no more than its name; nothing for none."""
+    """Count events that have no other attributes; write nothing for 0."""
     if count:
         connection.execute(SQL["add_delta"], (now, event.value, "", "", "", count))
 
 
 def count_new_tasks(connection: sqlite3.Connection, up_to: int) -> None:
-    """Write into the books which tasks are new, up to a number."""
+    """Count the enqueued tasks that are not counted yet, up to an id."""
     connection.execute(SQL["count_new_tasks"], {"up_to": up_to})
     connection.execute(SQL["advance_counted_tasks"], (up_to,))
 
 
-# Adding up the books of a SQLite file. What is moved is deleted and added in one transaction.
-
 _BATCH = 1000
-_TASK_BATCH = 10_000  # that are counted in one transaction
+_TASK_BATCH = 10_000  # tasks that are counted in one transaction
 _SECOND, _HOUR, _DAY = 1000, 3_600_000, 86_400_000
-_BREAKER_RETENTION_MS = _DAY  # a process that is no worker and has told nothing for so long is taken for gone
+_BREAKER_RETENTION_MS = _DAY  # for breaker states of processes that report nothing
 
 
 class _SqliteRollup(NamedTuple):
-    """A span, how old what is in it may become, and the span it goes into; None where it goes for good."""
+    """Rows of a span in seconds that are older than `age` milliseconds move to another span; None deletes them."""
 
     table: str
     span: int
@@ -49,25 +47,24 @@ class _SqliteRollup(NamedTuple):
     into: int | None
 
 
+_FINE_AGE = 2 * _HOUR + 20 * 60 * _SECOND  # the pulse reads two hours in steps of ten seconds
 _ROLLUPS = (
     _SqliteRollup("task_flow", 0, 10 * _SECOND, 10),
-    _SqliteRollup(
-        "task_flow", 10, 2 * _HOUR + 20 * 60 * _SECOND, 600
-    ),  # two hours are asked for in steps of ten seconds
+    _SqliteRollup("task_flow", 10, _FINE_AGE, 600),
     _SqliteRollup("task_flow", 600, 8 * _DAY, 86400),
-    _SqliteRollup("task_flow", 86400, 90 * _DAY, None),  # what was ever has it from the beginning
-    _SqliteRollup("failure_flow", 10, 2 * _HOUR + 20 * 60 * _SECOND, 600),
+    _SqliteRollup("task_flow", 86400, 90 * _DAY, None),  # the all-time totals already contain it
+    _SqliteRollup("failure_flow", 10, _FINE_AGE, 600),
     _SqliteRollup("failure_flow", 600, 8 * _DAY, None),
 )
 
 
 class SqliteRollup:
-    """The part of `Reads` that writes."""
+    """Implements `Reads.roll_up`."""
 
     db: SqliteDatabase
 
     def roll_up(self) -> int:
-        """Add up what is over; where nothing is, nobody has to wait for the file."""
+        """Roll up finished time steps. If there are none, the file is not locked."""
         now = now_ms()
         while self.db.read(_last_new_task) is not None:
             self.db.write(_count_task_batch)
@@ -104,7 +101,7 @@ def _batch_bound(connection: sqlite3.Connection, step: _SqliteRollup, before: in
 
 
 def _roll_batch(connection: sqlite3.Connection, step: _SqliteRollup, before: int) -> int:
-    """Move a batch; return how many rows went. Another process may have done it meanwhile."""
+    """Move a batch; return the number of rows. Another process may have moved it already."""
     values = {"span": step.span, "into": step.into, "bound": _batch_bound(connection, step, before)}
     if values["bound"] is None:
         return 0
@@ -117,16 +114,13 @@ def _roll_batch(connection: sqlite3.Connection, step: _SqliteRollup, before: int
     return connection.execute(sql, values).rowcount
 
 
-# Putting the books of a SQLite file right by what is there.
-
-
 class SqliteCounterRepair:
-    """The part of `Reads` that counts."""
+    """Implements `Reads.recount`."""
 
     db: SqliteDatabase
 
     def recount(self) -> dict[str, int]:
-        """Put the books right. All who write wait for it."""
+        """Repair the counters. All writers wait for it."""
         now = now_ms()
         return self.db.write(lambda connection: _repair(connection, now))
 

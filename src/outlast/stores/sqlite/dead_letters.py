@@ -1,4 +1,4 @@
-"""Dead letters in SQLite."""
+"""Dead letters in SQLite: lists, replays, payload edits, failure groups and the audit log."""
 
 import json
 import sqlite3
@@ -21,16 +21,16 @@ _BATCH = 500
 
 
 class _TrialRollbackError(Exception):
-    """Ends the trial of a dead letter."""
+    """Rolls back the trial of `check_dead_letters`."""
 
 
 class SqliteDeadLetters:
-    """The duty `DeadLetters`."""
+    """Implements `DeadLetters`."""
 
     db: SqliteDatabase
 
     def check_dead_letters(self) -> None:
-        """Write a dead letter and take it back."""
+        """Check that a dead letter can be written, and roll back."""
 
         def work(connection: sqlite3.Connection) -> None:
             connection.execute(SQL["check_dead_letter_insert"], {"now": now_ms()})
@@ -42,21 +42,21 @@ class SqliteDeadLetters:
             return
 
     def dead_letters(self, filters: DeadLetterFilter) -> list[DeadLetter]:
-        """Return dead letters, newest first."""
+        """Return matching dead letters, newest first."""
         return [_read_dead_letter(row) for row in self._read("dead_letters", filters)]
 
     def count_dead_letters(self, filters: DeadLetterFilter) -> int:
-        """Return how many there are."""
+        """Return the number of matching dead letters."""
         count: int = self._read("count_dead_letters", filters)[0][0]
         return count
 
     def dead_letter(self, number: int) -> DeadLetter | None:
-        """Return one."""
+        """Return a dead letter, or None."""
         row = self.db.read(lambda connection: connection.execute(SQL["dead_letter"], (number,)).fetchone())
         return None if row is None else _read_dead_letter(row)
 
     def groups(self, filters: DeadLetterFilter) -> list[Group]:
-        """Return them grouped by cause; the sample is the newest one."""
+        """Return dead letters grouped by cause; the sample is the newest one."""
         return [_read_dead_letter_group(row) for row in self._read("group_dead_letters", filters)]
 
     def replay(self, number: int) -> str:
@@ -71,11 +71,11 @@ class SqliteDeadLetters:
         return self.db.write(work)
 
     def discard(self, number: int) -> str:
-        """Remove a dead letter for good."""
+        """Delete a dead letter for good."""
         return "discarded" if self.db.write(lambda connection: _discard_dead_letters(connection, [number])) else "gone"
 
     def prune_dead_letters(self, *, older_than: float) -> int:
-        """Discard old ones."""
+        """Discard old dead letters."""
         before, pruned = now_ms() - milliseconds(older_than), 0
 
         def work(connection: sqlite3.Connection) -> int:
@@ -105,7 +105,7 @@ def _discard_dead_letters(connection: sqlite3.Connection, numbers: list[int]) ->
 def requeue(
     connection: sqlite3.Connection, number: int, now: int, replay_id: int | None = None, *, canary: bool = False
 ) -> str:
-    """Queue the task of a dead letter, which is left to the caller; return what became of it."""
+    """Queue the task of a dead letter, which the caller deletes; return ``replayed``, ``conflict`` or ``gone``."""
     values = {"id": number, "now": now, "replay_id": replay_id, "canary": int(canary)}
     try:
         return "replayed" if connection.execute(SQL["replay_dead_letter"], values).rowcount == 1 else "gone"
@@ -114,12 +114,12 @@ def requeue(
 
 
 def remove_dead_letters(connection: sqlite3.Connection, numbers: list[int], event: FlowEvent) -> int:
-    """Delete dead letters and write down why; return how many there were."""
+    """Delete dead letters and count the event; return how many existed."""
     rows = connection.execute(SQL["delete_dead_letters"], {"ids": json.dumps(numbers)}).fetchall()
-    tally = CounterDelta()
+    delta = CounterDelta()
     for row in rows:
-        tally.letter(event, *row)
-    write_delta(connection, tally, now_ms())
+        delta.dead_letters(event, *row)
+    write_delta(connection, delta, now_ms())
     return len(rows)
 
 
@@ -136,42 +136,40 @@ def _read_dead_letter_group(row: Sequence[Any]) -> Group:
     return Group(**values)
 
 
-# Replays in steps, in SQLite.
-
-_COUNT_BATCH = 5000  # dead letters that are counted before others may read
-_STEP_SCAN = 5000  # dead letters that one step looks at
+_COUNT_BATCH = 5000  # dead letters that are counted before other threads may read
+_STEP_SCAN = 5000  # dead letters that one step scans
 
 
 class SqliteReplays:
-    """The part of the duty `Triage` that has to do with replays."""
+    """Implements the replays of `TriageStore`."""
 
     db: SqliteDatabase
 
     def add_replay(self, new: NewReplay) -> Replay:
-        """Begin a replay. Those that are meant are counted first, while others write."""
-        total, newest, cursor = self._extent(new.which)
+        """Start a replay. The matching dead letters are counted first, without blocking writers."""
+        total, newest, cursor = self._count_matches(new.which)
         values = new._asdict() | {"which": write_filter(new.which), "canary": int(new.canary), "now": now_ms()}
         values |= {"total": total, "newest": newest, "cursor": cursor}
         return _read_replay(self.db.write(lambda connection: connection.execute(SQL["add_replay"], values).fetchone()))
 
-    def _extent(self, filters: DeadLetterFilter) -> tuple[int, int, int]:
-        """Return how many are meant, the largest number of them, and a number below the smallest."""
+    def _count_matches(self, filters: DeadLetterFilter) -> tuple[int, int, int]:
+        """Return how many dead letters match, the largest id, and an id below the smallest."""
         if filters == DeadLetterFilter():
             return self.db.read(_count_all)
         if filters.limit is not None:
             return self.db.read(lambda connection: _count_newest(connection, filters))
         total, newest, cursor, after = 0, 0, 0, 0
         while True:
-            found = self.db.read(lambda connection: _count_batch(connection, filters, after))  # noqa: B023  # called at once
-            looked, fitting, first, last, end = found
-            if fitting:
-                total, newest, cursor = total + fitting, last, cursor if total else first - 1
-            if looked < _COUNT_BATCH:
+            found = self.db.read(lambda connection: _count_batch(connection, filters, after))  # noqa: B023  # called now
+            scanned, matches, first, last, end = found
+            if matches:
+                total, newest, cursor = total + matches, last, cursor if total else first - 1
+            if scanned < _COUNT_BATCH:
                 return total, newest, cursor
             after = end
 
     def replay_run(self, number: int) -> Replay | None:
-        """Return one."""
+        """Return a replay, or None."""
         row = self.db.read(lambda connection: connection.execute(SQL["get_replay"], {"id": number}).fetchone())
         return None if row is None else _read_replay(row)
 
@@ -183,7 +181,7 @@ class SqliteReplays:
         ]
 
     def claim_replay(self, owner: str, lease: float) -> Replay | None:
-        """Take a running replay; where there is none, nobody has to wait for the file."""
+        """Claim a running replay. If there is none, the file is not locked."""
         if self.db.read(lambda connection: _claimable_replay(connection, owner)) is None:
             return None
 
@@ -210,7 +208,7 @@ class SqliteReplays:
         return self.db.write(work)
 
     def canaries(self, number: int) -> Canaries:
-        """Return how the tasks of a replay fare."""
+        """Return the outcome of the canaries of a replay."""
         values = {"id": number}
         live, done, dead, ended = self.db.read(
             lambda connection: connection.execute(SQL["canaries"], values).fetchone()
@@ -224,7 +222,7 @@ class SqliteReplays:
         return self.db.write(lambda connection: connection.execute(SQL["end_replay"], values).rowcount) == 1
 
     def resume_replay(self, number: int) -> Replay | None:
-        """Have a replay go on from its first stage."""
+        """Resume a replay from its first stage."""
         values = {"id": number, "now": now_ms()}
 
         def work(connection: sqlite3.Connection) -> Replay | None:
@@ -243,7 +241,7 @@ def _claimable_replay(connection: sqlite3.Connection, owner: str) -> int | None:
 
 
 def _count_all(connection: sqlite3.Connection) -> tuple[int, int, int]:
-    """Count all of them by the books."""
+    """Count all dead letters by the counters."""
     newest = connection.execute(SQL["newest_dead_letter_id"]).fetchone()[0]
     (_, running), (_, parked), *totals = connection.execute(SQL["counts"]).fetchall()
     return status_counts(event_totals(totals), running, parked)["dead_letters"], newest or 0, 0
@@ -258,7 +256,7 @@ def _count_newest(connection: sqlite3.Connection, filters: DeadLetterFilter) -> 
 def _count_batch(
     connection: sqlite3.Connection, filters: DeadLetterFilter, after: int
 ) -> tuple[int, int, int, int, int]:
-    sql, values = SQL[f"count_matching{by_filter(which)}"], walk_values(connection, filters, after)
+    sql, values = SQL[f"count_matching{by_filter(filters)}"], walk_values(connection, filters, after)
     found: tuple[int, int, int, int, int] = connection.execute(sql, values | {"batch": _COUNT_BATCH}).fetchone()
     return found
 
@@ -266,20 +264,20 @@ def _count_batch(
 def _requeue_step(
     connection: sqlite3.Connection, replay: Replay, numbers: list[int], reached: dict[str, int], *, canary: bool
 ) -> ReplayStep:
-    """Queue some again, and write how far it is."""
+    """Queue dead letters again and save the progress of the replay."""
     now = now_ms()
     outcomes = [(each, requeue(connection, each, now, replay.id, canary=canary)) for each in numbers]
     replayed = [each for each, outcome in outcomes if outcome == "replayed"]
-    stayed = [each for each, outcome in outcomes if outcome == "conflict"]
+    conflicts = [each for each, outcome in outcomes if outcome == "conflict"]
     remove_dead_letters(connection, replayed, FlowEvent.REPLAYED)
-    values = reached | {"id": replay.id, "now": now, "replayed": len(replayed), "conflicts": len(stayed)}
-    kept = json.dumps([*replay.conflict_ids, *stayed][:MAX_CONFLICT_IDS])
+    values = reached | {"id": replay.id, "now": now, "replayed": len(replayed), "conflicts": len(conflicts)}
+    kept = json.dumps([*replay.conflict_ids, *conflicts][:MAX_CONFLICT_IDS])
     connection.execute(SQL["save_replay_progress"], values | {"conflict_ids": kept})
-    return ReplayStep(len(replayed), len(stayed), more=reached["cursor"] < replay.newest)
+    return ReplayStep(len(replayed), len(conflicts), more=reached["cursor"] < replay.newest)
 
 
 def _next_dead_letters(connection: sqlite3.Connection, replay: Replay, limit: int) -> tuple[list[int], int]:
-    """Return the next ones that are meant, and how far the look went."""
+    """Return the next matching dead letters, and the last id that was scanned."""
     if limit < 1:
         return [], replay.cursor
     (bound,) = connection.execute(SQL["replay_bound"], (replay.id,)).fetchone()
@@ -301,11 +299,8 @@ def _read_replay(row: Sequence[Any]) -> Replay:
     return Replay(**values)
 
 
-# Edits, groups and the audit log in SQLite, and what is counted to check the books.
-
-
 class SqliteTriage:
-    """The duty `Triage`, but for replays."""
+    """Implements `TriageStore`, except replays."""
 
     db: SqliteDatabase
 
@@ -338,7 +333,7 @@ class SqliteTriage:
         snooze: float | None = None,
         who: str = "",
     ) -> FailureGroup | None:
-        """Change what people say of a group."""
+        """Change note, acknowledgement or snooze of a failure group."""
         values = {
             "fingerprint": fingerprint,
             "note": note,
@@ -356,7 +351,7 @@ class SqliteTriage:
         return self.db.write(work)
 
     def unannounced_groups(self, limit: int = 100, *, quiet: float | None = None) -> list[FailureGroup]:
-        """Return groups that nobody was told of. Those that were are marked, so that they are not looked at again."""
+        """Return groups that never had an alert. Groups that had one are marked, so that later calls skip them."""
         if self.db.read(lambda connection: connection.execute(SQL["has_announced_groups"]).fetchone()[0]):
             self.db.write(lambda connection: connection.execute(SQL["mark_announced_groups"]))
         now = now_ms()
@@ -365,7 +360,7 @@ class SqliteTriage:
         return [read_group(row) for row in rows]
 
     def audit(self, who: str, action: str, subject: str, detail: dict[str, Any] | None = None, reason: str = "") -> int:
-        """Write down that somebody asked for something."""
+        """Record a manual action."""
         values = {"who": who, "action": action, "subject": subject, "reason": reason, "now": now_ms()}
         values["detail"] = json.dumps(detail or {}, ensure_ascii=False)
         return self.db.write(lambda connection: connection.execute(SQL["add_audit_entry"], values).lastrowid or 0)
@@ -373,7 +368,7 @@ class SqliteTriage:
     def audits(
         self, *, subject: str | None = None, action: str | None = None, before: int | None = None, limit: int = 50
     ) -> list[AuditEntry]:
-        """Return what was asked for by hand, newest first."""
+        """Return recorded manual actions, newest first."""
         name = "list_audit_entries"
         if subject is not None:
             name = "list_audit_entries_by_subject"
@@ -384,25 +379,25 @@ class SqliteTriage:
         return [_read_audit_entry(row) for row in rows]
 
     def count_rows(self) -> dict[str, int]:
-        """Count the tasks of each status, and the dead letters."""
+        """Count the tasks by status, and the dead letters."""
         return _name_counts(self.db.read(lambda connection: connection.execute(SQL["count_rows"]).fetchone()))
 
     def counter_check(self) -> tuple[dict[str, int], dict[str, int]]:
-        """Return the counts by the books and the real ones, by one statement."""
-        books, *there = self.db.read(lambda connection: connection.execute(SQL["counts_and_rows"]).fetchone())
-        return counted_statuses(json.loads(books)), _name_counts(there)
+        """Return the counts according to the counters and those of the rows, read by one statement."""
+        counted, *rows = self.db.read(lambda connection: connection.execute(SQL["counts_and_rows"]).fetchone())
+        return counted_statuses(json.loads(counted)), _name_counts(rows)
 
     def oldest_dead_letter(self) -> float | None:
-        """Return for how many seconds the oldest dead letter of an open group waits."""
+        """Return for how many seconds the oldest dead letter of an open group has waited."""
         now = now_ms()
         values = {"now": now}
         moved = self.db.read(lambda connection: connection.execute(SQL["oldest_dead_letter"], values).fetchone()[0])
         return None if moved is None else max(0.0, (now - moved) / 1000)
 
     def record_observed(self, rows: Sequence[tuple[str, str, str, str, str, str]]) -> None:
-        """Write what would have been done."""
-        tally = observed_delta(rows)
-        self.db.write(lambda connection: write_delta(connection, tally, now_ms()))
+        """Count decisions of a program in observe mode."""
+        delta = observed_delta(rows)
+        self.db.write(lambda connection: write_delta(connection, delta, now_ms()))
 
 
 def _name_counts(counts: Sequence[int]) -> dict[str, int]:

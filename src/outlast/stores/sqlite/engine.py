@@ -1,4 +1,4 @@
-"""Attempts of those who have no worker of ours, in SQLite: through the store, or on a connection of the caller's."""
+"""Attempts that are reported without an Outlast worker, in SQLite: through the store or on a caller's connection."""
 
 import json
 import sqlite3
@@ -22,27 +22,26 @@ T = TypeVar("T")
 
 
 class SqliteCallerConnection:
-    """A caller's own connection, whose tables are created if they are missing.
+    """A caller's own connection. Missing tables are created.
 
-    Work is a transaction of its own where none is open. Where the caller has one open, it is part of that, and nothing
-    is committed.
+    Work joins the transaction that is open on the connection and commits nothing. If none is open, it is a transaction
+    of its own.
 
     Args:
-        connection: Whatever it makes of rows and transactions.
+        connection: May have any row factory and isolation level.
     """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        """See to the tables."""
         self._connection = connection
         self._lock = threading.RLock()
-        made_of_rows, connection.row_factory = connection.row_factory, None
+        row_factory, connection.row_factory = connection.row_factory, None
         try:
             if connection.in_transaction:
                 _migrate_within(connection)
             else:
                 prepare_schema(connection)
         finally:
-            connection.row_factory = made_of_rows
+            connection.row_factory = row_factory
 
     def read(self, work: Callable[[Any], T]) -> T:
         """Run work that only reads."""
@@ -56,18 +55,17 @@ class SqliteCallerConnection:
 
 
 class SqliteEngineTasks:
-    """The duty `Lending`.
+    """Implements `EngineTasks`.
 
     Args:
         db: The store's file, or a caller's connection.
     """
 
     def __init__(self, db: SqliteDatabase | SqliteCallerConnection) -> None:
-        """Keep the database."""
         self._db = db
 
     def attempt_state(self, task_id: int) -> AttemptState | None:
-        """Return how a task stands."""
+        """Return the state of a task."""
         values = {"id": task_id, "now": now_ms()}
         row = self._db.read(lambda connection: connection.execute(SQL["attempt_state"], values).fetchone())
         return None if row is None else AttemptState(*row)._replace(status=Status(row[1]), canary=bool(row[6]))
@@ -81,7 +79,7 @@ class SqliteEngineTasks:
         reporter: str | None = None,
         unbegun: bool = False,
     ) -> bool:
-        """Take the task up, if its attempt is the current one, and settle it."""
+        """Claim the task if its attempt is the current one, and settle it."""
         values = {
             "id": settlement.task_id,
             "attempt": attempt,
@@ -93,16 +91,16 @@ class SqliteEngineTasks:
         def work(connection: Any) -> bool:
             now = now_ms()
             row = connection.execute(SQL["take_attempt"], values | {"now": now}).fetchone()
-            tally = CounterDelta()
-            if row is None or not settle(connection, settlement._replace(epoch=row[0]), now, tally):
+            delta = CounterDelta()
+            if row is None or not settle(connection, settlement._replace(epoch=row[0]), now, delta):
                 return False
-            write_delta(connection, tally, now)
+            write_delta(connection, delta, now)
             return True
 
         return self._db.write(work)
 
     def begin(self, task_id: int, attempt: int, worker_id: str) -> int | None:
-        """Mark the start of an attempt, if it is the current one and has not begun."""
+        """Mark the start of an attempt if it is the current one and has not started."""
         values = {"id": task_id, "attempt": attempt, "worker_id": worker_id}
 
         def work(connection: Any) -> int | None:
@@ -115,16 +113,16 @@ class SqliteEngineTasks:
         return self._db.write(work)
 
     def release_to_engine(self, tasks: Sequence[tuple[int, int]], seconds: float) -> int:
-        """Have tasks wait for their messages."""
+        """Release claimed tasks to the engine, where they wait for their messages."""
         values = {"tasks": json.dumps(tasks), "delay": milliseconds(seconds)}
 
         def work(connection: Any) -> int:
-            return int(connection.execute(SQL["lend_tasks"], values | {"now": now_ms()}).rowcount)
+            return int(connection.execute(SQL["release_to_engine"], values | {"now": now_ms()}).rowcount)
 
         return self._db.write(work)
 
     def running(self, worker_id: str) -> list[tuple[int, int]]:
-        """Return what a worker has in its hands."""
+        """Return the tasks that a worker holds."""
         values = {"worker_id": worker_id}
         rows = self._db.read(lambda connection: connection.execute(SQL["tasks_of_worker"], values).fetchall())
         return [(int(number), int(epoch)) for number, epoch in rows]

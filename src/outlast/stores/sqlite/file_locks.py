@@ -1,7 +1,7 @@
-"""Locks on jobs beside a SQLite file: by the operating system, so that a process that dies lets go at once.
+"""Locks of jobs and workers on files next to a SQLite file. The operating system releases them when a process dies.
 
-One file for each job, named by a digest, for a job may be called anything; in it stands who holds it. The files stay:
-one that were removed while somebody waits for its lock would be held by two.
+Each job has one file, named by a hash because a job name may contain any character. The file contains the holder. Files
+are never removed: two processes could hold the lock if one removed the file while the other waits for it.
 """
 
 import hashlib
@@ -22,30 +22,29 @@ else:
 
 
 _TRIES = 200
-_LOCK_OFFSET = 1 << 30  # where nothing is written: Windows lets nobody read what is locked
+_LOCK_OFFSET = 1 << 30  # beyond the content, because Windows blocks reading of locked bytes
 _MAX_HOLDER_BYTES = 4000
 _open_lock = threading.Lock()
 
 
 class FileLock:
-    """A job that nobody else runs, once it is taken; see `JobLock`.
+    """A lock on a job; see `JobLock`.
 
-    It excludes the threads of this process as it does others, and other containers that share the folder. A child that
-    is forked has no part in it.
+    It also excludes other threads of this process, and other containers that share the folder. A forked child does not
+    hold it.
 
     Args:
-        path: Of the file, which is created.
+        path: Path of the file, which is created.
     """
 
     def __init__(self, path: Path) -> None:
-        """Open the file."""
         path.parent.mkdir(exist_ok=True)
         with _open_lock:
             self._file: int | None = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
-            after_fork(self.drop)  # a copy of the file would hold the lock for as long as the child lives
+            after_fork(self.drop)  # an inherited descriptor would hold the lock for as long as the child lives
 
     def take(self, holder: str) -> bool:
-        """Lock it and write down who does; tell whether it was free."""
+        """Lock the file and write the holder into it; return whether it was free."""
         if self._file is None or not _try_lock(self._file):
             return False
         if not self.held():  # the file was removed after it was opened
@@ -57,15 +56,15 @@ class FileLock:
 
     @property
     def is_open(self) -> bool:
-        """Whether it was not released yet."""
+        """Whether it has not been released."""
         return self._file is not None
 
     def held(self) -> bool:
-        """Tell whether it is still ours: not once somebody has removed its file, and never in a child process."""
+        """Return whether the lock is still held: not if its file was removed, and never in a child process."""
         return self._file is not None and os.fstat(self._file).st_nlink > 0
 
     def release(self) -> None:
-        """Let others run it, also where a child has a copy of the file for a moment."""
+        """Release the lock, even if a child process has inherited the file for a moment."""
         file, self._file = self._file, None
         if file is not None:
             os.ftruncate(file, 0)
@@ -73,14 +72,14 @@ class FileLock:
             os.close(file)
 
     def drop(self) -> None:
-        """Close the file and leave the lock to whoever has it: somebody else, or the parent of this process."""
+        """Close the file without releasing the lock, which belongs to another process or to the parent of this one."""
         file, self._file = self._file, None
         if file is not None:
             os.close(file)
 
 
 def lock_file(folder: Path, job: str, holder: str) -> FileLock | None:
-    """Keep a job to oneself; None if somebody else has it."""
+    """Lock a job; return None if somebody else holds the lock."""
     path = _lock_path(folder, job)
     for _ in range(_TRIES):
         lock = FileLock(path)
@@ -89,12 +88,12 @@ def lock_file(folder: Path, job: str, holder: str) -> FileLock | None:
         lock.drop()
         if _is_held(path):
             return None
-        time.sleep(random.uniform(0.0005, 0.005))  # noqa: S311  # spreads waits, guards no secret
-    return None  # somebody looked who holds it, each time
+        time.sleep(random.uniform(0.0005, 0.005))  # noqa: S311  # jitter, not security
+    return None  # each time, another process was checking the holder
 
 
 def lock_holder(folder: Path, job: str) -> str | None:
-    """Return who holds a job; None if nobody does."""
+    """Return who holds the lock of a job, empty if unknown; None if nobody does."""
     path = _lock_path(folder, job)
     for _ in range(_TRIES):
         if not _is_held(path):
@@ -102,7 +101,7 @@ def lock_holder(folder: Path, job: str) -> str | None:
         text = path.read_bytes()[:_MAX_HOLDER_BYTES].decode("utf-8", "replace")
         if text:
             return text
-        time.sleep(0.001)  # it is being written
+        time.sleep(0.001)  # the holder is being written
     return ""
 
 
@@ -111,7 +110,7 @@ def _lock_path(folder: Path, job: str) -> Path:
 
 
 def _is_held(path: Path) -> bool:
-    """Tell whether somebody has a lock; whoever only looks keeps none of the others who look from it."""
+    """Return whether somebody holds a lock. The shared lock does not disturb other checks."""
     try:
         file = os.open(path, os.O_RDWR)
     except FileNotFoundError:
@@ -151,21 +150,14 @@ def _unlock(file: int) -> None:
 around_fork(before=_open_lock.acquire, in_parent=_open_lock.release, in_child=_open_lock.release)
 
 
-# A lock that a process holds for as long as it lives, however it dies; by the operating system, not by number.
-#
-# Numbers of processes mean nothing between containers that share a folder.
-
-if sys.platform == "win32":
-    import msvcrt
-else:
-    import fcntl
+# Workers use locks and not process ids, which mean nothing between containers that share a folder.
 
 
 def hold_worker_lock(path: Path) -> IO[bytes]:
-    """Create a file and lock it; the lock ends when the returned file is closed, by us or by the system.
+    """Create a file and lock it. The lock ends when the returned file is closed or the process dies.
 
     Raises:
-        OSError: If it is locked already or cannot be made.
+        OSError: If it is already locked or cannot be created.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     file = path.open("ab")
@@ -178,7 +170,7 @@ def hold_worker_lock(path: Path) -> IO[bytes]:
 
 
 def is_worker_lock_free(path: Path) -> bool:
-    """Tell whether a file is there and nobody holds its lock: then whoever made it is dead."""
+    """Return whether the file exists and nobody holds its lock, which means that its worker is dead."""
     try:
         file = path.open("r+b")
     except OSError:

@@ -1,4 +1,4 @@
-"""Queues, cooldowns and periodic tasks in SQLite: what holds tasks back and what brings them."""
+"""Queues, cooldowns, periodic tasks, limits and breakers in SQLite."""
 
 import json
 import sqlite3
@@ -21,31 +21,31 @@ SQL = load_statements(__package__)
 
 
 class SqliteQueues:
-    """The duty `Queues`."""
+    """Implements `Queues`."""
 
     db: SqliteDatabase
 
     def pause(self, queue: str) -> None:
-        """Have nothing claimed from a queue."""
+        """Pause a queue."""
         self.db.write(lambda connection: connection.execute(SQL["pause_queue"], (queue,)))
 
     def resume(self, queue: str) -> None:
-        """Have it claimed from again."""
+        """Resume a paused queue."""
         self.db.write(lambda connection: connection.execute(SQL["delete_queue"], (queue,)))
 
     def queues(self) -> list[QueueRow]:
-        """Return the queues that exist or are paused."""
+        """Return the queues that have tasks or are paused."""
         rows = self.db.read(lambda connection: connection.execute(SQL["queues"], {"now": now_ms()}).fetchall())
         return [QueueRow(name, bool(paused), *numbers) for name, paused, *numbers in rows]
 
 
 class SqliteCooldowns:
-    """The duty `Cooldowns`."""
+    """Implements `Cooldowns`."""
 
     db: SqliteDatabase
 
     def start_cooldown(self, resource: str, seconds: float, reason: str, *, capped: bool = False) -> int:
-        """Leave a resource alone from now on."""
+        """Start a cooldown and defer the tasks of its resource."""
         now = now_ms()
         answer = CooldownState(now + milliseconds(seconds), reason, int(capped))
 
@@ -62,7 +62,7 @@ class SqliteCooldowns:
         return count
 
     def probe(self, resource: str, hold: float) -> bool:
-        """Ask to be the one who tries a resource."""
+        """Ask for permission to call a resource after a capped cooldown."""
 
         def work(connection: sqlite3.Connection) -> bool:
             now, known = now_ms(), _cooldown_state(connection, resource)
@@ -86,39 +86,39 @@ class SqliteCooldowns:
         self.db.write(work)
 
     def cooldowns(self) -> list[Cooldown]:
-        """Return those that run."""
+        """Return the cooldowns that run now."""
         rows = self.db.read(lambda connection: connection.execute(SQL["cooldowns"], (now_ms(),)).fetchall())
         return [Cooldown(row[0], cast(datetime, to_datetime(row[1])), *row[2:]) for row in rows]
 
 
 def _cooldown_state(connection: sqlite3.Connection, resource: str) -> CooldownState | None:
-    """Return what is known of a resource's cooldown, which may be over."""
+    """Return the stored cooldown of a resource, running or over; None if there is none."""
     row = connection.execute(SQL["get_cooldown"], (resource,)).fetchone()
     return None if row is None else CooldownState._make(row)
 
 
 class SqlitePeriodic:
-    """The duty `Periodic`."""
+    """Implements `Periodic`."""
 
     db: SqliteDatabase
 
     def now(self) -> datetime:
-        """Return the time."""
+        """Return the current time."""
         return cast(datetime, to_datetime(now_ms()))
 
     def set_periodic(self, first_runs: Mapping[str, float]) -> None:
-        """Make known what there is."""
+        """Register periodic tasks."""
         now = now_ms()
         rows = [(name, now + milliseconds(seconds)) for name, seconds in first_runs.items()]
         self.db.write(lambda connection: connection.executemany(SQL["set_periodic"], rows))
 
     def due_periodic(self, names: Sequence[str]) -> list[tuple[str, datetime]]:
-        """Return those whose time has come."""
+        """Return the periodic tasks that are due."""
         rows = self.db.read(lambda connection: connection.execute(SQL["due_periodic"], (now_ms(),)).fetchall())
         return [(name, cast(datetime, to_datetime(due))) for name, due in rows if name in names]
 
     def run_periodic(self, name: str, due: datetime, seconds: float, task: NewTask) -> bool:
-        """Enqueue a task, if nobody else has done it for this time already."""
+        """Enqueue a periodic task, unless another worker has already done so."""
         now = now_ms()
         values = {"name": name, "due": round(due.timestamp() * 1000), "now": now, "next": now + milliseconds(seconds)}
 
@@ -131,92 +131,86 @@ class SqlitePeriodic:
         return self.db.write(work)
 
 
-# Limits of resources in SQLite: the write transaction is the lock.
-
-
 class SqliteLimits:
-    """The duty `Limits`."""
+    """Implements `Limits`. The write transaction is the lock."""
 
     db: SqliteDatabase
 
-    def admit(self, asks: Sequence[LimitRequest]) -> dict[int, float]:
-        """Let claimed tasks start as far as their resources allow."""
+    def admit(self, requests: Sequence[LimitRequest]) -> dict[int, float]:
+        """Admit claimed tasks as far as the limits of their resources allow."""
 
         def work(connection: sqlite3.Connection) -> dict[int, float]:
             waits: dict[int, float] = {}
-            for ask in asks:
-                waits |= _admit_request(connection, ask)
+            for request in requests:
+                waits |= _admit_request(connection, request)
             return waits
 
         return self.db.write(work)
 
     def reserve_retries(self, limit: ResourceLimit, count: int) -> list[float]:
-        """Give so many retries a place each."""
+        """Reserve places for retries."""
 
         def work(connection: sqlite3.Connection) -> list[float]:
-            waits, standing = retry_places(limit, _limit_standing(connection, limit.resource), count, clock.now())
-            _write_limit(connection, limit, standing)
+            waits, state = retry_places(limit, _limit_state(connection, limit.resource), count, clock.now())
+            _write_limit(connection, limit, state)
             return waits
 
         return self.db.write(work)
 
     def limits(self) -> list[LimitRow]:
-        """Return the limits that were asked for within a day."""
+        """Return the limits that were used within the last day."""
         now = clock.now()
         values = {"since": now - LIMIT_SHOWN_FOR}
         rows = self.db.read(lambda connection: connection.execute(SQL["limits"], values).fetchall())
         found = []
         for row in rows:
-            settings, (running, *standing) = row[: len(ResourceLimit._fields)], row[len(ResourceLimit._fields) :]
-            found.append(limit_row(ResourceLimit(*settings), LimitState(*standing), running, now, _seconds_to_datetime))
+            settings, (running, *state) = row[: len(ResourceLimit._fields)], row[len(ResourceLimit._fields) :]
+            found.append(limit_row(ResourceLimit(*settings), LimitState(*state), running, now, _seconds_to_datetime))
         return found
 
 
-def _admit_request(connection: sqlite3.Connection, ask: LimitRequest) -> dict[int, float]:
-    limit = ask.limit
+def _admit_request(connection: sqlite3.Connection, request: LimitRequest) -> dict[int, float]:
+    limit = request.limit
     connection.execute(SQL["delete_stale_slots"], {"resource": limit.resource})
     taken = connection.execute(SQL["taken_slots"], (limit.resource,)).fetchall()
-    weighed = admit_candidates(
+    decision = admit_candidates(
         limit,
-        _limit_standing(connection, limit.resource),
-        ask.candidates,
-        busy=busy_slots(ask, taken),
-        mean=ask.mean,
+        _limit_state(connection, limit.resource),
+        request.candidates,
+        busy=busy_slots(request, taken),
+        mean=request.mean,
         now=clock.now(),
         chance=clock.chance,
     )
-    _write_limit(connection, limit, weighed.standing)
+    _write_limit(connection, limit, decision.standing)
     if limit.concurrency is not None:
-        rows = [(each.task_id, each.epoch, limit.resource) for each in weighed.admitted]
+        rows = [(each.task_id, each.epoch, limit.resource) for each in decision.admitted]
         connection.executemany(SQL["save_slot"], rows)
-    return weighed.waits
+    return decision.waits
 
 
-def _limit_standing(connection: sqlite3.Connection, resource: str) -> LimitState | None:
+def _limit_state(connection: sqlite3.Connection, resource: str) -> LimitState | None:
     row = connection.execute(SQL["get_limit"], (resource,)).fetchone()
     return None if row is None else LimitState._make(row)
 
 
-def _write_limit(connection: sqlite3.Connection, limit: ResourceLimit, standing: LimitState) -> None:
-    connection.execute(SQL["save_limit"], limit._asdict() | standing._asdict())
+def _write_limit(connection: sqlite3.Connection, limit: ResourceLimit, state: LimitState) -> None:
+    connection.execute(SQL["save_limit"], limit._asdict() | state._asdict())
 
 
 def _seconds_to_datetime(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
-# Breakers in SQLite, as processes tell of them and as people order them.
-
-
 class SqliteBreakers:
-    """The duty `Breakers`."""
+    """Implements `Breakers`."""
 
     db: SqliteDatabase
 
     def report_breakers(
         self, process: str, rows: Sequence[tuple[str, str, float | None, str]], *, leased: bool = False
     ) -> None:
-        """Write how the breakers of a process stand."""
+        """Save the breaker states of a process."""
         if not rows:
             return
         now = now_ms()
@@ -235,13 +229,13 @@ class SqliteBreakers:
         self.db.write(lambda connection: connection.executemany(SQL["report_breaker"], values))
 
     def forget_breakers(self, process: str) -> None:
-        """Forget a process that ends."""
+        """Delete the breaker states of a process that ends."""
         self.db.write(lambda connection: connection.execute(SQL["delete_breakers"], (process,)))
 
     def breakers(self) -> list[BreakerRow]:
-        """Return them by resource and process."""
+        """Return the breaker states by resource and process."""
         now = now_ms()
-        values = {"now": now, "heard": now - milliseconds(SILENT_AFTER)}
+        values = {"now": now, "reported_since": now - milliseconds(SILENT_AFTER)}
         rows = self.db.read(lambda connection: connection.execute(SQL["breakers"], values).fetchall())
         return [
             BreakerRow(
@@ -251,7 +245,7 @@ class SqliteBreakers:
         ]
 
     def order_breaker(self, resource: str, state: str, seconds: float | None = None) -> BreakerOrder:
-        """Have the breakers of a resource opened or closed in all processes."""
+        """Open or close the breakers of a resource in all processes."""
         now = now_ms()
         until = None if seconds is None else now + milliseconds(seconds)
         values = {"resource": resource, "state": state, "until": until, "now": now}
@@ -259,13 +253,13 @@ class SqliteBreakers:
         return BreakerOrder(number, resource, state, seconds)
 
     def breaker_orders(self, after: int) -> list[BreakerOrder]:
-        """Return the orders whose number is larger."""
+        """Return the orders with a larger number."""
         values = {"after": after, "now": now_ms()}
         rows = self.db.read(lambda connection: connection.execute(SQL["breaker_orders"], values).fetchall())
         return [BreakerOrder._make(row) for row in rows]
 
     def opened_breakers(self, process: str, resources: Sequence[str]) -> list[BreakerOpening]:
-        """Return which of some resources other processes leave alone by their own judgement."""
+        """Return which of these resources other processes have opened because of failures."""
         values = {
             "process": process,
             "resources": json.dumps(list(resources)),

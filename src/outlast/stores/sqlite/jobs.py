@@ -1,4 +1,4 @@
-"""Runs of batch jobs in SQLite."""
+"""Runs of batch jobs, their targets and their locks in SQLite."""
 
 import json
 import sqlite3
@@ -19,24 +19,24 @@ _dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
 class SqliteJobs:
-    """The duty `Jobs`. The locks are files beside the database, see `FileLock`."""
+    """Implements `Jobs`. The locks are files next to the database, see `FileLock`."""
 
     db: SqliteDatabase
     job_locks: list[FileLock]
 
     def lock_job(self, job: str, holder: str) -> JobLock | None:
-        """Keep a job to oneself."""
+        """Lock a job; return None if somebody else holds the lock."""
         lock = lock_file(self._lock_folder(), job, holder)
         if lock is not None:
             self.job_locks = [*(each for each in self.job_locks if each.is_open), lock]
         return lock
 
     def job_holder(self, job: str) -> str | None:
-        """Return who holds a job's lock."""
+        """Return who holds the lock of a job."""
         return lock_holder(self._lock_folder(), job)
 
     def add_run(self, run_id: str, job: str, entity: str | None, env: str, parent: str | None) -> Run:
-        """Begin a run."""
+        """Start a run."""
         values = {"id": run_id, "job": job, "entity": entity, "env": env, "parent": parent}
 
         def work(connection: sqlite3.Connection) -> Run | None:
@@ -49,7 +49,7 @@ class SqliteJobs:
         return run
 
     def reopen_run(self, run_id: str) -> Run | None:
-        """Have a run go on."""
+        """Continue a run."""
 
         def work(connection: sqlite3.Connection) -> Run | None:
             connection.execute(SQL["reopen_run"], {"id": run_id})
@@ -64,7 +64,7 @@ class SqliteJobs:
         self.db.write(lambda connection: connection.execute(SQL["end_run"], {**values, "now": now_ms()}))
 
     def run(self, run_id: str) -> Run | None:
-        """Return one."""
+        """Return a run, or None."""
         return self.db.read(lambda connection: _fetch_run(connection, run_id))
 
     def runs(self, job: str | None = None, limit: int = 20, before: str | None = None) -> list[Run]:
@@ -74,12 +74,12 @@ class SqliteJobs:
         return [_read_run(row) for row in _fetch_rows(self.db, sql, {"job": job, "limit": limit, "before": before})]
 
     def add_targets(self, run_id: str, targets: Sequence[TargetDone]) -> int:
-        """Write what became of targets, all in one transaction."""
-        words = latest_results(targets)
+        """Save results of targets, all in one transaction."""
+        latest = latest_results(targets)
 
         def work(connection: sqlite3.Connection) -> int:
             now = now_ms()
-            rows = [_target_values(run_id, each, now) for each in words]
+            rows = [_target_values(run_id, each, now) for each in latest]
             added = connection.executemany(SQL["add_target"], rows).rowcount if rows else 0
             if added < len(rows):
                 connection.executemany(SQL["upsert_target"], rows)
@@ -88,7 +88,7 @@ class SqliteJobs:
         return self.db.write(work)
 
     def done_targets(self, run_id: str, source_ids: Sequence[str]) -> set[str]:
-        """Return which of these targets need no more."""
+        """Return which of these targets are finished."""
         return {
             row[0]
             for row in _fetch_rows(self.db, SQL["done_targets"], {"run_id": run_id, "ids": _dumps(list(source_ids))})
@@ -102,29 +102,29 @@ class SqliteJobs:
         after: str | None = None,
         limit: int | None = None,
     ) -> list[TargetRow]:
-        """Return targets of a run by their ids."""
-        filters = "list_unfinished_targets" if _REMAINING_STATUSES.issuperset(statuses) else "list_targets_by_status"
+        """Return targets of a run, ordered by id."""
+        name = "list_unfinished_targets" if _REMAINING_STATUSES.issuperset(statuses) else "list_targets_by_status"
         most = -1 if limit is None else limit
         values = {"run_id": run_id, "statuses": _dumps(list(statuses)), "after": after, "limit": most}
-        return [_read_target(row) for row in _fetch_rows(self.db, SQL[filters if statuses else "list_targets"], values)]
+        return [_read_target(row) for row in _fetch_rows(self.db, SQL[name if statuses else "list_targets"], values)]
 
     def target_counts(self, run_id: str) -> dict[TargetStatus, int]:
-        """Return how many there are of each status."""
+        """Return the number of targets by status."""
         rows = _fetch_rows(self.db, SQL["count_targets"], {"run_id": run_id})
         return dict.fromkeys(TargetStatus, 0) | {TargetStatus(status): count for status, count in rows}
 
     def failure_groups(self, run_id: str, limit: int = 5) -> list[tuple[str, int, TargetRow]]:
-        """Return the largest groups of failures."""
+        """Return the largest groups of failures of a run."""
         rows = _fetch_rows(self.db, SQL["group_failed_targets"], {"run_id": run_id, "limit": limit})
         return [(cause, size, _read_target(row)) for cause, size, *row in rows]
 
     def compare_runs(self, before: str, after: str) -> dict[str, int]:
-        """Return how two runs differ."""
+        """Compare two runs."""
         ((fixed, broken, still),) = _fetch_rows(self.db, SQL["compare_runs"], {"before": before, "after": after})
         return {"fixed": fixed, "broken": broken, "still": still}
 
     def prune_runs(self, older_than: float) -> int:
-        """Delete runs that ended long ago, in batches of their targets; a run goes when none of them is left."""
+        """Delete old runs and their targets in batches. A run is deleted once it has no targets left."""
         before, pruned = now_ms() - milliseconds(older_than), 0
         for (run_id,) in _fetch_rows(self.db, SQL["expired_runs"], {"before": before}):
             values = {"id": run_id, "before": before, "batch": _BATCH}
@@ -134,7 +134,7 @@ class SqliteJobs:
         return pruned
 
     def _lock_folder(self) -> Path:
-        path = self.db.path.resolve()  # one database has one folder, by whatever links it is reached
+        path = self.db.path.resolve()  # a database has one folder, even if it is opened through a link
         return path.with_name(f"{path.name}-jobs")
 
 
@@ -159,8 +159,8 @@ def _fetch_run(connection: sqlite3.Connection, run_id: str) -> Run | None:
 def _read_run(row: Sequence[Any]) -> Run:
     run = Run._make(row)
     summary = None if run.summary is None else json.loads(cast(str, run.summary))
-    begun, ended = (to_datetime(cast(int | None, each)) for each in (run.started_at, run.ended_at))
-    return run._replace(state=RunState(run.state), summary=summary, started_at=cast(Any, begun), ended_at=ended)
+    started, ended = (to_datetime(cast(int | None, each)) for each in (run.started_at, run.ended_at))
+    return run._replace(state=RunState(run.state), summary=summary, started_at=cast(Any, started), ended_at=ended)
 
 
 def _read_target(row: Sequence[Any]) -> TargetRow:

@@ -18,7 +18,7 @@ from outlast.stores.sqlite.store import SqliteStore
 
 
 class _TemporaryDatabase(SqliteDatabase):
-    """A file that nobody needs after a crash: it is not synced, and starts as a copy of an empty database."""
+    """A file that is not needed after a crash: it is not synced, and starts as a copy of an empty database."""
 
     def __init__(
         self, path: str | Path, prepare: Callable[[sqlite3.Connection], object], synchronous: str = "NORMAL"
@@ -35,7 +35,7 @@ class _TemporaryDatabase(SqliteDatabase):
 
 
 class MemoryStore(SqliteStore):
-    """All duties for one process, in a temporary folder of its own that only its user can read.
+    """All protocols for one process, in a private temporary folder.
 
     The data stays after `close`. The folder is removed when the store is garbage-collected or the process exits;
     ``kill -9`` leaves it behind. A forked child uses the same file and does not remove it.

@@ -1,7 +1,7 @@
-"""A file whose rows went to PostgreSQL: from the begin of the move on nobody writes to it, and it says why.
+"""The mark of a SQLite file that is moved to PostgreSQL. From the start of the move nobody can write to the file.
 
-Triggers keep everybody out: programs that have the file open since yesterday, those of older versions, and plain SQL.
-They are in the file, so they are there after a crash too. Other people's tables in it are left alone.
+Triggers in the file reject writes by programs that already have it open, by older versions and by plain SQL, also after
+a crash. Tables of other programs in the file are not affected.
 """
 
 import re
@@ -18,21 +18,21 @@ OWN_TABLES = tuple(
     for script in load_migrations(__package__).values()
     for name in re.findall(r"^CREATE TABLE (\w+)", script, re.MULTILINE)
 )
-"""All tables of Outlast in a file, but that of its versions."""
+"""All tables of Outlast in a file, except schema_version."""
 _MARK_TABLE = "outlast_move"
 _VERBS = ("INSERT", "UPDATE", "DELETE")
 
 
 class MoveMark(NamedTuple):
-    """What a file knows of its move.
+    """What a file records about its move.
 
     Attributes:
-        id: Of the move.
-        target: Where to, for people.
-        receipt: By which the target is known again; None until it has begun its part, nothing once the move is being
-            given up.
-        begun_at: When.
-        ended_at: When it was over; None while it is not.
+        id: Id of the move.
+        target: Display name of the target.
+        receipt: Identifies the target; None before the target has started to receive, empty while the move is
+            cancelled.
+        begun_at: When the move started.
+        ended_at: When it ended; None while it runs.
     """
 
     id: str
@@ -43,7 +43,7 @@ class MoveMark(NamedTuple):
 
 
 def read_mark(connection: sqlite3.Connection) -> MoveMark | None:
-    """Return what a file knows of its move; None where there is none."""
+    """Return the mark of a file; None if it is not being moved."""
     if connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (_MARK_TABLE,)).fetchone() is None:
         return None
     row = connection.execute("SELECT id, target, receipt, begun_at, ended_at FROM outlast_move").fetchone()
@@ -51,10 +51,10 @@ def read_mark(connection: sqlite3.Connection) -> MoveMark | None:
 
 
 def refuse_moved(connection: sqlite3.Connection) -> None:
-    """See that a file was not moved.
+    """Check that a file has not been moved.
 
     Raises:
-        ConfigError: If it was, or is being moved.
+        ConfigError: If it was moved or is being moved.
     """
     mark = read_mark(connection)
     if mark is not None:
@@ -62,7 +62,7 @@ def refuse_moved(connection: sqlite3.Connection) -> None:
 
 
 def freeze_file(connection: sqlite3.Connection, move_id: str, target: str) -> None:
-    """Mark the file and keep everybody from writing to its tables; within the caller's transaction."""
+    """Mark the file and reject all writes to its tables; within the caller's transaction."""
     connection.execute(
         "CREATE TABLE outlast_move (id TEXT NOT NULL, target TEXT NOT NULL, receipt TEXT, begun_at INTEGER NOT NULL, "
         "ended_at INTEGER) STRICT"
@@ -72,39 +72,39 @@ def freeze_file(connection: sqlite3.Connection, move_id: str, target: str) -> No
 
 
 def set_target(connection: sqlite3.Connection, receipt: str, target: str) -> None:
-    """Write down which target has begun to receive the file; within the caller's transaction."""
+    """Record which target receives the file; within the caller's transaction."""
     connection.execute("UPDATE outlast_move SET receipt = ?, target = ?", (receipt, target))
     _create_triggers(connection)
 
 
 def mark_ended(connection: sqlite3.Connection) -> None:
-    """Write down that the move is over; within the caller's transaction."""
+    """Record that the move has ended; within the caller's transaction."""
     connection.execute("UPDATE outlast_move SET ended_at = ?", (now_ms(),))
     _create_triggers(connection)
 
 
 def unfreeze_file(connection: sqlite3.Connection) -> None:
-    """Have the file used again, as if nobody had begun to move it; within the caller's transaction."""
+    """Remove the mark, so that the file can be used as before the move; within the caller's transaction."""
     _drop_triggers(connection)
     connection.execute("DROP TABLE outlast_move")
 
 
 def _create_triggers(connection: sqlite3.Connection) -> None:
-    """Have every attempt to write say what the file knows of its move."""
+    """Reject every write with a message about the move."""
     mark = read_mark(connection)
     assert mark is not None  # noqa: S101  # for the type checker
-    said = _move_message(mark).replace("'", "''")
+    message = _move_message(mark).replace("'", "''")
     _drop_triggers(connection)
     for table in (*OWN_TABLES, "schema_version"):
         for verb in _VERBS:
             name = f"{_MARK_TABLE}_{table}_{verb}"
             connection.execute(
-                f"CREATE TRIGGER {name} BEFORE {verb} ON {table} BEGIN SELECT RAISE(ABORT, '{said}'); END"
+                f"CREATE TRIGGER {name} BEFORE {verb} ON {table} BEGIN SELECT RAISE(ABORT, '{message}'); END"
             )
 
 
 def _drop_triggers(connection: sqlite3.Connection) -> None:
-    """Drop the triggers, also those of another version of Outlast, which has other tables."""
+    """Drop all triggers, including those of another version of Outlast, which has other tables."""
     names = "SELECT name FROM sqlite_master WHERE type = 'trigger' AND name GLOB ?"
     for (name,) in connection.execute(names, (f"{_MARK_TABLE}_*",)).fetchall():
         connection.execute(f"DROP TRIGGER {name}")
@@ -116,8 +116,7 @@ def _move_message(mark: MoveMark) -> str:
         return f"this file was moved to PostgreSQL ({mark.target}) on {moved_at}; use that URL instead"
     return (
         f"this file is being moved to PostgreSQL ({mark.target}) since {_format_minute(mark.begun_at)}; "
-        "let outlast move end, "
-        "run it again if it was interrupted, or give it up by outlast move --cancel"
+        "wait for outlast move to end, run it again if it was interrupted, or cancel it with outlast move --cancel"
     )
 
 

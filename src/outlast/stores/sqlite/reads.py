@@ -1,4 +1,4 @@
-"""What changes from moment to moment, and groups of failures, in SQLite."""
+"""Read models in SQLite: the pulse, failure groups, and lists of tasks and dead letters."""
 
 import json
 import sqlite3
@@ -34,48 +34,46 @@ from outlast.stores.filters import group_matches
 from outlast.stores.sqlite.connection import SqliteDatabase, milliseconds, now_ms, to_datetime
 from outlast.stores.sqlite.tasks import read_attempt
 
-# Walks along dead letters in SQLite, by the narrowest index that a filter has.
-
 SQL = load_statements(__package__)
 MAX_ID = 1 << 62
-"""Larger than every number."""
+"""Larger than every id."""
 _INDEXED = ("ids", "fingerprint", "task_type", "category")
 """Filters of dead letters that have an index, the most selective first."""
 
 
 class DeadLetterScan(NamedTuple):
-    """A statement whose rows are numbers of dead letters, each with whether the filter means it."""
+    """A statement that returns ids of dead letters, each with whether it matches a filter."""
 
     sql: str
     values: dict[str, Any]
 
     def rows(self, connection: sqlite3.Connection) -> Iterator[tuple[int, bool]]:
-        """Yield them; whoever reads stops."""
-        for number, fits in connection.execute(*self):
-            yield number, bool(fits)
+        """Yield the ids; the reader decides when to stop."""
+        for number, matches in connection.execute(*self):
+            yield number, bool(matches)
 
 
 def by_filter(filters: DeadLetterFilter) -> str:
-    """Return the ending of the statement that reads along the most selective index of a filter."""
+    """Return the suffix of the statement that uses the most selective index for a filter."""
     return next((f"_by_{name}" for name in _INDEXED if getattr(filters, name) is not None), "")
 
 
 def scan_dead_letters(
     connection: sqlite3.Connection, filters: DeadLetterFilter, *, after: int | None = None
 ) -> DeadLetterScan:
-    """Return the walk for a filter.
+    """Return the scan for a filter.
 
     Args:
-        connection: For the ids between which its times lie.
-        which: What is looked for; its limit is ignored.
-        after: Where a walk from the oldest on begins; not given, it goes from the newest back.
+        connection: Needed to find the id range of the filter's times.
+        filters: What to look for. Its limit is ignored.
+        after: Scan from the oldest to the newest, after this id; None scans from the newest to the oldest.
     """
     name = "newest_matching" if after is None else "next_matching"
-    return DeadLetterScan(SQL[f"{name}{by_filter(which)}"], walk_values(connection, filters, after))
+    return DeadLetterScan(SQL[f"{name}{by_filter(filters)}"], walk_values(connection, filters, after))
 
 
 def walk_values(connection: sqlite3.Connection, filters: DeadLetterFilter, after: int | None = None) -> dict[str, Any]:
-    """Return the values of a filter as the statements read them, and the ids between which they look."""
+    """Return the parameters of the statements for a filter, including its id range."""
     values = filters._asdict()
     for name in ("since", "until"):
         values[name] = None if values[name] is None else milliseconds(values[name].timestamp())
@@ -90,19 +88,17 @@ def walk_values(connection: sqlite3.Connection, filters: DeadLetterFilter, after
     return values
 
 
-# Lists of tasks and dead letters in SQLite, newest first, which look at no more rows than they are told.
-
 _DEFAULT_LIMIT = 50
 _LIVE_STATEMENTS = {Status.QUEUED: "queued_ids", Status.RUNNING: "running_ids", Status.PARKED: "parked_ids"}
 
 
 class SqliteLists:
-    """The lists of the duty `Reads`."""
+    """Implements the lists of `Reads`, newest first, with a bounded number of scanned rows."""
 
     db: SqliteDatabase
 
     def dead_letter_lines(self, filters: DeadLetterFilter, *, look: int = MAX_ROWS_SCANNED) -> Page[DeadLetterLine]:
-        """Return dead letters."""
+        """Return a page of dead letters."""
         limit = _DEFAULT_LIMIT if filters.limit is None else filters.limit
 
         def work(connection: sqlite3.Connection) -> Page[DeadLetterLine]:
@@ -113,12 +109,12 @@ class SqliteLists:
         return self.db.read(work)
 
     def dead_letter_counts(self) -> dict[tuple[str, str], int]:
-        """Return how many there are of each task and category."""
+        """Return the number of dead letters by task and category."""
         rows = self.db.read(lambda connection: connection.execute(SQL["count_dead_letters_by_type"]).fetchall())
         return {(task_type, category): size for task_type, category, size in rows}
 
     def task_lines(self, filters: TaskFilter, *, look: int = MAX_ROWS_SCANNED) -> Page[TaskLine]:
-        """Return tasks."""
+        """Return a page of tasks."""
 
         def work(connection: sqlite3.Connection) -> Page[TaskLine]:
             numbers, last, looked = take_matching(_scan_tasks(connection, filters, look), filters.limit, look)
@@ -154,31 +150,31 @@ def _read_task_line(row: Sequence[Any]) -> TaskLine:
     return TaskLine(**values | {"status": Status(values["status"])})
 
 
-_CURSOR_START = (1 << 62, "")  # of every order
+_CURSOR_START = (MAX_ID, "")  # before the first row of every order
 _GROUP_TIMES = ("first_seen", "last_seen", "acknowledged_at", "snoozed_until")
 
 
 class SqliteReads:
-    """The duty `Reads`, but for the lists of tasks and dead letters."""
+    """Implements `Reads`, except the lists of tasks and dead letters."""
 
     db: SqliteDatabase
 
     def pulse(self, *, window: float = 3600.0, step: float = 60.0) -> Pulse:
-        """Return all that changes from moment to moment."""
+        """Return everything that changes from moment to moment."""
         values = {"most": MOST_COUNTED, "changes": MAX_CHANGES, **_window_values(window, step)}
-        values["heard"] = values["now"] - milliseconds(SILENT_AFTER)
+        values["reported_since"] = values["now"] - milliseconds(SILENT_AFTER)
         return parse_pulse(
             self.db.read(lambda connection: connection.execute(SQL["status_snapshot"], values).fetchone()[0])
         )
 
     def event_totals(self) -> dict[str, int]:
-        """Return how often each event happened."""
+        """Return the all-time total of each event."""
         return event_totals(self.db.read(lambda connection: connection.execute(SQL["event_totals"]).fetchall()))
 
     def failures(self, filters: FailureFilter, *, look: int = MAX_ROWS_SCANNED) -> Page[FailureGroup]:
-        """Return groups of failures."""
+        """Return a page of failure groups."""
         of = next((f"of_{name}_" for name in ("category", "task_type") if getattr(filters, name) is not None), "")
-        sql = SQL[f"list_failure_groups_{of}by_{'size' if which.largest else 'last_seen'}"]
+        sql = SQL[f"list_failure_groups_{of}by_{'size' if filters.largest else 'last_seen'}"]
         value, fingerprint = parse_cursor(filters.after) or _CURSOR_START
         values = {
             "category": filters.category,
@@ -199,13 +195,13 @@ class SqliteReads:
         return self.db.read(work)
 
     def failure(self, fingerprint: str) -> FailureGroup | None:
-        """Return one."""
+        """Return a failure group, or None."""
         values = {"fingerprint": fingerprint}
         row = self.db.read(lambda connection: connection.execute(SQL["failure_group"], values).fetchone())
         return None if row is None else read_group(row)
 
     def failure_flow(self, fingerprints: Sequence[str], *, window: float, step: float) -> dict[str, list[FlowPoint]]:
-        """Return how often each of some groups failed, step by step."""
+        """Return how often each of these groups failed, by time step."""
         values = {"fingerprints": json.dumps(list(dict.fromkeys(fingerprints))), **_window_values(window, step)}
         rows = self.db.read(lambda connection: connection.execute(SQL["failure_flow"], values).fetchall())
         flow: dict[str, list[FlowPoint]] = {each: [] for each in fingerprints}
@@ -234,7 +230,7 @@ def _window_values(window: float, step: float) -> dict[str, int]:
 
 
 def read_group(row: Sequence[Any]) -> FailureGroup:
-    """Return a row as people see it."""
+    """Return a failure group from its row."""
     values = dict(zip(FailureGroup._fields, row, strict=True))
     values.update({name: to_datetime(values[name]) for name in _GROUP_TIMES})
     return FailureGroup(**values)

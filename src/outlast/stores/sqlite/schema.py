@@ -1,4 +1,4 @@
-"""The tables of a SQLite file, and their versions."""
+"""The tables of a SQLite file and their version."""
 
 import re
 import sqlite3
@@ -13,16 +13,16 @@ _CREATE_TABLE = re.compile(r"^CREATE TABLE (\w+)", re.MULTILINE)
 
 
 class SqliteSchema:
-    """The duty `Schema`. A file creates its tables, and brings them up to date, when it is opened."""
+    """Implements `Schema`. A file creates and migrates its tables when it is opened."""
 
     db: SqliteDatabase
 
     def create_schema(self) -> int:
-        """Bring the tables up to date."""
+        """Migrate the tables, which opening the file has done; return the version."""
         return self.db.read(schema_version)
 
     def check_schema(self) -> None:
-        """See that the tables fit."""
+        """Check the version of the tables."""
         found = self.db.read(schema_version)
         if found != LATEST:
             raise SchemaError(found, LATEST)
@@ -33,11 +33,11 @@ class SqliteSchema:
 
 
 def prepare_schema(connection: sqlite3.Connection) -> None:
-    """See that the tables are there and fit; the write lock keeps two migrations apart.
+    """Create or migrate the tables. The write lock allows one migration at a time.
 
     Raises:
-        SchemaError: If they are newer than this version of Outlast.
-        ConfigError: If they were moved to another database.
+        SchemaError: If the tables are newer than this version of Outlast.
+        ConfigError: If the file was moved to another database.
     """
     found = schema_version(connection)
     refuse_moved(connection)
@@ -54,22 +54,22 @@ def prepare_schema(connection: sqlite3.Connection) -> None:
 
 
 def schema_version(connection: sqlite3.Connection | sqlite3.Cursor) -> int:
-    """Return the version of the tables; 0 where there are none.
+    """Return the version of the tables; 0 if there are none.
 
     Raises:
-        ConfigError: If the table of versions is somebody else's.
+        ConfigError: If another program has created the table schema_version.
     """
     known = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'schema_version'").fetchone()
     if known is None:
         return 0
     if "applied_at" not in known[0]:
-        message = "this file has a table schema_version that Outlast did not make; use another file for its tasks"
+        message = "this file has a table schema_version that Outlast did not create; use another file"
         raise ConfigError(message)
     return connection.execute("SELECT max(version) FROM schema_version").fetchone()[0] or 0
 
 
 def migrate(connection: sqlite3.Connection | sqlite3.Cursor) -> None:
-    """Apply what is missing; within one transaction, so half a migration is never seen."""
+    """Apply the missing migrations, all in one transaction."""
     version = schema_version(connection)
     missing = {number: script for number, script in load_migrations(__package__).items() if number > version}
     _refuse_foreign_tables(connection, "\n".join(missing.values()))
@@ -77,7 +77,7 @@ def migrate(connection: sqlite3.Connection | sqlite3.Cursor) -> None:
         connection.execute(
             "CREATE TABLE schema_version (version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL) STRICT"
         )
-    elif missing:  # workers of the older version lose their leases, and get no other
+    elif missing:  # workers of the older version lose their leases and cannot register again
         connection.execute("DELETE FROM workers")
     for number, script in missing.items():
         for statement in _split_statements(script):
@@ -86,21 +86,21 @@ def migrate(connection: sqlite3.Connection | sqlite3.Cursor) -> None:
 
 
 def _refuse_foreign_tables(connection: sqlite3.Connection | sqlite3.Cursor, script: str) -> None:
-    """See that nobody else's tables stand where a script makes ours."""
+    """Check that a script does not create a table that another program already has in the file."""
     ours = set(_CREATE_TABLE.findall(script))
     found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
-    strangers = sorted(name for (name,) in found if name in ours)
-    if strangers:
-        message = f"this file has a table {strangers[0]} that Outlast did not make; rename it, or use another file"
+    foreign = sorted(name for (name,) in found if name in ours)
+    if foreign:
+        message = f"this file has a table {foreign[0]} that Outlast did not create; rename it, or use another file"
         raise ConfigError(message)
 
 
 def _split_statements(script: str) -> list[str]:
-    """Split a script; `executescript` would commit first."""
-    statements, begun = [], ""
+    """Split a script into statements; `executescript` would commit first."""
+    statements, statement = [], ""
     for line in script.splitlines():
-        begun += line + "\n"
-        if sqlite3.complete_statement(begun):
-            statements.append(begun)
-            begun = ""
+        statement += line + "\n"
+        if sqlite3.complete_statement(statement):
+            statements.append(statement)
+            statement = ""
     return statements

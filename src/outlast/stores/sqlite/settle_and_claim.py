@@ -1,4 +1,4 @@
-"""A worker's turn: settle, start and claim, within one transaction."""
+"""Settles, starts and claims tasks for a SQLite worker, within one transaction."""
 
 import json
 import sqlite3
@@ -16,39 +16,41 @@ SQL = load_statements(__package__)
 _dumps = json.JSONEncoder(separators=(",", ":")).encode
 
 
-def settle_and_claim(connection: sqlite3.Connection, asked: SettleAndClaim, now: int) -> SettleAndClaimResult:
-    """Do all that a turn asks for.
+def settle_and_claim(connection: sqlite3.Connection, request: SettleAndClaim, now: int) -> SettleAndClaimResult:
+    """Settle, start and claim what a worker asks for.
 
     Raises:
-        LeaseLostError: If the worker is not known any more.
+        LeaseLostError: If the store no longer knows the worker.
     """
     known, paused, cooling = connection.execute(
-        SQL["worker_and_pauses"], {"worker_id": asked.worker_id, "now": now}
+        SQL["worker_and_pauses"], {"worker_id": request.worker_id, "now": now}
     ).fetchone()
     if known is None:
-        raise LeaseLostError(asked.worker_id)
+        raise LeaseLostError(request.worker_id)
     refused: list[int] = []
-    if asked.done:
-        changed = _change_held(connection, SQL["settle_done"], asked.done, now)
+    if request.done:
+        changed = _change_held(connection, SQL["settle_done"], request.done, now)
         write_event(connection, FlowEvent.DONE, changed, now)
-        if changed != len(asked.done):
-            refused += _refused_ids(connection, asked.done)
-    if asked.settlements:
-        tally = CounterDelta()
-        for settlement in asked.settlements:
-            if not settle(connection, settlement, now, tally):
+        if changed != len(request.done):
+            refused += _refused_ids(connection, request.done)
+    if request.settlements:
+        delta = CounterDelta()
+        for settlement in request.settlements:
+            if not settle(connection, settlement, now, delta):
                 refused += _refused_ids(connection, [(settlement.task_id, settlement.epoch)])
-        write_delta(connection, tally, now)
-    if asked.start and _change_held(connection, SQL["mark_started"], asked.start, now) != len(asked.start):
-        refused += _refused_ids(connection, asked.start)
-    claimed = [] if asked.claim is None else _claim(connection, asked.claim, asked.worker_id, now, paused, cooling)
+        write_delta(connection, delta, now)
+    if request.start and _change_held(connection, SQL["mark_started"], request.start, now) != len(request.start):
+        refused += _refused_ids(connection, request.start)
+    claimed = (
+        [] if request.claim is None else _claim(connection, request.claim, request.worker_id, now, paused, cooling)
+    )
     return SettleAndClaimResult(claimed, refused)
 
 
 def _change_held(connection: sqlite3.Connection, sql: str, tasks: list[tuple[int, int]], now: int) -> int:
-    """Change a batch of tasks; return how many were still ours.
+    """Change a batch of tasks; return how many still had their epoch.
 
-    A statement per epoch: nearly all are in their first, and a list of plain numbers is read much faster than pairs.
+    One statement per epoch, because nearly all tasks have the first and a list of numbers is parsed faster than pairs.
     """
     by_epoch: dict[int, list[int]] = {}
     for number, epoch in tasks:
@@ -60,14 +62,14 @@ def _change_held(connection: sqlite3.Connection, sql: str, tasks: list[tuple[int
 
 
 def _refused_ids(connection: sqlite3.Connection, tasks: list[tuple[int, int]]) -> list[int]:
-    """Return those that somebody else has by now."""
+    """Return the tasks that another worker holds by now."""
     return [row[0] for row in connection.execute(SQL["lost_claims"], {"done": _dumps(tasks)})]
 
 
-def settle(  # noqa: C901  # a case for each kind
-    connection: sqlite3.Connection, settlement: Settlement, now: int, tally: CounterDelta
+def settle(  # noqa: C901  # one case for each kind
+    connection: sqlite3.Connection, settlement: Settlement, now: int, delta: CounterDelta
 ) -> bool:
-    """Write what became of one task, but for the books; tell whether it was still ours."""
+    """Write the outcome of one task, without the counters; return whether the task still had its epoch."""
     values = {
         "id": settlement.task_id,
         "epoch": settlement.epoch,
@@ -81,16 +83,16 @@ def settle(  # noqa: C901  # a case for each kind
             row = connection.execute(SQL["settle_retry"], values).fetchone()
             if row is None:
                 return False
-            tally.failure(FlowEvent.RETRIED, row[3], settlement.note)
+            delta.failure(FlowEvent.RETRIED, row[3], settlement.note)
             if settlement.note is not None:
                 _write_attempt(connection, settlement, row, now, "retry")
             return True
         case Kind.FAIL:
-            return _settle_failed(connection, settlement, now, tally)
+            return _settle_failed(connection, settlement, now, delta)
         case Kind.DONE:
             one = {"ids": _dumps([settlement.task_id]), "epoch": settlement.epoch, "now": now}
             changed = connection.execute(SQL["settle_done"], one).rowcount == 1
-            tally.add(FlowEvent.DONE, int(changed))
+            delta.add(FlowEvent.DONE, int(changed))
             if changed and settlement.result is not None:
                 kept = {"result": settlement.result, "keep": round(settlement.keep * 1000)}
                 connection.execute(SQL["save_result"], {"id": settlement.task_id, "now": now, **kept})
@@ -98,16 +100,16 @@ def settle(  # noqa: C901  # a case for each kind
         case Kind.DEFER:
             row = connection.execute(SQL["settle_defer"], values).fetchone()
             if row is not None:
-                tally.failure(FlowEvent.DEFERRED, row[0], settlement.note)
+                delta.failure(FlowEvent.DEFERRED, row[0], settlement.note)
             return row is not None
         case Kind.CRASH:
-            return _settle_crash(connection, settlement, now, tally)
+            return _settle_crash(connection, settlement, now, delta)
         case Kind.RELEASE | Kind.PARK:
             return connection.execute(SQL[f"settle_{settlement.kind}"], values).rowcount == 1
 
 
-def _settle_failed(connection: sqlite3.Connection, settlement: Settlement, now: int, tally: CounterDelta) -> bool:
-    """End a task as a dead letter; tell whether it was still ours."""
+def _settle_failed(connection: sqlite3.Connection, settlement: Settlement, now: int, delta: CounterDelta) -> bool:
+    """Turn a task into a dead letter; return whether it still had its epoch."""
     note = settlement.note or NO_NOTE
     values = {
         "id": settlement.task_id,
@@ -119,7 +121,7 @@ def _settle_failed(connection: sqlite3.Connection, settlement: Settlement, now: 
     row = connection.execute(SQL["settle_fail"], values).fetchone()
     if row is None:
         return False
-    tally.failure(FlowEvent.FAILED, row[3], settlement.note)
+    delta.failure(FlowEvent.FAILED, row[3], settlement.note)
     _write_attempt(connection, settlement, row, now, "fail")
     connection.execute(
         SQL["add_dead_letter"], {"id": settlement.task_id, "now": now, "reason": settlement.reason, **note._asdict()}
@@ -127,19 +129,19 @@ def _settle_failed(connection: sqlite3.Connection, settlement: Settlement, now: 
     return True
 
 
-def _settle_crash(connection: sqlite3.Connection, settlement: Settlement, now: int, tally: CounterDelta) -> bool:
-    """Count a crash, as a rescue does where a worker died; tell whether it was still ours."""
+def _settle_crash(connection: sqlite3.Connection, settlement: Settlement, now: int, delta: CounterDelta) -> bool:
+    """Count a crash like the rescue from a dead worker does; return whether the task still had its epoch."""
     note, reason = settlement.note or NO_NOTE, settlement.reason
     values = {"id": settlement.task_id, "epoch": settlement.epoch, "now": now, "error": note.error_message}
     more = {"reason": reason, "delay": milliseconds(settlement.delay)}
     row = connection.execute(SQL["settle_crash"], values | more).fetchone()
     if row is None:
         return False
-    tally.failure(FlowEvent.LOST if reason is None else FlowEvent.FAILED, row[3], settlement.note)
+    delta.failure(FlowEvent.LOST if reason is None else FlowEvent.FAILED, row[3], settlement.note)
     _write_attempt(connection, settlement, row, now, "lost")
     if reason is not None:
-        letter = {"id": settlement.task_id, "now": now, "reason": reason}
-        connection.execute(SQL["add_dead_letter"], letter | note._asdict())
+        dead_letter = {"id": settlement.task_id, "now": now, "reason": reason}
+        connection.execute(SQL["add_dead_letter"], dead_letter | note._asdict())
     return True
 
 
@@ -167,23 +169,23 @@ def _write_attempt(
 def _claim(
     connection: sqlite3.Connection, claim: Claim, worker_id: str, now: int, paused: str, cooling: int
 ) -> list[Claimed]:
-    queues = tuple(dict.fromkeys(claim.queues))  # one that is named twice would give its tasks twice
+    queues = tuple(dict.fromkeys(claim.queues))  # a duplicate would return its tasks twice
     if paused != "[]":
-        closed = set(json.loads(paused))
-        queues = tuple(queue for queue in queues if queue not in closed)
-    if cooling:  # rarely more than a few: `cool` has moved what there was. The claim passes over what is left.
+        paused_queues = set(json.loads(paused))
+        queues = tuple(queue for queue in queues if queue not in paused_queues)
+    if cooling:  # rarely more than a few, because `start_cooldown` has deferred the others; the claim skips the rest
         connection.execute(SQL["defer_cooling_tasks"], {"now": now})
     values = {"queues": _dumps(queues), "now": now, "limit": claim.limit}
     sql = SQL["claimable_suspects" if claim.suspect else "claimable_tasks"]
     rows: list[Any] = json.loads(connection.execute(sql, values).fetchone()[0])
     if not rows:
         return []
-    begun = claim.start
-    for query, part in (("claim_and_start", rows[:begun]), ("claim_without_start", rows[begun:])):
+    start = claim.start
+    for query, part in (("claim_and_start", rows[:start]), ("claim_without_start", rows[start:])):
         if part:
             ids = _dumps([row[0] for row in part])
             values = {"ids": ids, "worker_id": worker_id, "now": now, "alone": int(claim.suspect)}
             connection.execute(SQL[query], values)
     if claim.suspect:
-        return [Claimed._make([*row[:9], place < begun, True, bool(row[9]), row[10]]) for place, row in enumerate(rows)]
-    return [Claimed._make([*row[:9], place < begun, False, bool(row[9]), 0]) for place, row in enumerate(rows)]
+        return [Claimed._make([*row[:9], place < start, True, bool(row[9]), row[10]]) for place, row in enumerate(rows)]
+    return [Claimed._make([*row[:9], place < start, False, bool(row[9]), 0]) for place, row in enumerate(rows)]

@@ -1,4 +1,4 @@
-"""Sources in SQLite."""
+"""Sources and their cycles in SQLite."""
 
 import json
 import sqlite3
@@ -26,12 +26,11 @@ from outlast.stores.rules import CYCLES_KEPT, POLLS_KEPT
 from outlast.stores.sqlite.alerts import raise_alerts
 from outlast.stores.sqlite.connection import SqliteDatabase, milliseconds, now_ms, to_datetime
 
-# Sources as this store keeps them: health in columns of its own, times as numbers, failures as JSON text.
-
+SQL = load_statements(__package__)
 _COLUMN_NAMES = tuple(
     name for field in Source._fields for name in (SourceHealth._fields if field == "health" else (field,))
 )
-"""The columns of a source, in the order of the statements that read it."""
+"""Columns of a source in the order of the statements: `health` is stored in columns of its own."""
 _TIME_COLUMNS = tuple(
     name for name in _COLUMN_NAMES if name.endswith("_at") or name in {"failing_since", "not_before", "leased_until"}
 )
@@ -42,12 +41,12 @@ _dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
 def datetime_to_ms(time: datetime | None) -> int | None:
-    """Return a time in the store's unit, rounded up: nothing is ever early."""
+    """Return a time in milliseconds since the Unix epoch, rounded up so that nothing happens early."""
     return None if time is None else -((_EPOCH - time) // _MILLISECOND)
 
 
 def read_source(row: Sequence[Any]) -> Source:
-    """Return a source from its columns."""
+    """Return a source from its row."""
     values = dict(zip(_COLUMN_NAMES, row, strict=True))
     for name in _TIME_COLUMNS:
         values[name] = to_datetime(values[name])
@@ -60,7 +59,7 @@ def read_source(row: Sequence[Any]) -> Source:
 
 
 def source_values(source: Source) -> dict[str, Any]:
-    """Return a source's columns by their names."""
+    """Return the columns of a source by name."""
     values = source._asdict() | source.health._asdict()
     del values["health"]
     for name in _TIME_COLUMNS:
@@ -71,11 +70,8 @@ def source_values(source: Source) -> dict[str, Any]:
     return values
 
 
-SQL = load_statements(__package__)
-
-
 class SqliteSources:
-    """The duty `Sources`, as far as it is about each of them; `SqliteCycles` has the rest."""
+    """Implements `Sources`, except cycles."""
 
     db: SqliteDatabase
 
@@ -89,29 +85,29 @@ class SqliteSources:
         return self.db.write(work)
 
     def remove_sources(self, source_ids: Sequence[int], alerts: Mapping[int, NewAlert] | None = None) -> int:
-        """Remove sources with their history, and tell of it."""
-        ids, told = (json.dumps(list(source_ids)),), alerts or {}
+        """Delete sources with their history, and raise the alerts about it."""
+        ids, alert_by_id = (json.dumps(list(source_ids)),), alerts or {}
 
         def work(connection: sqlite3.Connection) -> int:
             connection.execute(SQL["delete_polls"], ids)
-            gone = sorted(row[0] for row in connection.execute(SQL["delete_sources"], ids))
-            raise_alerts(connection, [told[number] for number in gone if number in told], now_ms())
-            return len(gone)
+            deleted = sorted(row[0] for row in connection.execute(SQL["delete_sources"], ids))
+            raise_alerts(connection, [alert_by_id[each] for each in deleted if each in alert_by_id], now_ms())
+            return len(deleted)
 
         return self.db.write(work)
 
     def source(self, source_id: int) -> Source | None:
-        """Return one."""
+        """Return a source, or None."""
         return self.db.read(lambda connection: _fetch_source(connection, source_id))
 
     def sources(self, filters: SourceFilter) -> list[Source]:
-        """Return sources by number."""
+        """Return matching sources, ordered by id."""
         values = filters._asdict()
         rows = self.db.read(lambda connection: connection.execute(SQL["list_sources"], values).fetchall())
         return [read_source(row) for row in rows]
 
     def source_counts(self, profile: str | None = None) -> dict[SourceState, int]:
-        """Return how many there are of each state."""
+        """Return the number of sources by state."""
         values = {"profile": profile}
         rows = self.db.read(lambda connection: connection.execute(SQL["count_sources"], values).fetchall())
         return dict.fromkeys(SourceState, 0) | {SourceState(state): count for state, count in rows}
@@ -122,7 +118,7 @@ class SqliteSources:
         return [_read_poll(row) for row in self.db.read(lambda own: own.execute(SQL["list_polls"], values).fetchall())]
 
     def recent_polls(self, source_ids: Sequence[int], limit: int) -> dict[int, list[Poll]]:
-        """Return the last lines of the history of some sources, newest first."""
+        """Return the last history entries of each of these sources, newest first."""
         found: dict[int, list[Poll]] = {number: [] for number in source_ids}
         values = {"source_ids": json.dumps(list(found)), "limit": limit}
         for row in self.db.read(lambda own: own.execute(SQL["recent_polls"], values).fetchall()):
@@ -130,19 +126,19 @@ class SqliteSources:
         return found
 
     def waiting_sources(self, limit: int) -> list[tuple[int, str]]:
-        """Return sources that were put off."""
+        """Return sources that are deferred because their host cools down."""
         return self.db.read(lambda own: own.execute(SQL["deferred_sources"], (now_ms(), limit)).fetchall())
 
     def change_sources(self, changes: Mapping[int, tuple[int | None, ChangeSource]]) -> list[Transition]:
-        """Change sources by number; nobody else writes to the file meanwhile."""
+        """Change sources. The write transaction locks the file."""
 
         def work(connection: sqlite3.Connection) -> list[Transition]:
-            now, made = now_ms(), []
+            now, decided = now_ms(), []
             for number, (epoch, change) in sorted(changes.items(), key=lambda item: item[0]):
                 source = _fetch_source(connection, number)
                 if source is not None and (epoch is None or (epoch == source.epoch and source.outcome is None)):
-                    made.append(change(source, cast(datetime, to_datetime(now))))
-            return write_changes(connection, [each for each in made if each is not None], now)
+                    decided.append(change(source, cast(datetime, to_datetime(now))))
+            return write_changes(connection, [each for each in decided if each is not None], now)
 
         return self.db.write(work)
 
@@ -150,7 +146,7 @@ class SqliteSources:
 def write_changes(
     connection: sqlite3.Connection, changes: Sequence[SourceChange], now: int, query: str = "update_source"
 ) -> list[Transition]:
-    """Write what became of sources, within a transaction, by a query that knows the columns; return the transitions."""
+    """Write changes of sources within a transaction; return the transitions. `query` updates the columns."""
     for change in changes:
         connection.execute(SQL[query], source_values(change.source))
         if change.poll is not None:
@@ -180,16 +176,13 @@ def _read_poll(row: Sequence[Any]) -> Poll:
     return poll._replace(at=cast(datetime, to_datetime(row[2])), before=before, after=after)
 
 
-# The cycles in which sources are polled, in SQLite.
-
-
 class SqliteCycles:
-    """The duty `Sources`, as far as it is about cycles."""
+    """Implements the cycles of `Sources`."""
 
     db: SqliteDatabase
 
     def open_cycle(self, profile: str, *, everything: bool = False) -> Cycle | None:
-        """Return the profile's cycle that runs, else begin one; where nothing is due, nobody waits for the file."""
+        """Return the running cycle of the profile, or start one. If no source is due, the file is not locked."""
         values, due = {"profile": profile}, "pollable" if everything else "due"
 
         def look(connection: sqlite3.Connection) -> tuple[Cycle | None, bool]:
@@ -214,7 +207,7 @@ class SqliteCycles:
         return self.db.write(work) if is_due else running
 
     def claim_sources(self, cycle_id: int, owner: str, limit: int, lease: float) -> list[Source]:
-        """Take sources of a cycle that have no outcome."""
+        """Claim sources of a cycle that have no outcome."""
 
         def work(connection: sqlite3.Connection) -> list[Source]:
             now = now_ms()
@@ -225,7 +218,7 @@ class SqliteCycles:
         return self.db.write(work)
 
     def renew_sources(self, owner: str, lease: float) -> int:
-        """Renew the leases of what a monitor holds."""
+        """Renew the leases of a monitor's sources."""
 
         def work(connection: sqlite3.Connection) -> int:
             values = {"owner": owner, "until": now_ms() + milliseconds(lease)}
@@ -234,13 +227,13 @@ class SqliteCycles:
         return self.db.write(work)
 
     def release_sources(self, owner: str) -> int:
-        """Give back what a monitor holds."""
+        """Release a monitor's sources."""
         return self.db.write(
             lambda connection: connection.execute(SQL["release_source_leases"], {"owner": owner}).rowcount
         )
 
     def close_cycle(self, cycle_id: int, close: CloseCycle) -> Closed | None:
-        """End a cycle; nobody else writes to the file meanwhile."""
+        """End a cycle. The write transaction locks the file."""
         return self.db.write(lambda connection: _close_cycle(connection, cycle_id, close))
 
     def cycles(self, profile: str | None, limit: int) -> list[Cycle]:

@@ -45,37 +45,36 @@ class SqliteStore(
     SqliteTriage,
     SqliteSchema,
 ):
-    """All duties in one file, which may be shared by the processes of a machine.
+    """All protocols in one file, which the processes of one machine can share.
 
     Args:
-        path: Of the file; it is created, with its tables, when it is first used.
-        synchronous: ``FULL`` survives a power cut, ``NORMAL`` may lose the last moments to one.
+        path: Path of the file. The file and its tables are created on first use.
+        synchronous: ``FULL`` survives a power cut; ``NORMAL`` may lose the last transactions.
     """
 
     poll = 0.05
-    """Seconds between two looks of an idle worker: other processes cannot call it."""
+    """Seconds between two polls of an idle worker; other processes cannot wake it."""
     rescue_every = 1.0
-    """Seconds between two looks for dead workers, which their locks give away at once."""
+    """Seconds between two searches for dead workers, whose locks are free at once."""
     in_process = False
-    """Whether other processes see nothing of it."""
+    """Whether other processes cannot see the data."""
     _database = SqliteDatabase
 
     def __init__(self, path: str | Path, synchronous: str = "FULL") -> None:
-        """Open nothing yet."""
         self.db = self._database(path, prepare_schema, synchronous)
         self.held_locks: dict[str, IO[bytes]] = {}
         self.job_locks = []
         self._wakes: tuple[Callable[[], None], ...] = ()
 
     def enqueue(self, tasks: Sequence[NewTask], connection: Any = None) -> list[Enqueued]:
-        """Add tasks and wake the workers of this process; those of others look by themselves."""
+        """Add tasks and wake the workers of this process; those of other processes poll."""
         added = super().enqueue(tasks, connection)
         for wake in self._wakes:
             wake()
         return added
 
     def close(self) -> None:
-        """Close the file, and let go of all locks: workers that did not leave are dead to others then."""
+        """Close the file and release all locks. Other processes then see workers that did not leave as dead."""
         super().close()
         while self.job_locks:
             self.job_locks.pop().release()
@@ -83,7 +82,7 @@ class SqliteStore(
             self.held_locks.popitem()[1].close()
 
     def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
-        """Have a function called when this process has enqueued something."""
+        """Call a function when this process has enqueued tasks; return a function that ends this."""
         self._wakes = (*self._wakes, wake)
 
         def end() -> None:

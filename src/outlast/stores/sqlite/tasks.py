@@ -1,4 +1,4 @@
-"""Tasks in SQLite."""
+"""Tasks in SQLite: enqueueing, lookup, cancelling and pruning."""
 
 import json
 import sqlite3
@@ -40,7 +40,7 @@ _PRUNED_EVENTS = {
 
 
 class SqliteTasks:
-    """The duty `Tasks`."""
+    """Implements `Tasks`."""
 
     db: SqliteDatabase
 
@@ -53,20 +53,20 @@ class SqliteTasks:
                 return [Enqueued(self.db.insert(_ADD_PLAIN_TASK, _plain_row(only, now)), created=True)]
         if connection is not None:
             if not isinstance(connection, sqlite3.Connection):
-                message = f"connection is {type(connection).__name__}; this store takes a sqlite3.Connection"
+                message = f"connection is {type(connection).__name__}; it must be a sqlite3.Connection"
                 raise ConfigError(message)
             with caller_transaction(connection) as cursor:
-                if schema_version(cursor) == 0:  # a new file, and our own connection could not write to it now
+                if schema_version(cursor) == 0:  # a new file, which our own connection cannot write now
                     migrate(cursor)
                 return add_tasks(cursor, tasks, now)
         return self.db.write(lambda own: add_tasks(own, tasks, now))
 
-    def settle_and_claim(self, turn_: SettleAndClaim) -> SettleAndClaimResult:
-        """Settle, start and claim for a worker."""
-        return self.db.write(lambda connection: settle_and_claim(connection, turn_, now_ms()))
+    def settle_and_claim(self, request: SettleAndClaim) -> SettleAndClaimResult:
+        """Settle, start and claim tasks for a worker."""
+        return self.db.write(lambda connection: settle_and_claim(connection, request, now_ms()))
 
     def reconcile(self, worker_id: str, held: Sequence[int]) -> int:
-        """Give back what a worker holds by the books but not in its hands."""
+        """Release tasks that a worker does not hold, although the store assigns them to it."""
         values = {"worker_id": worker_id, "held": _dumps(list(held)), "now": now_ms()}
         return self.db.write(lambda connection: connection.execute(SQL["reconcile"], values).rowcount)
 
@@ -76,7 +76,7 @@ class SqliteTasks:
         return None if due is None else max(0.0, due)
 
     def oldest_ready(self, queues: Sequence[str]) -> float | None:
-        """Return the seconds for which the oldest ready task waits."""
+        """Return for how many seconds the oldest ready task has waited."""
         due = self._first_due(queues)
         return None if due is None or due > 0 else -due
 
@@ -86,7 +86,7 @@ class SqliteTasks:
         return None if due is None else (due - now_ms()) / 1000
 
     def suspects_due(self, queues: Sequence[str]) -> bool:
-        """Tell whether a task waits that was running when a worker died, and a worker may run it alone now."""
+        """Return whether a suspect is due and a worker may run it now."""
         values = {"queues": _dumps(list(queues)), "now": now_ms()}
         return bool(self.db.read(lambda connection: connection.execute(SQL["suspects_due"], values).fetchone()[0]))
 
@@ -96,7 +96,7 @@ class SqliteTasks:
         return None if row is None else _read_task(row)
 
     def find(self, filters: TaskFilter) -> list[Task]:
-        """Return tasks, newest first."""
+        """Return matching tasks, newest first."""
         values = filters._asdict() | {"status": None if filters.status is None else str(filters.status)}
         rows = self.db.read(lambda connection: connection.execute(SQL["find_tasks"], values).fetchall())
         return [_read_task(row) for row in rows]
@@ -107,13 +107,13 @@ class SqliteTasks:
         return [read_attempt(row) for row in rows]
 
     def result(self, task_id: int) -> str | None:
-        """Return a result that was kept."""
+        """Return the stored result of a task."""
         values = (task_id, now_ms())
         row = self.db.read(lambda connection: connection.execute(SQL["result"], values).fetchone())
         return None if row is None else str(row[0])
 
     def cancel(self, task_ids: Sequence[int]) -> list[int]:
-        """Cancel tasks that wait or are parked."""
+        """Cancel queued or parked tasks."""
         now = now_ms()
         values = {"ids": _dumps(list(task_ids)), "now": now}
 
@@ -125,44 +125,44 @@ class SqliteTasks:
         return self.db.write(work)
 
     def run_now(self, task_ids: Sequence[int]) -> list[int]:
-        """Make waiting tasks due now."""
+        """Make queued tasks due now."""
         values = {"ids": _dumps(list(task_ids)), "now": now_ms()}
         rows = self.db.write(lambda connection: connection.execute(SQL["run_now"], values).fetchall())
         return [row[0] for row in rows]
 
     def unpark(self, task_types: Sequence[str]) -> int:
-        """Queue parked tasks of these names."""
+        """Queue parked tasks of these task types."""
         values = {"task_types": _dumps(list(task_types)), "now": now_ms(), "batch": _BATCH}
         return self._repeat("unpark", values)
 
     def counts(self) -> dict[str, int]:
-        """Return how many tasks there are of each status, by the books."""
+        """Return the number of tasks by status, according to the counters."""
         rows = self.db.read(lambda connection: connection.execute(SQL["counts"]).fetchall())
         (_, running), (_, parked), *totals = rows
         return status_counts(event_totals(totals), running, parked)
 
     def prune(self, *, done_before: float) -> int:
-        """Delete old successes and expired results."""
+        """Delete old finished tasks, expired results and old failure groups."""
         now = now_ms()
         values = {"before": now - milliseconds(done_before), "now": now, "batch": _BATCH, "after": 0}
         pruned = 0
         while rows := self.db.read(lambda connection: connection.execute(SQL["expired_tasks"], values).fetchall()):
             ids = _dumps([row[0] for row in rows])
-            pruned += self.db.write(lambda connection: _prune_tasks(connection, ids, now))  # noqa: B023  # called at once
+            pruned += self.db.write(lambda connection: _prune_tasks(connection, ids, now))  # noqa: B023  # called now
             values["after"] = rows[-1][0]
-        self._prune_groups(now - milliseconds(GROUP_RETENTION))
+        self._prune_old_groups(now - milliseconds(GROUP_RETENTION))
         return pruned + self._repeat("prune_results", values)
 
-    def _prune_groups(self, before: int) -> None:
-        """Delete groups of long ago that nothing is left of."""
+    def _prune_old_groups(self, before: int) -> None:
+        """Delete failure groups that were last seen before a time and have no dead letters and no note."""
         values = {"before": before, "seen": 0, "after": "", "batch": _BATCH}
         while rows := self.db.read(lambda connection: connection.execute(SQL["expired_groups"], values).fetchall()):
             names = _dumps([row[0] for row in rows])
-            self.db.write(lambda connection: _forget_groups(connection, names, before))  # noqa: B023  # called at once
+            self.db.write(lambda connection: _prune_groups(connection, names, before))  # noqa: B023  # called now
             values["after"], values["seen"] = rows[-1]
 
     def _repeat(self, query: str, values: dict[str, Any]) -> int:
-        """Run a statement that changes at most a batch, until there is nothing left for it."""
+        """Run a statement that changes at most one batch until nothing is left; return the number of changed rows."""
         changed = 0
         while True:
             count = self.db.write(lambda connection: connection.execute(SQL[query], values).rowcount)
@@ -189,7 +189,7 @@ def add_tasks(connection: sqlite3.Connection | sqlite3.Cursor, tasks: Sequence[N
 
 
 def _add_alike(connection: sqlite3.Connection | sqlite3.Cursor, alike: NewTask, texts: list[str], now: int) -> None:
-    """Add plain tasks that differ in nothing but their arguments, in one step."""
+    """Add tasks without key and resource that differ only in their arguments, in one statement."""
     values = alike._asdict() | {"due": _due_ms(alike, now), "expires_at": _expiry_ms(alike, now), "now": now}
     connection.execute(SQL["add_similar_tasks"], values | {"parameters": _dumps(texts)})
 
@@ -205,7 +205,7 @@ def _add_one(connection: sqlite3.Connection | sqlite3.Cursor, task: NewTask, now
 
 
 def _prune_tasks(connection: sqlite3.Connection, ids: str, now: int) -> int:
-    """Delete a batch of tasks that have ended, with their histories; what has ended never runs again."""
+    """Delete a batch of finished tasks with their histories."""
     count_new_tasks(connection, json.loads(ids)[-1])
     for name in ("delete_attempts", "delete_payload_edits"):
         connection.execute(SQL[name], (ids,))
@@ -215,14 +215,14 @@ def _prune_tasks(connection: sqlite3.Connection, ids: str, now: int) -> int:
     return pruned.total()
 
 
-def _forget_groups(connection: sqlite3.Connection, names: str, before: int) -> None:
+def _prune_groups(connection: sqlite3.Connection, names: str, before: int) -> None:
     rows = connection.execute(SQL["prune_groups"], {"fingerprints": names, "before": before}).fetchall()
     if rows:
         connection.execute(SQL["delete_group_alerts"], {"gone": _dumps([row[0] for row in rows])})
 
 
 def _plain_row(task: NewTask, now: int) -> tuple[Any, ...]:
-    """Return the columns of a task without a key or a resource."""
+    """Return the columns of a task without a unique key and a resource."""
     name, parameters, queue, priority, delay, run_at, _, _, expires = task
     due = now if not delay and run_at is None else _due_ms(task, now)
     return name, queue, priority, parameters, due, None if expires is None else _expiry_ms(task, now), now, now
@@ -237,7 +237,7 @@ def _expiry_ms(task: NewTask, now: int) -> int | None:
 
 
 def read_attempt(row: Sequence[Any]) -> Attempt:
-    """Return a row of the history as people see it."""
+    """Return a failed attempt from its row."""
     values = dict(zip(Attempt._fields, row, strict=True))
     values.update(started_at=to_datetime(values["started_at"]), finished_at=to_datetime(values["finished_at"]))
     values.update(failure=json.loads(values["failure"]))

@@ -1,4 +1,4 @@
-"""Workers in SQLite, and what becomes of what a dead one held."""
+"""Workers in SQLite, and the rescue of tasks from dead workers."""
 
 import json
 import sqlite3
@@ -22,15 +22,15 @@ _BATCH = 500
 
 
 class SqliteWorkers:
-    """The duty `Workers`. On one machine a dead worker is seen at once, by the lock on its file."""
+    """Implements `Workers`. A dead worker is detected at once, because the lock on its file is free."""
 
     db: SqliteDatabase
     held_locks: dict[str, IO[bytes]]
 
     def register(self, worker: WorkerRow, lease: float) -> None:
-        """Add a worker; its lock is held before anybody can look for it.
+        """Add a worker. Its lock is held before anybody can look for it.
 
-        None on tables of another version: whoever lost its lease by a migration gets no other.
+        A worker that lost its lease because of a migration cannot register again: its tables have another version.
         """
         self.held_locks[worker.id] = hold_worker_lock(self._lock_file(worker.id))
         now = now_ms()
@@ -56,7 +56,7 @@ class SqliteWorkers:
             raise LeaseLostError(worker_id)
 
     def leave(self, worker_id: str) -> int:
-        """Remove a worker and give back what it holds."""
+        """Remove a worker and release its tasks."""
         values = {"worker_id": worker_id, "held": "[]", "now": now_ms()}
 
         def work(connection: sqlite3.Connection) -> int:
@@ -75,14 +75,14 @@ class SqliteWorkers:
             self._lock_file(worker_id).unlink(missing_ok=True)
 
     def rescue(self, crash_limit: int) -> list[Rescued]:
-        """Take tasks from the dead: first they are struck off, then what nobody holds any more is given back."""
+        """Take tasks from dead workers: delete the workers, then release the tasks without a worker."""
         now = now_ms()
         known = self.db.read(lambda connection: connection.execute(SQL["worker_leases"]).fetchall())
         dead = [name for name, _ in known if self.is_dead(name)]
         if dead or any(expiry <= now for _, expiry in known):
             values = {"dead": json.dumps(dead), "now": now}
-            struck = self.db.write(lambda connection: connection.execute(SQL["delete_dead_workers"], values).fetchall())
-            for row in struck:
+            rows = self.db.write(lambda connection: connection.execute(SQL["delete_dead_workers"], values).fetchall())
+            for row in rows:
                 self._lock_file(row[0]).unlink(missing_ok=True)
         if not self.db.read(lambda connection: connection.execute(SQL["has_orphans"]).fetchone()[0]):
             return []
@@ -94,11 +94,11 @@ class SqliteWorkers:
                 return rescued
 
     def is_dead(self, worker_id: str) -> bool:
-        """Tell whether a worker of this machine is known to have died, whatever its lease says."""
+        """Return whether a worker of this machine is known to have died, whatever its lease says."""
         return is_worker_lock_free(self._lock_file(worker_id))
 
     def workers(self) -> list[WorkerRow]:
-        """Return the known workers."""
+        """Return the registered workers."""
         now = now_ms()
         rows = self.db.read(lambda connection: connection.execute(SQL["workers"], {"now": now}).fetchall())
         return [_read_worker(row) for row in rows]
@@ -115,8 +115,8 @@ def _read_worker(row: Sequence[Any]) -> WorkerRow:
 
 
 def _rescue_batch(connection: sqlite3.Connection, now: int, crash_limit: int) -> list[Rescued]:
-    """Give back a batch of tasks whose worker is not known (any more)."""
-    rescued, tally = [], CounterDelta()
+    """Release a batch of tasks whose worker is not registered."""
+    rescued, delta = [], CounterDelta()
     for row in connection.execute(SQL["orphans"], {"batch": _BATCH}).fetchall():
         task_id, epoch, worker_id, attempt, started_at, counted, before, canary, task_type = row
         crashes = before + counted
@@ -128,12 +128,12 @@ def _rescue_batch(connection: sqlite3.Connection, now: int, crash_limit: int) ->
         note = worker_lost_note()
         history = {"task_id": task_id, "attempt": attempt, "worker_id": worker_id, "started_at": started_at, "now": now}
         connection.execute(SQL["add_attempt"], history | {"outcome": "lost", "delay": None} | note._asdict())
-        dead = crashes >= crash_limit or (counted and canary)  # a canary gets one attempt
-        tally.failure(FlowEvent.FAILED if dead else FlowEvent.LOST, task_type, note)
+        dead = crashes >= crash_limit or (counted and canary)  # a canary gets a single attempt
+        delta.failure(FlowEvent.FAILED if dead else FlowEvent.LOST, task_type, note)
         connection.execute(SQL["rescue_failed" if dead else "rescue_suspect"], values | {"error": note.error_message})
         if dead:
-            letter = {"id": task_id, "now": now, "reason": str(Reason.CANARY if canary else Reason.CRASH)}
-            connection.execute(SQL["add_dead_letter"], letter | note._asdict())
+            dead_letter = {"id": task_id, "now": now, "reason": str(Reason.CANARY if canary else Reason.CRASH)}
+            connection.execute(SQL["add_dead_letter"], dead_letter | note._asdict())
         rescued.append(Rescued(task_id, worker_id or "", "dead" if dead else "suspect"))
-    write_delta(connection, tally, now)
+    write_delta(connection, delta, now)
     return rescued

@@ -1,46 +1,46 @@
 -- name: settle_and_claim
--- Settles successes, marks starts and claims in one statement: one round trip and one commit. `me` locks the worker's
--- row first, so the worker cannot be deleted meanwhile; heartbeats pass. Without the row nothing happens. `asked` hides
--- the values from the planner, so one generic plan stays good. `BETWEEN 1 AND …` is always true: it makes the planner
--- expect one row, and `status || ''` keeps it off the index of running tasks, so it looks ids up by the primary key.
--- The claim reads one range of task_queue_ready per priority and queue. The inner LIMIT (1000, see the Python caller)
--- prevents a sort.
-WITH me AS MATERIALIZED (
+-- Settles successes, marks starts and claims in one statement: one round trip and one commit. `worker` locks the
+-- worker's row first, so the worker cannot be deleted meanwhile; heartbeats pass. Without the row nothing happens.
+-- `request` hides the values from the planner, so one generic plan stays good. `BETWEEN 1 AND …` is always true: it
+-- makes the planner expect one row, and `status || ''` keeps it off the index of running tasks, so it looks ids up by
+-- the primary key. The claim reads one range of task_queue_ready per priority and queue. The inner LIMIT (1000, see
+-- the Python caller) prevents a sort.
+WITH worker AS MATERIALIZED (
     SELECT FROM {schema}workers WHERE id = %(worker_id)s FOR KEY SHARE
 ),
-asked AS MATERIALIZED (
+request AS MATERIALIZED (
     SELECT %(done)s::bigint[] AS done, %(done_epochs)s::integer[] AS done_epochs,
-        %(begun)s::bigint[] AS begun, %(begun_epochs)s::integer[] AS begun_epochs,
+        %(starts)s::bigint[] AS starts, %(start_epochs)s::integer[] AS start_epochs,
         %(queues)s::text[] AS queues, %(most)s::bigint AS most, %(start)s::bigint AS start
 ),
 settled AS (
     UPDATE {schema}task_queue AS task
     SET status = 'DONE', finished_at = now(), updated_at = now(), suspect = false, alone = false
-    FROM unnest((SELECT done FROM asked), (SELECT done_epochs FROM asked)) AS given (id, epoch)
+    FROM unnest((SELECT done FROM request), (SELECT done_epochs FROM request)) AS given (id, epoch)
     WHERE given.id BETWEEN 1 AND 9223372036854775807
         AND task.id = given.id AND task.lease_epoch = given.epoch AND task.status || '' = 'RUNNING'
-        AND EXISTS (SELECT FROM me)
+        AND EXISTS (SELECT FROM worker)
     RETURNING 1
 ),
-told AS (
+counted AS (
     INSERT INTO {schema}task_flow (event, n) SELECT 'done', count(*) FROM settled HAVING count(*) > 0
 ),
 started AS (
     UPDATE {schema}task_queue AS task
     SET attempt = attempt + 1, started_at = now()
-    FROM unnest((SELECT begun FROM asked), (SELECT begun_epochs FROM asked)) AS given (id, epoch)
+    FROM unnest((SELECT starts FROM request), (SELECT start_epochs FROM request)) AS given (id, epoch)
     WHERE given.id BETWEEN 1 AND 9223372036854775807
         AND task.id = given.id AND task.lease_epoch = given.epoch AND task.status || '' = 'RUNNING'
         AND task.started_at IS NULL
-        AND EXISTS (SELECT FROM me)
+        AND EXISTS (SELECT FROM worker)
     RETURNING 1
 ),
 ranges AS MATERIALIZED (
     SELECT priority, wanted.queue
     FROM generate_series(0, 9) AS priority
-    CROSS JOIN unnest((SELECT queues FROM asked)) WITH ORDINALITY AS wanted (queue, place)
+    CROSS JOIN unnest((SELECT queues FROM request)) WITH ORDINALITY AS wanted (queue, place)
     WHERE wanted.queue NOT IN (SELECT name FROM {schema}queues WHERE paused)
-        AND EXISTS (SELECT FROM me)
+        AND EXISTS (SELECT FROM worker)
     ORDER BY priority, wanted.place
 ),
 found AS MATERIALIZED (
@@ -57,7 +57,7 @@ found AS MATERIALIZED (
         LIMIT 1000
         FOR UPDATE SKIP LOCKED
     ) AS task
-    LIMIT (SELECT most FROM asked)
+    LIMIT (SELECT most FROM request)
 ),
 claimed AS MATERIALIZED (
     SELECT row_number() OVER () AS place, * FROM found
@@ -68,7 +68,7 @@ taken AS (
         started_at = now(), updated_at = now(), alone = false
     FROM claimed
     WHERE task.id = claimed.id AND claimed.id BETWEEN 1 AND 9223372036854775807
-        AND claimed.place BETWEEN 1 AND (SELECT start FROM asked)
+        AND claimed.place BETWEEN 1 AND (SELECT start FROM request)
 ),
 held AS (
     UPDATE {schema}task_queue AS task
@@ -76,14 +76,14 @@ held AS (
         updated_at = now(), alone = false
     FROM claimed
     WHERE task.id = claimed.id AND claimed.id BETWEEN 1 AND 9223372036854775807
-        AND claimed.place BETWEEN (SELECT start FROM asked) + 1 AND 9223372036854775807
+        AND claimed.place BETWEEN (SELECT start FROM request) + 1 AND 9223372036854775807
 )
 SELECT answer.*, claimed.id, claimed.lease_epoch + 1, claimed.task_type, claimed.parameters, claimed.attempt + 1,
     claimed.retry_count, claimed.resource, extract(epoch FROM claimed.expires_at - now())::double precision,
     coalesce(extract(epoch FROM now() - claimed.deferred_at), 0)::double precision,
-    claimed.place <= (SELECT start FROM asked), false, claimed.canary
+    claimed.place <= (SELECT start FROM request), false, claimed.canary
 FROM (
-    SELECT EXISTS (SELECT FROM me), (SELECT count(*) FROM settled) + (SELECT count(*) FROM started),
+    SELECT EXISTS (SELECT FROM worker), (SELECT count(*) FROM settled) + (SELECT count(*) FROM started),
         EXISTS (
             SELECT FROM {schema}cooldowns
             CROSS JOIN LATERAL (
@@ -238,7 +238,7 @@ WHERE id = %(id)s AND status IN ('QUEUED', 'RUNNING') AND retry_count = %(attemp
     AND (NOT %(unbegun)s::boolean OR status = 'QUEUED' OR started_at IS NULL)
 RETURNING lease_epoch
 
--- name: lend_tasks
+-- name: release_to_engine
 -- Handed to an external broker; not due again before its message can be considered lost.
 WITH given AS MATERIALIZED (
     SELECT * FROM unnest(%(ids)s::bigint[], %(epochs)s::integer[]) AS given (id, epoch) ORDER BY id

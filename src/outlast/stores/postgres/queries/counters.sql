@@ -24,14 +24,14 @@ SELECT 'dead_letters', count(*) FROM {schema}dead_letter_queue
 
 -- name: counts_and_rows
 -- The counters beside the real rows. One statement, so both are from the same moment.
-WITH by_books (name, n) AS (
+WITH by_counters (name, n) AS (
 {counts_by_events}
-), there (name, n) AS (
+), by_rows (name, n) AS (
 {counts_by_rows}
 )
 SELECT
-    (SELECT json_agg(json_build_array(name, n)) FROM by_books),
-    (SELECT json_agg(json_build_array(name, n)) FROM there)
+    (SELECT json_agg(json_build_array(name, n)) FROM by_counters),
+    (SELECT json_agg(json_build_array(name, n)) FROM by_rows)
 
 -- name: event_totals
 -- All-time totals plus the deltas that are not rolled up yet.
@@ -41,15 +41,15 @@ SELECT event, sum(n)::bigint FROM {schema}task_flow WHERE span IN (-1, 0) GROUP 
 -- Adds deltas older than ten seconds to the flow, the totals and the failure groups, in batches. One process at a time;
 -- without the lock there is nothing to do. A process that gets the lock right after another sees rows that are gone:
 -- they are skipped. Each batch starts where the last one ended, so it does not read deleted rows again.
-WITH mine AS MATERIALIZED (
-    SELECT pg_try_advisory_xact_lock(7093010443484004352 | '{schema}task_flow'::regclass::oid::bigint) AS alone
+WITH rollup_lock AS MATERIALIZED (
+    SELECT pg_try_advisory_xact_lock(7093010443484004352 | '{schema}task_flow'::regclass::oid::bigint) AS acquired
 ),
-over AS (
+moved AS (
     DELETE FROM {schema}task_flow
     WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM {schema}task_flow
-        WHERE span = 0 AND at < to_timestamp(floor((extract(epoch FROM now()) - 10) / 10) * 10) AND (SELECT alone FROM mine)
-            AND at >= coalesce(%(since)s::timestamptz, '-infinity')
+        WHERE span = 0 AND at < to_timestamp(floor((extract(epoch FROM now()) - 10) / 10) * 10)
+            AND (SELECT acquired FROM rollup_lock) AND at >= coalesce(%(since)s::timestamptz, '-infinity')
         ORDER BY at, id LIMIT %(batch)s
     ))
     RETURNING at, n, event, task_type, category, fingerprint
@@ -57,13 +57,13 @@ over AS (
 steps AS MATERIALIZED (
     SELECT to_timestamp(floor(extract(epoch FROM at) / 10) * 10) AS begin, event, task_type, category, fingerprint,
         sum(n)::bigint AS n, max(at) AS seen, event IN ({failure_events}) AS is_failure
-    FROM over GROUP BY 1, 2, 3, 4, 5
+    FROM moved GROUP BY 1, 2, 3, 4, 5
 ),
 flow AS (
     INSERT INTO {schema}task_flow (span, at, event, category, n)
     SELECT 10, begin, event, category, sum(n) FROM steps GROUP BY begin, event, category
 ),
-ever AS (
+totals AS (
     INSERT INTO {schema}task_flow AS known (span, at, event, task_type, category, n)
     SELECT -1, to_timestamp(0), event, task_type, category, sum(n) FROM steps GROUP BY event, task_type, category
     ON CONFLICT (event, task_type, category) WHERE span = -1 DO UPDATE SET n = known.n + excluded.n
@@ -86,18 +86,19 @@ groups AS (
     ) AS more
     WHERE known.fingerprint = more.fingerprint
 )
-SELECT count(*), max(at) FROM over
+SELECT count(*), max(at) FROM moved
 
 -- name: rollup_flow
 -- From one span into the next, or deleted. Whole steps of the next span are moved, so each becomes one row there.
-WITH mine AS MATERIALIZED (
-    SELECT pg_try_advisory_xact_lock(7093010443484004352 | '{schema}task_flow'::regclass::oid::bigint) AS alone
+WITH rollup_lock AS MATERIALIZED (
+    SELECT pg_try_advisory_xact_lock(7093010443484004352 | '{schema}task_flow'::regclass::oid::bigint) AS acquired
 ),
-over AS (
+moved AS (
     DELETE FROM {schema}task_flow
     WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM {schema}task_flow
-        WHERE span = %(span)s AND (SELECT alone FROM mine) AND at >= coalesce(%(since)s::timestamptz, '-infinity')
+        WHERE span = %(span)s AND (SELECT acquired FROM rollup_lock)
+            AND at >= coalesce(%(since)s::timestamptz, '-infinity')
             AND at < to_timestamp(floor((extract(epoch FROM now()) - %(age)s) / %(into)s) * %(into)s)
         ORDER BY at, id LIMIT %(batch)s
     ))
@@ -106,21 +107,22 @@ over AS (
 flow AS (
     INSERT INTO {schema}task_flow (span, at, event, category, n)
     SELECT %(into)s, to_timestamp(floor(extract(epoch FROM at) / %(into)s) * %(into)s) AS begin, event, category, sum(n)
-    FROM over WHERE %(keep)s
+    FROM moved WHERE %(keep)s
     GROUP BY begin, event, category
 )
-SELECT count(*), max(at) FROM over
+SELECT count(*), max(at) FROM moved
 
 -- name: rollup_failure_flow
 -- The same for the flow of failure groups.
-WITH mine AS MATERIALIZED (
-    SELECT pg_try_advisory_xact_lock(7093010443484004352 | '{schema}task_flow'::regclass::oid::bigint) AS alone
+WITH rollup_lock AS MATERIALIZED (
+    SELECT pg_try_advisory_xact_lock(7093010443484004352 | '{schema}task_flow'::regclass::oid::bigint) AS acquired
 ),
-over AS (
+moved AS (
     DELETE FROM {schema}failure_flow
     WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM {schema}failure_flow
-        WHERE span = %(span)s AND (SELECT alone FROM mine) AND at >= coalesce(%(since)s::timestamptz, '-infinity')
+        WHERE span = %(span)s AND (SELECT acquired FROM rollup_lock)
+            AND at >= coalesce(%(since)s::timestamptz, '-infinity')
             AND at < to_timestamp(floor((extract(epoch FROM now()) - %(age)s) / %(into)s) * %(into)s)
         ORDER BY at LIMIT %(batch)s
     ))
@@ -129,11 +131,11 @@ over AS (
 flow AS (
     INSERT INTO {schema}failure_flow AS known (span, at, fingerprint, event, n)
     SELECT %(into)s, to_timestamp(floor(extract(epoch FROM at) / %(into)s) * %(into)s) AS begin, fingerprint, event, sum(n)
-    FROM over WHERE %(keep)s
+    FROM moved WHERE %(keep)s
     GROUP BY begin, fingerprint, event
     ON CONFLICT (fingerprint, span, at, event) DO UPDATE SET n = known.n + excluded.n
 )
-SELECT count(*), max(at) FROM over
+SELECT count(*), max(at) FROM moved
 
 -- name: lock_rollup
 -- No rollup until this transaction ends; it would move rows between two reads.
@@ -144,12 +146,12 @@ SELECT pg_advisory_xact_lock(7093010443484004352 | '{schema}task_flow'::regclass
 -- counted as the counters do: only those whose task is FAILED.
 SELECT 'task', status, '', '', count(*) FROM {schema}task_queue GROUP BY status
 UNION ALL
-SELECT 'letter', '', letter.task_type, letter.error_category, count(*)
+SELECT 'dead_letter', '', letter.task_type, letter.error_category, count(*)
 FROM {schema}dead_letter_queue AS letter
 JOIN {schema}task_queue AS task ON task.id = letter.original_task_id AND task.status = 'FAILED'
 GROUP BY letter.task_type, letter.error_category
 UNION ALL
-SELECT 'booked', event, task_type, category, sum(n)::bigint FROM {schema}task_flow WHERE span IN (-1, 0)
+SELECT 'event', event, task_type, category, sum(n)::bigint FROM {schema}task_flow WHERE span IN (-1, 0)
 GROUP BY event, task_type, category
 
 -- name: repair_totals
@@ -222,7 +224,7 @@ WITH RECURSIVE recent AS MATERIALIZED (
         now() - interval '2 hours', to_timestamp(floor((extract(epoch FROM now()) - %(window)s) / %(step)s) * %(step)s)
     )
 ),
-ever AS MATERIALIZED (
+totals AS MATERIALIZED (
     SELECT event, sum(n)::bigint AS n FROM {schema}task_flow WHERE span IN (-1, 0) GROUP BY event
 ),
 flow AS (
@@ -318,7 +320,7 @@ changes AS (
 )
 SELECT json_build_object(
     'at', extract(epoch FROM now()),
-    'totals', (SELECT coalesce(json_agg(json_build_array(event, n)), '[]') FROM ever),
+    'totals', (SELECT coalesce(json_agg(json_build_array(event, n)), '[]') FROM totals),
     'running', (SELECT count(*) FROM {schema}task_queue WHERE status = 'RUNNING'),
     'parked', (SELECT count(*) FROM {schema}task_queue WHERE status = 'PARKED'),
     'flow', (SELECT coalesce(json_agg(json_build_array(begin, event, category, n)), '[]') FROM flow),
@@ -349,10 +351,10 @@ SELECT json_build_object(
     'running_jobs', (SELECT count(*) FROM {schema}job_runs WHERE ended_at IS NULL),
     'newest_task', coalesce(
         (SELECT max(id) FROM {schema}task_queue),
-        (SELECT last_value FROM {schema}task_queue_id_seq, ever WHERE event = 'enqueued'), 0
+        (SELECT last_value FROM {schema}task_queue_id_seq, totals WHERE event = 'enqueued'), 0
     ),
     'newest_dead_letter', coalesce(
-        (SELECT last_value FROM {schema}dead_letter_queue_id_seq, ever WHERE event = 'failed'), 0
+        (SELECT last_value FROM {schema}dead_letter_queue_id_seq, totals WHERE event = 'failed'), 0
     ),
     'not_rolled_up', (SELECT extract(epoch FROM now() - min(at)) FROM {schema}task_flow WHERE span = 0),
     'changes', (

@@ -88,7 +88,7 @@ SELECT place, last, matches, id, original_task_id, task_type, queue, error_type,
 FROM (
     SELECT row_number() OVER walk AS place, lead(id) OVER walk IS NULL AS last,
         {dead_letter_matches} AS matches,
-        walked.*
+        scanned.*
     FROM (
         SELECT id, original_task_id, task_type, queue, error_type, error_message, error_category, reason, fingerprint,
             retry_count, replays, moved_to_dlq_at
@@ -102,20 +102,20 @@ WHERE place <= %(look)s AND matches OR place = %(look)s OR last
 id, task_type, queue, error_category, reason, fingerprint, moved_to_dlq_at, error_type, error_message
 
 -- part: matching_rows
-WITH walked AS MATERIALIZED (
+WITH scanned AS MATERIALIZED (
     SELECT {filter_columns}
     FROM {schema}dead_letter_queue
 
 -- part: matching_counts
     LIMIT %(look)s
 ),
-meant AS MATERIALIZED (
-    SELECT id FROM walked
+matching AS MATERIALIZED (
+    SELECT id FROM scanned
     {dead_letter_filter}
     ORDER BY id DESC LIMIT %(limit)s
 )
-SELECT (SELECT count(*) FROM meant), (SELECT min(id) FROM meant), (SELECT max(id) FROM meant),
-    (SELECT count(*) FROM walked), (SELECT min(id) FROM walked)
+SELECT (SELECT count(*) FROM matching), (SELECT min(id) FROM matching), (SELECT max(id) FROM matching),
+    (SELECT count(*) FROM scanned), (SELECT min(id) FROM scanned)
 
 -- part: next_rows
 WITH found AS MATERIALIZED (
@@ -127,7 +127,7 @@ WITH found AS MATERIALIZED (
 
 -- part: next_matches
             LIMIT %(look)s
-        ) AS walked
+        ) AS scanned
         {dead_letter_filter}
         LIMIT %(limit)s
     ) AS ids
@@ -163,7 +163,7 @@ FROM (
     SELECT task_type, category, sum(CASE event WHEN 'failed' THEN n ELSE -n END)::bigint AS dead
     FROM {schema}task_flow WHERE span IN (-1, 0) AND event IN ('failed', 'replayed', 'discarded')
     GROUP BY task_type, category
-) AS books
+) AS counters
 WHERE dead > 0
 
 -- name: group_dead_letters
@@ -190,7 +190,7 @@ LIMIT %(limit)s
 {dead_letter_page_rows}
         {newest_of_all}
         LIMIT %(look)s + 1
-    ) AS walked
+    ) AS scanned
     WINDOW walk AS (ORDER BY id DESC)
 {dead_letter_page_matches}
 ORDER BY id DESC LIMIT %(rows)s
@@ -199,7 +199,7 @@ ORDER BY id DESC LIMIT %(rows)s
 {dead_letter_page_rows}
         {newest_by_ids}
         LIMIT %(look)s + 1
-    ) AS walked
+    ) AS scanned
     WINDOW walk AS (ORDER BY id DESC)
 {dead_letter_page_matches}
 ORDER BY id DESC LIMIT %(rows)s
@@ -208,7 +208,7 @@ ORDER BY id DESC LIMIT %(rows)s
 {dead_letter_page_rows}
         {newest_by_fingerprint}
         LIMIT %(look)s + 1
-    ) AS walked
+    ) AS scanned
     WINDOW walk AS (ORDER BY fingerprint DESC, id DESC)
 {dead_letter_page_matches}
 ORDER BY fingerprint DESC, id DESC LIMIT %(rows)s
@@ -217,7 +217,7 @@ ORDER BY fingerprint DESC, id DESC LIMIT %(rows)s
 {dead_letter_page_rows}
         {newest_by_task_type}
         LIMIT %(look)s + 1
-    ) AS walked
+    ) AS scanned
     WINDOW walk AS (ORDER BY task_type DESC, id DESC)
 {dead_letter_page_matches}
 ORDER BY task_type DESC, id DESC LIMIT %(rows)s
@@ -226,7 +226,7 @@ ORDER BY task_type DESC, id DESC LIMIT %(rows)s
 {dead_letter_page_rows}
         {newest_by_category}
         LIMIT %(look)s + 1
-    ) AS walked
+    ) AS scanned
     WINDOW walk AS (ORDER BY error_category DESC, id DESC)
 {dead_letter_page_matches}
 ORDER BY error_category DESC, id DESC LIMIT %(rows)s
@@ -306,7 +306,7 @@ changed AS (
     WHERE task.id = letters.original_task_id AND task.status = 'FAILED'
     RETURNING letters.task_type, letters.error_category, letters.fingerprint
 ),
-told AS (
+counted AS (
     INSERT INTO {schema}task_flow (event, task_type, category, fingerprint, n)
     SELECT 'discarded', task_type, error_category, fingerprint, count(*) FROM changed GROUP BY 2, 3, 4
 )

@@ -1,6 +1,6 @@
 -- name: add_plain_task
 -- The common case, without key or resource: nothing to look up, and NOTIFY in the same statement.
-WITH told AS (
+WITH counted AS (
     INSERT INTO {schema}task_flow (event, n) VALUES ('enqueued', 1)
 )
 INSERT INTO {schema}task_queue (task_type, queue, priority, parameters, next_run_after, expires_at, booked)
@@ -13,7 +13,7 @@ RETURNING id, pg_notify('outlast_' || '{schema}task_queue'::regclass::oid, '')
 
 -- name: add_task_without_notify
 -- The same for bursts: one NOTIFY follows for all of them.
-WITH told AS (
+WITH counted AS (
     INSERT INTO {schema}task_flow (event, n) VALUES ('enqueued', 1)
 )
 INSERT INTO {schema}task_queue (task_type, queue, priority, parameters, next_run_after, expires_at, booked)
@@ -26,7 +26,7 @@ RETURNING id
 
 -- name: add_due_task
 -- The same for a task that is due now and never expires; the column defaults set the times.
-WITH told AS (
+WITH counted AS (
     INSERT INTO {schema}task_flow (event, n) VALUES ('enqueued', 1)
 )
 INSERT INTO {schema}task_queue (task_type, queue, priority, parameters, booked)
@@ -62,7 +62,7 @@ added AS (
     DO NOTHING
     RETURNING id
 ),
-told AS (
+counted AS (
     INSERT INTO {schema}task_flow (event, n) SELECT 'enqueued', count(*) FROM added HAVING count(*) > 0
 )
 SELECT added.id, (SELECT pg_notify('outlast_' || '{schema}task_queue'::regclass::oid, '') FROM added LIMIT 1)
@@ -84,7 +84,7 @@ COPY {schema}task_queue (id, task_type, queue, priority, booked, parameters) FRO
 
 -- name: finish_copy
 -- What COPY cannot do: count the tasks and notify workers.
-WITH told AS (
+WITH counted AS (
     INSERT INTO {schema}task_flow (event, n) VALUES ('enqueued', %(count)s)
 )
 SELECT pg_notify('outlast_' || '{schema}task_queue'::regclass::oid, '')

@@ -50,24 +50,24 @@ FROM (
                 AND (NOT %(dead)s::boolean OR dead + coalesce((
                     SELECT sum(CASE event WHEN 'failed' THEN n WHEN 'replayed' THEN -n WHEN 'discarded' THEN -n END)
                     FROM {schema}task_flow AS delta
-                    WHERE span = 0 AND delta.fingerprint <> '' AND delta.fingerprint = walked.fingerprint
+                    WHERE span = 0 AND delta.fingerprint <> '' AND delta.fingerprint = scanned.fingerprint
                 ), 0) > 0)
                 AND (%(until)s::timestamptz IS NULL OR first_seen < %(until)s::timestamptz)
                 AND (%(since)s::timestamptz IS NULL OR last_seen >= %(since)s::timestamptz OR EXISTS (
                     SELECT FROM {schema}task_flow AS delta
-                    WHERE span = 0 AND delta.fingerprint <> '' AND delta.fingerprint = walked.fingerprint
+                    WHERE span = 0 AND delta.fingerprint <> '' AND delta.fingerprint = scanned.fingerprint
                         AND event IN ({failure_events}) AND at >= %(since)s::timestamptz
                 ))
                 AND (%(standing)s::text IS NULL OR %(standing)s::text = CASE
                     WHEN snoozed_until > now() THEN 'snoozed'
                     WHEN acknowledged_at IS NULL OR last_seen > acknowledged_at OR EXISTS (
                         SELECT FROM {schema}task_flow AS delta
-                        WHERE span = 0 AND delta.fingerprint <> '' AND delta.fingerprint = walked.fingerprint
+                        WHERE span = 0 AND delta.fingerprint <> '' AND delta.fingerprint = scanned.fingerprint
                             AND event IN ({failure_events}) AND at > acknowledged_at
                     ) THEN 'open'
                     ELSE 'acknowledged'
                 END) AS matches,
-            walked.*
+            scanned.*
         FROM (
             SELECT * FROM {schema}failure_groups
 
@@ -90,7 +90,7 @@ ORDER BY known.place
                 AND (last_seen, fingerprint) >= ('-infinity'::timestamptz, '')
             ORDER BY last_seen DESC, fingerprint DESC
             LIMIT %(look)s + 1
-        ) AS walked
+        ) AS scanned
         WINDOW walk AS (ORDER BY last_seen DESC, fingerprint DESC)
 {group_page_matches}
     ORDER BY last_seen DESC, fingerprint DESC LIMIT %(rows)s
@@ -102,7 +102,7 @@ ORDER BY known.place
                 AND (failures, fingerprint) >= (-1, '')
             ORDER BY failures DESC, fingerprint DESC
             LIMIT %(look)s + 1
-        ) AS walked
+        ) AS scanned
         WINDOW walk AS (ORDER BY failures DESC, fingerprint DESC)
 {group_page_matches}
     ORDER BY failures DESC, fingerprint DESC LIMIT %(rows)s
@@ -115,7 +115,7 @@ ORDER BY known.place
                 AND (error_category, last_seen, fingerprint) >= (%(category)s::text, '-infinity'::timestamptz, '')
             ORDER BY error_category DESC, last_seen DESC, fingerprint DESC
             LIMIT %(look)s + 1
-        ) AS walked
+        ) AS scanned
         WINDOW walk AS (ORDER BY error_category DESC, last_seen DESC, fingerprint DESC)
 {group_page_matches}
     ORDER BY error_category DESC, last_seen DESC, fingerprint DESC LIMIT %(rows)s
@@ -128,7 +128,7 @@ ORDER BY known.place
                 AND (task_type, last_seen, fingerprint) >= (%(task_type)s::text, '-infinity'::timestamptz, '')
             ORDER BY task_type DESC, last_seen DESC, fingerprint DESC
             LIMIT %(look)s + 1
-        ) AS walked
+        ) AS scanned
         WINDOW walk AS (ORDER BY task_type DESC, last_seen DESC, fingerprint DESC)
 {group_page_matches}
     ORDER BY task_type DESC, last_seen DESC, fingerprint DESC LIMIT %(rows)s
@@ -174,7 +174,7 @@ WHERE fingerprint = %(fingerprint)s
 
 -- name: unannounced_groups
 -- Groups that have an alert by now are marked on the way, so the next call skips them. Waits for no lock.
-WITH told AS (
+WITH announced AS (
     UPDATE {schema}failure_groups SET told = true
     WHERE fingerprint = ANY (ARRAY(
         SELECT fingerprint FROM {schema}failure_groups AS known

@@ -17,11 +17,11 @@ ORDER BY resource
 -- name: lock_limits
 -- Locked in order of name, which prevents deadlocks. The timeouts are set for this transaction, before the first row is
 -- locked.
-WITH patience AS MATERIALIZED (
+WITH timeouts AS MATERIALIZED (
     SELECT set_config('lock_timeout', %(wait)s, true), set_config('idle_in_transaction_session_timeout', %(silence)s, true)
 )
 SELECT resource, tat, spread, spread_rate, slot_spread, retry_tat, retry_spread, retry_again, retry_rate, mean, asked_at
-FROM patience CROSS JOIN {schema}resource_limits AS known
+FROM timeouts CROSS JOIN {schema}resource_limits AS known
 WHERE resource = ANY (%(resources)s::text[])
 ORDER BY resource
 FOR UPDATE OF known

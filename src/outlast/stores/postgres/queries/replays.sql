@@ -55,7 +55,7 @@ changed AS (
 removed AS (
     DELETE FROM {schema}dead_letter_queue AS letter USING changed WHERE letter.original_task_id = changed.id
 ),
-told AS (
+counted AS (
     INSERT INTO {schema}task_flow (event, task_type, category, fingerprint, n)
     SELECT 'replayed', task_type, error_category, fingerprint, 1
     FROM letter JOIN changed ON changed.id = letter.original_task_id
@@ -97,7 +97,7 @@ removed AS (
     DELETE FROM {schema}dead_letter_queue AS letter USING changed
     WHERE changed.id BETWEEN 1 AND 9223372036854775807 AND letter.id = changed.id
 ),
-told AS (
+counted AS (
     INSERT INTO {schema}task_flow (event, task_type, category, fingerprint, n)
     SELECT 'replayed', task_type, error_category, fingerprint, count(*) FROM changed GROUP BY 2, 3, 4
 )

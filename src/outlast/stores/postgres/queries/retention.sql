@@ -16,7 +16,7 @@ edits AS (
 deleted AS (
     DELETE FROM {schema}task_queue AS task USING old WHERE task.id = old.id RETURNING task.id, task.status
 ),
-told AS (
+counted AS (
     INSERT INTO {schema}task_flow (event, n) SELECT 'pruned_' || lower(status), count(*) FROM deleted GROUP BY status
 )
 SELECT count(*), max(id) FROM deleted

@@ -12,7 +12,7 @@ changed AS (
         AND task.id = given.id AND task.lease_epoch = given.epoch AND task.status || '' = 'RUNNING'
     RETURNING task.id
 ),
-told AS (
+counted AS (
     INSERT INTO {schema}task_flow (event, n) SELECT 'done', count(*) FROM changed HAVING count(*) > 0
 ),
 kept AS (
@@ -191,7 +191,7 @@ RETURNING task.id, task.task_type
 -- name: record_failures
 -- Counters and groups of all failures of a transaction. Groups are inserted in order of fingerprint, which prevents
 -- deadlocks.
-WITH told AS (
+WITH counted AS (
     INSERT INTO {schema}task_flow (event, task_type, category, fingerprint, n)
     SELECT event, task_type, category, fingerprint, n
     FROM json_to_recordset(%(counts)s::json)

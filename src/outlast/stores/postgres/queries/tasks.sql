@@ -27,14 +27,14 @@ FROM (
         (%(status)s::text IS NULL OR status = %(status)s::text)
             AND (%(queue)s::text IS NULL OR queue = %(queue)s::text)
             AND (%(task_type)s::text IS NULL OR task_type = %(task_type)s::text) AS matches,
-        walked.*
+        scanned.*
     FROM (
         SELECT {task_line_columns}
         FROM {schema}task_queue
 
 -- part: task_page_end
         LIMIT %(look)s + 1
-    ) AS walked
+    ) AS scanned
     WINDOW walk AS (ORDER BY id DESC)
 ) AS looked
 WHERE place <= %(look)s AND matches OR place = %(look)s OR last
@@ -46,7 +46,7 @@ WITH live AS MATERIALIZED (
     FROM (
 
 -- part: live_task_end
-    ) AS walked
+    ) AS scanned
     LIMIT %(look)s + 1
 )
 SELECT looked, found.*
@@ -130,7 +130,7 @@ changed AS (
     FROM chosen WHERE task.id = chosen.id
     RETURNING task.id
 ),
-told AS (
+counted AS (
     INSERT INTO {schema}task_flow (event, n) SELECT 'cancelled', count(*) FROM changed HAVING count(*) > 0
 )
 SELECT id FROM changed

@@ -121,7 +121,7 @@ letters AS (
     FROM changed WHERE outcome = 'dead'
     ORDER BY id
 ),
-told AS (
+counted AS (
     INSERT INTO {schema}task_flow (event, task_type, category, fingerprint, n)
     SELECT CASE outcome WHEN 'dead' THEN 'failed' ELSE 'lost' END, task_type, %(error_category)s, %(fingerprint)s, count(*)
     FROM changed WHERE outcome <> 'unspent'

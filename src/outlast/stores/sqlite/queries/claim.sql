@@ -158,7 +158,7 @@ WHERE id = :id AND status IN ('QUEUED', 'RUNNING') AND retry_count = :attempt - 
     AND (NOT :unbegun OR status = 'QUEUED' OR started_at IS NULL)
 RETURNING lease_epoch
 
--- name: lend_tasks
+-- name: release_to_engine
 -- Handed to an external broker; not due again before its message can be considered lost.
 UPDATE task_queue
 SET status = 'QUEUED', attempt = attempt - (started_at IS NOT NULL), started_at = NULL, alone = 0,

@@ -56,12 +56,12 @@ FROM task_queue
 
 -- name: counts_and_rows
 -- The counters beside the real rows. One statement, so both are from the same moment.
-WITH by_books (name, n) AS (
+WITH by_counters (name, n) AS (
 {counts_by_events}
-), there AS (
+), by_rows AS (
 {counts_by_rows}
 )
-SELECT (SELECT json_group_array(json_array(name, n)) FROM by_books), there.* FROM there
+SELECT (SELECT json_group_array(json_array(name, n)) FROM by_counters), by_rows.* FROM by_rows
 
 -- name: event_totals
 SELECT event, sum(n) FROM task_flow WHERE span IN (-1, 0) GROUP BY event
@@ -129,9 +129,9 @@ DELETE FROM failure_flow WHERE span = :span AND at <= :bound
 -- name: repair_compare
 SELECT 'task', status, '', '', count(*) FROM task_queue GROUP BY status
 UNION ALL
-SELECT 'letter', '', task_type, error_category, count(*) FROM dead_letter_queue GROUP BY task_type, error_category
+SELECT 'dead_letter', '', task_type, error_category, count(*) FROM dead_letter_queue GROUP BY task_type, error_category
 UNION ALL
-SELECT 'booked', event, task_type, category, sum(n) FROM task_flow WHERE span IN (-1, 0) GROUP BY event, task_type, category
+SELECT 'event', event, task_type, category, sum(n) FROM task_flow WHERE span IN (-1, 0) GROUP BY event, task_type, category
 
 -- name: repair_totals
 INSERT INTO task_flow (span, at, event, task_type, category, n, seen)
@@ -255,7 +255,7 @@ due (at) AS (
 ),
 known (resource, before, state, reason, updated_at, until) AS (
     SELECT resource, before, state, reason, updated_at, until FROM breakers
-    WHERE CASE WHEN is_worker THEN process IN (SELECT id FROM workers) ELSE updated_at >= :heard END
+    WHERE CASE WHEN is_worker THEN process IN (SELECT id FROM workers) ELSE updated_at >= :reported_since END
 ),
 changes (at, kind, subject, name, before, after, text) AS (
     SELECT * FROM (
