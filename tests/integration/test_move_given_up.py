@@ -162,7 +162,9 @@ def test_gone_on_with_in_another_empty_database(here, there, elsewhere, tmp_path
     with pytest.raises(sqlite3.IntegrityError, match=r"was moved to PostgreSQL \(postgresql://o'brien/elsewhere\)"):
         app.tasks_by_name["fine"].enqueue(1)
     app.close()
-    with pytest.raises(MoveError, match=r"was moved to postgresql://o'brien/elsewhere on 20.*there is another database"):
+    with pytest.raises(
+        MoveError, match=r"was moved to postgresql://o'brien/elsewhere on 20.*there is another database"
+    ):
         run_move(here, there)
 
 

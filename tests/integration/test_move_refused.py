@@ -140,7 +140,9 @@ class TestTarget:
                     own.execute("SELECT set_config('outlast.moving', 'on', true)")
                     own.execute("DELETE FROM task_queue WHERE id = (SELECT min(id) FROM task_queue)")
 
-        with pytest.raises(MoveError, match=r"rows of task_queue: 34 in the file, 33 in the target, counted DONE: 13 .* 12"):
+        with pytest.raises(
+            MoveError, match=r"rows of task_queue: 34 in the file, 33 in the target, counted DONE: 13 .* 12"
+        ):
             run_move(here, there, progress=tamper)
         assert "makes the file usable again" in command(here, there, code=1).stderr, "it stays so"
 

@@ -129,7 +129,8 @@ def test_an_upgrade_in_the_middle(here, there, tmp_path, upgrade):  # noqa: F811
 
     for act in (run_move, look_at):
         with pytest.raises(
-            MoveError, match=r"started by another version .*; continue with the version that started it, or cancel it: outlast move"
+            MoveError,
+            match=r"started by another version .*; continue with the version that started it, or cancel it: outlast move",
         ):
             act(here, there)
     assert give_up(here, there)

@@ -96,7 +96,8 @@ class FleetReader:
     def _ask(self, future: "Future[FleetReading | None]") -> None:
         reading = None
         try:
-            reading = FleetReading(self._store.pulse(window=_FLOW_WINDOW, step=_FLOW_WINDOW), self._store.event_totals())
+            pulse = self._store.pulse(window=_FLOW_WINDOW, step=_FLOW_WINDOW)
+            reading = FleetReading(pulse, self._store.event_totals())
         except BaseException as error:  # noqa: BLE001  # whatever it is, the store is down and a scrape is answered
             self._failed(error)
         finally:

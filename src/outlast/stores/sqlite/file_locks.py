@@ -1,7 +1,7 @@
 """Locks of jobs and workers on files next to a SQLite file. The operating system releases them when a process dies.
 
-Each job has one file, named by a hash because a job name may contain any character. The file contains the holder. Files
-are never removed: two processes could hold the lock if one removed the file while the other waits for it.
+Each job has one file, named by a hash because a job name may contain any character. The file contains the holder. It is
+never removed: two processes could hold the lock if one removed the file while the other waits for it.
 """
 
 import hashlib
