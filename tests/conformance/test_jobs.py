@@ -77,7 +77,7 @@ class TestRuns:
 
     def test_an_id_is_taken_once(self, store):
         first = store.add_run("r1", "items", None, "test", None)
-        with pytest.raises(ConfigError, match="a run r1 already"):
+        with pytest.raises(ConfigError, match="run r1 already exists"):
             store.add_run("r1", "other", None, "test", None)
         assert store.runs() == [first]
 
