@@ -143,6 +143,25 @@ def test_what_is_long_in_our_own_hands_is_told_once_in_a_cycle(local, caplog, ga
     assert "hunter2" not in text
 
 
+@pytest.mark.usefixtures("quick")
+def test_a_source_polled_twice_after_a_lost_lease_keeps_the_later_result(local, monkeypatch):
+    """The first poll ends last. If its result won, the source would stay leased forever."""
+    (number,) = add(local, ["http://one.example/"])
+    renew, polls, twice = local.store.renew_sources, [], asyncio.Event()
+
+    async def fetch(source):
+        polls.append(source.epoch)
+        if len(polls) == 1:
+            await twice.wait()
+        twice.set()
+        return "content"
+
+    monkeypatch.setattr(local.store, "renew_sources", lambda *args: renew(*args) if len(polls) > 1 else 0)
+    with Running(local.monitor(QUICK, fetch=fetch, every=604_800, lease=0.1)) as running:
+        running.until(lambda: local.sources.get(number).outcome == "changed")
+    assert len(polls) > 1
+
+
 @pytest.mark.parametrize("where", ["fetch", "on_change"])
 def test_a_poll_that_somebody_cancels_is_put_off_and_the_cycle_ends(local, where, caplog):
     async def cancels(source):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -325,4 +326,4 @@ class SourceMachine(RuleBasedStateMachine):
 
 
 SourceMachine.TestCase.settings = settings(max_examples=300, stateful_step_count=40)
-TestSources = SourceMachine.TestCase
+TestSources = pytest.mark.timeout(300)(SourceMachine.TestCase)  # thousands of steps, each on a real file

@@ -162,4 +162,7 @@ class InflightSources:
                 raise  # it is given back
             log.error("the poll of source %d (%s) was cancelled, and not by us", source.id, redacted_source_url(source))
             change = outcomes.deferral_change(self.poller.rules, DEFER_AFTER_BUG, None, 0)
-        self._results[source.id] = (source.epoch, change)
+        latest = self._results.get(source.id)
+        # After a lost lease a source may be polled twice at once; only the result of the later lease counts.
+        if latest is None or (latest[0] or 0) < source.epoch:
+            self._results[source.id] = (source.epoch, change)
