@@ -89,7 +89,7 @@ def test_a_store_that_is_down_is_told_of_once_and_asked_again(store, caplog):
     finally:
         courier.stop()
     (line,) = errors_in(caplog)
-    assert "the store cannot be asked" in line.getMessage()
+    assert "could not read alerts from the store" in line.getMessage()
     assert "hunter2" not in caplog.text
 
 

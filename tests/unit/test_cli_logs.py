@@ -108,7 +108,7 @@ def test_json_of_any_depth():
 
 def test_json_of_a_message_whose_arguments_do_not_fit():
     for made in (record("%d of %d", 3), record("%s", Mute())):
-        assert "cannot be put into it" in json.loads(JsonFormatter().format(made))["message"]
+        assert "its arguments do not fit" in json.loads(JsonFormatter().format(made))["message"]
 
 
 def test_json_has_the_stack():

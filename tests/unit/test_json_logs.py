@@ -148,7 +148,7 @@ class TestJson:
         assert "Odd" in json.loads(JsonFormatter().format(record))["exception"]
 
     def test_a_message_whose_arguments_do_not_fit(self):
-        assert "cannot be put into it" in record_message(logging.makeLogRecord({"msg": "%d", "args": ("x",)}))
+        assert "its arguments do not fit" in record_message(logging.makeLogRecord({"msg": "%d", "args": ("x",)}))
 
 
 @pytest.mark.parametrize("form", ["tuple", "error", "true"])

@@ -99,7 +99,7 @@ def test_an_async_function_in_disguise_is_refused_when_called():
 
 @pytest.mark.parametrize("thing", [None, 5, Own, SlackChannel, object(), b"https://hooks.slack.com/hunter2"])
 def test_other_things_are_no_channels(thing):
-    with pytest.raises(ConfigError, match="is no channel") as caught:
+    with pytest.raises(ConfigError, match="is not a valid channel") as caught:
         channel(thing)
     assert "hunter2" not in str(caught.value)
 

@@ -242,7 +242,7 @@ class TestAStoreThatIsDown:
                 return store.event_totals()
 
         fleet = FleetReader(Counting())
-        first, second = fleet._begin(), fleet._begin()
+        first, second = fleet._start_read(), fleet._start_read()
         gate.set()
         assert first[0] is second[0]
         assert first[0].result(10).books == store.event_totals()

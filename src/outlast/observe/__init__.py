@@ -1,1 +1,1 @@
-"""What leaves the program: notifications, and later logs and metrics."""
+"""Alerts, logs, metrics and traces: everything the program reports to the outside."""

@@ -1,4 +1,4 @@
-"""What notifications write to the log, under ``outlast.notify``. A handler that raises disturbs nothing."""
+"""Delivery of alerts from the outbox to the channels, with retries per channel and at-least-once semantics."""
 
 import logging
 import math
@@ -26,13 +26,13 @@ log = logging.getLogger("outlast.notify")
 
 
 def log_line(level: int, text: str, /, *args: object, **keys: object) -> None:
-    """Write a line."""
+    """Log a line. A log handler that raises must not stop the delivery."""
     with suppress(Exception):
         log.log(level, text, *args, extra=keys)
 
 
 def log_failure(level: int, what: str, failure: Failure, /, **keys: object) -> None:
-    """Write a line about a failure, with the keys that every log of a failure has."""
+    """Log a failure with the keys that every failure record has."""
     log_line(
         level,
         "%s (%s): %s: %s",
@@ -45,52 +45,51 @@ def log_failure(level: int, what: str, failure: Failure, /, **keys: object) -> N
     )
 
 
-# One delivery, channel by channel: each has a lane of its own, and one that waits for its retry holds up no other.
-
 HINT_LIMIT = 30.0
-"""Seconds that a channel may ask to wait within one delivery; who asks for more is left for a later one."""
-_WAIT_STEP = 0.5  # seconds of a wait after which is looked whether it is to end
-# A message may be refused for what it says; every other failure is the channel's, and the next message would fail too.
+"""Seconds a channel may ask to wait within one delivery. If it asks for more, the alert waits for a later delivery."""
+_WAIT_STEP = 0.5  # seconds between two checks for a stop while waiting
+# These failures may be due to the message itself. Any other is due to the channel, and the next message would fail too.
 _MESSAGE_CATEGORIES = {Category.INVALID_PARAMETERS, Category.DATA, Category.UNKNOWN}
 
 
 class ChannelQueue:
-    """What one channel is sent in one delivery: one message after the other, each tried again where that may help.
+    """The messages for one channel in one delivery, sent in order and retried where that may help.
+
+    Each channel has its own queue, so that a channel that waits for a retry does not hold up the others.
 
     Args:
-        channel: Where they go.
-        alerts: What is told.
-        policy: How often, and after which waits.
-        until: When no further try is begun, by the monotonic clock.
+        channel: Where the messages go.
+        alerts: The alerts to send.
+        policy: Number of attempts and the waits between them.
+        until: Time on the monotonic clock after which no attempt starts.
 
     Attributes:
-        due: When the next message is to be tried.
-        sent: Numbers of the alerts that are delivered.
-        failed: Why those could not be that were given up, by number.
+        due: Time of the next attempt, on the monotonic clock.
+        sent: Ids of the delivered alerts.
+        failed: The failures of the alerts that were given up, by alert id.
     """
 
     def __init__(self, channel: Channel, alerts: Sequence[Alert], policy: RetryPolicy, until: float) -> None:
-        """Begin with everything to be sent."""
         self.channel, self.policy, self.until = channel, policy, until
         self.due = clock.monotonic()
         self.sent: set[int] = set()
         self.failed: dict[int, Failure] = {}
         self._waiting = deque(compose(alerts))
-        self._tries = 0
-        self._last: Failure | None = None  # of the message that is tried
+        self._attempts = 0
+        self._last: Failure | None = None  # of the current message
 
     @property
-    def open(self) -> bool:
-        """Whether there is something left to send."""
+    def has_messages(self) -> bool:
+        """Whether messages are left to send."""
         return bool(self._waiting)
 
-    def step(self) -> None:
-        """Try the next message once."""
+    def send_next(self) -> None:
+        """Make one attempt to send the next message."""
         message, alerts = self._waiting[0]
-        self._tries += 1
+        self._attempts += 1
         try:
             self.channel.send(message)
-        except BaseException as error:  # whatever a channel raises concerns nobody else, a CancelledError neither
+        except BaseException as error:  # a channel may raise anything; a CancelledError must not stop the others
             if _is_shutdown(error):
                 raise
             self._decide(error)
@@ -100,113 +99,112 @@ class ChannelQueue:
 
     def _next(self) -> None:
         self._waiting.popleft()
-        self._tries, self._last = 0, None
+        self._attempts, self._last = 0, None
 
     def _decide(self, error: BaseException) -> None:
         failure, name = classify(error), self.channel.name
-        wait = self._wait(error, failure)
+        wait = self._wait_seconds(error, failure)
         if wait is not None:
             self._last = failure
             self.due = clock.monotonic() + wait
-            what = f"{name}: try {self._tries} of {self.policy.max_attempts} failed, again in {format_seconds(wait)}"
-            log_failure(logging.WARNING, what, failure, channel=name, attempt=self._tries, delay=wait)
+            attempt = f"attempt {self._attempts} of {self.policy.max_attempts}"
+            what = f"{name}: {attempt} failed, retrying in {format_seconds(wait)}"
+            log_failure(logging.WARNING, what, failure, channel=name, attempt=self._attempts, delay=wait)
         elif failure.category in _MESSAGE_CATEGORIES and len(self._waiting[0][1]) > 1:
             self._split_digest(failure)
         else:
             self._give_up(failure)
 
     def _split_digest(self, failure: Failure) -> None:
-        """Go on with the alerts of a digest one by one, so that the one which is refused takes no other with it."""
+        """Send the alerts of a digest one by one, so that the refused one does not hold back the others."""
         alerts = self._waiting[0][1]
-        what = f"{self.channel.name}: a digest was refused, its {len(alerts)} alerts are sent one by one"
-        log_failure(logging.WARNING, what, failure, channel=self.channel.name, attempt=self._tries)
+        what = f"{self.channel.name}: a digest was refused, sending its {len(alerts)} alerts one by one"
+        log_failure(logging.WARNING, what, failure, channel=self.channel.name, attempt=self._attempts)
         self._next()
         self._waiting.extendleft(reversed(compose(alerts, digest_at=len(alerts) + 1)))
 
     def close(self) -> None:
-        """Begin no further try: what has failed is given up, what had no turn is left as it was."""
+        """Stop sending: give up the message whose attempts failed, and leave the messages that were not tried."""
         if self._last is not None:
             self._give_up(self._last)
 
     def _give_up(self, failure: Failure) -> None:
-        name, times = self.channel.name, "once" if self._tries == 1 else f"{self._tries} times"
-        what = f"{name}: a notification was not delivered, tried {times}"
-        log_failure(logging.ERROR, what, failure, channel=name, attempt=self._tries)
-        alone = failure.category in _MESSAGE_CATEGORIES
-        for _, alerts in [self._waiting[0]] if alone else list(self._waiting):
+        name, times = self.channel.name, "once" if self._attempts == 1 else f"{self._attempts} times"
+        what = f"{name}: an alert was not delivered, tried {times}"
+        log_failure(logging.ERROR, what, failure, channel=name, attempt=self._attempts)
+        is_message_at_fault = failure.category in _MESSAGE_CATEGORIES
+        for _, alerts in [self._waiting[0]] if is_message_at_fault else list(self._waiting):
             self.failed.update((alert.id, failure) for alert in alerts)
             self._next()
 
-    def _wait(self, error: BaseException, failure: Failure) -> float | None:
-        """Return the seconds until the next try; None for no more in this delivery."""
-        asked = failure.retry_after
-        if not self.policy.should_retry(error, self._tries) or (asked is not None and asked > HINT_LIMIT):
+    def _wait_seconds(self, error: BaseException, failure: Failure) -> float | None:
+        """Return the seconds until the next attempt; None if there is no further one in this delivery."""
+        hint = failure.retry_after
+        if not self.policy.should_retry(error, self._attempts) or (hint is not None and hint > HINT_LIMIT):
             return None
-        wait = self.policy.delay_after(failure, self._tries, chance=clock.chance)
+        wait = self.policy.delay_after(failure, self._attempts, chance=clock.chance)
         return None if clock.monotonic() + wait >= self.until else wait
 
 
 def _is_shutdown(error: BaseException) -> bool:
-    """Tell Ctrl-C and the end that a signal asks for, which come in the main thread alone, from a channel's trouble."""
-    asked = isinstance(error, KeyboardInterrupt | SystemExit)
-    return asked and threading.current_thread() is threading.main_thread()
+    """Whether an error ends the program: only the main thread gets Ctrl-C and signals; a channel may raise the same."""
+    ends_program = isinstance(error, KeyboardInterrupt | SystemExit)
+    return ends_program and threading.current_thread() is threading.main_thread()
 
 
-def send_queues(lanes: Sequence[ChannelQueue], stopping: Callable[[], bool]) -> None:
-    """Send what the lanes hold, whichever is due first: to the end, or until time is over or it is to stop."""
-    while waiting := [lane for lane in lanes if lane.open]:
-        lane = min(waiting, key=lambda each: each.due)
-        while not stopping() and (left := lane.due - clock.monotonic()) > 0:
+def send_queues(queues: Sequence[ChannelQueue], stopping: Callable[[], bool]) -> None:
+    """Send the messages of all queues, earliest due first, until none is left, the time is up or `stopping` is true."""
+    while waiting := [queue for queue in queues if queue.has_messages]:
+        queue = min(waiting, key=lambda each: each.due)
+        while not stopping() and (left := queue.due - clock.monotonic()) > 0:
             clock.sleep(min(left, _WAIT_STEP))
-        if stopping() or clock.monotonic() >= lane.until:
+        if stopping() or clock.monotonic() >= queue.until:
             break
-        lane.step()
-    for lane in lanes:
-        lane.close()
+        queue.send_next()
+    for queue in queues:
+        queue.close()
 
-
-# The courier: takes alerts out of the outbox and brings them to people, whatever happens on the way.
 
 DELIVERY_POLICY = RetryPolicy(max_attempts=3, retry_on=RETRYABLE, backoff="exponential", base_delay=1.0, max_delay=30.0)
-"""Within one delivery: three tries, after 1 s and 2 s."""
+"""Retries within one delivery: three attempts, with waits of 1 s and 2 s."""
 GIVE_UP_AFTER = 86400.0
-"""Seconds: an alert that is younger is never given up."""
+"""Seconds. A younger alert is never given up."""
 GIVE_UP_DELIVERIES = 30
-"""Deliveries: an alert that was tried less often is never given up. With the waits between them they take a day."""
+"""An alert with fewer deliveries is never given up. With the waits between them, so many deliveries take a day."""
 FIRST_WAIT, LONGEST_WAIT = 60.0, 3600.0
-"""Seconds between two deliveries of an alert: the first wait, which doubles, and the longest."""
+"""Seconds between two deliveries of an alert: the first wait, which doubles each time, and the longest."""
 _BATCH = 500  # alerts of one delivery
-_MAINTENANCE_EVERY = 60.0  # seconds between two looks for reminders and for what is old
+_MAINTENANCE_EVERY = 60.0  # seconds between two rounds of reminders and pruning
 _LOG_EVERY = 60.0  # seconds between two lines about a store that is down
-_STOP = 5.0  # seconds for what is being sent when it is to stop
-_SENDING_SHARE = 2 / 3  # of the lease: after that no try is begun, so that nobody else has taken the alerts meanwhile
-_ERROR_LIMIT = 500
+_STOP = 5.0  # seconds that `stop` waits for the message being sent
+_SENDING_SHARE = 2 / 3  # of the lease; no attempt starts later, when another process may claim the alerts
+_ERROR_LIMIT = 500  # characters
 
 
 class Deliverer:
-    """Delivers alerts, in a thread of its own or one delivery at a time.
+    """Delivers alerts, in a background thread or one delivery at a time.
 
-    At least once: an alert is done with when the store has been told that it was sent. A process that dies between the
-    two leads to a second message, never to none. `delivered_to` keeps a channel that has a message from getting it
-    again because another channel failed.
+    Delivery is at-least-once: an alert is settled when the store has recorded that it was sent. If the process dies
+    between sending and recording, the message is sent a second time. `delivered_to` prevents a channel that has the
+    message from getting it again because another channel failed.
 
-    Within one delivery a message is tried three times, and what a channel asks to wait is honoured up to 30 s. After
-    that the alert waits, 1 minute at first and 1 hour at most. After 30 deliveries, which take a day, it is given up;
-    the age alone says nothing, as the program may have been down, and clocks jump. A digest that is refused for what
-    it says is sent again as single messages. A channel that fails is logged under ``outlast.notify``; nothing is
-    raised.
+    Within one delivery a message gets three attempts, and the deliverer waits up to 30 s if a channel asks for it. Then
+    the alert waits for its next delivery: 1 minute at first, 1 hour at most. After 30 deliveries, which take a day, it
+    is given up. Age alone is not enough, because the program may have been down and clocks jump. If a channel refuses a
+    digest because of its content, its alerts are sent one by one. Failures of channels are logged under
+    ``outlast.notify`` and never raised.
 
     Args:
-        store: Where the outbox is.
-        channels: Where alerts go. With none they are logged as warnings, and done with.
-        policy: Tries and waits within one delivery.
-        every: Seconds between two looks into the outbox.
-        remind_after: Seconds after which people are told again of what is still not well.
-        keep: Seconds for which alerts that are done with are kept.
-        lease: Seconds for which alerts are in this courier's hands; after that another one takes them.
+        store: The store that holds the outbox.
+        channels: Where alerts go. Without channels, alerts are logged as warnings and settled.
+        policy: Attempts and waits within one delivery.
+        every: Seconds between two reads of the outbox.
+        remind_after: Seconds after which a problem that persists is reported again.
+        keep: Seconds to keep settled alerts.
+        lease: Seconds for which this deliverer has claimed alerts. After that, another one may claim them.
 
     Raises:
-        ConfigError: If two channels have the same name, or a time is none.
+        ConfigError: If two channels have the same name, or a duration is not valid.
     """
 
     def __init__(
@@ -220,7 +218,6 @@ class Deliverer:
         keep: float | timedelta = timedelta(days=30),
         lease: float | timedelta = 120.0,
     ) -> None:
-        """Begin without a thread."""
         self.store, self.channels, self.policy = store, tuple(channels), policy
         self.every = check_seconds("every", every)
         self.remind_after = check_seconds("remind_after", remind_after)
@@ -229,7 +226,9 @@ class Deliverer:
         names = [channel.name for channel in self.channels]
         for name in names:
             if names.count(name) > 1:
-                message = f"two channels are called {name}; each needs a name of its own, or one of them gets nothing"
+                message = (
+                    f"two channels are named {name}; give each channel a unique name, or one of them gets no alerts"
+                )
                 raise ConfigError(message)
         self._unsettled: list[AlertResult] = []
         self._unsettled_until = 0.0
@@ -241,43 +240,46 @@ class Deliverer:
 
     @property
     def running(self) -> bool:
-        """Whether its thread runs."""
+        """Whether the thread is running."""
         return self._thread is not None and self._thread.is_alive()
 
     def start(self) -> None:
-        """Start the thread; a second call changes nothing."""
+        """Start the thread. Does nothing if it is running."""
         if self.running:
             return
-        self._thread = threading.Thread(target=self._run, args=(self._stopping,), name="outlast-courier", daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(self._stopping,), name="outlast-alerts", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread. What is being sent is finished, for 5 s at most; the rest stays in the outbox."""
+        """Stop the thread. Waits up to 5 s for the message being sent; the other alerts stay in the outbox."""
         thread, self._thread = self._thread, None
         self._stopping.set()
         self._awake.set()
         if thread is not None and thread is not threading.current_thread():
             thread.join(_STOP)
             if thread.is_alive():
-                log_line(logging.WARNING, "a notification was still being sent; it may be sent a second time")
+                log_line(
+                    logging.WARNING,
+                    "an alert was still being sent at the stop; it may be sent a second time",
+                )
         self._stopping = threading.Event()
 
     def wake(self) -> None:
-        """Have the thread look now."""
+        """Make the thread read the outbox now."""
         self._awake.set()
 
     def deliver(self) -> int:
-        """Make one delivery: take what is due, send it, and note what became of it.
+        """Make one delivery: claim the alerts that are due, send them and record the results.
 
-        Once a minute, and the first time, it also raises the reminders that are due and removes what is old.
+        The first call, and then one call per minute, also creates the reminders that are due and removes old alerts.
 
         Returns:
-            How many alerts were taken.
+            The number of alerts claimed.
 
         Raises:
-            Exception: What the store raises. What was sent by then is noted by the next delivery.
-            KeyboardInterrupt: In the main thread, on Ctrl-C; what was sent by then is noted.
-            SystemExit: As above, where a signal or a channel ends the program.
+            Exception: Any error of the store. The next delivery records what was sent before the error.
+            KeyboardInterrupt: On Ctrl-C in the main thread. What was sent before is recorded.
+            SystemExit: If a signal or a channel ends the program. What was sent before is recorded.
         """
         with self._delivery_lock:
             self._run_maintenance()
@@ -293,75 +295,75 @@ class Deliverer:
             return len(alerts)
 
     def _run_maintenance(self) -> None:
-        """Remind and tidy up; where that fails, alerts are delivered all the same, also by a cron that begins anew."""
+        """Create reminders and remove old alerts. If that fails, alerts are still delivered."""
         if clock.monotonic() < self._maintenance_at:
             return
         self._maintenance_at = clock.monotonic() + _MAINTENANCE_EVERY
         try:
             self.store.remind_alerts(self.remind_after)
         except Exception as error:  # noqa: BLE001  # see above
-            self._complain("reminders could not be raised, tried again", error)
+            self._log_store_error("could not create reminders, retrying", error)
         try:
             self.store.prune_alerts(self.keep)
         except Exception as error:  # noqa: BLE001  # see above
-            self._complain("old alerts could not be removed, tried again", error)
+            self._log_store_error("could not remove old alerts, retrying", error)
 
     def _settle(self) -> None:
-        """Note what became of the last delivery, also where the store could not take it at once."""
+        """Record the results of the last delivery, including those that the store could not take before."""
         if not self._unsettled:
             return
         try:
             self.store.settle_alerts(self._unsettled)
         except Exception:
             if clock.monotonic() >= self._unsettled_until:
-                self._unsettled = []  # the lease is over: they are due again, and what cannot be noted stops nothing
+                self._unsettled = []  # the lease has expired, so the alerts are due again
             raise
         self._unsettled = []
 
     def _send(self, alerts: Sequence[Alert]) -> None:
         until = clock.monotonic() + self.lease * _SENDING_SHARE
-        lanes = [
+        queues = [
             ChannelQueue(each, [alert for alert in alerts if each.name not in alert.delivered_to], self.policy, until)
             for each in self.channels
         ]
         try:
-            send_queues(lanes, self._stopping.is_set)
-        except BaseException:  # it is to end here: who has a message by now shall not get it again
-            self._unsettled = [self._result(alert, lanes) for alert in alerts]
+            send_queues(queues, self._stopping.is_set)
+        except BaseException:  # the program ends: record what was sent, so that it is not sent again
+            self._unsettled = [self._result(alert, queues) for alert in alerts]
             with suppress(Exception):
                 self._settle()
             raise
-        self._unsettled = [self._result(alert, lanes) for alert in alerts]
+        self._unsettled = [self._result(alert, queues) for alert in alerts]
 
-    def _result(self, alert: Alert, lanes: Sequence[ChannelQueue]) -> AlertResult:
-        got = [lane.channel.name for lane in lanes if alert.id in lane.sent]
-        having = (*alert.delivered_to, *got)
-        failures = {lane.channel.name: lane.failed[alert.id] for lane in lanes if alert.id in lane.failed}
-        if all(lane.channel.name in having for lane in lanes):
-            return AlertResult(alert.id, alert.epoch, having, None)
-        if not failures:  # stopped before its turn came
-            return AlertResult(alert.id, alert.epoch, having, 0.0)
+    def _result(self, alert: Alert, queues: Sequence[ChannelQueue]) -> AlertResult:
+        new = [queue.channel.name for queue in queues if alert.id in queue.sent]
+        delivered_to = (*alert.delivered_to, *new)
+        failures = {queue.channel.name: queue.failed[alert.id] for queue in queues if alert.id in queue.failed}
+        if all(queue.channel.name in delivered_to for queue in queues):
+            return AlertResult(alert.id, alert.epoch, delivered_to, None)
+        if not failures:  # stopped before it was tried
+            return AlertResult(alert.id, alert.epoch, delivered_to, 0.0)
         error = "; ".join(f"{name}: {failure}" for name, failure in failures.items())[:_ERROR_LIMIT]
         if alert.deliveries < GIVE_UP_DELIVERIES or clock.now() - alert.created_at.timestamp() < GIVE_UP_AFTER:
-            return AlertResult(alert.id, alert.epoch, having, _next_delay(alert, failures.values()), error)
+            return AlertResult(alert.id, alert.epoch, delivered_to, _next_delay(alert, failures.values()), error)
         for name, failure in failures.items():
-            what = f"{name}: alert {alert.id} ({alert.key}) is given up after {alert.deliveries} deliveries"
+            what = f"{name}: alert {alert.id} ({alert.key}) was given up after {alert.deliveries} deliveries"
             log_failure(logging.ERROR, what, failure, channel=name, alert_id=alert.id, key=alert.key)
-        return AlertResult(alert.id, alert.epoch, having, None, error)
+        return AlertResult(alert.id, alert.epoch, delivered_to, None, error)
 
     def _run(self, stopping: threading.Event) -> None:
         while not stopping.is_set():
             self._awake.clear()
-            taken = 0
+            claimed = 0
             try:
-                taken = self.deliver()
+                claimed = self.deliver()
             except BaseException as error:  # noqa: BLE001  # nothing ends the thread
-                self._complain("the store cannot be asked for alerts, tried again", error)
-            if not taken and not stopping.is_set():  # else there may be more, as the next alert of the same key
+                self._log_store_error("could not read alerts from the store, retrying", error)
+            if not claimed and not stopping.is_set():  # otherwise the next alert with the same key may be due
                 self._awake.wait(self.every)
 
-    def _complain(self, what: str, error: BaseException) -> None:
-        """Tell of a store that is down, now and then."""
+    def _log_store_error(self, what: str, error: BaseException) -> None:
+        """Log that the store fails, at most once per minute."""
         now = clock.monotonic()
         if self._store_error_logged_at is None or now - self._store_error_logged_at >= _LOG_EVERY:
             self._store_error_logged_at = now
@@ -369,13 +371,13 @@ class Deliverer:
 
 
 def _next_delay(alert: Alert, failures: Iterable[Failure]) -> float:
-    """Return the seconds until the next delivery: doubling, and not before a channel wants to be asked again."""
+    """Return the seconds until the next delivery: they double each time, and are at least what a channel asked for."""
     own = FIRST_WAIT * 2.0 ** min(max(alert.deliveries - 1, 0), 10)
     return min(LONGEST_WAIT, max([own, *(failure.retry_after or 0.0 for failure in failures)]))
 
 
 def _log_alerts(alerts: Sequence[Alert]) -> list[AlertResult]:
-    """Tell alerts in the log, where there is no other channel."""
+    """Log alerts, because there is no channel."""
     for message, (alert,) in compose(alerts, digest_at=len(alerts) + 2):
         log_line(logging.WARNING, "alert: %s", message.title, alert_id=alert.id, key=alert.key, text=message.text)
     return [AlertResult(alert.id, alert.epoch, alert.delivered_to, None) for alert in alerts]

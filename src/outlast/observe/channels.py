@@ -1,4 +1,4 @@
-"""Where messages go: Slack, whatever Apprise knows, a function of yours, or a channel of your own making."""
+"""Channels for alerts: Slack, any service that Apprise supports, a function, or an object of your own."""
 
 import contextvars
 import hashlib
@@ -19,66 +19,61 @@ from outlast.observe.webhook import parse_webhook_url, post
 __all__ = ["Channel", "FunctionChannel", "channel"]
 
 
-# What a channel is called where everybody may read it: never by its address, which is often the secret.
-
-_HASH_ROUNDS = 100_000  # an address may hold a weak password; so nobody finds it by trying them against the name
+_HASH_ROUNDS = 100_000  # a URL may contain a weak password, which must not be guessed from the channel's name
 
 
-def channel_name(service: str, address: str) -> str:
-    """Return a name that is the same for the same address, and tells nothing of it.
+def channel_name(service: str, url: str) -> str:
+    """Return a stable name for a URL that does not reveal it. The URL is often the secret, and names are shown.
 
     Args:
-        service: What kind of channel it is.
-        address: Its URL.
+        service: The kind of channel.
+        url: The URL of the channel.
     """
-    digest = hashlib.pbkdf2_hmac("sha256", address.encode("utf-8", "replace"), b"outlast channel", _HASH_ROUNDS)
+    digest = hashlib.pbkdf2_hmac("sha256", url.encode("utf-8", "replace"), b"outlast channel", _HASH_ROUNDS)
     return f"{service}#{digest.hex()[:8]}"
 
 
-# Slack's incoming webhook, which Mattermost and others understand too.
-
-_HEADER_LIMIT = 150  # what Slack takes in a header
-_SECTION_LIMIT = 3000  # and in a section
+_HEADER_LIMIT = 150  # characters that Slack accepts in a header
+_SECTION_LIMIT = 3000  # characters that Slack accepts in a section
 _MENTIONS = re.compile(r"@(?=(?:channel|here|everyone|all|group)\b)", re.IGNORECASE)
 _HALF_ENTITY = re.compile(r"&[a-z]{0,3}$")
 _SLACK_HEADERS = {"Content-Type": "application/json; charset=utf-8", "User-Agent": "outlast"}
 
 
 class SlackChannel:
-    """Sends messages to an incoming webhook.
+    """Sends messages to an incoming webhook of Slack, or of a compatible server such as Mattermost.
 
     Args:
-        url: The webhook's address. It is a secret: whoever knows it can write to the channel.
-        allow_private: Whether it may lead into a private network, and begin with http.
+        url: The URL of the webhook. It is a secret: anyone who has it can post to the channel.
+        allow_private: Whether the URL may use http and point to a private network.
         timeout: Seconds for one request.
 
     Attributes:
-        name: Safe to store and show.
+        name: A name that is safe to store and show.
 
     Raises:
-        ConfigError: If the address cannot be used.
+        ConfigError: If the URL is not valid.
     """
 
     def __init__(self, url: str, *, allow_private: bool = False, timeout: float = 10.0) -> None:
-        """Look at the address; whom it leads to is checked whenever it is called."""
-        parse_webhook_url(url, allow_private=allow_private)
+        parse_webhook_url(url, allow_private=allow_private)  # the addresses of the host are checked at each request
         self.name = channel_name("slack", url)
         self._url, self._allow_private, self._timeout = url, allow_private, timeout
 
     def __repr__(self) -> str:
-        """Show the name alone."""
+        """Return the class and the name; the URL stays secret."""
         return f"<SlackChannel {self.name}>"
 
     def send(self, message: Message) -> None:
-        """Send a message, or raise what went wrong, as `post` does."""
+        """Send a message. Raises the errors of `post`."""
         body = json.dumps(slack_payload(message), ensure_ascii=False).encode("utf-8", "replace")
         post(self._url, body, _SLACK_HEADERS, allow_private=self._allow_private, timeout=self._timeout)
 
 
 def slack_payload(message: Message) -> dict[str, Any]:
-    """Return what Slack is sent: blocks for those who know them, and the whole as text for the others.
+    """Return the JSON body for Slack: blocks, and the whole message as text for servers without blocks.
 
-    Nothing in a text can call people or become a link: an error message is not ours, and may say '@channel'.
+    Mentions and links are escaped, because error messages come from outside and may contain '@channel'.
     """
     title, text = _escape(message.title, _HEADER_LIMIT), _escape(message.text, _SECTION_LIMIT)
     blocks: list[dict[str, Any]] = [{"type": "header", "text": {"type": "plain_text", "text": title, "emoji": False}}]
@@ -89,17 +84,15 @@ def slack_payload(message: Message) -> dict[str, Any]:
 
 
 def _escape(text: str, limit: int) -> str:
-    """Escape the three characters that mean something to Slack, and cut behind that, not within an escape."""
-    calm = _MENTIONS.sub("@\u200b", text)
-    safe = calm.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    """Escape mentions and the three special characters of Slack, then cut the text, but not within an escape."""
+    unmentioned = _MENTIONS.sub("@\u200b", text)
+    safe = unmentioned.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     if len(safe) <= limit:
         return safe
     return f"{_HALF_ENTITY.sub('', safe[: limit - 1])}…"
 
 
-# Everything else, by Apprise: mail, chat and push services, each by a URL of its own kind (extra ``notify``).
-
-_APPRISE_LOGGERS = ("apprise", "urllib3.connectionpool")  # both write addresses, which are secrets
+_APPRISE_LOGGERS = ("apprise", "urllib3.connectionpool")  # both log URLs, which are secrets
 _logs_silenced: contextvars.ContextVar[bool] = contextvars.ContextVar("outlast_apprise_quiet", default=False)
 
 
@@ -108,50 +101,49 @@ def _is_log_allowed(_: logging.LogRecord) -> bool:
 
 
 class AppriseChannel:
-    """Sends messages to one service that Apprise knows.
+    """Sends messages to a service that Apprise supports, such as mail, chat or push (extra ``notify``).
 
-    Apprise makes its own requests: it follows redirects, and its addresses are **not** checked for private networks.
-    Who may set the URL can make this program call whatever it can reach. What Apprise logs meanwhile is dropped,
-    because it shows addresses.
+    Apprise makes its own requests: it follows redirects, and private networks are **not** blocked. Anyone who can set
+    the URL can make this program call any address it can reach. The log records of Apprise are dropped while it sends,
+    because they show URLs.
 
     Args:
         url: An Apprise URL, such as ``mailto://…`` or ``discord://…``.
 
     Attributes:
-        name: Safe to store and show.
+        name: A name that is safe to store and show.
 
     Raises:
-        ConfigError: If Apprise is not installed, or does not understand the URL.
+        ConfigError: If Apprise is not installed, or the URL is not a valid Apprise URL.
     """
 
     def __init__(self, url: str) -> None:
-        """Have Apprise read the URL."""
         try:
             apprise: Any = import_module("apprise")
         except ImportError as error:
-            message = "this kind of notification needs Apprise; run: pip install 'outlast[notify]'"
+            message = 'this kind of channel needs Apprise; run: pip install ".[notify]" in a clone of Outlast'
             raise ConfigError(message) from error
         for each in map(logging.getLogger, _APPRISE_LOGGERS):
             if _is_log_allowed not in each.filters:
                 each.addFilter(_is_log_allowed)
         self._service = apprise.Apprise()
-        if not self._added(url) or len(self._service) != 1:
+        if not self._add_service(url) or len(self._service) != 1:
             message = (
-                "Apprise does not understand the address of a notification (not shown, it may hold secrets), or it "
-                "names several services; a webhook that speaks Slack's language is written slack+https://…"
+                "the URL of a channel is not a valid Apprise URL, or names several services (it is not shown because "
+                "it may contain secrets); for a Slack-compatible webhook, use slack+https://…"
             )
             raise ConfigError(message)
         self.name = channel_name(urlsplit(url).scheme or "apprise", url)
 
     def __repr__(self) -> str:
-        """Show the name alone."""
+        """Return the class and the name; the URL stays secret."""
         return f"<AppriseChannel {self.name}>"
 
-    def _added(self, url: str) -> bool:
+    def _add_service(self, url: str) -> bool:
         token = _logs_silenced.set(True)
         try:
             return bool(self._service.add(url))
-        except Exception:  # noqa: BLE001  # whatever a service makes of a URL; its text may show it
+        except Exception:  # noqa: BLE001  # a service may raise anything, and the text may show the URL
             return False
         finally:
             _logs_silenced.reset(token)
@@ -171,7 +163,7 @@ class AppriseChannel:
                 notify_type="success" if recovered else "warning",
                 body_format="text",
             )
-        except Exception as error:  # noqa: BLE001  # its text may show the address
+        except Exception as error:  # noqa: BLE001  # the text may show the URL
             failure = f"Apprise could not deliver to {self.name}: {type(error).__name__}"
             raise TemporaryAPIError(failure) from None
         finally:
@@ -187,87 +179,88 @@ _SLACK_SCHEMES = {"slack+https", "slack+http"}
 
 @runtime_checkable
 class Channel(Protocol):
-    """A way to people.
+    """A destination for alerts.
 
     Attributes:
-        name: Tells it from others, and stays the same when the program starts again. It is stored and shown, so it
-            must hold no secret.
+        name: A unique name that stays the same across restarts. It is stored and shown, so it must not contain
+            secrets.
     """
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The unique name of the channel."""
 
     def send(self, message: Message) -> None:
-        """Send a message, in bounded time; raise what went wrong. It may be called twice with the same message."""
+        """Send a message in bounded time, or raise. May be called twice with the same message."""
 
 
 class FunctionChannel:
-    """Hands messages to a function. It runs in the courier's thread and has to bound its own time.
+    """Passes messages to a function. It runs in the delivery thread, so it needs a timeout of its own.
 
     Args:
-        function: Takes a `Message`; what it raises means that the message was not delivered.
+        function: Takes a `Message`. If it raises, the message counts as not delivered.
 
     Attributes:
         name: Module and name of the function.
 
     Raises:
-        ConfigError: If it is async, which nobody here could wait for.
+        ConfigError: If the function is async.
     """
 
     def __init__(self, function: Callable[[Message], object]) -> None:
-        """Keep the function."""
         kind = type(function)
-        if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None)):  # noqa: B004  # its kind is asked for
-            message = "a notification goes to a plain function, and this one is async"
+        if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None)):  # noqa: B004  # iscoroutinefunction needs the method
+            message = "a channel must be a plain function, not an async one"
             raise ConfigError(message)
         module = getattr(function, "__module__", None) or kind.__module__
         self.name = f"{module}.{getattr(function, '__qualname__', None) or kind.__qualname__}"
         self._function = function
 
     def __repr__(self) -> str:
-        """Show the name."""
+        """Return the class and the name."""
         return f"<FunctionChannel {self.name}>"
 
     def send(self, message: Message) -> None:
         """Call the function."""
-        given: Any = self._function(message)
-        if inspect.iscoroutine(given):
-            given.close()
-            text = f"{self.name} is async, so nothing was sent; give a plain function"
+        returned: Any = self._function(message)
+        if inspect.iscoroutine(returned):
+            returned.close()
+            text = f"{self.name} returned a coroutine, so nothing was sent; give a plain function, not an async one"
             raise ConfigError(text)
 
 
 def channel(target: Channel | Callable[[Message], object] | str, *, allow_private: bool = False) -> Channel:
-    """Return the channel that a setting stands for.
+    """Return the channel for a setting.
 
     Args:
-        target: A channel as it is; a function that takes a `Message`; or a URL: ``https://hooks.slack.com/…``,
-            ``slack+https://…`` for another server that speaks Slack's language, or any URL that Apprise knows.
-        allow_private: Whether a Slack webhook may lead into a private network; ``slack+http://…`` needs it. It means
-            nothing to Apprise, which makes its own requests to wherever its URL says.
+        target: A channel, which is returned as it is; a function that takes a `Message`; or a URL:
+            ``https://hooks.slack.com/…``, ``slack+https://…`` for another Slack-compatible server, or any Apprise URL.
+        allow_private: Whether a Slack webhook may point to a private network. ``slack+http://…`` needs it. It has no
+            effect on Apprise, which makes its own requests.
 
     Raises:
-        ConfigError: If it is none of these, cannot be used, or needs Apprise and that is not installed. The message
-            does not show the URL.
+        ConfigError: If the target is not one of these or is not valid, or if it needs Apprise and Apprise is not
+            installed. The message does not show the URL.
     """
     if isinstance(target, str):
         return _channel_from_url(target.strip(), allow_private=allow_private)
-    given: Any = target  # settings come from anywhere
-    if isinstance(given, Channel) and not isinstance(given, type):
-        return _check_name(given)
-    if callable(given) and not isinstance(given, type):
-        return FunctionChannel(given)
-    shown = given.__name__ if isinstance(given, type) else type(given).__name__
-    message = f"{shown} is no channel; give a URL, a function that takes a message, or an object with name and send"
+    value: Any = target  # a setting may have any type
+    if isinstance(value, Channel) and not isinstance(value, type):
+        return _check_name(value)
+    if callable(value) and not isinstance(value, type):
+        return FunctionChannel(value)
+    shown = value.__name__ if isinstance(value, type) else type(value).__name__
+    message = (
+        f"{shown} is not a valid channel; give a URL, a function that takes a message, or an object with name and send"
+    )
     raise ConfigError(message)
 
 
-def _check_name(given: Channel) -> Channel:
-    name = getattr(given, "name", None)  # somebody else's object may say anything
+def _check_name(value: Channel) -> Channel:
+    name = getattr(value, "name", None)  # an object of the user's may have any value there
     if isinstance(name, str) and name:
-        return given
-    message = f"the channel {type(given).__name__} has no name; it needs one that stays the same"
+        return value
+    message = f"the channel {type(value).__name__} has no name; give it a name that stays the same across restarts"
     raise ConfigError(message)
 
 
@@ -276,17 +269,16 @@ def _channel_from_url(url: str, *, allow_private: bool) -> Channel:
         parts = urlsplit(url)
         host = parts.hostname
     except ValueError:
-        message = "the address of a notification cannot be read as a URL"
-        raise ConfigError(message) from None  # the error shows parts of it
+        message = "the URL of a channel is not valid"
+        raise ConfigError(message) from None  # the error shows parts of the URL
     if parts.scheme in _SLACK_SCHEMES:
         return SlackChannel(url.partition("+")[2], allow_private=allow_private)
     if parts.scheme in {"https", "http"} and host in _SLACK_HOSTS:
         return SlackChannel(url, allow_private=allow_private)
     if parts.scheme in {"", "https", "http"}:
         message = (
-            "the address of a notification is neither a Slack webhook (https://hooks.slack.com/…) nor one that Apprise "
-            "knows by its scheme (mailto://…); a server that speaks Slack's language is written slack+https://…"
+            "the URL of a channel must be a Slack webhook (https://hooks.slack.com/…), an Apprise URL (mailto://…), or "
+            "slack+https://… for another Slack-compatible server"
         )
         raise ConfigError(message)
-
     return AppriseChannel(url)

@@ -1,9 +1,9 @@
-"""Figures of the fleet, read from the store: within bounded time, by one reader at once, and never with an error."""
+"""Metrics of the whole fleet, read from the store with a timeout and without raising errors."""
 
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import NamedTuple, Protocol
@@ -13,31 +13,43 @@ from outlast.observe.metrics import FLEET_METRICS, Metric
 from outlast.ports.read_rows import Pulse
 
 READ_TIMEOUT = 3.0
-"""Seconds in which the store has to answer; Prometheus waits for 10."""
-_LOG_EVERY = 60.0  # seconds between two records of trouble
-_FLOW_WINDOW = 60.0  # seconds of flow, which is not looked at here
+"""Seconds to wait for the store. Prometheus waits 10 s for a scrape."""
+_LOG_EVERY = 60.0  # seconds between two log records about a store that is down
+_FLOW_WINDOW = 60.0  # seconds of flow, which is not used here
 log = logging.getLogger("outlast.metrics")
 
 
 class MeteredStore(Protocol):
-    """A store, as far as it is read here."""
+    """The methods of a store that metrics need."""
 
     def pulse(self, *, window: float = ..., step: float = ...) -> Pulse:
-        """Return all that changes from moment to moment."""
+        """Return the current counts."""
 
-    def event_totals(self) -> dict[str, int]:
-        """Return how often each event happened, ever."""
+    def books(self) -> dict[str, int]:
+        """Return how often each event has happened so far."""
+
+
+class MeteredApp(Protocol):
+    """The attributes of an app that metrics need."""
+
+    @property
+    def store(self) -> MeteredStore:
+        """The store with its tasks."""
+
+    @property
+    def tasks_by_name(self) -> Collection[str]:
+        """The names of its own tasks."""
 
 
 class FleetReading(NamedTuple):
-    """What the store said."""
+    """The data of one read of the store."""
 
     pulse: Pulse
     books: dict[str, int]
 
 
 class FleetSample(NamedTuple):
-    """One value of a metric of the fleet."""
+    """One value of a fleet metric."""
 
     metric: Metric
     labels: tuple[str, ...]
@@ -45,93 +57,92 @@ class FleetSample(NamedTuple):
 
 
 class FleetReader:
-    """Reads the figures of a store.
+    """Reads the fleet metrics from a store.
 
-    Whoever asks while they are read gets the same answer. A store that does not answer in time is down; while it hangs,
-    it is not asked again, so that no threads pile up.
+    Callers that ask during a read share its result. A store that does not answer in time counts as down. While a read
+    hangs, no other read starts, so that threads do not pile up.
 
     Args:
-        store: Where they are.
-        keep: Seconds for which an answer holds; 0 for asking each time.
-        timeout: Seconds in which it has to answer.
+        store: The store to read.
+        keep: Seconds for which a result is reused; 0 reads each time.
+        timeout: Seconds to wait for the store.
     """
 
     def __init__(self, store: MeteredStore, *, keep: float = 0.0, timeout: float = READ_TIMEOUT) -> None:
-        """Ask nothing yet."""
         self._store, self._keep, self._timeout = store, keep, timeout
-        self._told_at: float | None = None
+        self._logged_at: float | None = None
         self._latest: tuple[Future[FleetReading | None], float]
-        self._begin_anew()
-        after_fork(self._begin_anew)
+        self._reset()
+        after_fork(self._reset)
 
-    def figures(self) -> Iterator[FleetSample]:
-        """Return all figures; of a store that is down there is one, which says so."""
+    def samples(self) -> Iterator[FleetSample]:
+        """Yield all fleet metrics. If the store is down, yield only ``up`` with 0."""
         reading = self.read()
         yield FleetSample(FLEET_METRICS["up"], (), 0 if reading is None else 1)
         if reading is not None:
             yield from _samples(reading)
 
     def read(self) -> FleetReading | None:
-        """Return what the store says; None if it is down."""
-        future, began = self._begin()
+        """Return the data of the store; None if it is down."""
+        future, started_at = self._start_read()
         try:
-            return future.result(timeout=max(0.0, began + self._timeout - time.monotonic()))
+            return future.result(timeout=max(0.0, started_at + self._timeout - time.monotonic()))
         except TimeoutError:
-            self._tell("no answer within %g s", self._timeout)
+            self._log_store_down("no answer within %g s", self._timeout)
             return None
 
-    def _begin(self) -> "tuple[Future[FleetReading | None], float]":
+    def _start_read(self) -> "tuple[Future[FleetReading | None], float]":
+        """Return the latest read and its start time on the monotonic clock; start a read if there is no current one."""
         with self._lock:
-            future, began = self._latest
-            if not future.done() or (began and time.monotonic() - self._read_at < self._keep):
+            future, started_at = self._latest
+            if not future.done() or (started_at and time.monotonic() - self._read_at < self._keep):
                 return self._latest
-            self._latest = future, began = Future(), time.monotonic()
+            self._latest = future, started_at = Future(), time.monotonic()
         try:
-            threading.Thread(target=self._ask, args=(future,), name="outlast-metrics", daemon=True).start()
+            threading.Thread(target=self._read_store, args=(future,), name="outlast-metrics", daemon=True).start()
         except RuntimeError as error:  # no more threads
-            self._failed(error)
-            self._done(future, None)
-        return future, began
+            self._log_error(error)
+            self._finish(future, None)
+        return future, started_at
 
-    def _ask(self, future: "Future[FleetReading | None]") -> None:
+    def _read_store(self, future: "Future[FleetReading | None]") -> None:
         reading = None
         try:
-            pulse = self._store.pulse(window=_FLOW_WINDOW, step=_FLOW_WINDOW)
-            reading = FleetReading(pulse, self._store.event_totals())
-        except BaseException as error:  # noqa: BLE001  # whatever it is, the store is down and a scrape is answered
-            self._failed(error)
+            reading = FleetReading(self._store.pulse(window=_FLOW_WINDOW, step=_FLOW_WINDOW), self._store.books())
+        except BaseException as error:  # noqa: BLE001  # the store counts as down, and the scrape gets an answer
+            self._log_error(error)
         finally:
-            self._done(future, reading)
+            self._finish(future, reading)
 
-    def _done(self, future: "Future[FleetReading | None]", reading: FleetReading | None) -> None:
+    def _finish(self, future: "Future[FleetReading | None]", reading: FleetReading | None) -> None:
         self._read_at = time.monotonic()
         future.set_result(reading)
 
-    def _begin_anew(self) -> None:
-        """Forget what is under way; after a fork, its thread and who held the lock are in the parent alone."""
+    def _reset(self) -> None:
+        """Forget a read under way. After a fork, its thread and the holder of the lock exist only in the parent."""
         self._lock = threading.Lock()
         self._read_at = 0.0
         nothing: Future[FleetReading | None] = Future()
         nothing.set_result(None)
         self._latest = (nothing, 0.0)
 
-    def _failed(self, error: BaseException) -> None:
+    def _log_error(self, error: BaseException) -> None:
         with suppress(Exception):
-            from outlast.classify import classify  # noqa: PLC0415  # only trouble needs it
-            from outlast.record.log_text import failure_keys, first_line  # noqa: PLC0415  # only trouble needs it
+            from outlast.classify import classify  # noqa: PLC0415  # only needed for errors
+            from outlast.record.log_text import failure_keys, first_line  # noqa: PLC0415  # only needed for errors
 
             failure = classify(error)
             about = f"{failure.exception_name}: {first_line(failure.message)}"
-            self._tell("%s: %s", failure.category.value, about, **failure_keys(failure))
+            self._log_store_down("%s: %s", failure.category.value, about, **failure_keys(failure))
 
-    def _tell(self, text: str, *args: object, **keys: object) -> None:
-        """Log that the store is down, at most once a minute."""
+    def _log_store_down(self, text: str, *args: object, **keys: object) -> None:
+        """Log that the store is down, at most once per minute."""
         now = time.monotonic()
-        if self._told_at is not None and now - self._told_at < _LOG_EVERY:
+        if self._logged_at is not None and now - self._logged_at < _LOG_EVERY:
             return
-        self._told_at = now
-        with suppress(Exception):  # a handler that raises must not change what is found
-            log.warning(f"the store gives no figures: {text}", *args, extra=keys)  # noqa: G004  # text is ours
+        self._logged_at = now
+        with suppress(Exception):  # a log handler that raises must not change the result
+            log.warning(f"no metrics from the store: {text}", *args, extra=keys)  # noqa: G004  # text is a constant
 
 
 def _samples(reading: FleetReading) -> Iterator[FleetSample]:

@@ -1,4 +1,4 @@
-"""Logs as JSON: one object per line, with the keys of Outlast and without secrets in its tracebacks.
+"""A log formatter that writes one JSON object per line, with the keys of Outlast and redacted tracebacks.
 
 >>> handler = logging.StreamHandler()
 >>> handler.setFormatter(JsonFormatter())
@@ -17,25 +17,25 @@ from outlast.redact import Redactor
 __all__ = ["LINE_KEYS", "JsonFormatter", "record_message"]
 
 LINE_KEYS = {
-    "time": "When, in UTC, with milliseconds.",
+    "time": "Time in UTC, with milliseconds.",
     "level": "`debug`, `info`, `warning`, `error` or `critical`.",
     "logger": "Name of the logger.",
-    "message": "The text.",
-    "exception": "The traceback with its causes, redacted and capped, where there is one.",
-    "stack": "Where it was logged, redacted and capped, where that was asked for.",
+    "message": "The text of the record.",
+    "exception": "The traceback with its causes, redacted and truncated, if there is one.",
+    "stack": "The stack of the logging call, redacted and truncated, if `stack_info` was set.",
 }
-"""What a line has of its own; the extras of the record come after."""
+"""The keys of every line. The extras of the record follow."""
 _redact = Redactor(limit=TRACEBACK_LIMIT)
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object per line: `LINE_KEYS`, the extras of the record, and what is known of the task and the error.
+    """Formats a record as one JSON object: `LINE_KEYS`, its extras, and the keys of the task and the error.
 
-    A line is valid JSON in ASCII, whatever was logged: values that JSON does not have are written as text.
+    A line is always valid JSON in ASCII. Values without a JSON type are written as text.
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line of a record."""
+        """Return a record as a line of JSON."""
         data: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -46,7 +46,7 @@ class JsonFormatter(logging.Formatter):
             (key, value) for key, value in vars(record).items() if key not in STANDARD_ATTRIBUTES and key not in data
         )
         error = error_from_exc_info(record.exc_info)
-        with suppress(Exception):  # a line without them is better than none
+        with suppress(Exception):  # a line without these keys is better than no line
             data.update(context_keys(data, error))
         if error is not None:
             data["exception"] = traceback_of(error, chain=True)
@@ -54,12 +54,12 @@ class JsonFormatter(logging.Formatter):
             data["exception"] = _redact(record.exc_text)
         if record.stack_info:
             data["stack"] = _redact(self.formatStack(record.stack_info))
-        return json_text(data, ensure_ascii=True)  # no terminal or log shipper chokes on ASCII
+        return json_text(data, ensure_ascii=True)  # every terminal and log shipper accepts ASCII
 
 
 def record_message(record: logging.LogRecord) -> str:
-    """Return the text of a record, whatever its arguments are."""
+    """Return the text of a record. Arguments that do not fit the text are not an error."""
     try:
         return record.getMessage()
-    except Exception:  # noqa: BLE001  # arguments that do not fit, or that cannot be written
-        return f"{to_json_value(record.msg)} (its arguments cannot be put into it)"
+    except Exception:  # noqa: BLE001  # the arguments do not fit, or have no text
+        return f"{to_json_value(record.msg)} (its arguments do not fit)"

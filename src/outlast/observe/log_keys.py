@@ -1,4 +1,4 @@
-"""The keys of log records: what each says, and where they come from when whoever logs did not give them."""
+"""The keys of log records, and structlog processors that add them."""
 
 import logging
 from collections.abc import Mapping, MutableMapping
@@ -19,57 +19,56 @@ __all__ = [
 
 LOG_KEYS = {
     "job_id": "Name of the job.",
-    "run_id": "The run of it.",
-    "env": "Where it runs.",
-    "job_start_at": "When the run began.",
-    "entity": "What the targets of the job are.",
-    "source_id": "The target of a job, or the number of a source.",
-    "task_id": "Number of the task.",
+    "run_id": "Id of the run.",
+    "env": "The environment it runs in.",
+    "job_start_at": "Start time of the run.",
+    "entity": "What a target of the job is, such as `item`.",
+    "source_id": "The target of a job, or the id of a source.",
+    "task_id": "Id of the task.",
     "task_type": "Name of the task.",
-    "call": "What was called.",
+    "call": "Name of the function or request that was called.",
     "attempt": "Number of the attempt, from 1.",
-    "max_attempts": "Attempts that the policy allows in all.",
+    "max_attempts": "Number of attempts that the policy allows.",
     "delay": "Seconds until the next attempt.",
-    "reason": "Why no further attempt is made.",
-    "error_category": "The category of the failure.",
-    "origin": "What the program was talking to.",
+    "reason": "Why there is no further attempt.",
+    "error_category": "Category of the failure.",
+    "origin": "The kind of system that failed, such as `http` or `db`.",
     "http_status": "The HTTP status, or null.",
-    "exception_name": "Class of the error.",
-    "failure_message": "Text of the error, redacted and capped.",
+    "exception_name": "Class name of the error.",
+    "failure_message": "Text of the error, redacted and truncated.",
 }
-"""What records of failures carry, as far as it is known of each."""
+"""The keys of failure records. A record has those that are known."""
 
 STANDARD_ATTRIBUTES = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
-"""What every record has, and no key of ours."""
+"""The attributes of every log record, which are not keys of Outlast."""
 
 
-def context_keys(given: Mapping[str, Any], error: BaseException | None = None) -> dict[str, Any]:
-    """Return keys that are known and were not given: of the task that runs here, and of an error.
+def context_keys(existing: Mapping[str, Any], error: BaseException | None = None) -> dict[str, Any]:
+    """Return the keys of the current task and of an error that a record does not have yet.
 
     Args:
-        given: What there is already.
-        error: What is logged with it.
+        existing: The keys that the record has.
+        error: The error that is logged.
     """
     found: dict[str, Any] = {}
     task = CURRENT_TASK.get()
     if task is not None:
         found.update(task_id=task.id, task_type=task.task_type, attempt=task.retry_count + 1)
-    if error is not None and "error_category" not in given:
+    if error is not None and "error_category" not in existing:
         found.update(failure_keys(classify(error)))
-    return {key: value for key, value in found.items() if key not in given}
+    return {key: value for key, value in found.items() if key not in existing}
 
 
-def outlast_keys(logger: Any, name: str, event_dict: MutableMapping[str, Any]) -> MutableMapping[str, Any]:  # noqa: ARG001  # as structlog calls it
-    """Add the keys of Outlast to an event of structlog: a processor for its list, before exceptions are rendered.
+def outlast_keys(logger: Any, name: str, event_dict: MutableMapping[str, Any]) -> MutableMapping[str, Any]:  # noqa: ARG001  # the signature structlog calls
+    """Add the keys of Outlast to a structlog event. Place this processor before the one that renders exceptions.
 
-    Of records that come from the standard library, by ``ProcessorFormatter(foreign_pre_chain=[…])``, it takes all
-    extras. Within a task it adds which one runs, and to an event with ``exc_info`` what the error is. What is there
-    already stays.
+    It copies all extras of standard library records (``ProcessorFormatter(foreign_pre_chain=[…])``). Within a task it
+    adds the keys of the task, and to an event with ``exc_info`` the keys of the error. Existing keys do not change.
 
     Args:
-        logger: Not looked at.
-        name: Not looked at.
-        event_dict: What is logged.
+        logger: Not used.
+        name: Not used.
+        event_dict: The event.
     """
     record = event_dict.get("_record")
     if isinstance(record, logging.LogRecord):
@@ -82,15 +81,15 @@ def outlast_keys(logger: Any, name: str, event_dict: MutableMapping[str, Any]) -
     return event_dict
 
 
-def redacted_exception(logger: Any, name: str, event_dict: MutableMapping[str, Any]) -> MutableMapping[str, Any]:  # noqa: ARG001  # as structlog calls it
-    """Put the traceback of an event of structlog into ``exception``, with its causes and without secrets.
+def redacted_exception(logger: Any, name: str, event_dict: MutableMapping[str, Any]) -> MutableMapping[str, Any]:  # noqa: ARG001  # the signature structlog calls
+    """Replace ``exc_info`` of a structlog event with ``exception``: the redacted traceback with its causes.
 
-    A processor in place of structlog's ``format_exc_info``, which masks nothing.
+    Use this processor instead of structlog's ``format_exc_info``, which does not redact secrets.
 
     Args:
-        logger: Not looked at.
-        name: Not looked at.
-        event_dict: What is logged.
+        logger: Not used.
+        name: Not used.
+        event_dict: The event.
     """
     error = error_from_exc_info(event_dict.pop("exc_info", None))
     if error is not None:
@@ -99,7 +98,7 @@ def redacted_exception(logger: Any, name: str, event_dict: MutableMapping[str, A
 
 
 def error_from_exc_info(exc_info: object) -> BaseException | None:
-    """Return the error that was given with a record, in any of the forms that logging takes."""
+    """Return the error of an ``exc_info`` value, in any of the forms that logging accepts."""
     if isinstance(exc_info, BaseException):
         return exc_info
     if isinstance(exc_info, tuple):

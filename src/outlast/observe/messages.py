@@ -1,4 +1,4 @@
-"""What people read: alerts as messages, many at once as one digest."""
+"""The messages that channels send: one per alert, or a digest if there are many."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -11,14 +11,14 @@ from outlast.redact import Redactor
 __all__ = ["DIGEST_AT", "TEXT_LIMIT", "TITLE_LIMIT", "Message", "compose"]
 
 DIGEST_AT = 4
-"""So many alerts at once are told in one message."""
+"""The number of alerts from which on they are sent as one digest."""
 TITLE_LIMIT = 200
-"""Characters of a title."""
+"""Maximum length of a title, in characters."""
 TEXT_LIMIT = 3000
-"""Characters of a text."""
-_MAX_LINES = 20  # of a digest
-_LINE_LIMIT = 140  # so that all lines of a digest fit into its text
-_MAX_COUNTS = 6  # that a digest's title counts
+"""Maximum length of a text, in characters."""
+_MAX_LINES = 20  # lines of a digest
+_LINE_LIMIT = 140  # characters; all lines of a digest fit into its text
+_MAX_COUNTS = 6  # counts in the title of a digest
 _COUNT_LABEL_LIMIT = 40
 _TITLE_PREFIXES = {
     AlertKind.FIRST: "",
@@ -30,12 +30,12 @@ _redact = Redactor()
 
 
 class Message(NamedTuple):
-    """What is sent to people.
+    """A message for a channel.
 
     Attributes:
         title: One line, at most `TITLE_LIMIT` characters.
-        text: More, where there is more; at most `TEXT_LIMIT` characters.
-        kinds: What its alerts are, one for each: first, changed, reminder or recovered.
+        text: The details, at most `TEXT_LIMIT` characters; may be empty.
+        kinds: The kind of each alert: first, changed, reminder or recovered.
     """
 
     title: str
@@ -44,14 +44,14 @@ class Message(NamedTuple):
 
 
 def compose(alerts: Sequence[Alert], digest_at: int = DIGEST_AT) -> list[tuple[Message, tuple[Alert, ...]]]:
-    """Make messages of alerts: one for each, or a single digest where there are many.
+    """Return the messages for alerts: one for each, or a single digest if there are many.
 
     Args:
-        alerts: What is to be told, in order.
-        digest_at: From how many on it is a digest.
+        alerts: The alerts to send, in order.
+        digest_at: The number of alerts from which on they become a digest.
 
     Returns:
-        Each message with the alerts that it tells.
+        Each message with its alerts.
     """
     if len(alerts) >= max(digest_at, 2):
         return [(_digest_message(alerts), tuple(alerts))]
@@ -73,7 +73,7 @@ def _digest_message(alerts: Sequence[Alert]) -> Message:
 
 
 def _counts_text(alerts: Sequence[Alert]) -> str:
-    """Say how many there are of each, most frequent first."""
+    """Return the number of alerts of each state, most frequent first."""
     counted = Counter(map(_count_label, alerts)).most_common()
     parts = [
         f"{count} {word}{'s' if word == 'reminder' and count > 1 else ''}" for word, count in counted[:_MAX_COUNTS]
@@ -93,7 +93,7 @@ def _headline(alert: Alert, limit: int) -> str:
 
 
 def _redacted_line(text: str) -> str:
-    """Return a text without secrets as one line."""
+    """Return a text as one redacted line."""
     return _redact(" ".join(text.split()))
 
 

@@ -1,4 +1,4 @@
-"""Every metric by name, once for Prometheus and OpenTelemetry: what it is, its unit and its labels."""
+"""All metrics with their units and labels, the measurements taken from events, and their totals in this process."""
 
 import re
 import threading
@@ -16,31 +16,31 @@ BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 
 """Upper bounds of histograms, in seconds."""
 
 LABELS = {
-    "call": "What is called under a retry: a function, or method and host of a request. 100 names, then `other`.",
-    "category": "The category of the failure.",
-    "decision": "What would have been done: `retry`, `defer`, `fail`, `abort`, `skip` or `disable`.",
-    "event": "What happened to tasks, as the books call it.",
-    "outage": "`true` where so many sources failed that nothing was counted, else `false`.",
-    "outcome": "What became of it.",
+    "call": "The retried call: a function, or the method and host of a request. 100 names, then `other`.",
+    "category": "Category of the failure.",
+    "decision": "The decision that was only observed: `retry`, `defer`, `fail`, `abort`, `skip` or `disable`.",
+    "event": "The event that was counted.",
+    "outage": "`true` if so many sources failed that the cycle was not counted, else `false`.",
+    "outcome": "How it ended.",
     "profile": "The profile of sources. 100 names, then `other`.",
-    "reason": "Why no further attempt is made.",
+    "reason": "Why there is no further attempt.",
     "resource": "The resource, often a host. 100 names, then `other`.",
-    "state": "The state that it has, or has now.",
-    "status": "The status of the tasks.",
-    "task": "The task, where it is one of the app's own, else `other`. Without an app, 100 names.",
+    "state": "The current or new state.",
+    "status": "Status of the tasks.",
+    "task": "Name of the task if it belongs to the app, else `other`. Without an app, 100 names, then `other`.",
 }
-"""What each label says. All have few values: a name that comes from outside is counted as `other` in the end."""
+"""The description of each label. The number of values is limited: further names are counted as `other`."""
 
 
 class Metric(NamedTuple):
     """One metric.
 
     Attributes:
-        key: Its name without prefix, unit and ending.
+        key: The name without prefix, unit and suffix.
         kind: ``counter``, ``gauge`` or ``histogram``.
-        labels: Names of its labels, in their order.
+        labels: The names of its labels, in order.
         unit: ``s`` for seconds, otherwise empty.
-        text: What it tells, in one line.
+        text: The description, in one line.
     """
 
     key: str
@@ -51,132 +51,125 @@ class Metric(NamedTuple):
 
     @property
     def family(self) -> str:
-        """The name of its family in Prometheus, which has no ``_total``."""
+        """The name of its family in Prometheus, without ``_total``."""
         return f"outlast_{self.key}{'_seconds' if self.unit == 's' else ''}"
 
     @property
     def prometheus(self) -> str:
-        """Its name in Prometheus."""
+        """The name in Prometheus."""
         return f"{self.family}_total" if self.kind == "counter" else self.family
 
     @property
     def otel(self) -> str:
-        """Its name in OpenTelemetry."""
+        """The name in OpenTelemetry."""
         return f"outlast.{self.key}"
 
 
 FLEET_METRICS = {
     each.key: each
     for each in (
-        Metric("up", "gauge", (), "", "Whether the store answered: 1, or 0 and no other figure of the fleet."),
-        Metric("tasks", "counter", ("event",), "", "What ever happened to tasks, by the books."),
-        Metric("tasks_by_status", "gauge", ("status",), "", "Tasks that are kept, of each status."),
+        Metric("up", "gauge", (), "", "1 if the store answers; 0 if not, then there are no other fleet metrics."),
+        Metric("tasks", "counter", ("event",), "", "Events of tasks since the store was created."),
+        Metric("tasks_by_status", "gauge", ("status",), "", "Tasks in the store, by status."),
         Metric("dead_letters", "gauge", (), "", "Dead letters."),
-        Metric("retries_waiting", "gauge", (), "", "Tasks that failed and wait for another attempt, up to 10,000."),
-        Metric("oldest_ready", "gauge", (), "s", "For how long the oldest ready task waits; 0 when none does."),
-        Metric("workers", "gauge", ("state",), "", "Workers that are alive, and silent ones whose lease ran out."),
-        Metric("sources", "gauge", ("state",), "", "Sources of each state."),
-        Metric("cooling_resources", "gauge", (), "", "Resources that cool down."),
-        Metric("open_breakers", "gauge", (), "", "Resources whose breaker is open in some process."),
-        Metric("paused_queues", "gauge", (), "", "Queues that are paused."),
-        Metric("alerts_waiting", "gauge", (), "", "Alerts that were not delivered yet, up to 10,000."),
-        Metric("running_jobs", "gauge", (), "", "Runs of jobs that have not ended."),
+        Metric("retries_waiting", "gauge", (), "", "Tasks that wait for a retry, up to 10,000."),
+        Metric("oldest_ready", "gauge", (), "s", "How long the oldest ready task has waited; 0 if there is none."),
+        Metric("workers", "gauge", ("state",), "", "Workers: alive, or silent with an expired lease."),
+        Metric("sources", "gauge", ("state",), "", "Sources, by state."),
+        Metric("cooling_resources", "gauge", (), "", "Resources in a cooldown."),
+        Metric("open_breakers", "gauge", (), "", "Resources with an open circuit breaker in some process."),
+        Metric("paused_queues", "gauge", (), "", "Paused queues."),
+        Metric("alerts_waiting", "gauge", (), "", "Alerts that are not delivered yet, up to 10,000."),
+        Metric("running_jobs", "gauge", (), "", "Job runs that have not ended."),
     )
 }
-"""Figures of the whole fleet, read from the store: the same whichever process is asked."""
+"""Metrics of the whole fleet, read from the store. They are the same in every process."""
 
 PROCESS_METRICS = {
     each.key: each
     for each in (
         Metric("attempts_failed", "counter", ("call", "category"), "", "Failed attempts of calls."),
-        Metric("retries", "counter", ("call", "category"), "", "Attempts that were followed by another one."),
-        Metric("retry_delay", "histogram", ("category",), "s", "Waits before another attempt of a call."),
+        Metric("retries", "counter", ("call", "category"), "", "Failed attempts that were retried."),
+        Metric("retry_delay", "histogram", ("category",), "s", "Waits before a retry of a call."),
         Metric("give_ups", "counter", ("call", "category", "reason"), "", "Calls that were given up."),
         Metric("recoveries", "counter", ("call",), "", "Calls that succeeded after failed attempts."),
-        Metric("recovery", "histogram", (), "s", "From the first failure of a call to its success."),
-        Metric("observed", "counter", ("call", "category", "decision"), "", "Failures that were only observed."),
-        Metric("breaker_transitions", "counter", ("resource", "state"), "", "Breakers that opened or closed."),
-        Metric("budget_exhausted", "counter", ("resource",), "", "Retries that the budget of a resource refused."),
-        Metric("cooldowns_begun", "counter", ("resource",), "", "Cooldowns that began."),
-        Metric("cooldown", "histogram", (), "s", "For how long resources were to be left alone."),
+        Metric("recovery", "histogram", (), "s", "Time from the first failure of a call to its success."),
+        Metric("observed", "counter", ("call", "category", "decision"), "", "Failures seen in observe mode."),
+        Metric("breaker_transitions", "counter", ("resource", "state"), "", "State changes of circuit breakers."),
+        Metric("budget_exhausted", "counter", ("resource",), "", "Retries refused by the retry budget of a resource."),
+        Metric("cooldowns_begun", "counter", ("resource",), "", "Cooldowns that started."),
+        Metric("cooldown", "histogram", (), "s", "Duration of cooldowns."),
         Metric("task_attempts", "counter", ("task", "outcome"), "", "Attempts of tasks that ended."),
-        Metric("task_duration", "histogram", ("task",), "s", "How long attempts of tasks took."),
-        Metric("tasks_retried", "counter", ("task", "category"), "", "Failed attempts of tasks that are tried again."),
-        Metric("tasks_deferred", "counter", ("task", "category"), "", "Tasks that were put off, no attempt spent."),
+        Metric("task_duration", "histogram", ("task",), "s", "Duration of task attempts."),
+        Metric("tasks_retried", "counter", ("task", "category"), "", "Failed attempts of tasks that are retried."),
+        Metric("tasks_deferred", "counter", ("task", "category"), "", "Tasks that were deferred, no attempt used."),
         Metric("tasks_failed", "counter", ("task", "category", "reason"), "", "Tasks that became dead letters."),
-        Metric("tasks_rescued", "counter", ("outcome",), "", "Tasks that were taken from workers that died."),
-        Metric("source_transitions", "counter", ("state",), "", "Sources whose state has changed."),
-        Metric("cycles", "counter", ("profile", "outage"), "", "Cycles of polls that ended."),
-        Metric("sources_polled", "counter", ("profile",), "", "Polls of sources in cycles that ended."),
-        Metric("polls_failed", "counter", ("profile",), "", "Those of them that failed."),
+        Metric("tasks_rescued", "counter", ("outcome",), "", "Tasks taken back from workers that died."),
+        Metric("source_transitions", "counter", ("state",), "", "State changes of sources."),
+        Metric("cycles", "counter", ("profile", "outage"), "", "Poll cycles that ended."),
+        Metric("sources_polled", "counter", ("profile",), "", "Polls in cycles that ended."),
+        Metric("polls_failed", "counter", ("profile",), "", "Failed polls in cycles that ended."),
     )
 }
-"""What happened in this process since it is counted, as the bus tells it."""
+"""Metrics of this process, counted from the events on the bus."""
 
 METRICS = {**FLEET_METRICS, **PROCESS_METRICS}
-"""All of them."""
-
-
-# Values of labels: few, whatever comes in, as each one costs memory here and in whatever keeps the figures.
+"""All metrics."""
 
 MAX_NAMES = 100
-"""Different names that a label gets at most; those that come later are `OTHER`."""
+"""The number of different names per label. Later ones become `OTHER`, because each value costs memory."""
 OTHER = "other"
 _MAX_LENGTH = 200  # characters
 _REQUEST_NAME = re.compile(r"([A-Za-z]+) [a-z0-9+.-]+://([^/?#\s]*)")
 
 
 class LabelValues:
-    """The values of the labels that hold names.
+    """The label values seen so far.
 
     Args:
-        own_tasks: Names of the app's own tasks, which may grow; None where no app is known.
+        own_tasks: The names of the app's own tasks, which may grow; None without an app.
     """
 
     def __init__(self, own_tasks: Collection[str] | None = None) -> None:
-        """Begin with no name."""
         self._own_tasks = own_tasks
         self._known: dict[str, dict[str, str]] = {}
 
     def task(self, name: str) -> str:
-        """Return a task's name if it is one of the app's own."""
+        """Return the name of a task if it belongs to the app, else `OTHER`."""
         if self._own_tasks is None:
             return self.name("task", name)
         return storable(name, _MAX_LENGTH) if name in self._own_tasks else OTHER
 
     def name(self, label: str, name: str) -> str:
-        """Return a name, if it is among the first ones that came for this label.
+        """Return a name if it is among the first `MAX_NAMES` of its label, else `OTHER`.
 
         Args:
-            label: Which label; each has its own first names.
-            name: Anything.
+            label: The label; each one counts its own names.
+            name: Any text.
         """
         text = call_name(name) if label == "call" else name
         known = self._known.setdefault(label, {})
         value = known.get(text)
         if value is None:
-            if len(known) >= MAX_NAMES:  # two threads may both pass here; one name more does no harm
+            if len(known) >= MAX_NAMES:  # two threads may both get here; one more name does no harm
                 return OTHER
             value = known[text] = storable(text, _MAX_LENGTH)
         return value
 
 
 def call_name(name: str) -> str:
-    """Return what is called in few words: of a request its method and host, as paths have no end."""
+    """Return the name of a call; for a request only method and host, because paths are unlimited."""
     request = _REQUEST_NAME.match(name)
     return f"{request[1]} {request[2].rpartition('@')[2]}" if request else name
 
 
-# From an event to what is counted of it, whoever counts. Pure but for the names it has seen.
-
-
 class Measurement(NamedTuple):
-    """Something to add to a metric.
+    """An amount to add to a metric.
 
     Attributes:
-        key: Of the metric, as in `PROCESS`.
-        labels: Values of its labels, in their order.
-        amount: What a counter grows by, or what a histogram takes in.
+        key: The key of the metric in `PROCESS_METRICS`.
+        labels: The values of its labels, in order.
+        amount: The increment of a counter, or the observed value of a histogram.
     """
 
     key: str
@@ -286,31 +279,29 @@ MEASURED_EVENTS: dict[type[events.Event], Callable[[Any, LabelValues], list[Meas
     events.SourceChanged: _measure_source_change,
     events.CycleEnded: _measure_cycle_end,
 }
-"""What is made of each kind of event."""
+"""The function that measures each kind of event."""
 
 
 def measurements(event: events.Event, values: LabelValues) -> list[Measurement]:
-    """Return what is to be added for an event; nothing for one that is not counted.
+    """Return the measurements of an event; an empty list if it is not counted.
 
     Args:
-        event: What happened.
-        values: Where the values of labels come from.
+        event: The event.
+        values: The label values seen so far.
     """
-    measured = MEASURED_EVENTS.get(type(event))
-    return [] if measured is None else measured(event, values)
+    measure = MEASURED_EVENTS.get(type(event))
+    return [] if measure is None else measure(event, values)
 
-
-# What happened in this process, added up: counters and histograms that any thread may add to.
 
 Labels = tuple[str, ...]
 
 
 class Histogram(NamedTuple):
-    """Amounts that were taken in.
+    """The observed values of a histogram.
 
     Attributes:
-        buckets: How many are not above each bound of `BUCKETS`; the last one counts all of them.
-        sum: All of them added up.
+        buckets: The number of values up to each bound of `BUCKETS`; the last one counts all values.
+        sum: The sum of all values.
     """
 
     buckets: tuple[int, ...]
@@ -318,14 +309,13 @@ class Histogram(NamedTuple):
 
 
 class MetricTotals:
-    """Adds up what events tell.
+    """Counters and histograms of this process. Any thread may add to them.
 
     Args:
-        values: Where the values of labels come from.
+        values: The label values seen so far.
     """
 
     def __init__(self, values: LabelValues) -> None:
-        """Begin with nothing."""
         self._values = values
         self._lock = threading.Lock()
         self._counters: dict[str, dict[Labels, float]] = {}
@@ -338,7 +328,7 @@ class MetricTotals:
         after_fork(self._unlock)
 
     def add(self, event: Event) -> None:
-        """Take an event in; a handler for the bus."""
+        """Add the measurements of an event; a handler for the bus."""
         for key, labels, amount in measurements(event, self._values):
             with self._lock:
                 counter = self._counters.get(key)
@@ -365,5 +355,5 @@ class MetricTotals:
             }
 
     def _unlock(self) -> None:
-        """Forget who held the lock; after a fork it is in the parent alone."""
+        """Replace the lock. After a fork, its holder exists only in the parent."""
         self._lock = threading.Lock()

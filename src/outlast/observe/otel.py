@@ -1,17 +1,17 @@
-"""OpenTelemetry (extra ``otel``, the API alone): metrics, span events, and a span for each attempt of a task.
+"""OpenTelemetry (extra ``otel``, only its API): metrics, span events, and a span for each attempt of a task.
 
 >>> from outlast.observe.otel import instrument
->>> instrument(app)  # with the providers that the program has set, or with those that you give
+>>> instrument(app)  # with the global providers, or with those you give
 """
 
 import threading
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from outlast.errors import ConfigError
 from outlast.failure import Failure
-from outlast.observe.fleet_metrics import FleetReader, FleetSample, MeteredStore
+from outlast.observe.fleet_metrics import FleetReader, FleetSample, MeteredApp
 from outlast.observe.metrics import (
     BUCKETS,
     FLEET_METRICS,
@@ -31,29 +31,27 @@ if TYPE_CHECKING:
 __all__ = ["MeteredApp", "instrument", "uninstrument"]
 
 
-# What Outlast writes into traces: names of span events and attributes, and from which event they come. Pure.
-
 SpanAttributes = dict[str, str | int | float | bool]
 
 SPAN_ATTRIBUTES = {
-    "call": "What is called under a retry.",
+    "call": "Name of the retried function or request.",
     "task": "Name of the task.",
-    "task_id": "Its number.",
+    "task_id": "Id of the task.",
     "attempt": "Number of the attempt, from 1.",
-    "attempts": "How many attempts were made.",
-    "max_attempts": "Attempts that the policy allows in all.",
+    "attempts": "Number of attempts made.",
+    "max_attempts": "Number of attempts that the policy allows.",
     "delay": "Seconds until the next attempt.",
     "elapsed": "Seconds since the first failure.",
-    "reason": "Why no further attempt is made.",
-    "outcome": "What became of the attempt of a task.",
-    "category": "The category of the failure.",
-    "origin": "What the program was talking to.",
-    "rule": "The rule that decided.",
-    "http_status": "The HTTP status, where there was a response.",
-    "exception_name": "Class of the error.",
-    "failure_message": "Text of the error, redacted and capped.",
+    "reason": "Why there is no further attempt.",
+    "outcome": "How the attempt of a task ended.",
+    "category": "Category of the failure.",
+    "origin": "The kind of system that failed, such as `http` or `db`.",
+    "rule": "The rule that classified the failure.",
+    "http_status": "The HTTP status, if there was a response.",
+    "exception_name": "Class name of the error.",
+    "failure_message": "Text of the error, redacted and truncated.",
 }
-"""What each attribute says; in a trace all begin with ``outlast.``."""
+"""The description of each attribute. In a trace, their names start with ``outlast.``."""
 
 
 def _call_values(name: str, attempt: int, max_attempts: int, failure: Failure, **more: Any) -> dict[str, Any]:
@@ -103,22 +101,22 @@ SPAN_EVENTS: dict[type[events.Event], tuple[str, Callable[[Any], dict[str, Any]]
     events.TaskDeferred: ("outlast.task_deferred", _task_deferral_values),
     events.TaskFailed: ("outlast.task_failed", _task_failure_values),
 }
-"""The name of the span event for each kind of event, and what gives its attributes."""
+"""The name of the span event for each kind of event, and the function that returns its attributes."""
 
 
 def span_event(event: events.Event) -> tuple[str, SpanAttributes] | None:
-    """Return the span event for an event as its name and attributes; None where there is none."""
+    """Return name and attributes of the span event for an event; None if it has no span event."""
     known = SPAN_EVENTS.get(type(event))
     return None if known is None else (known[0], span_attributes(known[1](event)))
 
 
 def task_attributes(event: events.TaskStarted) -> SpanAttributes:
-    """Return what the span of a task has from its start."""
+    """Return the attributes that the span of a task has from its start."""
     return span_attributes({"task": event.task, "task_id": event.task_id, "attempt": event.attempt})
 
 
 def span_attributes(values: dict[str, Any]) -> SpanAttributes:
-    """Return values as attributes, without those that are not known."""
+    """Return values as span attributes, without those that are None."""
     return {f"outlast.{key}": value for key, value in values.items() if value is not None}
 
 
@@ -133,25 +131,22 @@ def _failure_values(failure: Failure) -> dict[str, Any]:
     }
 
 
-# Spans of OpenTelemetry: one for each attempt of a task, and events on whatever span is current.
-
 _ERROR_OUTCOMES = frozenset({"retry", "fail", "crash"})
 _open_span: "ContextVar[tuple[int, Span, Any] | None]" = ContextVar("outlast.span", default=None)
 
 
 class TaskSpans:
-    """Handlers for the bus, which calls them in the thread or coroutine in which things happen.
+    """Handlers for the bus that write spans. The bus calls them in the thread or coroutine of the event.
 
     Args:
-        tracer: Makes the spans.
+        tracer: Creates the spans.
     """
 
     def __init__(self, tracer: "Tracer") -> None:
-        """Keep the tracer."""
         self._tracer = tracer
 
     def start(self, event: events.TaskStarted) -> None:
-        """Begin the span of a task and make it the current one, so that what the task does stands below it."""
+        """Start the span of a task and make it the current one, so that spans within the task become its children."""
         from opentelemetry import context, trace  # noqa: PLC0415  # an extra
 
         span = self._tracer.start_span(
@@ -163,11 +158,11 @@ class TaskSpans:
         """End the span of a task."""
         from opentelemetry import context, trace  # noqa: PLC0415  # an extra
 
-        mine = _open_span.get()
-        if mine is None or mine[0] != event.task_id:  # it began before anybody listened
+        started = _open_span.get()
+        if started is None or started[0] != event.task_id:  # the task started before the subscription
             return
         _open_span.set(None)
-        _, span, token = mine
+        _, span, token = started
         span.set_attributes(span_attributes({"outcome": event.outcome}))
         if event.outcome in _ERROR_OUTCOMES:
             span.set_status(trace.StatusCode.ERROR)
@@ -175,7 +170,7 @@ class TaskSpans:
         span.end()
 
     def add_event(self, event: events.Event) -> None:
-        """Add what happened to the current span, where it is recorded."""
+        """Add a span event to the current span, if that is recorded."""
         from opentelemetry import trace  # noqa: PLC0415  # an extra
 
         span = trace.get_current_span()
@@ -187,22 +182,10 @@ class TaskSpans:
 
 
 _SCOPE_NAME = "outlast"
-_READING_TTL = 1.0  # seconds for which a reading of the store holds: one collection asks for each metric by itself
-_MISSING = "OpenTelemetry needs the extra otel: pip install 'outlast[otel]'"
+_READING_TTL = 1.0  # seconds; one collection asks for each metric separately, but reads the store once
+_MISSING = "OpenTelemetry needs the extra otel: pip install '.[otel]' in a clone of Outlast"
 _lock = threading.Lock()
 _current: "_Instrumentation | None" = None
-
-
-class MeteredApp(Protocol):
-    """An app, as far as it is measured."""
-
-    @property
-    def store(self) -> MeteredStore:
-        """Where its tasks are."""
-
-    @property
-    def tasks_by_name(self) -> Collection[str]:
-        """Names of its own tasks."""
 
 
 def instrument(
@@ -211,17 +194,17 @@ def instrument(
     tracer_provider: "TracerProvider | None" = None,
     meter_provider: "MeterProvider | None" = None,
 ) -> None:
-    """Tell OpenTelemetry what happens in this process from now on; what was told before ends.
+    """Send metrics and spans of this process to OpenTelemetry. Replaces an earlier instrumentation.
 
     Args:
-        app: Adds the figures of its fleet, read from its store at each collection, and the names of its tasks.
-        tracer_provider: Where spans go; by default the program's own.
-        meter_provider: Where metrics go; by default the program's own.
+        app: Adds the fleet metrics, read from the app's store at each collection, and the names of its tasks.
+        tracer_provider: Receives the spans; by default the global provider.
+        meter_provider: Receives the metrics; by default the global provider.
 
     Raises:
         ConfigError: If opentelemetry-api is not installed.
     """
-    global _current  # noqa: PLW0603  # one for the process, as the bus is
+    global _current  # noqa: PLW0603  # one per process, like the bus
     try:
         from opentelemetry import metrics, trace  # noqa: PLC0415  # an extra, and importing Outlast must not import it
     except ImportError as error:
@@ -231,24 +214,24 @@ def instrument(
     meter = metrics.get_meter(_SCOPE_NAME, __version__, meter_provider)
     tracer = trace.get_tracer(_SCOPE_NAME, __version__, tracer_provider)
     with _lock:
-        fresh, before = _Instrumentation(app, meter, meter_provider, TaskSpans(tracer)), _current
-        if before is not None:
-            before.end()
-        _current = fresh
-        fresh.begin()
+        new, previous = _Instrumentation(app, meter, meter_provider, TaskSpans(tracer)), _current
+        if previous is not None:
+            previous.stop()
+        _current = new
+        new.start()
 
 
 def uninstrument() -> None:
-    """Tell it nothing more; does nothing where nothing is told."""
+    """Stop sending to OpenTelemetry. Does nothing without an earlier `instrument`."""
     global _current
     with _lock:
-        before, _current = _current, None
-        if before is not None:
-            before.end()
+        previous, _current = _current, None
+        if previous is not None:
+            previous.stop()
 
 
 class _Instrumentation:
-    """What subscribes to the bus."""
+    """The subscriptions to the bus."""
 
     def __init__(
         self, app: MeteredApp | None, meter: "Meter", provider: "MeterProvider | None", spans: TaskSpans
@@ -257,23 +240,23 @@ class _Instrumentation:
         self.fleet = None if app is None else FleetReader(app.store, keep=_READING_TTL)
         self.provider, self._spans = provider, spans
         self._adders = {key: _add_function(meter, metric) for key, metric in PROCESS_METRICS.items()}
-        self._ends: list[Callable[[], None]] = []
+        self._unsubscribers: list[Callable[[], None]] = []
         if app is not None:
             for metric in FLEET_METRICS.values():
                 _register_observable(meter, provider, metric)
 
-    def begin(self) -> None:
+    def start(self) -> None:
         spans = self._spans
-        self._ends = [
+        self._unsubscribers = [
             subscribe(spans.start, events.TaskStarted),
             subscribe(spans.add_event, *SPAN_EVENTS),
             subscribe(self._add, *MEASURED_EVENTS),
-            subscribe(spans.end, events.TaskEnded),  # after it was counted: an exemplar leads to the span
+            subscribe(spans.end, events.TaskEnded),  # after the measurements, so that an exemplar links to the span
         ]
 
-    def end(self) -> None:
-        for end in self._ends:
-            end()
+    def stop(self) -> None:
+        for unsubscribe in self._unsubscribers:
+            unsubscribe()
 
     def _add(self, event: events.Event) -> None:
         for key, labels, amount in measurements(event, self._values):
@@ -290,14 +273,14 @@ def _add_function(meter: "Meter", metric: Metric) -> Callable[[float, dict[str, 
 
 
 def _register_observable(meter: "Meter", provider: "MeterProvider | None", metric: Metric) -> None:
-    """Have a figure of the fleet asked for. A meter keeps the first callback for ever, so that one finds the app."""
+    """Register a fleet metric. A meter keeps its first callback forever, so the callback looks up the current app."""
     from opentelemetry.metrics import Observation  # noqa: PLC0415  # an extra
 
     def callback(_: "CallbackOptions") -> "Iterable[Observation]":
         current = _current
         if current is None or current.fleet is None or current.provider is not provider:
             return []
-        found: Iterable[FleetSample] = current.fleet.figures()
+        found: Iterable[FleetSample] = current.fleet.samples()
         return [
             Observation(each.value, _label_attributes(metric, each.labels)) for each in found if each.metric is metric
         ]

@@ -1,17 +1,17 @@
-"""Metrics for Prometheus (extra ``metrics``): figures of the fleet at each scrape, and what happened in this process.
+"""Metrics for Prometheus (extra ``metrics``): fleet metrics, read at each scrape, and metrics of this process.
 
 >>> from outlast.observe.prometheus import metrics
->>> end = metrics(app)  # in prometheus_client's own registry, or in one that you give
+>>> stop = metrics(app)  # in the default registry of prometheus_client, or in one you give
 """
 
 import threading
 import weakref
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from outlast.errors import ConfigError
-from outlast.observe.fleet_metrics import FleetReader, MeteredStore
+from outlast.observe.fleet_metrics import FleetReader, MeteredApp
 from outlast.observe.metrics import (
     BUCKETS,
     FLEET_METRICS,
@@ -36,40 +36,28 @@ _registrations: "weakref.WeakKeyDictionary[MeteredApp, _Registration]" = weakref
 _lock = threading.Lock()
 
 
-class MeteredApp(Protocol):
-    """An app, as far as it is measured."""
-
-    @property
-    def store(self) -> MeteredStore:
-        """Where its tasks are."""
-
-    @property
-    def tasks_by_name(self) -> Collection[str]:
-        """Names of its own tasks."""
-
-
 class _Registration(NamedTuple):
-    """An app that is measured: where, and how that ends."""
+    """The registry of an app with metrics, and the function that ends them."""
 
     registry: "CollectorRegistry"
     end: Callable[[], None]
 
 
 def metrics(app: MeteredApp, *, registry: "CollectorRegistry | None" = None) -> Callable[[], None]:
-    """Register the metrics of an app, and count what happens in this process from now on.
+    """Register the metrics of an app and start counting events of this process.
 
-    Each scrape reads the figures of the fleet from the store, within three seconds; of a store that is down it says
-    ``outlast_up 0``.
+    Each scrape reads the fleet metrics from the store, with a timeout of 3 seconds. If the store is down, the scrape
+    returns ``outlast_up 0`` and no other fleet metrics.
 
     Args:
-        app: What is measured.
-        registry: Where; by default ``prometheus_client.REGISTRY``.
+        app: The app to measure.
+        registry: The registry; by default ``prometheus_client.REGISTRY``.
 
     Returns:
-        A function that ends it.
+        A function that unregisters the metrics and stops counting.
 
     Raises:
-        ConfigError: If prometheus-client is not installed, or the registry has metrics of these names already.
+        ConfigError: If prometheus-client is not installed, or the registry already has metrics with these names.
     """
     library = _prometheus_client()
     with _lock:
@@ -77,23 +65,23 @@ def metrics(app: MeteredApp, *, registry: "CollectorRegistry | None" = None) -> 
 
 
 def exposition(app: MeteredApp) -> tuple[bytes, str]:
-    """Return what a scrape of an app is answered with: the body and its content type.
+    """Return the body of a scrape and its content type.
 
-    It has all that is in the registry which `metrics` was given for the app, your own metrics among it. Where that was
-    never called, it has Outlast's metrics alone, and counting begins with the first call.
+    It contains everything in the registry that `metrics` was called with for the app, including your own metrics.
+    Without such a call it contains only the metrics of Outlast, and counting starts with the first scrape.
 
     Raises:
         ConfigError: If prometheus-client is not installed.
     """
     library = _prometheus_client()
     with _lock:
-        watch = _registrations.get(app) or _register(app, library.CollectorRegistry())
-    return library.generate_latest(watch.registry), library.CONTENT_TYPE_LATEST
+        registration = _registrations.get(app) or _register(app, library.CollectorRegistry())
+    return library.generate_latest(registration.registry), library.CONTENT_TYPE_LATEST
 
 
 @contextmanager
 def exposing(app: MeteredApp) -> Iterator[Callable[[], tuple[bytes, str]]]:
-    """Count what happens in this process within the block, and give what `exposition` returns.
+    """Count events of this process within the block. Yields a function that returns the same as `exposition`.
 
     Raises:
         ConfigError: If prometheus-client is not installed.
@@ -117,54 +105,54 @@ def _prometheus_client() -> Any:
 
 
 def _register(app: MeteredApp, registry: "CollectorRegistry") -> _Registration:
-    tally = MetricTotals(LabelValues(app.tasks_by_name))
-    collector = _Collector(FleetReader(app.store), tally)
+    totals = MetricTotals(LabelValues(app.tasks_by_name))
+    collector = _Collector(FleetReader(app.store), totals)
     try:
         registry.register(collector)
     except ValueError as error:
-        message = "the registry has metrics of Outlast already; end those first, or give another registry"
+        message = "the registry already has metrics of Outlast; end those first, or give another registry"
         raise ConfigError(message) from error
-    unsubscribe = subscribe(tally.add, *MEASURED_EVENTS)
-    known = weakref.ref(app)  # what is kept for an app must not keep the app
+    unsubscribe = subscribe(totals.add, *MEASURED_EVENTS)
+    app_ref = weakref.ref(app)  # the registration must not keep the app alive
 
     def end() -> None:
         unsubscribe()
-        with suppress(KeyError):  # ended before
+        with suppress(KeyError):  # already unregistered
             registry.unregister(collector)
-        measured = known()
+        live_app = app_ref()
         with _lock:
-            if measured is not None and _registrations.get(measured) is watch:
-                del _registrations[measured]
+            if live_app is not None and _registrations.get(live_app) is registration:
+                del _registrations[live_app]
 
-    watch = _Registration(registry, end)
-    _registrations[app] = watch
-    return watch
+    registration = _Registration(registry, end)
+    _registrations[app] = registration
+    return registration
 
 
 class _Collector:
-    """What the registry asks at each scrape."""
+    """The collector that the registry calls at each scrape."""
 
-    def __init__(self, fleet: FleetReader, tally: MetricTotals) -> None:
-        self._fleet, self._tally = fleet, tally
+    def __init__(self, fleet: FleetReader, totals: MetricTotals) -> None:
+        self._fleet, self._totals = fleet, totals
 
     def describe(self) -> "list[Family]":
-        """Return all metrics without values, so that registering them reads nothing."""
+        """Return all metrics without values, so that registering them does not read the store."""
         return [_family(metric) for metric in METRICS.values()]
 
     def collect(self) -> "Iterator[Family]":
-        """Return all metrics with what there is."""
+        """Yield all metrics with their values."""
         families: dict[str, Any] = {key: _family(metric) for key, metric in FLEET_METRICS.items()}
-        for metric, labels, value in self._fleet.figures():
+        for metric, labels, value in self._fleet.samples():
             families[metric.key].add_metric(labels, value)
         yield from (family for family in families.values() if family.samples)
-        for key, counted in self._tally.counters().items():
+        for key, counted in self._totals.counters().items():
             family = _family(PROCESS_METRICS[key])
             for labels, count in counted.items():
                 family.add_metric(labels, count)
             yield family
-        for key, taken in self._tally.histograms().items():
+        for key, observed in self._totals.histograms().items():
             family = _family(PROCESS_METRICS[key])
-            for labels, each in taken.items():
+            for labels, each in observed.items():
                 family.add_metric(labels, list(zip(_BUCKET_LABELS, each.buckets, strict=True)), each.sum)
             yield family
 

@@ -1,12 +1,12 @@
-"""What would have been done, written into the books of a store while a program is only observed."""
+"""Observe mode: records in a store what Outlast would have done about failures."""
 
+import logging
 import queue
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from outlast.classify import classify
-from outlast.observe.alert_delivery import log
 from outlast.ports.rows import storable
 from outlast.record.bus import subscribe
 from outlast.record.events import Observed
@@ -18,29 +18,30 @@ if TYPE_CHECKING:
 
 __all__ = ["recording"]
 
-_MAX_WAITING = 10_000  # observations that wait to be written; what comes beyond them is dropped
-_BATCH = 200
-_MAX_TEXT = 4096  # characters of an error's text that are kept
-_EVERY = 1.0  # seconds
-_LEAVING = 10.0  # seconds that the end of the block waits for what is left
+log = logging.getLogger("outlast.notify")
+_MAX_WAITING = 10_000  # observations that wait to be written; further ones are dropped
+_BATCH = 200  # observations per write
+_MAX_TEXT = 4096  # characters of an error message that are stored
+_EVERY = 1.0  # seconds between two writes
+_LEAVING = 10.0  # seconds that the end of the block waits for the last writes
 
 ObservationRow = tuple[str, str, str, str, str, str]
 
 
 @contextmanager
 def recording(store: "TriageStore") -> "Iterator[None]":
-    """Write what the bus tells of `Observed` into a store, in batches, by a thread; at the end all that is left.
+    """Write `Observed` events to a store, in batches from a background thread.
 
-    A store that does not answer is told to the log, and the program goes on: what could not be written is dropped, and
-    so is what is left ten seconds after the end of the block.
+    If the store fails, the error is logged, the batch is dropped and the program continues. The end of the block waits
+    up to 10 seconds for the last writes; what is left then is dropped.
 
     Args:
-        store: Where to.
+        store: The store to write to.
     """
     waiting: queue.SimpleQueue[ObservationRow | None] = queue.SimpleQueue()
     ended = threading.Event()
 
-    def take(event: Observed) -> None:
+    def enqueue(event: Observed) -> None:
         if waiting.qsize() < _MAX_WAITING:
             waiting.put(_observation_row(event))
 
@@ -48,11 +49,11 @@ def recording(store: "TriageStore") -> "Iterator[None]":
         target=_write_batches, args=(store, waiting, ended), name="outlast-recording", daemon=True
     )
     thread.start()
-    end = subscribe(take, Observed)
+    unsubscribe = subscribe(enqueue, Observed)
     try:
         yield
     finally:
-        end()
+        unsubscribe()
         ended.set()
         waiting.put(None)
         thread.join(_LEAVING)
@@ -74,10 +75,11 @@ def _write_batches(
         rows = _take_batch(waiting)
         if rows:
             try:
-                store.record_observed(rows)
-            except Exception as error:  # noqa: BLE001  # whatever it is, the program that is observed goes on
+                store.observed(rows)
+            except Exception as error:  # noqa: BLE001  # the observed program must go on
                 failure = classify(error)
-                log.error("%d observations could not be written (%s): %s", len(rows), failure.category, failure.message)
+                text = "could not write %d observations (%s): %s"
+                log.error(text, len(rows), failure.category, failure.message)  # noqa: TRY400  # a traceback may contain secrets
         if ended.is_set() and waiting.empty():
             return
         if len(rows) < _BATCH:
@@ -85,15 +87,15 @@ def _write_batches(
 
 
 def _drop_waiting(waiting: "queue.SimpleQueue[ObservationRow | None]") -> None:
-    """Take away what still waits, so that the thread ends with the batch it has in hand."""
+    """Drop what still waits, so that the thread ends after its current batch."""
     dropped = 0
     try:
         while True:
             dropped += waiting.get_nowait() is not None
     except queue.Empty:
-        waiting.put(None)  # the thread may be about to wait for one
+        waiting.put(None)  # wake the thread if it waits for the next observation
     log.error(
-        "%d observations were dropped, and up to %d more may not be written: the store did not take them within %g s",
+        "dropped %d observations, and up to %d more may be lost: the store did not accept them within %g s",
         dropped, _BATCH, _LEAVING,
     )  # fmt: skip
 
@@ -104,7 +106,7 @@ def _take_batch(waiting: "queue.SimpleQueue[ObservationRow | None]") -> list[Obs
         row = waiting.get()
         while row is not None:
             rows.append(row)
-            if len(rows) == _BATCH:  # what comes next stays where it is
+            if len(rows) == _BATCH:  # the rest stays in the queue
                 break
             row = waiting.get_nowait()
     except queue.Empty:

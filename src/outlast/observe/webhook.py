@@ -1,8 +1,8 @@
-"""One POST to an address that somebody configured: checked when it is called, and never longer than it may take.
+"""An HTTP POST to a configured URL, with one timeout for everything and protection against SSRF.
 
-An address in the settings may lead into the private network: by its number, by a name, by a redirect, or by a name
-that answers differently the second time. So the name is resolved once, every address it has is checked, and the
-connection goes to one of those that were. The system's proxy settings are not used: a proxy would resolve once more.
+A configured URL may point to a private network: by IP address, by host name, by a redirect, or by a host name that
+resolves differently the second time. So the host is resolved once, every address is checked, and the connection goes
+to one of the checked addresses. The proxy settings of the system are not used, because a proxy would resolve again.
 """
 
 import http.client
@@ -22,21 +22,19 @@ from urllib.parse import quote, urlsplit
 from outlast.classify.safe_access import read_headers
 from outlast.errors import ConfigError
 
-# Where a name leads, and whether everybody may be sent there: addresses of the public internet only.
-
-_UNICAST = ipaddress.ip_network("2000::/3")  # all that is given out of IPv6; what lies outside serves some special use
+_UNICAST = ipaddress.ip_network("2000::/3")  # all allocated IPv6 addresses; the others have special uses
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
 class ResolvedAddress(NamedTuple):
-    """An address that a name leads to, as the socket wants it."""
+    """An address of a host, in the form that sockets use."""
 
     family: int
-    where: tuple[Any, ...]
+    address: tuple[Any, ...]
 
 
 def is_public(address: str) -> bool:
-    """Tell whether an address belongs to the public internet, also the one that is wrapped in an IPv6 address."""
+    """Return whether an IP address is public. An IPv4 address embedded in an IPv6 address is checked too."""
     try:
         ip = ipaddress.ip_address(address)
     except ValueError:
@@ -52,30 +50,30 @@ def is_public(address: str) -> bool:
 
 
 def resolve(host: str, port: int, timeout: float) -> list[ResolvedAddress]:
-    """Return the addresses of a name, in the order in which they are to be tried.
+    """Return the addresses of a host, in the order to try them.
 
-    The system's resolver cannot be interrupted, so it is asked in a thread of its own.
+    The resolver of the system cannot be interrupted, so it runs in a thread of its own.
 
     Raises:
-        OSError: If the name is not known, or no answer came in time.
+        OSError: If the host does not exist, or the resolver does not answer within `timeout` seconds.
     """
     answers: queue.SimpleQueue[list[ResolvedAddress] | BaseException] = queue.SimpleQueue()
 
-    def ask() -> None:
+    def run_resolver() -> None:
         try:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            answers.put(list(dict.fromkeys(ResolvedAddress(family, where) for family, _, _, _, where in found)))
-        except BaseException as error:  # noqa: BLE001  # raised again by who asked
+            answers.put(list(dict.fromkeys(ResolvedAddress(family, address) for family, _, _, _, address in found)))
+        except BaseException as error:  # noqa: BLE001  # raised again by the caller
             answers.put(error)
 
-    threading.Thread(target=ask, name="outlast-resolve", daemon=True).start()
+    threading.Thread(target=run_resolver, name="outlast-resolve", daemon=True).start()
     try:
         answer = answers.get(timeout=max(timeout, 0.001))
     except queue.Empty:
-        message = f"the name {host} was not resolved in {timeout:.3g} s"
+        message = f"the host {host} was not resolved within {timeout:.3g} s"
         raise TimeoutError(message) from None
     if isinstance(answer, UnicodeError):  # a label that is empty or too long
-        message = f"{host} is no name of a host"
+        message = f"{host} is not a valid host name"
         raise ConfigError(message) from None
     if isinstance(answer, BaseException):
         raise answer
@@ -83,17 +81,17 @@ def resolve(host: str, port: int, timeout: float) -> list[ResolvedAddress]:
 
 
 RESPONSE_LIMIT = 4096
-"""Bytes of an answer that are read."""
+"""Bytes of a response that are read."""
 _UNSAFE = re.compile(r"[\x00-\x20\x7f\\]")
 _HOST = re.compile(r"[\w.:%-]+", re.ASCII)
-_PLAIN_REASON = re.compile(r"[a-z][a-z_]{2,59}")  # such as no_service; a sentence may repeat the address
+_PLAIN_REASON = re.compile(r"[a-z][a-z_]{2,59}")  # such as no_service; a longer text may contain the URL
 _REDIRECTS = range(300, 400)
 _SUCCESS = range(200, 300)
 _ALLOW_HINT = "App(notify_private=True) or channel(…, allow_private=True)"
 
 
 class WebhookTarget(NamedTuple):
-    """An address, taken apart. Only the host may be shown: the path is often the secret."""
+    """A parsed URL. Only the host may be shown, because the path is often the secret."""
 
     secure: bool
     host: str
@@ -103,12 +101,12 @@ class WebhookTarget(NamedTuple):
 
 @dataclass(frozen=True)
 class WebhookResponse:
-    """What the other side answered, as far as it is looked at.
+    """The parts of a response that are used.
 
     Attributes:
         status: The HTTP status.
-        headers: Those that say something about waiting.
-        body: Its beginning.
+        headers: The headers that ask to wait.
+        body: The beginning of the body.
     """
 
     status: int
@@ -117,59 +115,58 @@ class WebhookResponse:
 
 
 class WebhookError(Exception):
-    """The other side answered, and not that all is well.
+    """The server answered with a status that is not 2xx.
 
     Args:
-        message: What happened; it names the host and nothing else of the address.
-        response: The answer, by which the failure is classified.
+        message: What happened. It shows the host, but no other part of the URL.
+        response: The response, which is used to classify the failure.
     """
 
     def __init__(self, message: str, response: WebhookResponse) -> None:
-        """Keep the answer."""
         super().__init__(message, response)
         self.message, self.response = message, response
 
     def __str__(self) -> str:
-        """Say what happened."""
+        """Return the message."""
         return self.message
 
     @property
     def outlast_category(self) -> str | None:
-        """A redirect means that the address has to be changed; every other status speaks for itself."""
+        """``configuration`` for a redirect, because the URL must be changed; None for any other status."""
         return "configuration" if self.response.status in _REDIRECTS else None
 
 
 def parse_webhook_url(url: str, *, allow_private: bool = False) -> WebhookTarget:
-    """Take an address apart.
+    """Parse and check the URL of a webhook.
 
     Args:
-        url: The address; https, or http with `allow_private`.
-        allow_private: Whether it may be in a private network.
+        url: The URL; https, or http with `allow_private`.
+        allow_private: Whether http is allowed.
 
     Raises:
-        ConfigError: If it cannot be used; the message shows nothing of it but the host.
+        ConfigError: If the URL is not valid. The message shows only its host.
     """
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
-        named = _to_ascii(host)
+        host = _to_ascii(host)
     except ValueError:
-        message = "the address of a webhook cannot be read as a URL"
-        raise ConfigError(message) from None  # the error shows parts of it
+        message = "the URL of a webhook is not valid"
+        raise ConfigError(message) from None  # the error shows parts of the URL
     if parts.scheme not in {"https", "http"}:
-        message = "the address of a webhook begins with https://"
+        message = "the URL of a webhook must start with https://"
     elif "@" in parts.netloc:
-        message = f"the address of the webhook at {named} holds a user or password; give it without"
-    elif not _HOST.fullmatch(named) or _UNSAFE.search(url):
-        message = "the address of a webhook has no host, or holds blanks or control characters"
+        message = f"the URL of the webhook at {host} must not contain a user or password; remove them"
+    elif not _HOST.fullmatch(host) or _UNSAFE.search(url):
+        message = "the URL of a webhook has no host, or contains spaces or control characters"
     elif parts.scheme == "http" and not allow_private:
-        message = f"the webhook at {named} is called with http; use https, or in your own network {_ALLOW_HINT}"
+        message = f"the webhook at {host} uses http; use https, or {_ALLOW_HINT} in a private network"
     else:
         secure = parts.scheme == "https"
         path = quote(parts.path or "/", safe="/%:;=@&$+,!~*'()") + (
             f"?{_quote_query(parts.query)}" if parts.query else ""
         )
-        return WebhookTarget(secure, named, port or (443 if secure else 80), path)
+        return WebhookTarget(secure, host, port or (443 if secure else 80), path)
     raise ConfigError(message)
 
 
@@ -184,43 +181,42 @@ def _quote_query(text: str) -> str:
 def post(
     url: str, body: bytes, headers: Mapping[str, str], *, allow_private: bool = False, timeout: float = 10.0
 ) -> None:
-    """Send a body to an address. Redirects are not followed.
+    """Send a POST request. Redirects are not followed.
 
     Args:
-        url: The address; https, or http with `allow_private`.
-        body: What is sent.
-        headers: Its headers, such as Content-Type.
-        allow_private: Whether the address may lead into a private network. Without it every address that the name has
-            must be public.
-        timeout: Seconds for everything together: name, connection, TLS, sending and the answer.
+        url: The URL; https, or http with `allow_private`.
+        body: The body of the request.
+        headers: The headers of the request, such as Content-Type.
+        allow_private: Whether the host may be in a private network. By default, all its addresses must be public.
+        timeout: Seconds for everything together: resolving, connecting, TLS, sending and receiving.
 
     Raises:
-        ConfigError: If the address cannot be used, or leads where it must not.
-        WebhookError: If the answer is no 2xx; its `response` says what was answered.
-        OSError: If the other side cannot be reached, breaks off, or takes too long.
-        http.client.HTTPException: If what it answers is no HTTP.
+        ConfigError: If the URL is not valid, or its host has an address that is not public.
+        WebhookError: If the status of the response is not 2xx.
+        OSError: If the server cannot be reached, closes the connection, or takes too long.
+        http.client.HTTPException: If the response is not valid HTTP.
     """
     target = parse_webhook_url(url, allow_private=allow_private)
     until = time.monotonic() + timeout
     found = resolve(target.host, target.port, timeout)
-    if not allow_private and not (found and all(is_public(str(address.where[0])) for address in found)):
-        message = f"the webhook at {target.host} leads to an address that is not public; {_ALLOW_HINT} lets it"
+    if not allow_private and not (found and all(is_public(str(each.address[0])) for each in found)):
+        message = f"the webhook at {target.host} has an address that is not public; {_ALLOW_HINT} allows it"
         raise ConfigError(message)
     try:
-        answer = _send_request(target, found, body, headers, until)
+        response = _send_request(target, found, body, headers, until)
     except TimeoutError:
-        message = f"the webhook at {target.host} did not answer in {timeout:.3g} s"
+        message = f"the webhook at {target.host} did not answer within {timeout:.3g} s"
         raise TimeoutError(message) from None
-    if answer.status not in _SUCCESS:
-        raise WebhookError(_error_text(target, answer), answer)
+    if response.status not in _SUCCESS:
+        raise WebhookError(_error_text(target, response), response)
 
 
-def _error_text(target: WebhookTarget, answer: WebhookResponse) -> str:
-    if answer.status in _REDIRECTS:
-        return f"the webhook at {target.host} answered with a redirect ({answer.status}), which is not followed"
-    reason = answer.body.strip()
-    known = _PLAIN_REASON.fullmatch(reason) and reason not in target.path
-    return f"the webhook at {target.host} answered {answer.status}" + (f": {reason}" if known else "")
+def _error_text(target: WebhookTarget, response: WebhookResponse) -> str:
+    if response.status in _REDIRECTS:
+        return f"the webhook at {target.host} answered with a redirect ({response.status}), which is not followed"
+    reason = response.body.strip()
+    is_safe = _PLAIN_REASON.fullmatch(reason) and reason not in target.path
+    return f"the webhook at {target.host} answered {response.status}" + (f": {reason}" if is_safe else "")
 
 
 def _send_request(
@@ -242,7 +238,7 @@ def _send_request(
 
 
 def _read_beginning(response: http.client.HTTPResponse) -> str:
-    """Read the beginning of an answer; the status has said what matters, so one that breaks off is taken as it is."""
+    """Return the beginning of a body; empty if the connection breaks, because the status is what matters."""
     try:
         return response.read(RESPONSE_LIMIT).decode("utf-8", "replace")
     except (OSError, http.client.HTTPException):
@@ -250,21 +246,21 @@ def _read_beginning(response: http.client.HTTPResponse) -> str:
 
 
 def _connect(addresses: list[ResolvedAddress], until: float) -> socket.socket:
-    """Connect to the first address that answers; each gets its share of the time, so that a dead one eats no more."""
-    refused: OSError | None = None
+    """Return a connection to the first address that accepts it. Each address gets an equal share of the time left."""
+    last_error: OSError | None = None
     for tried, address in enumerate(addresses):
         sock = None
         try:
             sock = socket.socket(address.family, socket.SOCK_STREAM)
             sock.settimeout(_seconds_left(until) / (len(addresses) - tried))
-            sock.connect(address.where)
+            sock.connect(address.address)
         except OSError as error:
-            refused = error
+            last_error = error
             if sock is not None:
                 sock.close()
         else:
             return sock
-    raise refused or TimeoutError
+    raise last_error or TimeoutError
 
 
 def _seconds_left(until: float) -> float:
@@ -275,7 +271,7 @@ def _seconds_left(until: float) -> float:
 
 
 class _TimedSocket:
-    """What http.client needs of a socket, with one end for all that is sent and received."""
+    """The parts of a socket that http.client needs, with one deadline for sending and receiving."""
 
     def __init__(self, sock: socket.socket, until: float) -> None:
         self._sock, self._until = sock, until
@@ -290,11 +286,11 @@ class _TimedSocket:
         return io.BufferedReader(_TimedReader(self._sock, self._until))
 
     def close(self) -> None:
-        """Leave it open: who made the connection closes it."""
+        """Do nothing: `_send_request` closes the socket."""
 
 
 class _TimedReader(io.RawIOBase):
-    """Reads from a socket until a moment; a server that sends a byte now and then gains nothing."""
+    """Reads from a socket until a deadline, so that a server cannot gain time by sending single bytes."""
 
     def __init__(self, sock: socket.socket, until: float) -> None:
         super().__init__()

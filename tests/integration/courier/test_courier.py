@@ -144,7 +144,7 @@ def test_waits_between_deliveries_double_up_to_an_hour_and_end_after_a_day(store
     (alert,) = done(store)
     assert (alert.id, alert.delivered_to) == (raised.id, ())
     assert "gone" in alert.last_error
-    assert "is given up" in errors_in(caplog)[-1].getMessage()
+    assert "was given up" in errors_in(caplog)[-1].getMessage()
 
 
 def test_an_old_alert_is_tried_before_it_is_given_up(store, time):
@@ -296,7 +296,7 @@ def test_no_try_begins_when_the_lease_nears_its_end(store, time):
 
 
 def test_two_channels_of_one_name_are_refused(store):
-    with pytest.raises(ConfigError, match="two channels are called same"):
+    with pytest.raises(ConfigError, match="two channels are named same"):
         Deliverer(store, [Noting("same"), Noting("same")])
 
 

@@ -135,7 +135,7 @@ def test_a_chore_that_fails_holds_up_no_delivery(chore, store, time, caplog):
     assert Deliverer(Failing(store, **{chore: [ConnectionError("down")]}), [noting]).deliver() == 1
     assert noting.got == ["source:1 is disabled"]
     (line,) = errors_in(caplog)
-    assert "tried again" in line.getMessage()
+    assert "retrying" in line.getMessage()
 
 
 def test_what_the_store_never_notes_stops_nothing(store, time):
