@@ -42,7 +42,7 @@ def run(*arguments, **variables):
 def test_the_command_for_a_healthcheck(serve):
     well, ill = serve(), serve(HealthChecker(checks={"database": lambda: False, "disk": lambda: True}))
     assert run(f"http://127.0.0.1:{well.port}/health") == (0, "")
-    assert run(f"http://127.0.0.1:{ill.port}/health") == (1, "answered 503: not well: database")
+    assert run(f"http://127.0.0.1:{ill.port}/health") == (1, "answered 503: failed checks: database")
     assert run(f"http://127.0.0.1:{well.port}/elsewhere") == (1, "answered 404")
 
 
@@ -59,7 +59,7 @@ def test_the_first_question_names_the_check_that_hangs(serve):
     release = threading.Event()
     server = serve(HealthChecker(checks={"database": lambda: release.wait(30), "disk": lambda: True}))
     try:
-        assert run(f"http://127.0.0.1:{server.port}/health") == (1, "answered 503: not well: database")
+        assert run(f"http://127.0.0.1:{server.port}/health") == (1, "answered 503: failed checks: database")
     finally:
         release.set()
 
@@ -91,7 +91,7 @@ def test_the_command_says_in_one_line_that_nobody_answers():
 def test_the_command_takes_an_address_alone(arguments):
     code, said = run(*arguments)
     assert code == 1
-    assert said.startswith("give one address")
+    assert said.startswith("give one http or https URL")
     assert "hunter2" not in said
 
 

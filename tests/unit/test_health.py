@@ -159,7 +159,7 @@ def test_a_failing_check_is_logged_once_a_minute_and_its_recovery_once(caplog):
         for _ in range(3):
             clock.advance(1)
             checker.check()
-    assert [record.getMessage() for record in caplog.records if record.check == "a"][2:] == ["check a: well again"]
+    assert [record.getMessage() for record in caplog.records if record.check == "a"][2:] == ["check a: recovered"]
     assert check.asked == 64
 
 
@@ -240,7 +240,7 @@ def test_a_process_without_threads_left_still_answers(monkeypatch):
     checker = HealthChecker(checks={"a": lambda: True})
     monkeypatch.setattr(threading.Thread, "start", start)
     assert checker.check().checks == {"a": False}
-    assert checker.report().checks["a"].detail == "could not be asked"
+    assert checker.report().checks["a"].detail == "could not run"
 
 
 def test_a_single_check_without_a_thread_is_false(monkeypatch):
@@ -307,7 +307,7 @@ def test_the_detailed_view():
     assert report.to_dict() == {
         "status": "degraded",
         "checks": {
-            "fine": {"ok": True, "degraded": False, "detail": "well"},
+            "fine": {"ok": True, "degraded": False, "detail": "ok"},
             "slow": {"ok": True, "degraded": True, "detail": "waits for 400 s"},
         },
     }
@@ -347,12 +347,12 @@ class AsyncConnection:
     ("settings", "said"),
     [
         ({"db": object()}, "has execute"),
-        ({"db": AsyncConnection()}, "has to be awaited"),
+        ({"db": AsyncConnection()}, "is async"),
         ({"checks": {"a": True}}, "give a function"),
-        ({"checks": {"a": awaited}}, "has to be awaited"),
-        ({"checks": {"": lambda: True}}, "give it a name"),
-        ({"checks": {"a\nb": lambda: True}}, "give it a name"),
-        ({"scheduler": Scheduler(True), "checks": {"scheduler": lambda: True}}, "there is a check 'scheduler' already"),
+        ({"checks": {"a": awaited}}, "is async"),
+        ({"checks": {"": lambda: True}}, "is not a valid name for a check"),
+        ({"checks": {"a\nb": lambda: True}}, "is not a valid name for a check"),
+        ({"scheduler": Scheduler(True), "checks": {"scheduler": lambda: True}}, "the check 'scheduler' already exists"),
         ({"cache": -1}, "cache is -1"),
         ({"timeout": 0}, "timeout is 0"),
         ({"timeout": float("nan")}, "timeout is nan"),

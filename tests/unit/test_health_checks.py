@@ -51,22 +51,22 @@ def test_pitfall_7_a_wall_clock_that_jumps_kills_no_loop(clock):
 
 def test_a_task_that_waits_too_long_degrades(store, clock):
     check = OldestReadyTask(store, limit=300)
-    assert check() == Finding(True, "no task waits")
+    assert check() == Finding(True, "no ready task is waiting")
     add(store)
     clock.advance(300)
     assert not check().degraded
     clock.advance(1)
-    assert check() == Finding(True, "the oldest ready task waits for 301 s, the limit is 300 s", degraded=True)
+    assert check() == Finding(True, "the oldest ready task has waited 301 s, the limit is 300 s", degraded=True)
 
 
 def test_tasks_of_the_future_and_of_other_queues_do_not_wait(store, clock):
     add(store, task(delay=1000), task(queue="theirs"))
     check = OldestReadyTask(store, limit=10)
     clock.advance(900)
-    assert check() == Finding(True, "no task waits")
+    assert check() == Finding(True, "no ready task is waiting")
     assert OldestReadyTask(store, limit=10, queues=lambda: ["theirs"])().degraded
     clock.advance(105)
-    assert check().detail.startswith("the oldest ready task waits for 5 s")
+    assert check().detail.startswith("the oldest ready task has waited 5 s")
 
 
 def test_a_task_waits_until_it_is_claimed(store, clock):
@@ -76,18 +76,18 @@ def test_a_task_waits_until_it_is_claimed(store, clock):
     clock.advance(20)
     assert check().degraded
     assert len(claim(store, limit=1)) == 1
-    assert check() == Finding(True, "no task waits")
+    assert check() == Finding(True, "no ready task is waiting")
     add(store)
     clock.advance(31)
-    assert check().detail.startswith("the oldest ready task waits for 31 s")
+    assert check().detail.startswith("the oldest ready task has waited 31 s")
 
 
 def test_the_store_is_asked_for_the_queues_that_matter():
     waits = {("a", "b"): 12.0}
     check = OldestReadyTask(SimpleNamespace(oldest_ready=waits.get), limit=10, queues=["a", "b"])
-    assert check() == Finding(True, "the oldest ready task waits for 12 s, the limit is 10 s", degraded=True)
+    assert check() == Finding(True, "the oldest ready task has waited 12 s, the limit is 10 s", degraded=True)
     waits.clear()
-    assert check() == Finding(True, "no task waits")
+    assert check() == Finding(True, "no ready task is waiting")
 
 
 def test_many_new_dead_letters_degrade_for_as_long_as_the_window(store, clock):
@@ -116,7 +116,7 @@ def test_room_on_the_disk(tmp_path, monkeypatch):
     for free, ok in ((100 * 1024 * 1024, True), (100 * 1024 * 1024 - 1, False)):
         monkeypatch.setattr(shutil, "disk_usage", lambda path, free=free: SimpleNamespace(free=free))
         assert DiskSpace(tmp_path)().ok is ok
-    assert DiskSpace(tmp_path)().detail == "100 MiB free, the least that is needed is 100 MiB"
+    assert DiskSpace(tmp_path)().detail == "100 MiB free, the minimum is 100 MiB"
 
 
 def test_a_folder_that_is_gone_is_not_well(tmp_path):

@@ -1,4 +1,4 @@
-"""Whether a program is well: checks, and the endpoints that tell it to Docker, Kubernetes or whoever watches.
+"""Health checks of a program, and HTTP endpoints for Docker, Kubernetes or a load balancer.
 
 >>> checker = HealthChecker(db=db, scheduler=scheduler)
 >>> checker.check().to_dict()

@@ -1,4 +1,4 @@
-"""The HEALTHCHECK of a container without curl: ``python -m outlast.health [URL]`` ends with 0 or 1."""
+"""A HEALTHCHECK command for containers without curl: ``python -m outlast.health [URL]`` exits with 0 or 1."""
 
 import json
 import sys
@@ -12,29 +12,31 @@ from outlast.redact import redact, safe_text
 
 DEFAULT_URL = "http://127.0.0.1:8787/health"
 TIMEOUT = 3.0
-"""Seconds to wait for an answer."""
+"""Seconds to wait for a response."""
 _BODY_LIMIT = 65536
 _LINE_LIMIT = 300
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A health endpoint answers by itself."""
+    """Follows no redirects: a health endpoint answers itself."""
 
     def redirect_request(self, *_: Any) -> None:
-        """Follow nothing."""
+        """Return None, so that the redirect becomes an error."""
 
 
 def main(arguments: list[str]) -> str | None:
-    """Ask once; return what is wrong in one line, or None if all is well."""
+    """Request the URL once. Returns None if it is healthy, otherwise one line that says why not."""
     url = _complete_url(arguments[0]) if arguments else DEFAULT_URL
     if len(arguments) > 1 or not _is_url(url):
-        return f"give one address without a password, or none for {DEFAULT_URL}: python -m outlast.health [URL]"
-    trouble = _check_url(url)
-    return None if trouble is None else safe_text(" ".join(redact(trouble).split()), _LINE_LIMIT)
+        return (
+            f"give one http or https URL without a password, or none for {DEFAULT_URL}: python -m outlast.health [URL]"
+        )
+    problem = _check_url(url)
+    return None if problem is None else safe_text(" ".join(redact(problem).split()), _LINE_LIMIT)
 
 
 def _complete_url(url: str) -> str:
-    """Return an address with what people leave out: ``127.0.0.1:8788`` stands for ``http://127.0.0.1:8788/health``."""
+    """Return a URL with its missing parts: ``127.0.0.1:8788`` becomes ``http://127.0.0.1:8788/health``."""
     whole = url if "://" in url else f"http://{url}"
     return whole if "/" in whole.partition("://")[2] else f"{whole}/health"
 
@@ -48,11 +50,11 @@ def _is_url(url: str) -> bool:
 
 
 def _check_url(url: str) -> str | None:
-    # Nobody's proxy knows what answers on this machine.
+    # A proxy could not reach a server on this machine's loopback address.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects)
     try:
         with opener.open(url, timeout=TIMEOUT) as response:
-            return None if response.status == 200 else f"answered {response.status}"  # noqa: PLR2004  # what /health promises
+            return None if response.status == 200 else f"answered {response.status}"  # noqa: PLR2004  # the status of a healthy program
     except urllib.error.HTTPError as error:
         with error:
             return f"answered {error.code}{_failed_checks(error)}"
@@ -61,13 +63,13 @@ def _check_url(url: str) -> str | None:
 
 
 def _failed_checks(error: urllib.error.HTTPError) -> str:
-    """Return the checks that are not well, where the answer tells them."""
+    """Return the names of the failed checks as text; empty if the response does not list them."""
     try:
         checks = json.loads(error.read(_BODY_LIMIT))["checks"]
-        names = [str(name) for name, well in checks.items() if well is False]
+        names = [str(name) for name, ok in checks.items() if ok is False]
     except (OSError, ValueError, HTTPException, LookupError, TypeError, AttributeError):
         return ""
-    return f": not well: {', '.join(names)}" if names else ""
+    return f": failed checks: {', '.join(names)}" if names else ""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The health checker: asks all checks at once, keeps the answer for a moment, and never raises."""
+"""The health checker: runs all checks at the same time, caches the result briefly, and never raises."""
 
 import inspect
 import threading
@@ -29,43 +29,43 @@ from outlast.health.checks import (
 )
 
 READY_CHECKS = ("database", "scheduler", "loop")
-"""What has to be well for taking work; what is missing among a checker's checks is not asked."""
+"""The checks that decide about readiness, as far as a checker has them."""
 CHECK_TIMEOUT = 2.0
-"""Seconds that checks have. Whoever asks waits longer (a HEALTHCHECK 3 s), and is told which check hangs."""
+"""Seconds for the checks. It is shorter than the timeout of clients (3 s), so that they learn which check hangs."""
 
 
 class SchedulerProtocol(Protocol):
-    """Something that knows whether it runs."""
+    """A scheduler that knows whether it runs."""
 
     @property
     def running(self) -> bool:
-        """Whether it does."""
+        """Whether the scheduler runs."""
 
 
 class HealthApp(Protocol):
-    """An app, as far as its health goes."""
+    """The attributes of an app that health checks need."""
 
     @property
     def store(self) -> Any:
-        """Where its tasks are."""
+        """The store with its tasks."""
 
 
 class HealthChecker:
-    """Looks at what a program depends on.
+    """Checks what a program depends on.
 
-    Each check has a thread of its own. One that raises is False, and so is one that takes longer than `timeout`; while
-    it hangs, it stays False and is not asked again. What went wrong is told to the log ``outlast.health``, redacted
-    and at most once a minute per check, and never to whoever asks.
+    Each check runs in its own thread. A check that raises, or takes longer than `timeout`, is False. While it hangs, it
+    stays False and does not run again. Errors are logged under ``outlast.health``, redacted and at most once per minute
+    and check. Responses do not contain them.
 
     Args:
-        db: A connection with ``execute``, a store, or an app: the check ``database``.
-        scheduler: Something with ``running``: the check ``scheduler``.
-        checks: Further ones by name; each returns True, False or a `Finding`.
-        cache: Seconds for which an answer holds. Whoever asks while checks run gets their answer.
-        timeout: Seconds that the checks have, all at the same time.
+        db: A connection with ``execute``, a store, or an app; adds the check ``database``.
+        scheduler: An object with ``running``; adds the check ``scheduler``.
+        checks: Further checks by name. Each returns True, False or a `Finding`.
+        cache: Seconds to reuse a result. Callers that ask while the checks run share the result.
+        timeout: Seconds for the checks, which run at the same time.
 
     Raises:
-        ConfigError: If something given cannot be used.
+        ConfigError: If an argument is not valid.
     """
 
     def __init__(
@@ -76,23 +76,22 @@ class HealthChecker:
         cache: float = 1.0,
         timeout: float = CHECK_TIMEOUT,
     ) -> None:
-        """Check what was given; nothing is asked yet."""
         self._cache = _check_seconds("cache", cache, least=0.0)
         timeout = _check_seconds("timeout", timeout, least=0.001)
-        asked: dict[str, CheckFunction] = {}
+        functions: dict[str, CheckFunction] = {}
         if db is not None:
-            asked["database"] = database_check(db)
+            functions["database"] = database_check(db)
         if scheduler is not None:
-            asked["scheduler"] = lambda: scheduler.running  # it may raise, like any other
-        for name, ask in (checks or {}).items():
-            asked[_check_name(name, asked)] = _check_function(name, ask)
+            functions["scheduler"] = lambda: scheduler.running  # it may raise, like any other check
+        for name, function in (checks or {}).items():
+            functions[_check_name(name, functions)] = _check_function(name, function)
         self._timeout = timeout
-        self._probes = [CheckRunner(name, ask, timeout) for name, ask in asked.items()]
+        self._runners = [CheckRunner(name, function, timeout) for name, function in functions.items()]
         self._stopping = False
         self._lock = threading.Lock()
         self._latest: Future[HealthReport] | None = None
-        self._seen_at = 0.0
-        after_fork(self._begin_anew)
+        self._finished_at = 0.0
+        after_fork(self._reset)
 
     @classmethod
     def for_app(
@@ -107,14 +106,14 @@ class HealthChecker:
     ) -> "HealthChecker":
         """Return a checker for a worker or monitor of an app.
 
-        Its checks are ``database``, ``loop`` where there is a heartbeat, ``oldest_ready``, ``dead_letters``, and
-        ``disk`` where the store is a file, except for ``memory://``.
+        Its checks are ``database``, ``loop`` (if `loop` is given), ``oldest_ready``, ``dead_letters``, and ``disk`` (if
+        the store is a file, but not for ``memory://``).
 
         Args:
-            app: Its store is looked at.
-            loop: What the worker's or monitor's loop beats.
-            queues: Whose oldest task matters; by default those that the app's tasks name.
-            checks: Further ones by name; one of the names above replaces ours.
+            app: The app whose store is checked.
+            loop: The heartbeat of the worker's or monitor's loop.
+            queues: The queues for ``oldest_ready``; by default those of the app's tasks.
+            checks: Further checks by name. One of the names above replaces the built-in check.
             cache: As for the class.
             timeout: As for the class.
         """
@@ -130,19 +129,19 @@ class HealthChecker:
         return cls(checks={**own, **(checks or {})}, cache=cache, timeout=timeout)
 
     def check(self) -> HealthCheckResult:
-        """Return what everybody may know; waits for the checks where no answer is at hand, and never raises."""
+        """Return the public result. Waits for the checks if there is no cached result; never raises."""
         return self.report().result
 
     def ready(self) -> HealthCheckResult:
-        """Return whether work can be taken: database and loop are well, and it is not stopping."""
+        """Return whether the program accepts work: its `READY_CHECKS` pass and it is not stopping."""
         return self.readiness(self.report()).result
 
     def report(self) -> HealthReport:
-        """Return what was found in detail, for people who may know it."""
+        """Return the detailed findings, for authorized clients."""
         return self.begin().result()
 
     async def report_async(self) -> HealthReport:
-        """Return the same without blocking the event loop, under asyncio or trio."""
+        """Return the same as `report` without blocking the event loop of asyncio or trio."""
         future = self.begin()
         if future.done():
             return future.result()
@@ -155,56 +154,56 @@ class HealthChecker:
         return await asyncio.wrap_future(future)
 
     def readiness(self, report: HealthReport) -> HealthReport:
-        """Return the part of a report that tells whether work can be taken."""
-        checks = {name: found for name, found in report.checks.items() if name in READY_CHECKS}
+        """Return the part of a report that decides about readiness."""
+        checks = {name: finding for name, finding in report.checks.items() if name in READY_CHECKS}
         if self._stopping:
             checks["accepting"] = Finding(ok=False, detail="stopping")
         return HealthReport(checks)
 
     def stopping(self) -> None:
-        """Say that no more work is taken: from now on it is not ready, though it may be healthy until its end."""
+        """Report not ready from now on, because the program stops. It may stay healthy until its end."""
         self._stopping = True
 
     def begin(self) -> "Future[HealthReport]":
-        """Return the answer at hand or on its way; the checks are asked where there is none."""
+        """Return the cached or pending report. Starts the checks if there is none."""
         with self._lock:
             latest = self._latest
-            if latest is not None and (not latest.done() or clock.monotonic() - self._seen_at < self._cache):
+            if latest is not None and (not latest.done() or clock.monotonic() - self._finished_at < self._cache):
                 return latest
             self._latest = future = Future[HealthReport]()
-            future.set_running_or_notify_cancel()  # whoever stops waiting does not cancel it for the others
+            future.set_running_or_notify_cancel()  # a caller that stops waiting must not cancel it for the others
         try:
-            threading.Thread(target=self._look, args=(future,), name="outlast-health", daemon=True).start()
-        except RuntimeError:  # no more threads; then no check can be asked either
-            self._keep(future, self._nothing_known())
+            threading.Thread(target=self._run_checks, args=(future,), name="outlast-health", daemon=True).start()
+        except RuntimeError:  # no more threads, so no check can run
+            self._finish(future, self._failed_report())
         return future
 
-    def _begin_anew(self) -> None:
-        """Forget what is under way; after a fork, its threads and who held the lock are in the parent alone."""
+    def _reset(self) -> None:
+        """Forget checks under way. After a fork, their threads and the holder of the lock exist only in the parent."""
         self._lock, self._latest = threading.Lock(), None
-        for probe in self._probes:
-            probe.forget()
+        for runner in self._runners:
+            runner.forget()
 
-    def _look(self, future: "Future[HealthReport]") -> None:
+    def _run_checks(self, future: "Future[HealthReport]") -> None:
         try:
             until = time.monotonic() + self._timeout
-            for probe in self._probes:
-                probe.begin()
-            report = HealthReport(MappingProxyType({probe.name: probe.found(until) for probe in self._probes}))
-        except BaseException:  # noqa: BLE001  # out of memory, say: those who wait get an answer all the same
-            report = self._nothing_known()
-        self._keep(future, report)
+            for runner in self._runners:
+                runner.start()
+            report = HealthReport(MappingProxyType({runner.name: runner.finding(until) for runner in self._runners}))
+        except BaseException:  # noqa: BLE001  # out of memory, for example: callers must still get a report
+            report = self._failed_report()
+        self._finish(future, report)
 
-    def _keep(self, future: "Future[HealthReport]", report: HealthReport) -> None:
-        self._seen_at = clock.monotonic()
+    def _finish(self, future: "Future[HealthReport]", report: HealthReport) -> None:
+        self._finished_at = clock.monotonic()
         future.set_result(report)
 
-    def _nothing_known(self) -> HealthReport:
-        return HealthReport({probe.name: Finding(ok=False, detail="could not be asked") for probe in self._probes})
+    def _failed_report(self) -> HealthReport:
+        return HealthReport({runner.name: Finding(ok=False, detail="could not run") for runner in self._runners})
 
 
 def _queues_of(app: HealthApp) -> Callable[[], Sequence[str]]:
-    """Return what tells the queues that an app's tasks name; tasks may be added later."""
+    """Return a function that returns the queues of an app's tasks. Tasks may be added later."""
 
     def queues() -> Sequence[str]:
         tasks: Mapping[str, Any] = getattr(app, "tasks_by_name", {})
@@ -215,22 +214,22 @@ def _queues_of(app: HealthApp) -> Callable[[], Sequence[str]]:
 
 def _check_name(name: object, taken: Mapping[str, object]) -> str:
     if not isinstance(name, str) or not name.isprintable() or not name.strip():
-        message = f"a check is called {name!r}; give it a name in plain text"
+        message = f"{name!r} is not a valid name for a check; give a printable text that is not empty"
         raise ConfigError(message)
     if name in taken:
-        message = f"there is a check {name!r} already; give the other one another name"
+        message = f"the check {name!r} already exists; give this one another name"
         raise ConfigError(message)
     return name
 
 
-def _check_function(name: str, ask: Any) -> CheckFunction:
-    if not callable(ask):
-        message = f"the check {name!r} is {ask!r}; give a function that returns True, False or a Finding"
+def _check_function(name: str, function: Any) -> CheckFunction:
+    if not callable(function):
+        message = f"the check {name!r} is {function!r}; give a function that returns True, False or a Finding"
         raise ConfigError(message)
-    if inspect.iscoroutinefunction(ask) or inspect.iscoroutinefunction(getattr(ask, "__call__", None)):  # noqa: B004  # its kind matters
-        message = f"the check {name!r} has to be awaited; give a plain function, which may block: it has its own thread"
+    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None)):  # noqa: B004  # iscoroutinefunction needs the method
+        message = f"the check {name!r} is async; give a plain function, which may block: it runs in its own thread"
         raise ConfigError(message)
-    checked: CheckFunction = ask
+    checked: CheckFunction = function
     return checked
 
 

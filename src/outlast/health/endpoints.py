@@ -1,6 +1,6 @@
-"""What is answered over HTTP, whoever carries it: /health and /ready, in short or, with the token, in detail.
+"""The responses of /health, /ready and /metrics, as an ASGI app and as a handler for aiohttp and Starlette.
 
-Figures, where there are any, are under /metrics and for those who show the token alone.
+The token gives access to details and metrics; without it, clients see only whether each check passed.
 """
 
 import hmac
@@ -15,7 +15,7 @@ from outlast.health.checker import HealthChecker
 from outlast.health.checks import HealthReport
 
 Exposition = Callable[[], tuple[bytes, str]]
-"""Returns figures as a body and its content type."""
+"""A function that returns metrics as a body and its content type."""
 
 METRICS_PATH = "/metrics"
 _METHODS = ("GET", "HEAD")
@@ -24,7 +24,7 @@ log = logging.getLogger("outlast.health")
 
 
 class HealthResponse(NamedTuple):
-    """A response; the body is left out for HEAD, its length is told all the same."""
+    """An HTTP response. For HEAD the body is empty, but Content-Length is the length of the full body."""
 
     status: int
     headers: tuple[tuple[str, str], ...]
@@ -32,7 +32,7 @@ class HealthResponse(NamedTuple):
 
 
 def request_error(method: str, path: str, *, has_metrics: bool = False) -> HealthResponse | None:
-    """Return the answer to what is not asked of the checks or the figures; None where they are to be asked."""
+    """Return the error response for a request; None if the path and the method are allowed."""
     if path not in _PATHS and not (has_metrics and path == METRICS_PATH):
         return error_response(404, "not found", method)
     if method not in _METHODS:
@@ -43,43 +43,44 @@ def request_error(method: str, path: str, *, has_metrics: bool = False) -> Healt
 def health_response(
     checker: HealthChecker, report: HealthReport, method: str, path: str, authorization: bytes | None, token: str | None
 ) -> HealthResponse:
-    """Return the answer to a question that was not refused."""
-    asked = checker.readiness(report) if path == "/ready" else report
-    status = 503 if asked.status == "unhealthy" else 200
-    told = asked if _is_authorized(authorization, token) else asked.result
-    return _json_response(status, told.to_dict(), method)
+    """Return the response of /health or /ready, with details if the client is authorized."""
+    found = checker.readiness(report) if path == "/ready" else report
+    status = 503 if found.status == "unhealthy" else 200
+    content = found if _is_authorized(authorization, token) else found.result
+    return _json_response(status, content.to_dict(), method)
 
 
 def metrics_response(
     metrics: Exposition, method: str, authorization: bytes | None, token: str | None
 ) -> HealthResponse:
-    """Return the answer to who asks for figures."""
+    """Return the response of /metrics."""
     if not _is_authorized(authorization, token):
         return error_response(401, "unauthorized", method, ("WWW-Authenticate", "Bearer"))
     try:
         body, kind = metrics()
-    except Exception as error:  # noqa: BLE001  # whoever asks is answered
-        from outlast.classify import classify  # noqa: PLC0415  # only trouble needs it
+    except Exception as error:  # noqa: BLE001  # every request gets a response
+        from outlast.classify import classify  # noqa: PLC0415  # only needed for errors
 
-        log.error("no figures: %s", classify(error))  # noqa: TRY400  # a traceback may hold secrets
-        return error_response(503, "no figures", method)
+        log.error("metrics failed: %s", classify(error))  # noqa: TRY400  # a traceback may contain secrets
+        return error_response(503, "no metrics", method)
     return _response(200, body, kind, method)
 
 
 def error_response(status: int, error: str, method: str = "GET", *more: tuple[str, str]) -> HealthResponse:
-    """Return an answer that has only a word to say."""
+    """Return an error response."""
     return _json_response(status, {"error": error}, method, *more)
 
 
 def check_token(token: str | None) -> str | None:
-    """Return a token that can be used.
+    """Return a valid token.
 
     Raises:
-        ConfigError: If it is empty, as a variable that nobody has set would make it; the message does not show it.
+        ConfigError: If it is empty, for example because an environment variable is not set. The message does not show
+            the token.
     """
-    thing: object = token
-    if thing is not None and (not isinstance(thing, str) or not thing.strip() or thing != thing.strip()):
-        message = "token is empty, no text, or has blanks around it; give a secret, or None for no details to anybody"
+    value: object = token
+    if value is not None and (not isinstance(value, str) or not value.strip() or value != value.strip()):
+        message = "token is empty, is not a text, or has spaces around it; give a secret, or None to show no details"
         raise ConfigError(message)
     return token
 
@@ -87,8 +88,8 @@ def check_token(token: str | None) -> str | None:
 def _is_authorized(authorization: bytes | None, token: str | None) -> bool:
     if token is None or authorization is None:
         return False
-    scheme, _, given = authorization.strip().partition(b" ")
-    return scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(), token.encode())
+    scheme, _, credentials = authorization.strip().partition(b" ")
+    return scheme.lower() == b"bearer" and hmac.compare_digest(credentials.strip(), token.encode())
 
 
 def _json_response(status: int, content: dict[str, object], method: str, *more: tuple[str, str]) -> HealthResponse:
@@ -106,8 +107,6 @@ def _response(status: int, body: bytes, kind: str, method: str, *more: tuple[str
     return HealthResponse(status, headers, b"" if method == "HEAD" else body)
 
 
-# The health endpoint as an ASGI 3 app, for programs that have a web server already.
-
 AsgiMessage = MutableMapping[str, Any]
 AsgiReceive = Callable[[], Awaitable[AsgiMessage]]
 AsgiSend = Callable[[AsgiMessage], Awaitable[None]]
@@ -115,14 +114,14 @@ AsgiApp = Callable[[AsgiMessage, AsgiReceive, AsgiSend], Awaitable[None]]
 
 
 def health_app(checker: HealthChecker, *, token: str | None = None) -> AsgiApp:
-    """Return an ASGI app that answers ``/health`` and ``/ready``, also where it is mounted under a path.
+    """Return an ASGI app that serves ``/health`` and ``/ready``. It may be mounted under a path.
 
     Args:
-        checker: What is asked; its checks never block the event loop.
-        token: Whoever sends ``Authorization: Bearer`` with it gets the details; without one nobody does.
+        checker: The checker. Its checks never block the event loop.
+        token: Clients that send it as ``Authorization: Bearer`` get the details. If None, no client does.
 
     Raises:
-        ConfigError: If the token cannot be used.
+        ConfigError: If the token is not valid.
     """
     secret = check_token(token)
 
@@ -134,11 +133,11 @@ def health_app(checker: HealthChecker, *, token: str | None = None) -> AsgiApp:
             await send({"type": "websocket.close", "code": 1000})
         elif kind == "http":
             method, path = scope["method"], _path_in_mount(scope)
-            answer = request_error(method, path)
-            if answer is None:
+            response = request_error(method, path)
+            if response is None:
                 report = await checker.report_async()
-                answer = health_response(checker, report, method, path, _authorization_header(scope), secret)
-            await _send_response(send, answer)
+                response = health_response(checker, report, method, path, _authorization_header(scope), secret)
+            await _send_response(send, response)
 
     return app
 
@@ -153,42 +152,40 @@ async def _run_lifespan(receive: AsgiReceive, send: AsgiSend) -> None:
             return
 
 
-async def _send_response(send: AsgiSend, answer: HealthResponse) -> None:
-    headers = [(name.lower().encode(), value.encode()) for name, value in answer.headers]
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    await send({"type": "http.response.body", "body": answer.body})
+async def _send_response(send: AsgiSend, response: HealthResponse) -> None:
+    headers = [(name.lower().encode(), value.encode()) for name, value in response.headers]
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
+    await send({"type": "http.response.body", "body": response.body})
 
 
 def _path_in_mount(scope: AsgiMessage) -> str:
-    """Return the path below where the app is mounted; some servers leave the mount in it, some do not."""
+    """Return the path below the mount point. Some servers include the mount point in the path, some do not."""
     path: str = scope["path"]
     mount: str = scope.get("root_path", "").rstrip("/")
     return path[len(mount) :] if mount and path.startswith(f"{mount}/") else path
 
 
 def _authorization_header(scope: AsgiMessage) -> bytes | None:
-    given = [value for name, value in scope.get("headers", ()) if name.lower() == b"authorization"]
-    return given[0] if len(given) == 1 else None
+    values = [value for name, value in scope.get("headers", ()) if name.lower() == b"authorization"]
+    return values[0] if len(values) == 1 else None
 
-
-# The handler for aiohttp and Starlette by its well-known name; neither is imported unless its request comes in.
 
 _CHECKER_KEY = "health_checker"
 _NO_STORE = {"Cache-Control": "no-store"}
 
 
 async def health_handler(request: Any) -> Any:
-    """Answer a request for the health: 200 or 503, with what everybody may know.
+    """Return the public health as a response with status 200 or 503.
 
     Args:
-        request: Of aiohttp, whose app has the checker as ``app["health_checker"]``; or of Starlette or FastAPI, whose
-            app has it as ``app.state.health_checker``.
+        request: A request of aiohttp, with the checker in ``app["health_checker"]``; or a request of Starlette or
+            FastAPI, with the checker in ``app.state.health_checker``.
 
     Returns:
         A response of the same library.
 
     Raises:
-        ConfigError: If the app has no checker, or the request is of another library.
+        ConfigError: If the app has no checker, or the request comes from another library.
     """
     library = _web_library_of(request)
     checker = _aiohttp_checker(request) if library == "aiohttp" else _starlette_checker(request)
@@ -210,13 +207,13 @@ def _web_library_of(request: object) -> str:
         if library in {"aiohttp", "starlette"}:
             return library
     kind = type(request)
-    message = f"health_handler takes a request of aiohttp or Starlette, not {kind.__module__}.{kind.__qualname__}"
+    message = f"the request must come from aiohttp or Starlette, not {kind.__module__}.{kind.__qualname__}"
     raise ConfigError(message)
 
 
 def _aiohttp_checker(request: Any) -> object:
     own = request.app.get(_CHECKER_KEY)
-    return request.config_dict.get(_CHECKER_KEY) if own is None else own  # those of the apps around it
+    return request.config_dict.get(_CHECKER_KEY) if own is None else own  # the parent apps may have one
 
 
 def _starlette_checker(request: Any) -> object:

@@ -1,4 +1,4 @@
-"""A tiny HTTP server for the health endpoint, for programs that have none. It trusts no client."""
+"""A small HTTP server for the health endpoints. Slow or hostile clients cannot block it."""
 
 import logging
 import re
@@ -26,18 +26,18 @@ from outlast.health.endpoints import (
 )
 
 CONNECTIONS = 8
-"""Clients that are served at once; others wait until one is done, or one that is silent is sent away for them."""
+"""Clients served at the same time. Others wait until one is done, or take the place of a silent one."""
 HEAD_TIMEOUT = 1.0
-"""Seconds in which a client has to send its question."""
+"""Seconds for a client to send its request."""
 CLIENT_TIMEOUT = 5.0
-"""Seconds in which a client has to take the answer."""
+"""Seconds for a client to receive the response."""
 HEAD_LIMIT = 8192
-"""Bytes of request line and headers."""
+"""Maximum size of request line and headers, in bytes."""
 _BACKLOG = 64
-_GRACE = 0.1  # seconds after which who has not asked yet makes room for others; whoever means well asks at once
-_ROOM_POLL = 0.01  # seconds between two looks for room
+_GRACE = 0.1  # seconds after which a client without a request may lose its place; normal clients send it at once
+_ROOM_POLL = 0.01  # seconds between two checks for a free place
 _MAX_PORT = 65535
-_LINGER = 0.5  # seconds for which what a client sends on is read away, so that it sees the answer and no reset
+_LINGER = 0.5  # seconds to discard further input, so that the client sees the response and not a reset
 _HEAD_END = re.compile(rb"\r?\n\r?\n")
 _REQUEST_LINE = re.compile(rb"([A-Z]{1,20}) ([!-~]{1,2048}) HTTP/1\.[0-9]")
 log = logging.getLogger("outlast.health")
@@ -50,21 +50,23 @@ class _Request(NamedTuple):
 
 
 class HealthServer:
-    """Answers ``/health`` and ``/ready`` in threads of its own.
+    """Serves ``/health`` and ``/ready`` in background threads.
 
     Args:
-        checker: What is asked.
-        port: Where to listen; 0 picks a free one.
-        host: The address to listen on. By default only this machine can ask; ``0.0.0.0`` or ``::`` lets everybody.
-        token: Whoever sends ``Authorization: Bearer`` with it gets the details; without one nobody does.
-        metrics: Returns figures as a body and its content type; whoever shows the token gets them under ``/metrics``.
+        checker: The checker.
+        port: The port to listen on; 0 picks a free port.
+        host: The address to listen on. The default accepts clients on this machine only; use ``0.0.0.0`` or ``::`` to
+            accept all.
+        token: Clients that send it as ``Authorization: Bearer`` get the details. If None, no client does.
+        metrics: A function that returns metrics as a body and its content type. Clients with the token get them at
+            ``/metrics``.
 
     Attributes:
         host: The address.
-        port: The port; after `start` the one that was picked.
+        port: The port. After `start` it is the port that was picked.
 
     Raises:
-        ConfigError: If something given cannot be used.
+        ConfigError: If an argument is not valid.
     """
 
     def __init__(
@@ -75,28 +77,27 @@ class HealthServer:
         token: str | None = None,
         metrics: Exposition | None = None,
     ) -> None:
-        """Check what was given; nothing listens yet."""
         number: object = port
         if type(number) is not int or not 0 <= number <= _MAX_PORT:
-            message = f"port is {port!r}; give a whole number from 0 (any that is free) to {_MAX_PORT}"
+            message = f"port is {port!r}; give a whole number from 0 (any free port) to {_MAX_PORT}"
             raise ConfigError(message)
         self.host, self.port = host.removeprefix("[").removesuffix("]"), port
         self._checker, self._token, self._metrics = checker, check_token(token), metrics
         if metrics is not None and token is None:
-            message = "metrics need a token, as they are not for everybody; give one"
+            message = "metrics need a token, because they are not public; set token"
             raise ConfigError(message)
         self._slots = threading.BoundedSemaphore(CONNECTIONS)
-        self._silent: dict[socket.socket, float] = {}  # who has not asked yet, oldest first, and since when
+        self._silent: dict[socket.socket, float] = {}  # clients without a request, oldest first, and since when
         self._silent_lock = threading.Lock()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._waker: socket.socket | None = None
 
     def start(self) -> Self:
-        """Listen and answer until `stop`; does nothing where it listens already.
+        """Start to serve until `stop`. Does nothing if the server runs.
 
         Raises:
-            ConfigError: If the address cannot be listened on; the message says why.
+            ConfigError: If the server cannot listen on the address. The message says why.
         """
         if self._thread is not None:
             return self
@@ -111,7 +112,7 @@ class HealthServer:
         return self
 
     def stop(self) -> None:
-        """Listen no more; answers on their way have a second. May be called twice."""
+        """Stop the server. Waits up to 1 s for responses under way. May be called twice."""
         thread, waker = self._thread, self._waker
         if thread is None or waker is None:
             return
@@ -142,8 +143,10 @@ class HealthServer:
             both = self.host == "::" and socket.has_dualstack_ipv6()
             return socket.create_server(address[:2], family=family, backlog=_BACKLOG, dualstack_ipv6=both)
         except (OSError, UnicodeError) as error:
-            why = getattr(error, "strerror", None) or "no such address"
-            message = f"the health server cannot listen on port {self.port} of {self.host}: {why}; choose another one"
+            reason = getattr(error, "strerror", None) or "the address is not valid"
+            message = (
+                f"the health server cannot listen on port {self.port} of {self.host}: {reason}; choose another one"
+            )
             raise ConfigError(message) from error
 
     def _serve(self, listener: socket.socket, sleeper: socket.socket) -> None:
@@ -153,12 +156,12 @@ class HealthServer:
             selector.register(sleeper, selectors.EVENT_READ)
             while selector.select() and not self._stop.is_set():
                 if not self._slots.acquire(timeout=_ROOM_POLL):
-                    self._make_room()  # all are busy; who came waits in the backlog
+                    self._make_room()  # all places are taken; the client waits in the backlog
                 elif not self._accept(listener):
                     self._slots.release()
 
     def _make_room(self) -> None:
-        """Send away the client that has been silent for the longest time."""
+        """Disconnect the client that has been silent for the longest time."""
         with self._silent_lock:
             client, since = next(iter(self._silent.items()), (None, 0.0))
             if client is None or time.monotonic() - since < _GRACE:
@@ -168,12 +171,12 @@ class HealthServer:
             client.shutdown(socket.SHUT_RD)  # wakes its thread, which closes it
 
     def _accept(self, listener: socket.socket) -> bool:
-        """Have a client served; tell whether a thread has taken it on."""
+        """Accept a client. Returns whether a thread serves it."""
         try:
             client, _ = listener.accept()
         except OSError as error:
             if not isinstance(error, BlockingIOError | ConnectionError):
-                self._stop.wait(0.1)  # out of file handles, say: it would be ready again at once
+                self._stop.wait(0.1)  # out of file descriptors, for example: select would return again at once
             return False
         try:
             threading.Thread(
@@ -187,36 +190,36 @@ class HealthServer:
     def _serve_client(self, client: socket.socket) -> None:
         try:
             with closing(client), suppress(OSError):
-                _send_response(client, self._answer(client))
-        except Exception as error:  # noqa: BLE001  # one client's question never ends the server
-            from outlast.classify import classify  # noqa: PLC0415  # only trouble needs it
+                _send_response(client, self._response(client))
+        except Exception as error:  # noqa: BLE001  # one request must not end the server
+            from outlast.classify import classify  # noqa: PLC0415  # only needed for errors
 
-            log.error("a question could not be answered: %s", classify(error))  # noqa: TRY400  # a traceback may hold secrets
+            log.error("a request failed: %s", classify(error))  # noqa: TRY400  # a traceback may contain secrets
         finally:
             self._slots.release()
 
-    def _answer(self, client: socket.socket) -> HealthResponse:
+    def _response(self, client: socket.socket) -> HealthResponse:
         with self._silent_lock:
             self._silent[client] = time.monotonic()
         try:
-            asked = _read_request(client)
+            request = _read_request(client)
         finally:
             with self._silent_lock:
-                sent_away = self._silent.pop(client, None) is None
-        if isinstance(asked, HealthResponse):
-            return error_response(408, "request timed out") if sent_away else asked
-        refused = request_error(asked.method, asked.path, has_metrics=self._metrics is not None)
-        if refused is not None:
-            return refused
-        if self._metrics is not None and asked.path == METRICS_PATH:
-            return metrics_response(self._metrics, asked.method, asked.authorization, self._token)
+                was_disconnected = self._silent.pop(client, None) is None
+        if isinstance(request, HealthResponse):
+            return error_response(408, "request timed out") if was_disconnected else request
+        error = request_error(request.method, request.path, has_metrics=self._metrics is not None)
+        if error is not None:
+            return error
+        if self._metrics is not None and request.path == METRICS_PATH:
+            return metrics_response(self._metrics, request.method, request.authorization, self._token)
         return health_response(
-            self._checker, self._checker.report(), asked.method, asked.path, asked.authorization, self._token
+            self._checker, self._checker.report(), request.method, request.path, request.authorization, self._token
         )
 
 
 def _read_request(client: socket.socket) -> _Request | HealthResponse:
-    """Read a request's head within its time and size, or return what is to be said about it."""
+    """Return the request of a client, or an error response if its head is too slow, too large or not valid."""
     until, head = time.monotonic() + HEAD_TIMEOUT, b""
     while (end := _HEAD_END.search(head)) is None:
         if len(head) > HEAD_LIMIT:
@@ -247,15 +250,15 @@ def _parse_request(head: bytes) -> _Request | HealthResponse:
     except ValueError:
         return error_response(400, "bad request")
     fields = [(name.lower(), value.strip()) for name, _, value in (each.partition(b":") for each in headers)]
-    given = [value for name, value in fields if name == b"authorization"]
-    return _Request(matched[1].decode("ascii"), path, given[0] if len(given) == 1 else None)
+    values = [value for name, value in fields if name == b"authorization"]
+    return _Request(matched[1].decode("ascii"), path, values[0] if len(values) == 1 else None)
 
 
-def _send_response(client: socket.socket, answer: HealthResponse) -> None:
-    lines = [f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}"]
-    lines += [f"{name}: {value}" for name, value in (*answer.headers, ("Connection", "close"))]
+def _send_response(client: socket.socket, response: HealthResponse) -> None:
+    lines = [f"HTTP/1.1 {response.status} {HTTPStatus(response.status).phrase}"]
+    lines += [f"{name}: {value}" for name, value in (*response.headers, ("Connection", "close"))]
     client.settimeout(CLIENT_TIMEOUT)
-    client.sendall("\r\n".join(lines).encode() + b"\r\n\r\n" + answer.body)
+    client.sendall("\r\n".join(lines).encode() + b"\r\n\r\n" + response.body)
     client.shutdown(socket.SHUT_WR)
     until = time.monotonic() + _LINGER
     while (left := until - time.monotonic()) > 0:
