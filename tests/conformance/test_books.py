@@ -25,7 +25,7 @@ from outlast.errors import ConfigError
 from outlast.ports.read_rows import FailureFilter, FlowEvent
 from outlast.ports.rows import Kind, Reason, Settlement, TaskBatch
 from outlast.stores.rules import worker_lost_note
-from outlast.worker.queue_access import handling_of
+from outlast.worker.queue_access import attempt_reports_of
 
 OTHER = NOTE._replace(error_type="KeyError", error_message="'id'", error_category="schema", fingerprint="f2")
 
@@ -281,7 +281,7 @@ def test_pruned_tasks(store, booked):
 
 
 def test_a_failure_that_is_reported_by_its_number(store, booked):
-    handling, (number, other) = handling_of(store), add(store, task(), task())
+    handling, (number, other) = attempt_reports_of(store), add(store, task(), task())
     assert handling.settle_attempt(Settlement(number, 0, Kind.RETRY, note=NOTE), 1)
     assert not handling.settle_attempt(Settlement(number, 0, Kind.RETRY, note=NOTE), 1)
     assert handling.settle_attempt(Settlement(number, 0, Kind.DEFER, note=NOTE), 2)

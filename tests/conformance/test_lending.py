@@ -8,7 +8,7 @@ from conformance.acting import NOTE, add, claim, die, hold, live_counts, registe
 from outlast.errors import LeaseLostError
 from outlast.ports.engine import EngineTasks
 from outlast.ports.rows import Kind, Reason, Settlement, Status
-from outlast.worker.queue_access import handling_of
+from outlast.worker.queue_access import attempt_reports_of
 
 
 @pytest.fixture(autouse=True)
@@ -19,7 +19,7 @@ def _workers(store):
 
 @pytest.fixture
 def lending(store):
-    found = handling_of(store)
+    found = attempt_reports_of(store)
     assert isinstance(found, EngineTasks)
     return found
 

@@ -196,7 +196,7 @@ def test_bad_settings_are_refused(memory, config):
 
 def test_it_cannot_share_a_database_in_memory():
     connection = sqlite3.connect(":memory:")
-    with pytest.raises(ConfigError, match="no second connection"):
+    with pytest.raises(ConfigError, match="a second connection cannot open"):
         Worker(SimpleNamespace(db=connection), fails())
     connection.close()
 

@@ -91,7 +91,7 @@ def test_a_queue_that_fails_at_the_start_is_tried_again(memory, monkeypatch, cap
     worker.run()
     assert memory.task(number).status is Status.DONE
     assert "the queue failed (network)" in caplog.text
-    assert "the queue answers again" in caplog.text
+    assert "the queue is available again" in caplog.text
 
 
 def test_pitfall_39_a_worker_taken_for_dead_changes_nothing(queue):

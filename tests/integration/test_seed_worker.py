@@ -151,9 +151,9 @@ def test_a_repeated_call_changes_nothing(queue, handler):
     assert handler.handle_error(number, InvalidParametersError("x"), 2)["changed"]
     assert (
         handler.handle_error(number, InvalidParametersError("x"), 2)["why"]
-        == f"task {number} is FAILED, neither waiting nor running"
+        == f"task {number} is FAILED, not waiting or running"
     )
-    assert handler.handle_error(10**9, NetworkError("x"), 1)["why"] == f"there is no task {10**9}"
+    assert handler.handle_error(10**9, NetworkError("x"), 1)["why"] == f"task {10**9} does not exist"
     assert seen_from(queue, number) == (Status.FAILED, 2, 1)
 
 
@@ -198,7 +198,7 @@ def test_defect_a_missing_dead_letter_table_does_not_lose_the_task(broken_letter
     assert isinstance(result["trouble"], sqlite3.OperationalError | psycopg.errors.UndefinedTable)
     assert queue.task(number) == before
     assert queue.store.attempts(number) == []
-    assert any(each.levelno == logging.ERROR and "stays as it was" in each.getMessage() for each in caplog.records)
+    assert any(each.levelno == logging.ERROR and "is unchanged" in each.getMessage() for each in caplog.records)
     if "connection" in queue.kind:
         queue.db.rollback()
     assert handler.handle_error(number, NetworkError("x"), 1)["changed"], "a retry needs no dead letter"
@@ -291,7 +291,7 @@ def test_defect_the_traceback_is_the_errors_own_outside_an_except_block(memory, 
         handler.handle_error(number, raised(AuthenticationError("second")), 2)
     warning, debug, error = caplog.records
     assert (warning.levelno, debug.levelno, error.levelno) == (logging.WARNING, logging.DEBUG, logging.ERROR)
-    assert warning.getMessage() == f"task {number}: attempt 1 of 3 failed (network), again in 5 s: NetworkError: first"
+    assert warning.getMessage() == f"task {number}: attempt 1 of 3 failed (network), retrying in 5 s: NetworkError: first"
     assert "Traceback" not in warning.getMessage()
     assert "raise error" in debug.getMessage()
     assert "raise error" in error.getMessage()

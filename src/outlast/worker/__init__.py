@@ -1,4 +1,4 @@
-"""The names by which workers know failure handling: the classifier, the backoffs, the error handler and the worker."""
+"""A base class for your own workers, with its error handler, error classifier and retry strategies."""
 
 from outlast.worker.base_worker import BaseWorker, WorkerTask
 from outlast.worker.error_handler import ErrorClassifier, ErrorHandler, HandledError

@@ -1,4 +1,4 @@
-"""A task as a worker's code sees it."""
+"""A base class for workers that claim and run tasks one at a time."""
 
 import json
 import os
@@ -38,16 +38,16 @@ from outlast.worker.settings import BaseWorkerSettings, read_settings
 
 @dataclass(frozen=True)
 class WorkerTask:
-    """A task in a worker's hands.
+    """A task that a worker has claimed.
 
     Attributes:
-        id: The same for every attempt.
+        id: The id, which is the same for every attempt.
         task_type: Name of the task.
-        parameters: Its arguments.
-        retry_count: Failed attempts before this one.
-        attempt: Number of this attempt, from 1: what `ErrorHandler.handle_error` asks for.
-        resource: What it depends on.
-        expires_in: Seconds after which it was not worth starting, as of the claim; None for never.
+        parameters: The arguments of the task.
+        retry_count: Number of failed attempts before this one.
+        attempt: Number of this attempt, from 1, as `ErrorHandler.handle_error` expects it.
+        resource: The resource that the task depends on.
+        expires_in: Seconds from the claim until the task expires; None for never.
     """
 
     id: int
@@ -61,18 +61,18 @@ class WorkerTask:
 
     @classmethod
     def of(cls, claimed: Claimed) -> "WorkerTask":
-        """Return a claim as a task.
+        """Return the task of a claim.
 
         Raises:
-            PayloadError: If its parameters are no JSON object.
+            PayloadError: If its parameters are not a JSON object.
         """
         try:
             parameters = json.loads(claimed.parameters)
         except (ValueError, RecursionError) as error:
-            message = f"the parameters of task {claimed.id} are no JSON: {error}"
+            message = f"the parameters of task {claimed.id} are not valid JSON: {error}"
             raise PayloadError(message) from error
         if not isinstance(parameters, dict):
-            message = f"the parameters of task {claimed.id} are a JSON {type(parameters).__name__}; give an object"
+            message = f"the parameters of task {claimed.id} must be a JSON object, not a {type(parameters).__name__}"
             raise PayloadError(message)
         return cls(
             id=claimed.id,
@@ -86,137 +86,130 @@ class WorkerTask:
         )
 
 
-# What a worker hands its results and its counts to: objects of the program's own.
-
-
 def result_writer(results_db: Any) -> Callable[[WorkerTask, Any], object] | None:
-    """Return what is called with a task and its result: its `save` or `report`, or the thing itself.
+    """Return the function to call with a task and its result: `save` or `report` of the object, or the object itself.
 
-    A connection is none of these; what is done with it is written in the worker's own `report_result`.
+    Returns None for a database connection. To use it, override `BaseWorker.report_result`.
     """
     return _find_callable(results_db, ("save", "report"))
 
 
 def metric_counter(metrics: Any) -> Callable[[str], None]:
-    """Return what counts by name: `increment`, `incr` or the thing itself. Whatever it raises is only logged."""
+    """Return a function that counts by name through `increment`, `incr` or the object itself, and never raises."""
     count = _find_callable(metrics, ("increment", "incr"))
 
-    def safely(name: str) -> None:
+    def count_safely(name: str) -> None:
         if count is None:
             return
         try:
             count(name)
-        except Exception as error:  # noqa: BLE001  # counting is not worth a task
+        except Exception as error:  # noqa: BLE001  # an error in the metrics must not fail the task
             error_handler.log_broken_hook("metrics", error)
 
-    return safely
+    return count_safely
 
 
-def _find_callable(thing: Any, names: tuple[str, ...]) -> Callable[..., object] | None:
+def _find_callable(value: Any, names: tuple[str, ...]) -> Callable[..., object] | None:
     for name in names:
-        method = getattr(thing, name, None)
+        method = getattr(value, name, None)
         if callable(method):
             found: Callable[..., object] = method
             return found
-    if callable(thing) and not hasattr(thing, "cursor"):  # a sqlite3.Connection is callable, to no use for us
-        return thing  # type: ignore[no-any-return]  # a thing of the program's own
+    if callable(value) and not hasattr(value, "cursor"):  # a sqlite3.Connection is callable too
+        return value  # type: ignore[no-any-return]  # an object of the program
     return None
 
-
-# A worker's place in the store: registered, alive by heartbeats from a thread of its own, gone at the end.
 
 _ROLLUP_EVERY = 5.0  # seconds
 
 
 class WorkerLease:
-    """What keeps a worker's tasks its own while it lives, and gives them to others when it dies.
+    """Registers a worker and renews its lease from a background thread. If it dies, others take its tasks.
 
     Args:
-        store: Where tasks are.
-        name: The worker's, for people.
+        store: The store with the tasks.
+        name: The name of the worker.
         settings: Its lease and queues.
 
     Attributes:
-        id: Of this run, or of the latest lease: one that was lost is followed by another.
+        id: The id of the current lease. After a lost lease, the worker registers with a new id.
         suspects: Whether a task waits that was running when a worker died.
     """
 
     def __init__(self, store: Store, name: str, settings: BaseWorkerSettings) -> None:
-        """Begin without a lease."""
         self.id = ""
         self.suspects = False
         self._last_beat_id = ""
         self._store, self._name, self._settings = store, name, settings
         self._lock = threading.Lock()
-        self._heart: LeaseHeartbeat | None = None
+        self._heartbeat: LeaseHeartbeat | None = None
         self._thread: threading.Thread | None = None
-        self._unfit: SchemaError | None = None
+        self._schema_error: SchemaError | None = None
         self._breaker_sync = ExitStack()
 
     @property
-    def begun(self) -> bool:
+    def is_registered(self) -> bool:
         """Whether the worker is registered."""
-        return self._heart is not None
+        return self._heartbeat is not None
 
     @property
     def holds(self) -> bool:
-        """Whether the lease surely holds; without it nothing may be claimed."""
-        return self._heart is not None and self._heart.holds
+        """Whether the lease is certainly valid. Without it, nothing may be claimed."""
+        return self._heartbeat is not None and self._heartbeat.holds
 
     def check(self) -> None:
-        """See that the tables still fit, as far as it was noticed.
+        """Raise the schema error of the last registration, if there was one.
 
         Raises:
-            SchemaError: If the lease was lost by a migration.
+            SchemaError: If the lease was lost because of a migration.
         """
-        if self._unfit is not None:
-            raise self._unfit
+        if self._schema_error is not None:
+            raise self._schema_error
 
-    def begin(self) -> None:
-        """Register, and let the heart beat.
+    def start(self) -> None:
+        """Register the worker and start its heartbeats.
 
         Raises:
-            SchemaError: If the tables are missing or do not fit.
+            SchemaError: If the tables do not exist or have another version.
         """
         self.check()
-        if self._heart is not None:
+        if self._heartbeat is not None:
             return
         self._store.check_schema()
         self.renew(self.id)
         settings = self._settings
-        heart = LeaseHeartbeat(
+        heartbeat = LeaseHeartbeat(
             self._store,
-            self._beating,
+            self._beat_id,
             lease=settings.lease,
             every=settings.heartbeat,
             state=lambda: "running",
-            on_lost=self._lost,
+            on_lost=self._register_again,
         )
-        often = min(settings.heartbeat, getattr(self._store, "rescue_every", settings.heartbeat))
+        rescue_every = min(settings.heartbeat, getattr(self._store, "rescue_every", settings.heartbeat))
         replayer = Replayer(self._store, lambda: self.id)
-        watch = GroupAlerts(
-            self._store, None
-        )  # an age of its own could contradict the App's, and both would tell in turns
-        heart.duties = [
-            PeriodicDuty(often, lambda: heart.rescue(settings.crash_limit)),
-            PeriodicDuty(often, self._look),
+        # Without an age of its own, which could differ from the App's: both would then alert in turns.
+        alerts = GroupAlerts(self._store, None)
+        heartbeat.duties = [
+            PeriodicDuty(rescue_every, lambda: heartbeat.rescue(settings.crash_limit)),
+            PeriodicDuty(rescue_every, self._check_suspects),
             PeriodicDuty(_ROLLUP_EVERY, self._store.roll_up),
             PeriodicDuty(REPLAY_EVERY, replayer.advance_replays),
-            PeriodicDuty(WATCH_EVERY, watch.check_groups),
+            PeriodicDuty(WATCH_EVERY, alerts.check_groups),
         ]
-        self._heart = heart
-        self._thread = threading.Thread(target=heart.run, name="outlast-heart", daemon=True)
+        self._heartbeat = heartbeat
+        self._thread = threading.Thread(target=heartbeat.run, name="outlast-heartbeat", daemon=True)
         self._thread.start()
         self._breaker_sync.enter_context(sync_breakers(self._store, lambda: self.id, leased=True))
 
-    def renew(self, lost: str) -> str:
-        """Register anew, unless somebody else has seen to it already, and return the id.
+    def renew(self, lost_id: str) -> str:
+        """Register with a new id, unless another thread has already done so, and return the current id.
 
         Args:
-            lost: The id that is not known any more.
+            lost_id: The id of the lost lease.
         """
         with self._lock:
-            if self.id == lost:
+            if self.id == lost_id:
                 self.id = f"{self._name}:{uuid.uuid4().hex[:12]}".replace("/", "_")
                 now = datetime.now(UTC)
                 row = WorkerRow(
@@ -226,80 +219,76 @@ class WorkerLease:
                 try:
                     self._store.register(row, self._settings.lease)
                 except SchemaError as error:
-                    self._unfit = error
+                    self._schema_error = error
                     raise
-                if self._heart is not None:
-                    self._heart.renewed()
+                if self._heartbeat is not None:
+                    self._heartbeat.renewed()
             return self.id
 
-    def end(self) -> None:
-        """Let the heart rest and leave; what is still held is given back at no cost to the tasks."""
-        heart, self._heart = self._heart, None
-        if heart is None:
+    def stop(self) -> None:
+        """Stop the heartbeats and unregister. Tasks that are still held are released without using an attempt."""
+        heartbeat, self._heartbeat = self._heartbeat, None
+        if heartbeat is None:
             return
         self._breaker_sync.close()
-        heart.stop()
+        heartbeat.stop()
         if self._thread is not None:
             self._thread.join(self._settings.heartbeat)
-        with suppress(Exception):  # the lease runs out by itself
+        with suppress(Exception):  # the lease expires anyway
             self._store.leave(self.id)
 
-    def _beating(self) -> str:
+    def _beat_id(self) -> str:
         self._last_beat_id = self.id
         return self._last_beat_id
 
-    def _lost(self, _: str) -> None:
-        if self._heart is None:  # a last beat after it has left
+    def _register_again(self, _: str) -> None:
+        if self._heartbeat is None:  # a last heartbeat after the stop
             return
-        log.error("worker %s was taken for dead; it begins anew, and what it was doing is dropped", self._last_beat_id)
+        log.error("worker %s lost its lease; it registers again and drops its current task", self._last_beat_id)
         self.renew(self._last_beat_id)
 
-    def _look(self) -> None:
+    def _check_suspects(self) -> None:
         if self._store.suspects_due(self._settings.queues):
             self.suspects = True
 
 
-# A worker to derive from: claims tasks one at a time, and survives whatever they do.
-
-
 class _UnwrittenFailure(NamedTuple):
-    """A failed attempt that is not in the store yet."""
+    """A failed attempt that is not recorded yet."""
 
     task: WorkerTask
     error: BaseException
 
 
 class BaseWorker(ABC):
-    """Runs tasks one at a time, each by `process_task`, which a derived class writes.
+    """Runs tasks one at a time. A subclass implements `process_task`.
 
-    A task is held by a lease, renewed while the worker lives: should it die, another one gets the task. What a task
-    raises goes to the error handler and never ends the loop; neither does a database that fails. What could not be
-    written is kept and written later, and nothing more is claimed until then.
+    The worker holds a task by a lease, which it renews while it lives. If it dies, another worker gets the task. Errors
+    of a task go to the error handler and never end the loop; neither do errors of the database. Results that cannot be
+    recorded are kept and recorded later, and nothing is claimed until then.
 
     Args:
-        worker_id: Name of the worker, for people.
+        worker_id: Name of the worker.
         queue_db: An App, a store, or a connection of sqlite3 (to a file) or psycopg.
         config: A mapping or an object with settings such as ``queues``, ``lease``, ``poll_interval``, ``max_retries``;
             `outlast.worker.settings` lists them.
-        results_db: Gets task and result, through its `save` or `report` or by being called. What it raises is the
-            task's failure: a result is not lost in silence.
-        metrics: Counts by name, through `increment` or by being called: ``tasks_done``, ``tasks_retried``,
-            ``tasks_deferred``, ``tasks_failed``. What it raises is only logged.
+        results_db: Receives each task and its result, through its method `save` or `report`, or as a function. If it
+            raises, the task fails, so that no result is lost unnoticed.
+        metrics: Counts by name, through its method `increment` or as a function: ``tasks_done``, ``tasks_retried``,
+            ``tasks_deferred``, ``tasks_failed``. Its errors are only logged.
 
     Attributes:
-        error_handler: Decides on failed attempts.
-        poll_interval: Seconds between two looks while there is nothing to do.
+        error_handler: Decides about failed attempts.
+        poll_interval: Seconds between two claims while no task is due.
     """
 
     def __init__(
         self, worker_id: str, queue_db: Any, config: Any = None, results_db: Any = None, metrics: Any = None
     ) -> None:
-        """Check the settings; nothing is registered before the first claim."""
         self.worker_id, self.queue_db, self.config = str(worker_id), queue_db, config
         self.results_db, self.metrics = results_db, metrics
         self.settings = read_settings(config)
         self.poll_interval = self.settings.poll_interval
-        self.store, self._owned = store_of(queue_db)
+        self.store, self._owns_store = store_of(queue_db)
         self.error_handler = ErrorHandler(self.store, self.settings.strategy)
         self._lease = WorkerLease(self.store, self.worker_id, self.settings)
         self._save, self._count = result_writer(results_db), metric_counter(metrics)
@@ -307,12 +296,12 @@ class BaseWorker(ABC):
         self._pause = ClaimPause()
         self._held: dict[int, WorkerTask] = {}
         self._unwritten: list[_UnwrittenFailure | Settlement] = []
-        self._unsure = False
-        self._trouble = ""
+        self._needs_reconcile = False
+        self._last_store_error = ""
 
     @property
     def running(self) -> bool:
-        """Whether `run` goes on; may be set to False from anywhere."""
+        """Whether `run` continues. May be set to False from any thread."""
         return not self._stopped.is_set()
 
     @running.setter
@@ -324,41 +313,41 @@ class BaseWorker(ABC):
 
     @abstractmethod
     def process_task(self, task: WorkerTask) -> Any:
-        """Do a task, and return its result or raise."""
+        """Run a task. Returns its result or raises."""
 
     def run(self) -> None:
-        """Work until `stop`.
+        """Run tasks until `stop` is called.
 
         Raises:
-            SchemaError: If the tables are missing or do not fit.
+            SchemaError: If the tables do not exist or have another version.
         """
         try:
             while self.running:
-                if not self._step():
+                if not self._tick():
                     self._stopped.wait(self.poll_interval)
         finally:
             self.close()
 
     def stop(self) -> None:
-        """Finish the task at hand and end; may be called from any thread, and from a handler of signals."""
+        """Stop after the current task. May be called from any thread and from a signal handler."""
         self.running = False
 
     def close(self) -> None:
-        """Leave: what is still held is given back, at no cost to the tasks. For who claims without `run`."""
-        if self._lease.begun:
-            self._write_again()
-        self._lease.end()
+        """Unregister the worker; needed only without `run`. Held tasks are released without using an attempt."""
+        if self._lease.is_registered:
+            self._write_unwritten()
+        self._lease.stop()
         self._held.clear()
         self._unwritten.clear()
-        if self._owned:
+        if self._owns_store:
             self.store.close()
 
     def claim_task(self) -> WorkerTask | None:
-        """Take the next task that is due; None where there is none.
+        """Claim and return the next task that is due; None if there is none.
 
-        One whose parameters cannot be read, or that is not worth starting any more, becomes a dead letter instead.
+        A task that has expired, or whose parameters are not valid, becomes a dead letter and is skipped.
         """
-        self._lease.begin()
+        self._lease.start()
         while self._lease.holds and not self._unwritten:
             claimed = self._claim()
             if claimed is None:
@@ -369,174 +358,177 @@ class BaseWorker(ABC):
             try:
                 task = WorkerTask.of(claimed)
             except PayloadError as error:
-                self._undecodable(claimed, error)
+                self._fail_undecodable(claimed, error)
                 continue
             self._held[task.id] = task
             return task
         return None
 
     def report_result(self, task: WorkerTask, result: Any) -> None:
-        """Hand a result over and settle the task as done; the result is kept with it if it is JSON.
+        """Pass a result to `results_db` and settle the task as done. The store keeps the result if it is valid JSON.
 
         Args:
-            task: What was done.
-            result: What `process_task` returned.
+            task: The task.
+            result: The return value of `process_task`.
         """
         if self._save is not None:
             self._save(task, result)
-        self._done(task, result)
+        self._settle_done(task, result)
 
-    def _step(self) -> bool:
-        """Do one task; tell whether there was one."""
+    def _tick(self) -> bool:
+        """Run the next task. Returns whether there was one."""
         try:
             self._lease.check()
-            if not self._write() or not self._pause.limit(clock.monotonic(), 1):
+            if not self._is_all_written() or not self._pause.limit(clock.monotonic(), 1):
                 return False
             task = self.claim_task()
         except (ConfigError, SchemaError):
             raise
-        except Exception as error:  # noqa: BLE001  # whatever a database says, the worker goes on
-            self._troubled(error)
+        except Exception as error:  # noqa: BLE001  # an error of the database must not end the worker
+            self._log_store_error(error)
             return False
-        if self._trouble:
-            log.warning("%s: the queue answers again", self.worker_id)
-            self._trouble = ""
+        if self._last_store_error:
+            log.warning("%s: the queue is available again", self.worker_id)
+            self._last_store_error = ""
         if task is not None:
-            self._work(task)
+            self._run_task(task)
         return task is not None
 
-    def _work(self, task: WorkerTask) -> None:
+    def _run_task(self, task: WorkerTask) -> None:
         token = CURRENT_TASK.set(task.claimed)
         try:
             result = self.process_task(task)
             self.report_result(task, result)
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # noqa: BLE001  # also SystemExit: a task does not end its worker
-            self._failed(_UnwrittenFailure(task, error))
+        except BaseException as error:  # noqa: BLE001  # including SystemExit: a task must not end its worker
+            self._settle_failure(_UnwrittenFailure(task, error))
         else:
-            if task.id in self._held:  # a `report_result` of the user's own has not settled it
-                self._done(task, None)
+            if task.id in self._held:  # an overridden `report_result` has not settled it
+                self._settle_done(task, None)
             self._pause.succeeded(clock.monotonic())
             self._count("tasks_done")
         finally:
             CURRENT_TASK.reset(token)
 
     def _claim(self) -> Claimed | None:
-        if self._unsure:  # a turn that was not answered may have claimed all the same
+        if self._needs_reconcile:  # a call that failed may still have claimed a task
             waiting = [each.task_id if isinstance(each, Settlement) else each.task.id for each in self._unwritten]
             self.store.reconcile(self._lease.id, [*self._held, *waiting])
-            self._unsure = False
-        suspect, self._lease.suspects = self._lease.suspects, False
+            self._needs_reconcile = False
+        has_suspects, self._lease.suspects = self._lease.suspects, False
         queues = self.settings.queues
-        for alone in (True, False) if suspect else (False, True):
-            if alone and not suspect and not self.store.suspects_due(queues):
+        for suspect in (True, False) if has_suspects else (False, True):
+            if suspect and not has_suspects and not self.store.suspects_due(queues):
                 continue
-            claimed = self._turn(SettleAndClaim(self._lease.id, [], [], [], Claim(queues, 1, 1, suspect=alone)))
+            claim = Claim(queues, 1, 1, suspect=suspect)
+            claimed = self._settle_and_claim(SettleAndClaim(self._lease.id, [], [], [], claim))
             if claimed is not None:
                 return claimed
         return None
 
-    def _turn(self, turn: SettleAndClaim) -> Claimed | None:
+    def _settle_and_claim(self, request: SettleAndClaim) -> Claimed | None:
         try:
-            turned = self.store.settle_and_claim(turn)
+            result = self.store.settle_and_claim(request)
         except LeaseLostError as error:
             self._held.clear()
             self._lease.renew(error.worker_id)
             return None
         except Exception:
-            self._unsure = True
+            self._needs_reconcile = True
             raise
-        if turned.refused:
-            log.warning("%s: what became of task %d was refused: another worker has it", self.worker_id,
-                             turned.refused[0])  # fmt: skip
-        return turned.claimed[0] if turned.claimed else None
+        if result.refused:
+            log.warning("%s: the result of task %d was refused: another worker has it", self.worker_id,
+                        result.refused[0])  # fmt: skip
+        return result.claimed[0] if result.claimed else None
 
-    def _done(self, task: WorkerTask, result: Any) -> None:
+    def _settle_done(self, task: WorkerTask, result: Any) -> None:
         text, keep = None, self.settings.keep_result
         if result is not None and keep:
             try:
                 text = encode_result(result)
             except PayloadError as error:
-                log.info("task %d is done; its result is not kept: %s", task.id, error)
+                log.info("task %d is done, but its result is not stored: %s", task.id, error)
         self._settle(Settlement(task.id, task.claimed.epoch, Kind.DONE, result=text, keep=keep))
 
-    def _undecodable(self, claimed: Claimed, error: PayloadError) -> None:
+    def _fail_undecodable(self, claimed: Claimed, error: PayloadError) -> None:
         failure = classify(error)
         error_handler.log_failed_attempt(claimed.id, claimed.retry_count + 1, failure, traceback_of(error),
-                    category=failure.category.value, most=None, again=False)  # fmt: skip
+                    category=failure.category.value, max_attempts=None, will_retry=False)  # fmt: skip
         note = failure_note(failure, traceback_of(error))
         self._settle(Settlement(claimed.id, claimed.epoch, Kind.FAIL, note=note, reason=Reason.UNDECODABLE))
 
     def _settle(self, settlement: Settlement) -> None:
-        """Write what became of a task, now or later."""
+        """Settle a task, now or later."""
         self._held.pop(settlement.task_id, None)
         try:
-            self._turn(SettleAndClaim(self._lease.id, [], [settlement], []))
-        except Exception as error:  # noqa: BLE001  # its work is done; doing it again would not help
+            self._settle_and_claim(SettleAndClaim(self._lease.id, [], [settlement], []))
+        except Exception as error:  # noqa: BLE001  # the task has run; the result is recorded later
             self._unwritten.append(settlement)
-            self._troubled(error)
+            self._log_store_error(error)
 
-    def _failed(self, failed: _UnwrittenFailure) -> None:
-        """Have a failed attempt decided on and written, now or later."""
+    def _settle_failure(self, failed: _UnwrittenFailure) -> None:
+        """Decide about a failed attempt and record it, now or later."""
         task, error = failed
-        handled = self._handled(task, error)
+        handled = self._handle(task, error)
         trouble = handled.get("trouble")
         if trouble is not None:
             self._unwritten.append(failed)
-            self._troubled(trouble)
+            self._log_store_error(trouble)
             return
         self._held.pop(task.id, None)
         if handled.get("category") == Category.SYSTEM:
             failure = classify(error)
             seconds = self._pause.failed(clock.monotonic(), failure.message)
-            log.error("%s claims nothing for %.0f s, this machine is not well: %s", self.worker_id, seconds,
-                           failure.message)  # fmt: skip
+            log.error("%s: claiming pauses for %.0f s because of a system failure: %s", self.worker_id, seconds,
+                      failure.message)  # fmt: skip
         if handled.get("deferred") and task.resource is not None:
-            self._cool(task.resource, handled["delay"], error)
+            self._start_cooldown(task.resource, handled["delay"], error)
         if handled.get("changed", True):
-            kind = "failed" if not handled["retry"] else "deferred" if handled.get("deferred") else "retried"
-            self._count(f"tasks_{kind}")
+            if not handled["retry"]:
+                self._count("tasks_failed")
+            else:
+                self._count("tasks_deferred" if handled.get("deferred") else "tasks_retried")
 
-    def _cool(self, resource: str, seconds: float, error: BaseException) -> None:
-        """Have everybody leave a resource alone that has named a time."""
+    def _start_cooldown(self, resource: str, seconds: float, error: BaseException) -> None:
+        """Start a cooldown of a resource for all workers."""
         try:
             self.store.start_cooldown(resource, seconds, str(classify(error))[:200])
-        except Exception as trouble:  # noqa: BLE001  # the task itself is put off all the same
-            log.warning("the cooldown of %s could not be shared: %s", resource, classify(trouble).message)
+        except Exception as store_error:  # noqa: BLE001  # the task itself is deferred anyway
+            log.warning("could not start the cooldown of %s: %s", resource, classify(store_error).message)
 
-    def _handled(self, task: WorkerTask, error: BaseException) -> HandledError:
+    def _handle(self, task: WorkerTask, error: BaseException) -> HandledError:
         token = CURRENT_CLAIM.set(CurrentClaim((self.store, self.queue_db), task.id, task.claimed.epoch))
         try:
             return self.error_handler.handle_error(task.id, error, task.attempt)
-        except Exception as mistake:  # noqa: BLE001  # a handler of the user's; the task matters more
-            error_handler.log_broken_hook("error_handler", mistake)
+        except Exception as hook_error:  # noqa: BLE001  # a handler of the user's; the task matters more
+            error_handler.log_broken_hook("error_handler", hook_error)
             return ErrorHandler(self.store, self.settings.strategy).handle_error(task.id, error, task.attempt)
         finally:
             CURRENT_CLAIM.reset(token)
 
-    def _write(self) -> bool:
-        """Write what could not be written before; tell whether all of it is."""
+    def _is_all_written(self) -> bool:
+        """Record what could not be recorded before, and return whether nothing is left."""
         if not self._unwritten:
             return True
         if not self._pause.limit(clock.monotonic(), 1):
             return False
-        self._write_again()
+        self._write_unwritten()
         return not self._unwritten
 
-    def _write_again(self) -> None:
+    def _write_unwritten(self) -> None:
         waiting, self._unwritten = self._unwritten, []
         for each in waiting:
             if isinstance(each, Settlement):
                 self._settle(each)
             else:
-                self._failed(each)
+                self._settle_failure(each)
 
-    def _troubled(self, error: Exception) -> None:
-        """Say once what is wrong with the queue, and leave it alone for a while if something waits to be written."""
+    def _log_store_error(self, error: Exception) -> None:
+        """Log an error of the queue once, and pause if something waits to be recorded."""
         failure = classify(error)
         if self._unwritten:
             self._pause.failed(clock.monotonic(), failure.message)
-        level = log.debug if failure.message == self._trouble else log.error
-        self._trouble = failure.message
-        level("%s: the queue failed (%s), tried again later: %s", self.worker_id, failure.category, failure.message)
+        level = log.debug if failure.message == self._last_store_error else log.error
+        self._last_store_error = failure.message
+        level("%s: the queue failed (%s), retrying later: %s", self.worker_id, failure.category, failure.message)

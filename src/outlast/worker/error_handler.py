@@ -1,4 +1,4 @@
-"""What a worker asks about an error."""
+"""Handles failed attempts of tasks: classifies the error, decides about a retry, and records and logs the result."""
 
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -16,38 +16,35 @@ from outlast.queue.logs import log
 from outlast.queue.settlement import failure_note
 from outlast.record.bus import has_subscribers, publish
 from outlast.record.log_text import failure_keys, first_line, format_seconds, traceback_of
-from outlast.worker.queue_access import handling_of
+from outlast.worker.queue_access import attempt_reports_of
 from outlast.worker.settings import ExponentialBackoffStrategy, RetryStrategyProtocol
-
-TYPE_CHECKING = False
 
 
 class ErrorClassifier:
-    """Tells workers whether an error is worth another attempt, and what kind it is.
+    """Classifies errors for workers.
 
     Args:
-        classifier: The judgement to use; by default the process's.
+        classifier: The classifier to use; by default that of the process.
     """
 
     def __init__(self, classifier: Classifier | None = None) -> None:
-        """Keep the classifier."""
         self._classifier = classifier
 
-    def classify(self, error: BaseException) -> "Failure":
-        """Return the whole judgement on an error."""
-        return self._judge.classify(error)
+    def classify(self, error: BaseException) -> Failure:
+        """Return the classified failure of an error."""
+        return self._current.classify(error)
 
     def is_retryable(self, error: BaseException) -> bool:
-        """Tell whether trying again may help; an unknown error is not retried."""
-        return self._judge.classify(error).retryable
+        """Return whether a retry may help. Unknown errors are not retryable."""
+        return self._current.classify(error).retryable
 
     def get_error_category(self, error: BaseException) -> str:
-        """Return the name of the error's category, ``"unknown"`` where nothing is known."""
-        return self._judge.classify(error).category.value
+        """Return the name of the error's category; ``"unknown"`` if no rule matches."""
+        return self._current.classify(error).category.value
 
-    def get_error_metadata(self, error: BaseException) -> "dict[str, Any]":
-        """Return what is worth keeping of an error: redacted, and ready for JSON."""
-        failure = self._judge.classify(error)
+    def get_error_metadata(self, error: BaseException) -> dict[str, Any]:
+        """Return the facts about an error, redacted and ready for JSON."""
+        failure = self._current.classify(error)
         metadata: dict[str, Any] = {
             "error_type": failure.exception_name,
             "error_message": failure.message,
@@ -64,31 +61,29 @@ class ErrorClassifier:
         return metadata
 
     @property
-    def _judge(self) -> Classifier:
+    def _current(self) -> Classifier:
         return self._classifier or default_classifier()
 
 
-# What is logged of failed attempts: a retry is a warning with its traceback at debug, an end is an error with it.
-#
-# A handler of the log that raises changes nothing. Arguments of tasks are never logged.
-
-
-def log_failed_attempt(  # noqa: PLR0913  # what is known of the attempt
+def log_failed_attempt(  # noqa: PLR0913  # all facts about the attempt
     task_id: int,
     attempt: int,
     failure: Failure,
     traceback: str,
     *,
     category: str,
-    most: int | None,
-    again: bool,
+    max_attempts: int | None,
+    will_retry: bool,
     delay: float | None = None,
 ) -> None:
-    """Tell that an attempt failed, and whether there will be another one."""
-    of = "" if most is None else f" of {most}"
-    keys = {**_log_keys(task_id, failure), "attempt": attempt, "max_attempts": most, "error_category": category}
-    if again:
-        when = "to be retried" if delay is None else f"again in {format_seconds(delay)}"
+    """Log a failed attempt: a retry as a warning with the traceback at debug level, the last one as an error with it.
+
+    The arguments of a task are never logged.
+    """
+    of = "" if max_attempts is None else f" of {max_attempts}"
+    keys = {**_log_keys(task_id, failure), "attempt": attempt, "max_attempts": max_attempts, "error_category": category}
+    if will_retry:
+        when = "retrying" if delay is None else f"retrying in {format_seconds(delay)}"
         keys["delay"] = delay
         _log_safely(log.warning, "task %s: attempt %s%s failed (%s), %s: %s",
              task_id, attempt, of, category, when, _failure_text(failure), extra=keys)  # fmt: skip
@@ -99,30 +94,31 @@ def log_failed_attempt(  # noqa: PLR0913  # what is known of the attempt
 
 
 def log_deferred(task_id: int, delay: float, failure: Failure) -> None:
-    """Tell that a task was put off."""
-    _log_safely(log.warning, "task %s: put off for %s, no attempt spent (%s): %s",
+    """Log that a task was deferred."""
+    _log_safely(log.warning, "task %s: deferred for %s, no attempt used (%s): %s",
          task_id, format_seconds(delay), failure.category.value, _failure_text(failure),
          extra=_log_keys(task_id, failure))  # fmt: skip
 
 
 def log_ignored(task_id: int, failure: Failure, why: str, traceback: str) -> None:
-    """Tell that a report changed nothing."""
-    _log_safely(log.warning, "task %s: a failure was reported and changed nothing, %s: %s",
+    """Log that a reported failure did not change the task."""
+    _log_safely(log.warning, "task %s: a reported failure was ignored because %s: %s",
          task_id, why, _failure_text(failure),
          extra=_log_keys(task_id, failure))  # fmt: skip
-    _log_safely(log.debug, "task %s: traceback of what was reported\n%s", task_id, traceback)
+    _log_safely(log.debug, "task %s: traceback of the reported failure\n%s", task_id, traceback)
 
 
-def log_unwritten(task_id: int, attempt: int, failure: Failure, trouble: Failure, traceback: str) -> None:
-    """Tell that what follows from a failure could not be written."""
-    _log_safely(log.error, "task %s stays as it was: attempt %s failed (%s) and the database too (%s: %s)\n%s",
-         task_id, attempt, _failure_text(failure), trouble.category.value, _failure_text(trouble), traceback,
+def log_unwritten(task_id: int, attempt: int, failure: Failure, store_failure: Failure, traceback: str) -> None:
+    """Log that a failed attempt could not be recorded because the database failed too."""
+    _log_safely(log.error, "task %s is unchanged: attempt %s failed (%s), and so did the database (%s: %s)\n%s",
+         task_id, attempt, _failure_text(failure), store_failure.category.value, _failure_text(store_failure),
+         traceback,
          extra=_log_keys(task_id, failure))  # fmt: skip
 
 
-def log_broken_hook(what: str, mistake: BaseException) -> None:
-    """Tell that a part of the user's raised."""
-    _log_safely(log.error, "%s raised: %s", what, _failure_text(classify(mistake)))
+def log_broken_hook(name: str, error: BaseException) -> None:
+    """Log that an object of the user's, such as a classifier or metrics, raised an error."""
+    _log_safely(log.error, "%s raised: %s", name, _failure_text(classify(error)))
 
 
 def _log_keys(task_id: int, failure: Failure) -> dict[str, Any]:
@@ -136,17 +132,15 @@ def _failure_text(failure: Failure) -> str:
 def _log_safely(level: Callable[..., None], *args: Any, **keys: Any) -> None:
     try:
         level(*args, **keys)
-    except Exception:  # noqa: BLE001  # a handler that raises must not end the worker
+    except Exception:  # noqa: BLE001  # a log handler that raises must not end the worker
         return
 
-
-# What becomes of a task whose attempt failed, decided and written in one place for any loop that runs tasks.
 
 _LIVE_STATUSES = {Status.QUEUED, Status.RUNNING}
 
 
 class CurrentClaim(NamedTuple):
-    """The claim under which the calling code runs a task, and where it was made: each store counts tasks anew."""
+    """The claim under which the calling code runs a task, and its queue, because task ids are unique per store only."""
 
     queues: tuple[object, ...]
     task_id: int
@@ -157,17 +151,17 @@ CURRENT_CLAIM: ContextVar[CurrentClaim | None] = ContextVar("outlast.worker.held
 
 
 class HandledError(TypedDict):
-    """What `ErrorHandler.handle_error` answers.
+    """The result of `ErrorHandler.handle_error`.
 
     Attributes:
         retry: Whether the task runs again.
-        delay: Seconds until then.
+        delay: Seconds until it runs again.
         category: Name of the error's category.
-        metadata: What is worth keeping of the error.
+        metadata: The facts about the error.
         changed: Whether the task was changed.
-        deferred: Whether it was put off without spending an attempt, because the other side named a time.
-        why: Where nothing was changed: for what reason.
-        trouble: Where nothing was changed because the database failed: what it raised.
+        deferred: Whether the task was deferred without using an attempt, because the other side asked to wait.
+        why: If the task was not changed: the reason.
+        trouble: If the task was not changed because the database failed: the error of the database.
     """
 
     retry: bool
@@ -181,7 +175,7 @@ class HandledError(TypedDict):
 
 
 class _JudgedError(NamedTuple):
-    """An error, judged once."""
+    """A classified error."""
 
     failure: Failure
     retryable: bool
@@ -191,79 +185,78 @@ class _JudgedError(NamedTuple):
 
 
 class ErrorHandler:
-    """Decides on failed attempts and writes what follows: another attempt, or the dead letter queue.
+    """Decides about failed attempts and records the decision: a retry, or the dead letter queue.
 
-    An attempt is fenced by its number: what is reported of an attempt that is not the task's current one changes
-    nothing. So two loops, or a call that is repeated, never count one failure twice.
+    The number of the attempt is a fence: a report about an attempt that is not the current one is ignored. So one
+    failure is never counted twice, even with two loops or a repeated call.
 
     Args:
-        queue_db: An App, a store, or a connection of sqlite3 or psycopg. Work on a connection is a transaction of its
-            own; where the caller has one open, it is part of that, and nothing is committed.
-        retry_strategy: How often, and after how long; by default an `ExponentialBackoffStrategy`.
+        queue_db: An App, a store, or a connection of sqlite3 or psycopg. On a connection, each write is a transaction
+            of its own; if the caller has one open, the write is part of it and is not committed.
+        retry_strategy: Number of attempts and the waits between them; by default an `ExponentialBackoffStrategy`.
 
     Attributes:
-        classifier: Tells what is worth another attempt.
-        retry_strategy: Tells how many there are.
+        classifier: Decides which errors are retryable.
+        retry_strategy: Decides how often to retry, and when.
     """
 
     def __init__(self, queue_db: Any, retry_strategy: RetryStrategyProtocol | None = None) -> None:
-        """Find the queue; a connection's tables are looked at, and in SQLite created if they are missing."""
         self.queue_db = queue_db
         self.classifier = ErrorClassifier()
         self.retry_strategy = ExponentialBackoffStrategy() if retry_strategy is None else retry_strategy
-        self._tasks = handling_of(queue_db)
+        self._tasks = attempt_reports_of(queue_db)
 
     def handle_error(self, task_id: int, error: BaseException, attempt: int) -> HandledError:
-        """Decide what becomes of a task whose attempt failed, and write it.
+        """Decide what happens to a task after a failed attempt, and record it.
 
-        Another attempt is due after the strategy's delay, or after the `retry_after` of our own errors as it is. What
-        the other side asks to wait costs no attempt. What is permanent, or was the last attempt, is a dead letter;
-        so is a replay's canary, whatever it raised. Status, history and letter are written in one transaction. A
-        database that fails is logged, never raised; the task then stays as it was.
+        A retry is due after the delay of the strategy, or after the exact `retry_after` of an error of Outlast. If the
+        other side asks to wait, the task is deferred and no attempt is used. A permanent error, or the last attempt,
+        makes the task a dead letter; so does any error of a replay's canary. Status, history and dead letter are
+        written in one transaction. Errors of the database are logged, never raised; the task is then unchanged.
 
         Args:
             task_id: The task, waiting or running.
-            error: What its attempt raised.
+            error: The error of the attempt.
             attempt: Number of the attempt, from 1: the task's `retry_count` + 1.
         """
         judged = self._judge(error)
         policy = self._policy(error, attempt, retryable=judged.retryable)
-        decision: Retry | Defer | Fail = self._decided(judged, policy, attempt, None)
+        decision: Retry | Defer | Fail = self._decide(judged, policy, attempt, None)
         try:
             standing = self._tasks.attempt_state(task_id)
             stale = _stale_reason(standing, task_id, attempt, self._epoch_of(task_id))
             if stale is not None:
-                return self._ignored(task_id, judged, stale)
-            decision = self._decided(judged, policy, attempt, standing)
+                return self._ignore(task_id, judged, stale)
+            decision = self._decide(judged, policy, attempt, standing)
             changed = self._write(task_id, judged, decision, attempt)
-        except Exception as trouble:  # noqa: BLE001  # whatever a database says, the loop goes on
+        except Exception as trouble:  # noqa: BLE001  # an error of the database must not end the loop
             log_unwritten(task_id, attempt, judged.failure, classify(trouble), traceback_of(trouble))
             why = f"the database failed: {classify(trouble)}"
-            return self._answer(judged, decision) | {"changed": False, "why": why, "trouble": trouble}
+            return self._handled(judged, decision) | {"changed": False, "why": why, "trouble": trouble}
         if not changed:
-            return self._ignored(task_id, judged, f"task {task_id} was changed by somebody else at the same time")
-        self._tell(task_id, error, attempt, judged, decision, standing)
-        return self._answer(judged, decision)
+            return self._ignore(task_id, judged, f"task {task_id} was changed by another process at the same time")
+        self._announce(task_id, error, attempt, judged, decision, standing)
+        return self._handled(judged, decision)
 
     def log_error(
         self,
         task_id: int,
         error: BaseException,
         attempt: int,
-        should_retry: bool,  # noqa: FBT001  # its place among the arguments is the seeds'
+        should_retry: bool,  # noqa: FBT001  # positional for compatibility
         category: str | None = None,
         *,
         delay: float | None = None,
     ) -> None:
-        """Log a failed attempt: a retry as a warning with the traceback at debug, an end as an error with it.
+        """Log a failed attempt: as a warning, with the traceback at debug level, or as an error if it is the last.
 
         Args:
             task_id: The task.
-            error: What was raised; its own traceback is logged, wherever this is called.
+            error: The error, which is logged with its own traceback.
             attempt: Number of the attempt, from 1.
-            should_retry: Whether there will be another one.
-            category: Name of the error's category; by default the classifier is asked.
-            delay: Seconds until the next one, where they are known.
+            should_retry: Whether there will be a retry.
+            category: Name of the error's category; by default that of the classifier.
+            delay: Seconds until the retry, if known.
         """
         failure = self._judge(error).failure
         log_failed_attempt(
@@ -272,39 +265,39 @@ class ErrorHandler:
             failure,
             traceback_of(error),
             category=category or failure.category.value,
-            most=getattr(self.retry_strategy, "max_retries", None),
-            again=should_retry,
+            max_attempts=getattr(self.retry_strategy, "max_retries", None),
+            will_retry=should_retry,
             delay=delay,
         )
 
     def update_task_status(
         self, task_id: int, status: str, error: BaseException, attempt: int, delay: float = 0.0
     ) -> bool:
-        """Write a decision that was made elsewhere; tell whether the task was changed.
+        """Record a decision that was made elsewhere. Returns whether the task was changed.
 
         Args:
             task_id: The task, waiting or running.
-            status: ``QUEUED`` for another attempt, ``FAILED`` for the dead letter queue.
-            error: What its attempt raised.
-            attempt: Number of the attempt, from 1; it fences, as in `handle_error`.
-            delay: Seconds until another attempt is due.
+            status: ``QUEUED`` for a retry, ``FAILED`` for the dead letter queue.
+            error: The error of the attempt.
+            attempt: Number of the attempt, from 1. If it is not the current one, nothing changes.
+            delay: Seconds until the retry.
 
         Raises:
-            ConfigError: If the status is another one.
+            ConfigError: If the status is not one of these.
         """
         if status == Status.QUEUED:
             return self._write(task_id, self._judge(error), Retry(delay), attempt)
         if status == Status.FAILED:
             return self.move_to_dlq(task_id, error, attempt)
-        message = f"status is {status!r}; a failed attempt leads to QUEUED or FAILED"
+        message = f"status is {status!r}; after a failed attempt it must be QUEUED or FAILED"
         raise ConfigError(message)
 
     def move_to_dlq(self, task_id: int, error: BaseException, attempt: int | None = None) -> bool:
-        """End a task as a dead letter, with its history, in one transaction; tell whether it was changed.
+        """Move a task with its history to the dead letters, in one transaction. Returns whether it was changed.
 
         Args:
             task_id: The task, waiting or running.
-            error: Why.
+            error: The reason.
             attempt: Number of the attempt that failed; by default the current one.
         """
         if attempt is None:
@@ -316,14 +309,14 @@ class ErrorHandler:
         return self._write(task_id, judged, Fail("exhausted" if judged.retryable else "permanent"), attempt)
 
     def _judge(self, error: BaseException) -> _JudgedError:
-        """Ask the classifier, which may be another one than ours, what an error is."""
-        asked = self.classifier
+        """Classify an error with the classifier, which the user may have replaced."""
+        classifier = self.classifier
         try:
-            failure = getattr(asked, "classify", classify)(error)
-            retryable, category = bool(asked.is_retryable(error)), str(asked.get_error_category(error))
-            metadata = asked.get_error_metadata(error)
-        except Exception as mistake:  # noqa: BLE001  # a classifier of the user's; the error at hand matters more
-            log_broken_hook("classifier", mistake)
+            failure = getattr(classifier, "classify", classify)(error)
+            retryable, category = bool(classifier.is_retryable(error)), str(classifier.get_error_category(error))
+            metadata = classifier.get_error_metadata(error)
+        except Exception as hook_error:  # noqa: BLE001  # a classifier of the user's; the error of the task matters more
+            log_broken_hook("classifier", hook_error)
             plain = ErrorClassifier()
             failure, metadata = plain.classify(error), plain.get_error_metadata(error)
             retryable, category = failure.retryable, failure.category.value
@@ -334,7 +327,7 @@ class ErrorHandler:
         return _JudgedError(failure, retryable, category, metadata, note)
 
     def _policy(self, error: BaseException, attempt: int, *, retryable: bool) -> RetryPolicy:
-        """Ask the strategy, once, and return its answer as a policy: this wait, and an attempt more or none."""
+        """Ask the strategy once, and return its decision as a policy with this delay and one or no further attempt."""
         calls = max(1, attempt)
         if not retryable or not isinstance(error, Exception):
             return RetryPolicy(max_attempts=calls)
@@ -343,16 +336,16 @@ class ErrorHandler:
                 return RetryPolicy(max_attempts=calls)
             delay = self.retry_strategy.get_retry_delay(attempt)
             return RetryPolicy(max_attempts=calls + 1, base_delay=delay, max_delay=delay, jitter=0.0)
-        except Exception as mistake:  # noqa: BLE001  # a strategy of the user's; the error at hand matters more
-            log_broken_hook("retry_strategy", mistake)
+        except Exception as hook_error:  # noqa: BLE001  # a strategy of the user's; the error of the task matters more
+            log_broken_hook("retry_strategy", hook_error)
             return RetryPolicy(max_attempts=calls)
 
     @staticmethod
-    def _decided(
+    def _decide(
         judged: _JudgedError, policy: RetryPolicy, attempt: int, standing: AttemptState | None
     ) -> Retry | Defer | Fail:
         if standing is not None and standing.canary:
-            return Fail(Reason.CANARY)  # it is tried so that the others need not be
+            return Fail(Reason.CANARY)  # a canary is tried once, before the others
         return decide(
             judged.failure,
             policy,
@@ -369,15 +362,16 @@ class ErrorHandler:
         return self._tasks.settle_attempt(settlement, attempt, epoch=self._epoch_of(task_id))
 
     def _epoch_of(self, task_id: int) -> int | None:
-        """Return the epoch of the claim under which the calling code runs the task, if it does: then it fences too."""
-        held = CURRENT_CLAIM.get()
-        if held is None or held.task_id != task_id:
+        """Return the epoch of the claim under which the calling code runs the task, which is a fence too; else None."""
+        claim = CURRENT_CLAIM.get()
+        if claim is None or claim.task_id != task_id:
             return None
-        mine = (self.queue_db, getattr(self.queue_db, "store", self.queue_db))
-        return held.epoch if any(each is own for each in held.queues for own in mine) else None
+        own_queues = (self.queue_db, getattr(self.queue_db, "store", self.queue_db))
+        is_own = any(queue is own for queue in claim.queues for own in own_queues)
+        return claim.epoch if is_own else None
 
     @staticmethod
-    def _answer(judged: _JudgedError, decision: Retry | Defer | Fail) -> HandledError:
+    def _handled(judged: _JudgedError, decision: Retry | Defer | Fail) -> HandledError:
         delay = 0.0 if isinstance(decision, Fail) else decision.delay
         return {
             "retry": not isinstance(decision, Fail),
@@ -388,11 +382,11 @@ class ErrorHandler:
             "deferred": isinstance(decision, Defer),
         }
 
-    def _ignored(self, task_id: int, judged: _JudgedError, why: str) -> HandledError:
+    def _ignore(self, task_id: int, judged: _JudgedError, why: str) -> HandledError:
         log_ignored(task_id, judged.failure, why, judged.note.traceback)
-        return self._answer(judged, Fail("permanent")) | {"changed": False, "why": why}
+        return self._handled(judged, Fail("permanent")) | {"changed": False, "why": why}
 
-    def _tell(
+    def _announce(
         self,
         task_id: int,
         error: BaseException,
@@ -403,14 +397,14 @@ class ErrorHandler:
     ) -> None:
         match decision:
             case Retry(delay):
-                self.log_error(task_id, error, attempt, True, judged.category, delay=delay)  # noqa: FBT003  # as above
+                self.log_error(task_id, error, attempt, True, judged.category, delay=delay)  # noqa: FBT003  # positional for compatibility
             case Defer(delay):
                 log_deferred(task_id, delay, judged.failure)
             case Fail():
-                self.log_error(task_id, error, attempt, False, judged.category)  # noqa: FBT003  # as above
+                self.log_error(task_id, error, attempt, False, judged.category)  # noqa: FBT003  # positional for compatibility
         if not has_subscribers():
             return
-        from outlast.record.events import TaskDeferred, TaskFailed, TaskRetrying  # noqa: PLC0415  # only subscribers need them
+        from outlast.record.events import TaskDeferred, TaskFailed, TaskRetrying  # noqa: PLC0415  # only needed with subscribers
 
         name = "" if standing is None else standing.task_type
         match decision:
@@ -423,7 +417,7 @@ class ErrorHandler:
 
 
 def _settlement_for(task_id: int, note: Note, decision: Retry | Defer | Fail) -> Settlement:
-    """Return what is written; the store fills the epoch in."""
+    """Return the settlement for a decision. The store sets the epoch."""
     match decision:
         case Retry(delay):
             return Settlement(task_id, 0, Kind.RETRY, delay, note)
@@ -434,13 +428,13 @@ def _settlement_for(task_id: int, note: Note, decision: Retry | Defer | Fail) ->
 
 
 def _stale_reason(standing: AttemptState | None, task_id: int, attempt: int, epoch: int | None) -> str | None:
-    """Return why an attempt is not the current one; None where it is."""
+    """Return why an attempt is not the current one; None if it is."""
     if standing is None:
-        return f"there is no task {task_id}"
+        return f"task {task_id} does not exist"
     if standing.status not in _LIVE_STATUSES:
-        return f"task {task_id} is {standing.status}, neither waiting nor running"
+        return f"task {task_id} is {standing.status}, not waiting or running"
     if standing.retry_count != attempt - 1:
         return f"attempt {attempt} of task {task_id} is not the current one, which is {standing.retry_count + 1}"
     if epoch is not None and standing.epoch != epoch:
-        return f"task {task_id} was given to another worker"
+        return f"another worker has task {task_id}"
     return None

@@ -1,4 +1,4 @@
-"""From what a program has at hand, an app, a store or a connection, to the queue behind it."""
+"""Finds the queue behind an app, a store or a database connection."""
 
 import sys
 from typing import Any, cast
@@ -8,22 +8,23 @@ from outlast.ports.engine import AttemptReports
 from outlast.ports.store import Store
 
 
-def handling_of(queue_db: Any) -> AttemptReports:
-    """Return where failed attempts are written.
+def attempt_reports_of(queue_db: Any) -> AttemptReports:
+    """Return the part of a queue that records failed attempts.
 
     Args:
         queue_db: An app, a store, or a connection of sqlite3 or psycopg.
 
     Raises:
-        ConfigError: If it is none of these.
-        SchemaError: If a connection's tables do not fit, or are missing in PostgreSQL. SQLite's are created.
+        ConfigError: If `queue_db` is not one of these.
+        SchemaError: If the tables of a connection have another version, or do not exist in PostgreSQL. In SQLite they
+            are created.
     """
     if _is_connection_of("sqlite3", queue_db):
-        from outlast.stores.sqlite import engine as sqlite  # noqa: PLC0415  # the one that is asked for
+        from outlast.stores.sqlite import engine as sqlite  # noqa: PLC0415  # only the library in use is imported
 
         return sqlite.SqliteEngineTasks(sqlite.SqliteCallerConnection(queue_db))
     if _is_connection_of("psycopg", queue_db):
-        from outlast.stores.postgres import engine as postgres  # noqa: PLC0415  # the one that is asked for
+        from outlast.stores.postgres import engine as postgres  # noqa: PLC0415  # only the library in use is imported
 
         return postgres.PostgresEngineTasks(postgres.PostgresCallerConnection(queue_db))
     store: Any = getattr(queue_db, "store", queue_db)
@@ -43,26 +44,26 @@ def handling_of(queue_db: Any) -> AttemptReports:
 
 
 def store_of(queue_db: Any) -> tuple[Store, bool]:
-    """Return the store of a queue, and whether it was opened here and has to be closed here.
+    """Return the store of a queue, and whether it was opened here and must be closed by the caller.
 
-    For a connection, a store of its own is opened on the same database: a worker's signs of life come from another
-    thread, and must not wait for the caller's transactions.
+    For a connection, a separate store is opened on the same database: the heartbeats of a worker come from another
+    thread and must not wait for the caller's transactions.
 
     Raises:
-        ConfigError: If there is no way to it.
+        ConfigError: If `queue_db` is not an app, a store or a connection, or is an in-memory database.
     """
     if _is_connection_of("sqlite3", queue_db):
-        from outlast.stores.sqlite.engine import connection_file  # noqa: PLC0415  # the one that is asked for
-        from outlast.stores.sqlite.store import SqliteStore  # noqa: PLC0415  # the one that is asked for
+        from outlast.stores.sqlite.engine import connection_file  # noqa: PLC0415  # only the library in use is imported
+        from outlast.stores.sqlite.store import SqliteStore  # noqa: PLC0415  # only the library in use is imported
 
         path = connection_file(queue_db)
         if not path:
-            message = "queue_db is a database in memory, which no second connection can reach; give a file, or an App"
+            message = "queue_db is an in-memory database, which a second connection cannot open; give a file or an App"
             raise ConfigError(message)
         return SqliteStore(path), True
     if _is_connection_of("psycopg", queue_db):
-        from outlast.stores.postgres.engine import connection_url  # noqa: PLC0415  # the one that is asked for
-        from outlast.stores.postgres.store import PostgresStore  # noqa: PLC0415  # the one that is asked for
+        from outlast.stores.postgres.engine import connection_url  # noqa: PLC0415  # only the library in use is imported
+        from outlast.stores.postgres.store import PostgresStore  # noqa: PLC0415  # only the library in use is imported
 
         return PostgresStore(connection_url(queue_db)), True
     store = getattr(queue_db, "store", queue_db)
@@ -71,12 +72,12 @@ def store_of(queue_db: Any) -> tuple[Store, bool]:
     return cast(Store, store), False
 
 
-def _is_connection_of(library: str, thing: object) -> bool:
-    """Tell without importing a library: whoever has a connection of it has loaded it."""
+def _is_connection_of(library: str, value: object) -> bool:
+    """Return whether a value is a connection of a library. A library that is not loaded has no connections."""
     loaded = sys.modules.get(library)
-    return loaded is not None and isinstance(thing, loaded.Connection)
+    return loaded is not None and isinstance(value, loaded.Connection)
 
 
-def _unusable_queue_error(thing: object) -> ConfigError:
-    kind = f"{type(thing).__module__}.{type(thing).__qualname__}"
+def _unusable_queue_error(value: object) -> ConfigError:
+    kind = f"{type(value).__module__}.{type(value).__qualname__}"
     return ConfigError(f"queue_db is {kind}; give an App, a store, or a connection of sqlite3 or psycopg (not async)")

@@ -1,4 +1,4 @@
-"""The settings of a worker, read from whatever its program keeps settings in."""
+"""The settings of a `BaseWorker`, and its retry strategies."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -8,32 +8,32 @@ from outlast.decide.policy import RetryPolicy
 from outlast.errors import ConfigError
 from outlast.queue.definition import seconds
 
-# When a worker tries again, and how long it waits until then.
+_LONGEST_DELAY = 86400.0  # seconds; limits the linear backoff after many attempts
 
 
 @runtime_checkable
 class RetryStrategyProtocol(Protocol):
-    """What a worker asks after a failed attempt; any object with these two methods will do."""
+    """Decides about retries after a failed attempt. Any object with these two methods fits."""
 
     def should_retry(self, error: Exception, attempt: int) -> bool:
-        """Tell whether another attempt is due."""
+        """Return whether to retry."""
 
     def get_retry_delay(self, attempt: int) -> float:
-        """Return the seconds until then."""
+        """Return the seconds to wait before the retry."""
 
 
 class _PolicyStrategy:
-    """What the strategies share: a policy that is asked in a worker's words."""
+    """A strategy that uses a `RetryPolicy`."""
 
     def __init__(self, policy: RetryPolicy) -> None:
         self.policy = policy
         self.max_retries = policy.max_retries
 
-    def should_retry(self, error: Exception, attempt: int) -> bool:  # noqa: ARG002  # the protocol hands it over
-        """Tell whether attempts are left; what the error is, the classifier says.
+    def should_retry(self, error: Exception, attempt: int) -> bool:  # noqa: ARG002  # part of the protocol
+        """Return whether attempts are left. Whether the error is retryable is up to the classifier.
 
         Args:
-            error: What was raised.
+            error: The error of the attempt.
             attempt: Number of the attempt that failed, from 1.
         """
         return attempt < self.policy.max_attempts
@@ -42,7 +42,7 @@ class _PolicyStrategy:
         """Return the seconds to wait after a failed attempt.
 
         Args:
-            attempt: Its number, from 1.
+            attempt: Number of the failed attempt, from 1.
         """
         return self.policy.get_delay(attempt, chance=clock.chance)
 
@@ -52,13 +52,13 @@ class _PolicyStrategy:
 
 
 class ExponentialBackoffStrategy(_PolicyStrategy):
-    """Waits that double: 2, 4, 8 … times the base, a tenth more or less, up to a cap.
+    """Exponential backoff: waits of 2, 4, 8 … times the base delay, with jitter, up to a maximum.
 
     Args:
-        max_retries: Calls in all.
+        max_retries: Number of attempts, including the first.
         base_delay: Seconds; the first wait is twice as long.
-        max_delay: Seconds that no wait exceeds, jitter included.
-        jitter: Whether waits vary by a tenth.
+        max_delay: Longest wait in seconds, including jitter.
+        jitter: Whether waits vary by up to 10 %.
     """
 
     def __init__(
@@ -66,9 +66,8 @@ class ExponentialBackoffStrategy(_PolicyStrategy):
         max_retries: int = 5,
         base_delay: float = 1.0,
         max_delay: float = 300.0,
-        jitter: bool = True,  # noqa: FBT001, FBT002  # its place among the arguments is the seeds'
+        jitter: bool = True,  # noqa: FBT001, FBT002  # positional for compatibility
     ) -> None:
-        """Check and keep the settings."""
         super().__init__(
             RetryPolicy(
                 max_retries=max_retries,
@@ -82,31 +81,31 @@ class ExponentialBackoffStrategy(_PolicyStrategy):
 
 
 class LinearBackoffStrategy(_PolicyStrategy):
-    """Waits that grow by the base: 1, 2, 3 … times.
+    """Linear backoff: waits of 1, 2, 3 … times the base delay.
 
     Args:
-        max_retries: Calls in all.
+        max_retries: Number of attempts, including the first.
         base_delay: Seconds before the first retry.
     """
 
     def __init__(self, max_retries: int = 3, base_delay: float = 5.0) -> None:
-        """Check and keep the settings."""
-        day = 86400.0  # no wait is longer, however many attempts there are
-        super().__init__(RetryPolicy(max_retries=max_retries, backoff="linear", base_delay=base_delay, max_delay=day))
+        super().__init__(
+            RetryPolicy(max_retries=max_retries, backoff="linear", base_delay=base_delay, max_delay=_LONGEST_DELAY)
+        )
         self.base_delay = base_delay
 
 
 class BaseWorkerSettings(NamedTuple):
-    """What a worker needs to know.
+    """The settings of a worker.
 
     Attributes:
-        queues: Where it looks for tasks.
-        lease: Seconds that it may be silent before its task is given to another.
-        heartbeat: Seconds between two signs of life.
-        poll_interval: Seconds between two looks while there is nothing to do.
-        crash_limit: Workers that a task may take down before it is a dead letter.
-        keep_result: Seconds for which results are kept; 0 for not at all.
-        strategy: How often a task is tried, and after how long.
+        queues: The queues to claim tasks from.
+        lease: Seconds without a heartbeat after which another worker takes the task.
+        heartbeat: Seconds between two heartbeats.
+        poll_interval: Seconds between two claims while no task is due.
+        crash_limit: Number of workers that a task may crash before it becomes a dead letter.
+        keep_result: Seconds to keep results; 0 to discard them.
+        strategy: Number of attempts and the waits between them.
     """
 
     queues: tuple[str, ...]
@@ -119,45 +118,50 @@ class BaseWorkerSettings(NamedTuple):
 
 
 def read_settings(config: Any) -> BaseWorkerSettings:
-    """Read the settings.
+    """Return the settings of a worker.
 
     Args:
-        config: A mapping or an object with some of ``queues``, ``lease`` (20), ``heartbeat`` (a quarter of it),
-            ``poll_interval`` (1), ``crash_limit`` (3), ``keep_result`` (7 days), ``retry_strategy``, or else
-            ``max_retries`` (5), ``base_delay`` (1), ``max_delay`` (300) and ``jitter`` (True). What else it has is the
-            program's own.
+        config: A mapping or an object with some of ``queues``, ``lease`` (20), ``heartbeat`` (a quarter of the lease),
+            ``poll_interval`` (1), ``crash_limit`` (3), ``keep_result`` (7 days), and either ``retry_strategy`` or
+            ``max_retries`` (5), ``base_delay`` (1), ``max_delay`` (300) and ``jitter`` (True). Other names are ignored.
 
     Raises:
-        ConfigError: If a setting cannot be used.
+        ConfigError: If a setting is not valid.
     """
 
-    def given(name: str, default: Any) -> Any:
+    def setting(name: str, default: Any) -> Any:
         found = config.get(name) if isinstance(config, Mapping) else getattr(config, name, None)
         return default if found is None else found
 
-    def span(name: str, default: float, *, least: float = 0.0) -> float:
-        return seconds(name, given(name, default), least=least) or 0.0
+    def duration(name: str, default: float, *, least: float = 0.0) -> float:
+        return seconds(name, setting(name, default), least=least) or 0.0
 
-    queues = given("queues", ("default",))
+    queues = setting("queues", ("default",))
     queues = (queues,) if isinstance(queues, str) else tuple(queues)
     if not queues or not all(isinstance(each, str) and each for each in queues):
         message = f"queues is {queues!r}; give the names of queues"
         raise ConfigError(message)
-    lease = span("lease", 20.0, least=0.1)
-    heartbeat = span("heartbeat", lease / 4, least=0.01)
+    lease = duration("lease", 20.0, least=0.1)
+    heartbeat = duration("heartbeat", lease / 4, least=0.01)
     if heartbeat * 2 > lease:
-        message = f"heartbeat is {heartbeat:g} s and lease {lease:g} s; a lease has to outlive two heartbeats"
+        message = f"heartbeat is {heartbeat:g} s and lease {lease:g} s; the lease must be at least two heartbeats long"
         raise ConfigError(message)
-    crash_limit = given("crash_limit", 3)
+    crash_limit = setting("crash_limit", 3)
     if not isinstance(crash_limit, int) or crash_limit < 1:
         message = f"crash_limit is {crash_limit!r}; give a whole number, 1 or more"
         raise ConfigError(message)
-    strategy = given("retry_strategy", None)
+    strategy = setting("retry_strategy", None)
     if strategy is None:
         names = ("max_retries", "base_delay", "max_delay", "jitter")
         strategy = ExponentialBackoffStrategy(
-            **{name: value for name in names if (value := given(name, None)) is not None}
+            **{name: value for name in names if (value := setting(name, None)) is not None}
         )
     return BaseWorkerSettings(
-        queues, lease, heartbeat, span("poll_interval", 1.0), crash_limit, span("keep_result", 7 * 86400.0), strategy
+        queues,
+        lease,
+        heartbeat,
+        duration("poll_interval", 1.0),
+        crash_limit,
+        duration("keep_result", 7 * 86400.0),
+        strategy,
     )

@@ -18,7 +18,7 @@ from outlast.decide.policy import RetryPolicy
 from outlast.errors import ConfigError
 from outlast.ports.engine import EngineTasks
 from outlast.ports.store import limit_store_wait, seconds_left
-from outlast.worker.queue_access import handling_of
+from outlast.worker.queue_access import attempt_reports_of
 
 if TYPE_CHECKING:
     from outlast.app import App
@@ -145,7 +145,7 @@ class Engine:
         self.queue, self.resend_after = queue, resend_after
         self.worker_id = ""
         self.aside = BackgroundThread()
-        found = handling_of(app)
+        found = attempt_reports_of(app)
         if not isinstance(found, EngineTasks):
             message = f"the store {type(app.store).__name__} cannot lend tasks to another engine"
             raise ConfigError(message)
