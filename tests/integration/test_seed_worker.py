@@ -291,7 +291,9 @@ def test_defect_the_traceback_is_the_errors_own_outside_an_except_block(memory, 
         handler.handle_error(number, raised(AuthenticationError("second")), 2)
     warning, debug, error = caplog.records
     assert (warning.levelno, debug.levelno, error.levelno) == (logging.WARNING, logging.DEBUG, logging.ERROR)
-    assert warning.getMessage() == f"task {number}: attempt 1 of 3 failed (network), retrying in 5 s: NetworkError: first"
+    assert (
+        warning.getMessage() == f"task {number}: attempt 1 of 3 failed (network), retrying in 5 s: NetworkError: first"
+    )
     assert "Traceback" not in warning.getMessage()
     assert "raise error" in debug.getMessage()
     assert "raise error" in error.getMessage()
