@@ -57,7 +57,7 @@ def summaries(text):
     """Return the figures of every summary by its job, in the order in which they were printed."""
     pattern = (
         r"^ +(\w+) \S+: (?:passed|failed), exit code (\d)\n"
-        r" +(\d+) targets = (\d+) success \+ (\d+) failed \+ (\d+) put off \+ (\d+) skipped \+ (\d+) not attempted"
+        r" +(\d+) targets = (\d+) success \+ (\d+) failed \+ (\d+) deferred \+ (\d+) skipped \+ (\d+) not attempted"
     )
     return [
         (match[1], int(match[2]), [int(each) for each in match.groups()[2:]])

@@ -171,7 +171,7 @@ def test_a_job_that_no_worker_can_find_says_so(client):
 
     job = dask_jobs.app.job("local", max_failure_rate=1)(local)
     try:
-        with pytest.raises(ConfigError, match="stands in a module, by its own name"):
+        with pytest.raises(ConfigError, match="must be in a module under its own name"):
             job.run(range(3), executor=client.get_executor(pure=False))
     finally:
         del dask_jobs.app.jobs_by_name["local"]

@@ -98,7 +98,7 @@ def test_a_second_signal_interrupts(program, verb):
     process.send_signal(signal.SIGINT)
     assert any("a second signal ends at once" in line for line in process.stderr)  # which it says when it has seen it
     time.sleep(0.5)  # what comes sooner is taken for the same
-    assert process.poll() is None, "targets that run may finish"
+    assert process.poll() is None, "running targets finish"
     process.send_signal(signal.SIGINT)
     code, _, err = ended(process)
     assert code not in {0, None}

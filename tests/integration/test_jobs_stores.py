@@ -370,7 +370,7 @@ def test_what_cannot_be_handed_over_fails_as_it_would(app, caplog):
     assert parts == (0, 2, 0, 0, 0)
     assert summary.state == "done"
     assert app.store.counts()["QUEUED"] == 1
-    assert any("1j cannot be given to" in each.message for each in caplog.records)
+    assert any("1j cannot be handed over to" in each.message for each in caplog.records)
 
 
 def test_what_is_handed_over_waits_for_a_store_that_is_down(app, short_patience):
@@ -429,7 +429,7 @@ def test_a_job_that_no_other_process_would_find_is_told(processes):
     job = app.job("nameless", max_failure_rate=1.0)(lambda *_: None)
     summary = job.run(range(10), executor=processes)
     assert summary.state == "aborted"
-    assert "is no job" in summary.reasons[0]
+    assert "is not a job" in summary.reasons[0]
     assert summary.success_targets == 0
 
 

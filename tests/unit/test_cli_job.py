@@ -193,7 +193,7 @@ class TestTheSummary:
 
     def test_without_a_ledger_there_is_no_rest_to_be_done(self, etl):
         assert "the rest:" not in etl.run("job", "run", "etl:unkept", code=1).stdout
-        assert "keeps no ledger" in etl.run("job", "run", "etl:unkept", "--resume", "x", code=2).stderr
+        assert "has no ledger" in etl.run("job", "run", "etl:unkept", "--resume", "x", code=2).stderr
 
 
 class TestWhichJob:
@@ -261,7 +261,7 @@ class TestStopping:
         process = start(f"etl:{job}", "--concurrency", 2, "--limit", 19)
         wait_for((etl.folder / "begun-1").exists)
         process.send_signal(number)
-        _read_until(process.stderr, "stopping: targets that run may finish")
+        _read_until(process.stderr, "stopping: running targets finish")
         (etl.folder / "go").touch()
         out, err = process.communicate(timeout=LIMIT)
         told, command = figures(out), command_in(out)

@@ -110,8 +110,8 @@ class TestWords:
 
 
 def test_limits():
-    assert _limit("names of jobs, entities and environments") == f"{job._LONGEST_NAME} characters"
-    assert _limit("key of a target") == f"{target_feed._LONGEST_KEY} characters"
+    assert _limit("names of jobs, entities and environments") == f"{job._MAX_NAME_LENGTH} characters"
+    assert _limit("key of a target") == f"{target_feed._MAX_KEY_LENGTH} characters"
     assert _limit("text of an error, as stored") == f"{target._MAX_ERROR_TEXT:,} characters"
     assert _limit("results that are written together").startswith(f"{ledger._BATCH:,},")
     assert ledger._WRITE_INTERVAL == 0.5

@@ -529,7 +529,7 @@ def test_the_run_ends_in_order_when_nobody_can_show_how_far_it_is(app, way, capl
 
     summary = run(app, way, lambda *_: None, range(100), told={"progress": progress})
     assert adds_up(summary) == (100, 0, 0, 0, 0)
-    assert sum("progress is shown no more" in each.message for each in caplog.records) == 1
+    assert sum("progress raised an error and is not called again" in each.message for each in caplog.records) == 1
 
 
 def test_handlers_of_logs_that_raise_end_nothing(app, way):
@@ -568,7 +568,7 @@ def test_a_target_that_cannot_be_named_ends_the_run_in_order(app, way):
         time.sleep(0.01)
         ended.append(target)
 
-    with pytest.raises(errors.ConfigError, match="the setting `key`"):
+    with pytest.raises(errors.ConfigError, match="give the job key="):
         run(app, way, handler, gen([*range(20), object()]))
     assert sorted(begun) == sorted(ended)
     found = last(app)

@@ -468,7 +468,7 @@ def test_targets_may_come_from_the_job_itself(app):
         ({"targets": "abc"}, "a str"),
         ({"targets": b"abc"}, "a bytes"),
         ({"targets": 5}, "an? int"),
-        ({"targets": [object()]}, "the setting `key`"),
+        ({"targets": [object()]}, "give the job key="),
     ],
 )
 def test_a_run_that_cannot_be_meant_is_refused(app, told, match):
@@ -646,7 +646,7 @@ def test_targets_that_were_looked_up_are_handed_out_as_long_as_those_that_are_re
             lambda app: app.job("x", max_failure_rate=1, targets=[1, 2])(lambda context, target: None),
             "targets is a list",
         ),
-        (lambda app: app.job("x", max_failure_rate=1)(lambda target: None), "with a context and a target"),
+        (lambda app: app.job("x", max_failure_rate=1)(lambda target: None), "takes a context and a target"),
     ],
 )
 def test_the_usual_mistakes_are_told_when_a_job_is_made(make, says):

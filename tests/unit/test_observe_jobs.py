@@ -129,7 +129,7 @@ class TestNothingEndsIt:
 
         summary = run(handler, list(range(20)), early_stop=True, max_failure_rate=0.5)
         assert (summary.exit_code, summary.failed_targets, summary.not_attempted) == (0, 20, 0)
-        assert "would have ended at target 3: 3 targets in a row met with trouble of this machine" in summary.would[0]
+        assert "would have ended at target 3: 3 targets in a row failed because of this machine" in summary.would[0]
 
     def test_a_breaker_of_the_job(self, app):
         @app.job("puts", max_failure_rate=1, breakers={"network": 2}, mode="observe")
@@ -205,7 +205,7 @@ class TestWhatIsTold:
 
         summary = run(handler, range(3))
         assert summary.would_exit_code == 1
-        assert summary.would[-1].startswith("1 target would have been tried again")
+        assert summary.would[-1].startswith("1 target would have been retried")
 
     def test_the_page_and_the_command_line_say_it(self, app, capsys):
         @app.job("items", max_failure_rate=0, mode="observe")

@@ -1,1 +1,1 @@
-"""Batch jobs over targets that fail alone: run, ledger, gate and summary; and the order of an ETL's writes."""
+"""Batch jobs: each target fails on its own. Runs, ledger, gate and summary; `outlast.jobs.etl` loads records."""

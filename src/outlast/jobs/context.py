@@ -1,4 +1,4 @@
-"""What the handler of a job gets beside its target."""
+"""The context that a job passes to its handler together with the target."""
 
 import logging
 from collections import Counter
@@ -16,31 +16,30 @@ log = logging.getLogger("outlast.jobs")
 
 
 def redacted_id(source_id: str) -> str:
-    """Return what tells a target from others as logs and events show it: an address may hold a password."""
+    """Return the id of a target as logs and events show it: a URL in it may contain a password."""
     return default_classifier().redact(source_id)
 
 
 class RunFacts:
-    """What all targets of a run share.
+    """The facts that all targets of a run share.
 
     Attributes:
         job_id: Name of the job.
-        run_id: Of this run.
-        env: Where it runs.
-        job_start_at: When it began.
-        entity: What its targets are.
-        dry_run: Whether nothing is to be written.
+        run_id: Id of the run.
+        env: Environment, such as ``local``.
+        job_start_at: When the run started.
+        entity: What kind of thing a target is.
+        dry_run: Whether handlers must not write anything.
     """
 
-    def __init__(  # the fields above
+    def __init__(
         self, job_id: str, run_id: str, env: str, job_start_at: datetime, entity: str | None, *, dry_run: bool
     ) -> None:
-        """Keep them."""
         self.job_id, self.run_id, self.env = job_id, run_id, env
         self.job_start_at, self.entity, self.dry_run = job_start_at, entity, dry_run
 
     def keys(self) -> dict[str, Any]:
-        """Return what every log record of the run carries."""
+        """Return the keys of every log record of the run."""
         return {
             "job_id": self.job_id,
             "run_id": self.run_id,
@@ -51,20 +50,19 @@ class RunFacts:
 
 
 class JobContext:
-    """One target on its way through a job.
+    """One target while a job processes it.
 
     Attributes:
-        source_id: What tells the target from others.
+        source_id: Key of the target.
         attempt: Number of this attempt, from 1.
-        max_attempts: Calls that the policy allows in all.
+        max_attempts: Total number of calls that the policy allows.
         log: A logger whose records carry the keys of the job and the target.
-        counts: What `count` has counted, in all attempts together.
+        counts: Totals from `count`, over all attempts.
     """
 
     __slots__ = ("_facts", "_log", "_timing", "attempt", "counts", "max_attempts", "source_id")
 
     def __init__(self, facts: RunFacts, source_id: str, max_attempts: int) -> None:
-        """Begin before the first attempt."""
         self._facts = facts
         self._log: logging.LoggerAdapter[logging.Logger] | None = None
         self._timing: tuple[RetryPolicy, float, float] | None = None
@@ -80,34 +78,34 @@ class JobContext:
 
     @property
     def run_id(self) -> str:
-        """Of this run."""
+        """Id of the run."""
         return self._facts.run_id
 
     @property
     def env(self) -> str:
-        """Where it runs."""
+        """Environment, such as ``local``."""
         return self._facts.env
 
     @property
     def entity(self) -> str | None:
-        """What the targets are."""
+        """What kind of thing a target is."""
         return self._facts.entity
 
     @property
     def job_start_at(self) -> datetime:
-        """When the run began."""
+        """When the run started."""
         return self._facts.job_start_at
 
     @property
     def dry_run(self) -> bool:
-        """Whether nothing is to be written."""
+        """Whether the handler must not write anything."""
         return self._facts.dry_run
 
     @property
     def time_left(self) -> float | None:
-        """Seconds left for this attempt, by its timeout or the deadline; None where there is neither.
+        """Seconds left for this attempt, by its timeout or the deadline; None if there is neither.
 
-        A coroutine is cancelled when they are over; a function is not, and may keep to them.
+        A coroutine is cancelled when they are up. A function is not: it can check this itself.
         """
         return None if self._timing is None else attempt_seconds_left(*self._timing)
 
@@ -119,17 +117,17 @@ class JobContext:
         return self._log
 
     def count(self, name: str, number: int = 1) -> None:
-        """Add to a figure of the summary, such as ``diff_new_hash``."""
+        """Add to a number in the summary, such as ``diff_new_hash``."""
         if self.counts is None:
             self.counts = Counter()
         self.counts[name] += number
 
     def keys(self) -> dict[str, Any]:
-        """Return what every log record of this target carries."""
+        """Return the keys of every log record of this target."""
         return {**self._facts.keys(), "source_id": redacted_id(self.source_id)}
 
     def _begin(self, policy: "RetryPolicy", started: float | None, began: float | None) -> None:
-        """Begin the next attempt, with the times from which its limits count."""
+        """Start the next attempt: its limits count from these monotonic times."""
         self.attempt += 1
         if started is not None and began is not None:
             self._timing = (policy, started, began)

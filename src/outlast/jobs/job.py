@@ -16,7 +16,7 @@ from outlast.decide.policy import RetryPolicy
 from outlast.errors import ConfigError
 from outlast.failure import RETRYABLE, Origin
 from outlast.jobs.context import JobContext, RunFacts
-from outlast.jobs.job_run import JobRun, JobRunStarter, RemainingTargets, RunOptions
+from outlast.jobs.job_run import JobRun, JobRunStarter, RunOptions, remaining_targets
 from outlast.jobs.runner import AsyncTargetRunner, TargetRunner
 from outlast.jobs.summary import Summary
 from outlast.jobs.tally import RunTally, would_decide
@@ -27,75 +27,75 @@ from outlast.run.observe_mode import checked_mode
 from outlast.run.retry import check_policy, is_coroutine_function
 from outlast.run.signals import run_stopped_by_signals
 
-# The settings of a job, checked before anything runs.
-
-_LONGEST_NAME = 200
+_MAX_NAME_LENGTH = 200
 
 
 def validate_handler(handler: object) -> None:
-    """See that something can handle targets.
+    """Check that a job can call the handler.
 
     Raises:
-        ConfigError: If it is not so.
+        ConfigError: If it cannot.
     """
     if not callable(handler) or isinstance(handler, type):
-        message = f"{handler!r} cannot be a job; decorate a function or a coroutine function"
+        message = f"{handler!r} cannot be a job handler; decorate a function or a coroutine function"
         raise ConfigError(message)
     try:
         signature(handler).bind(None, None)
     except TypeError:
-        message = f"{handler!r} cannot be called with a context and a target, which every job is"
+        message = f"{handler!r} cannot be called with two arguments; a job handler takes a context and a target"
         raise ConfigError(message) from None
-    except ValueError:  # a builtin that does not tell
+    except ValueError:  # a builtin without a signature
         pass
     if isgeneratorfunction(handler) or isasyncgenfunction(handler):
-        message = f"{handler!r} is a generator, which nobody would run; a job handles one target and returns"
+        message = f"{handler!r} is a generator function; a job handler must process one target and return"
         raise ConfigError(message)
 
 
 def validate_policy(policy: RetryPolicy) -> RetryPolicy:
-    """Return a policy as jobs use it: without a word on what is retried, it is what the classifier calls retryable.
+    """Return the policy with a default for `retry_on`: whatever the classifier calls retryable.
 
     Raises:
-        ConfigError: If it is not so.
+        ConfigError: If it is not a policy, or has a resource.
     """
-    chosen = check_policy(policy)
-    if chosen.resource is not None:
-        message = f"a job does not know the resource {chosen.resource!r} of its policy; name it where it is called"
+    checked = check_policy(policy)
+    if checked.resource is not None:
+        message = (
+            f"the policy of a job cannot have a resource ({checked.resource!r}); use it where the handler calls it"
+        )
         raise ConfigError(message)
-    return chosen.replace(retry_on=RETRYABLE) if chosen.retry_on is None else chosen
+    return checked.replace(retry_on=RETRYABLE) if checked.retry_on is None else checked
 
 
-def validate_breakers(given: Mapping[str, int]) -> dict[str, int]:
-    """Return breakers whose origins exist.
+def validate_breakers(breakers: Mapping[str, int]) -> dict[str, int]:
+    """Return the breakers by origin.
 
     Raises:
-        ConfigError: If it is not so.
+        ConfigError: If an origin does not exist, or a number is not valid.
     """
-    for origin, number in given.items():
+    for origin, number in breakers.items():
         if origin not in set(Origin):
-            message = f"breakers names {origin!r}, which is no origin; choose from: {', '.join(Origin)}"
+            message = f"breakers has the key {origin!r}, which is not a valid origin; choose from: {', '.join(Origin)}"
             raise ConfigError(message)
         validate_number(f"the breaker of {origin}", number, 1)
-    return {str(origin): number for origin, number in given.items()}
+    return {str(origin): number for origin, number in breakers.items()}
 
 
 def validate_targets(targets: object) -> None:
-    """See that targets can be asked for.
+    """Check that `targets` is a function.
 
     Raises:
-        ConfigError: If it is not so.
+        ConfigError: If it is not.
     """
     if targets is not None and not callable(targets):
-        message = f"targets is a {type(targets).__name__}; give a function that returns them, such as lambda: [1, 2]"
+        message = f"targets is a {type(targets).__name__}; it must be a function, such as lambda: [1, 2]"
         raise ConfigError(message)
 
 
 def validate_number(name: str, value: object, least: int) -> None:
-    """See that a number can be used.
+    """Check that a number is an int and not too small.
 
     Raises:
-        ConfigError: If it is not so.
+        ConfigError: If it is not.
     """
     if type(value) is not int or value < least:
         message = f"{name} is {value!r}; give a whole number, {least} or more"
@@ -103,14 +103,14 @@ def validate_number(name: str, value: object, least: int) -> None:
 
 
 def validate_text(name: str, value: object) -> str:
-    """Return a name that can be stored and shown.
+    """Return the value if it is a name that can be stored and shown.
 
     Raises:
-        ConfigError: If it is not so.
+        ConfigError: If it is not.
     """
-    if isinstance(value, str) and 0 < len(value) <= _LONGEST_NAME and value.isprintable():
+    if isinstance(value, str) and 0 < len(value) <= _MAX_NAME_LENGTH and value.isprintable():
         return value
-    message = f"{name} is {value!r:.100}; give text of 1 to {_LONGEST_NAME} characters"
+    message = f"{name} is {value!r:.100}; it must be text of 1 to {_MAX_NAME_LENGTH} characters"
     raise ConfigError(message)
 
 
@@ -118,36 +118,34 @@ _ENV = "OUTLAST_ENV"
 
 
 class Job:
-    """A job over targets that fail alone. ``@app.job("items", entity="item")`` makes one of a function.
+    """A job over targets that fail on their own. ``@app.job("items", entity="item")`` turns a function into one.
 
-    Called, it handles one target as the function would. Two targets of one key are two targets: both are handled and
-    counted; the ledger keeps the better of their results.
+    Calling the job calls the function for one target. Two targets with the same key are two targets: both are
+    processed and counted, and the ledger keeps the better of their results.
 
     Args:
-        store: Where the ledger is kept; None for none.
+        store: Store of the ledger; None for a job without a ledger.
         handler: Function or coroutine function of a context and a target. It may raise `SkipTarget` and `AbortJob`.
-        name: By which runs are kept, and locked.
-        entity: What the targets are; it may tell the failure rate.
-        gate: Says when a run has failed.
-        policy: Attempts and waits for one target. Where it does not say what is retried, it is what the classifier
-            calls retryable.
-        targets: Function that returns the targets, for who runs the job by its name.
-        key: Tells one target from another; text of at most 500 characters.
-        breakers: By origin, such as ``s3``: so many targets in a row that failed there, though they were tried again,
-            end the run.
-        early_stop: Whether a run ends as soon as more targets have failed than may; that needs the total.
-        budget: Retries that a whole run may make; each run begins with all of them. In other processes it does not
-            count.
-        hand_over: A task, to which targets that failed are given: ``task.enqueue(target, unique_key=…)``. They need a
-            form in JSON.
-        ledger: Whether runs are written down.
-        env: Where it runs; by default what OUTLAST_ENV says, else ``local``.
-        etl: The `Etl` that its handler uses, where it does; `from_raw` needs it.
-        mode: ``act``, or ``observe`` to call every target once and only tell what would have been done.
-        keep: Seconds for which runs that are over are kept; None for ever.
+        name: Name of the job. Runs are stored and locked under it.
+        entity: What kind of thing a target is. The gate may have a failure rate for it.
+        gate: Decides whether a run has failed.
+        policy: Attempts and waits for one target. Without `retry_on`, it retries what the classifier calls retryable.
+        targets: Function that returns the targets when a run does not pass any, as from the command line.
+        key: Returns the key of a target: text of at most 500 characters.
+        breakers: By origin, such as ``s3``: a run ends when this many targets in a row have failed there with all
+            retries used up.
+        early_stop: Whether a run ends as soon as more targets have failed than the gate allows. It needs the total.
+        budget: Retry budget of a whole run. Each run starts with a full one. It does not apply in other processes.
+        hand_over: A task that gets the failed targets: ``task.enqueue(target, unique_key=…)``. The targets must be
+            JSON values.
+        ledger: Whether runs are recorded in the store.
+        env: Environment; by default that of OUTLAST_ENV, else ``local``.
+        etl: The `Etl` that the handler uses, if any; `from_raw` needs it.
+        mode: ``act``, or ``observe`` to call every target once and only report what would have been done.
+        keep: Seconds for which finished runs are kept; None to keep them forever.
 
     Raises:
-        ConfigError: If a setting cannot be used.
+        ConfigError: If a setting is not valid.
     """
 
     def __init__(  # noqa: PLR0913  # its settings
@@ -171,7 +169,6 @@ class Job:
         mode: str = "act",
         keep: float | None = None,
     ) -> None:
-        """Check and keep the settings."""
         validate_handler(handler)
         validate_targets(targets)
         functools.update_wrapper(self, handler)
@@ -185,44 +182,44 @@ class Job:
         if entity is not None:
             validate_text("entity", entity)
         if hand_over is not None and not self.ledger:
-            message = f"{name} hands targets over as it writes them down; it needs ledger=True"
+            message = f"{name} has hand_over=…, which needs a ledger; set ledger=True"
             raise ConfigError(message)
 
     def __call__(self, context: JobContext, target: Any) -> Any:
-        """Handle one target, once, as the function itself would."""
+        """Call the handler once for one target, without retries."""
         return self.handler(context, target)
 
     def from_raw(self) -> "Job":
-        """Return the job that applies records again from their raw objects, without fetching.
+        """Return a job that applies records from their raw objects again, without fetching.
 
-        Its targets are those that its `etl` has not applied yet, or by an older version.
+        Its targets are the records that its `etl` has not applied yet, or that an older `apply_version` applied.
 
         Raises:
             ConfigError: If the job has no etl.
         """
         etl = self.etl
         if etl is None:
-            message = f"{self.name} cannot be run from raw objects: it has no etl=…"
+            message = f"{self.name} cannot run from raw objects because it has no etl; pass etl=… to the job"
             raise ConfigError(message)
-        again = object.__new__(Job)
-        again.__dict__.update(self.__dict__)
-        again.handler, again.is_async = lambda context, target: etl.load_from_raw(target, context), False
-        again.targets, again.key = etl.outdated, str
-        return again
+        job = object.__new__(Job)
+        job.__dict__.update(self.__dict__)
+        job.handler, job.is_async = lambda context, target: etl.load_from_raw(target, context), False
+        job.targets, job.key = etl.outdated, str
+        return job
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Travel to another process by name.
+        """Pickle the job as the name of its handler.
 
         Raises:
-            ConfigError: If it cannot be found by its name.
+            ConfigError: If the job cannot be found by that name.
         """
         name = (self.handler.__module__, self.handler.__qualname__)
         if _find_job(*name) is not self:
-            message = f"{':'.join(name)} is another job; a job travels to another process by its name"
+            message = f"{':'.join(name)} is another job; a job is sent to another process by the name of its handler"
             raise ConfigError(message)
         return _find_job, name
 
-    def run(  # noqa: PLR0913  # what a run is told
+    def run(  # noqa: PLR0913  # the options of a run
         self,
         targets: Iterable[Any] | None = None,
         *,
@@ -234,46 +231,46 @@ class Job:
         dry_run: bool = False,
         progress: Callable[[RunTally], None] | None = None,
     ) -> Summary:
-        """Run the job over targets, and say how it went.
+        """Run the job over targets and return the summary.
 
-        Ctrl-C and SIGTERM end it cleanly: targets that run may finish, and the run can be resumed. A second one
-        interrupts it. If the ledger cannot be written for half a minute, or its lock is lost, the run ends too.
-        Handlers of these signals that the program has set are not called while a run in the main thread lasts, and are
-        put back after it; a signal that the program ignores stays ignored. In other threads signals are left alone.
+        Ctrl-C and SIGTERM stop the run cleanly: running targets finish, and you can resume the run. A second signal
+        interrupts it. The run also ends if the ledger cannot be written for half a minute, or the job lock is lost.
+        While a run in the main thread lasts, it replaces the program's own handlers of these signals and restores them
+        afterwards; a signal that the program ignores stays ignored. Runs in other threads do not handle signals.
 
         Args:
-            targets: Any iterable, read in the calling thread as far as it is needed; by default the job's own.
-            concurrency: Targets at once: in threads, or coroutines where the handler is one. 1 handles them in the
-                calling thread.
-            executor: Has the handler called elsewhere; so many targets as `concurrency` are in its hands.
-            resume: Number of a run to go on with: what it has done is skipped.
-            only_failed: Number of a run whose failed and deferred targets are done again, in a run of their own. Those
-                without a form in JSON are looked up by key among the targets.
-            limit: How many targets at most, counting those that are skipped.
-            dry_run: Whether handlers are told to write nothing; the run is not written down either, nor locked.
-            progress: Called with the figures now and then.
+            targets: Any iterable, read lazily in the calling thread; by default the job's own targets.
+            concurrency: Targets processed at the same time: in threads, or as coroutines if the handler is one. With 1,
+                they run in the calling thread.
+            executor: Calls the handler in its own threads or processes, `concurrency` targets at a time.
+            resume: Id of a run to continue. Targets that it has finished are skipped.
+            only_failed: Id of a run whose failed and deferred targets are processed again, as a new run. Targets
+                that are not JSON values are looked up by key among the targets.
+            limit: Maximum number of targets, including skipped ones.
+            dry_run: Whether handlers must not write anything. The run is neither recorded nor locked.
+            progress: Called with the current numbers, at most every 0.1 seconds.
 
         Raises:
-            JobLockedError: If somebody else runs the job at this moment.
-            ConfigError: If something cannot be meant.
+            JobLockedError: If another process is running the job.
+            ConfigError: If the options are not valid together.
         """
         if self.is_async:
             _check_no_loop(self.name, executor)
-        told = self._told(targets, concurrency, resume, only_failed, limit, progress, dry_run=dry_run)
-        begun = JobRun(self, told)
-        running = begun.running
-        with run_stopped_by_signals(running), sync_breakers(self._breaker_store(told), process_name, leased=False):
+        options = self._run_options(targets, concurrency, resume, only_failed, limit, progress, dry_run=dry_run)
+        run = JobRun(self, options)
+        runner = run.runner
+        with run_stopped_by_signals(runner), sync_breakers(self._breaker_store(options), process_name, leased=False):
             try:
                 if self.is_async:
-                    asyncio.run(_run_on_loop(running, concurrency))
+                    asyncio.run(_run_on_loop(runner, concurrency))
                 elif executor is not None:
-                    running.run_in_executor(executor, _TargetCall(self, begun.facts, running.plan), concurrency)
+                    runner.run_in_executor(executor, _TargetCall(self, run.facts, runner.plan), concurrency)
                 else:
-                    _run_in_threads(running, concurrency)
+                    _run_in_threads(runner, concurrency)
             except BaseException as error:
-                begun.interrupted(error)
+                run.interrupt(error)
                 raise
-            return begun.finished()
+            return run.finish()
 
     async def run_async(
         self,
@@ -286,28 +283,28 @@ class Job:
         dry_run: bool = False,
         progress: Callable[[RunTally], None] | None = None,
     ) -> Summary:
-        """Run the job on the running event loop, which is asyncio's; as `run`.
+        """Run the job like `run`, on the running asyncio event loop.
 
-        The targets are read on the loop. A handler that is no coroutine function runs in threads, and the targets are
-        read in one of them. Cancelled, the run ends as if interrupted.
+        The targets are read on the loop. A handler that is not a coroutine function runs in threads, and one of them
+        reads the targets. Cancelling it interrupts the run.
         """
-        told = self._told(targets, concurrency, resume, only_failed, limit, progress, dry_run=dry_run)
-        begun = await JobRunStarter(self, told).begun()
-        running = begun.running
-        with run_stopped_by_signals(running):
+        options = self._run_options(targets, concurrency, resume, only_failed, limit, progress, dry_run=dry_run)
+        run = await JobRunStarter(self, options).start()
+        runner = run.runner
+        with run_stopped_by_signals(runner):
             try:
-                async with sync_breakers_async(self._breaker_store(told), process_name):
-                    await (_run_on_loop if self.is_async else _run_beside_loop)(running, concurrency)
+                async with sync_breakers_async(self._breaker_store(options), process_name):
+                    await (_run_on_loop if self.is_async else _run_beside_loop)(runner, concurrency)
             except BaseException as error:
-                await asyncio.shield(asyncio.to_thread(begun.interrupted, error))
+                await asyncio.shield(asyncio.to_thread(run.interrupt, error))
                 raise
-            return await asyncio.shield(asyncio.to_thread(begun.finished))
+            return await asyncio.shield(asyncio.to_thread(run.finish))
 
-    def _breaker_store(self, told: RunOptions) -> BreakerStore | None:
-        """Return where people see and order the breakers of a run that is written down."""
-        return breaker_store_of(self.store) if self.ledger and not told.dry_run else None
+    def _breaker_store(self, options: RunOptions) -> BreakerStore | None:
+        """Return the store that shows and controls the breakers of a run; None for a run without a ledger."""
+        return breaker_store_of(self.store) if self.ledger and not options.dry_run else None
 
-    def _told(  # what a run is told
+    def _run_options(
         self,
         targets: Iterable[Any] | None,
         concurrency: int,
@@ -322,13 +319,13 @@ class Job:
         if limit is not None:
             validate_number("limit", limit, 0)
         if resume is not None and only_failed is not None:
-            message = "resume goes on with a run, only_failed begins another; give one of them"
+            message = "resume continues a run and only_failed starts a new one; give one of them"
             raise ConfigError(message)
         if targets is None and self.targets is None and only_failed is None and resume is None:
-            message = f"{self.name} has no targets; give them to run(…), or targets=… to the job"
+            message = f"{self.name} has no targets; pass them to run(…), or targets=… to the job"
             raise ConfigError(message)
         if (resume is not None or only_failed is not None) and not self.ledger:
-            message = f"{self.name} keeps no ledger, so nothing is known of earlier runs"
+            message = f"{self.name} has no ledger, so resume and only_failed do not work"
             raise ConfigError(message)
         return RunOptions(
             functools.partial(self._targets, targets, resume, only_failed),
@@ -339,23 +336,25 @@ class Job:
             dry_run=dry_run,
         )
 
-    def _targets(self, given: Iterable[Any] | None, resume: str | None, only_failed: str | None) -> Iterable[Any]:
-        """Return the targets of a run; one that did the rest of another has those of that one, however it goes on."""
-        rest_of = only_failed
+    def _targets(self, passed: Iterable[Any] | None, resume: str | None, only_failed: str | None) -> Iterable[Any]:
+        """Return the targets of a run; a resumed run with a parent has the remaining targets of that parent."""
+        parent = only_failed
         if only_failed is not None:
             self.found(only_failed)
         elif resume is not None:
-            rest_of = self.found(resume).parent
-            if rest_of is not None and self.kept.run(rest_of) is None:
-                message = f"{resume} did the rest of {rest_of}, which is not kept any more; run the job anew"
+            parent = self.found(resume).parent
+            if parent is not None and self.kept.run(parent) is None:
+                message = f"{resume} retries the failed targets of {parent}, which was deleted; start a new run"
                 raise ConfigError(message)
 
-        def own() -> Iterable[Any] | None:
-            return given if given is not None else None if self.targets is None else self.targets()
+        def all_targets() -> Iterable[Any] | None:
+            if passed is not None or self.targets is None:
+                return passed
+            return self.targets()
 
-        found = own() if rest_of is None else RemainingTargets.of(self.kept, rest_of, self.key, own)
+        found = all_targets() if parent is None else remaining_targets(self.kept, parent, self.key, all_targets)
         if found is None:
-            message = f"{self.name} has no targets; give them to run(…), or targets=… to the job"
+            message = f"{self.name} has no targets; pass them to run(…), or targets=… to the job"
             raise ConfigError(message)
         return found
 
@@ -363,7 +362,7 @@ class Job:
         """Return a run of this job.
 
         Raises:
-            ConfigError: If there is none of that number.
+            ConfigError: If the job has no run with that id.
         """
         run = self.kept.run(run_id)
         if run is None or run.job != self.name:
@@ -374,24 +373,30 @@ class Job:
 
     @property
     def judge(self) -> WouldDecide | None:
-        """What says of an error what would be done, where the job is only observed."""
+        """Decides what would be done about an error, in observe mode; None in act mode."""
         return would_decide if self.mode == "observe" else None
 
     @property
     def kept(self) -> Jobs:
-        """The store that keeps its ledger."""
+        """The store of the ledger.
+
+        Raises:
+            ConfigError: If the job has no store.
+        """
         if self.store is None:
-            message = f"{self.name} keeps no ledger"
+            message = f"{self.name} has no ledger"
             raise ConfigError(message)
         return self.store
 
 
 class _TargetCall:
-    """Handles a target, in this process by the run's own plan, in another by what can be known there."""
+    """Processes a target for an executor: with the plan of the run, or in another process with one made there."""
 
     def __init__(self, job: Job, facts: RunFacts, plan: TargetPlan | None = None) -> None:
         self._job, self._facts = job, facts
-        self._plan = plan or TargetPlan.apart(job.handler, job.policy, facts, keep_targets=job.ledger, judge=job.judge)
+        self._plan = plan or TargetPlan.standalone(
+            job.handler, job.policy, facts, keep_targets=job.ledger, judge=job.judge
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _TargetCall, (self._job, self._facts)
@@ -402,7 +407,7 @@ class _TargetCall:
 
 
 def _find_job(module: str, name: str) -> Job:
-    """Find a job by the name of its handler."""
+    """Return a job by the name of its handler."""
     try:
         found: Any = import_module(module)
         for part in name.split("."):
@@ -410,40 +415,40 @@ def _find_job(module: str, name: str) -> Job:
     except (ImportError, AttributeError):
         found = None
     if not isinstance(found, Job):
-        message = f"{module}:{name} is no job; one that travels to another process stands in a module, by its own name"
+        message = f"{module}:{name} is not a job; for other processes, a job must be in a module under its own name"
         raise ConfigError(message)
     return found
 
 
-def _run_in_threads(running: TargetRunner, concurrency: int) -> None:
+def _run_in_threads(runner: TargetRunner, concurrency: int) -> None:
     if concurrency == 1:
-        running.one_by_one()
+        runner.run_in_order()
     else:
-        running.in_threads(concurrency)
+        runner.run_in_threads(concurrency)
 
 
-async def _run_on_loop(running: TargetRunner, concurrency: int) -> None:
-    await AsyncTargetRunner(running, concurrency).run()
+async def _run_on_loop(runner: TargetRunner, concurrency: int) -> None:
+    await AsyncTargetRunner(runner, concurrency).run()
 
 
-async def _run_beside_loop(running: TargetRunner, concurrency: int) -> None:
-    """Handle targets in threads; cancelled, wait until those that run have finished."""
-    work = asyncio.ensure_future(asyncio.to_thread(_run_in_threads, running, concurrency))
+async def _run_beside_loop(runner: TargetRunner, concurrency: int) -> None:
+    """Process targets in threads; if cancelled, wait until the running ones have finished."""
+    work = asyncio.ensure_future(asyncio.to_thread(_run_in_threads, runner, concurrency))
     try:
         await asyncio.shield(work)
     except asyncio.CancelledError:
-        running.stopped = True
+        runner.stopped = True
         await asyncio.wait([work])
         raise
 
 
 def _check_no_loop(name: str, executor: Executor | None) -> None:
     if executor is not None:
-        message = f"{name}: an executor calls functions, and the handler is a coroutine function"
+        message = f"{name}: an executor cannot run a coroutine function; leave executor out, or use a plain function"
         raise ConfigError(message)
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         return
-    message = f"{name}: an event loop runs already; await run_async(…)"
+    message = f"{name}: an event loop is already running; use: await job.run_async(…)"
     raise ConfigError(message)

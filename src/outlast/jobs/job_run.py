@@ -1,4 +1,4 @@
-"""Runs that died: their rows say that they run, until somebody who has the lock of the job knows better."""
+"""One run of a job, from its lock to its summary; and what is left of earlier runs."""
 
 import asyncio
 import functools
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
     from outlast.ports.job_rows import JobLock
 
 
-_MAX_RUNS_CHECKED = 100  # runs of the job; who is older and seems to run was resumed, and died since
+_MAX_RUNS_CHECKED = 100  # an older run can only be running if it was resumed
 
 
 def mark_crashed_runs(store: Jobs, job: str, resumed: str | None) -> None:
-    """End the runs of a job that seem to run, with the figures that the ledger has. Only for who has its lock.
+    """End the runs that are still marked as running, with the numbers from the ledger. The caller must hold the lock.
 
     Args:
-        store: Where they are kept.
+        store: Store of the ledger.
         job: Name of the job.
-        resumed: The run that goes on now, if one does.
+        resumed: Id of the run that continues now, if any.
     """
     for run in store.runs(job, _MAX_RUNS_CHECKED):
         if run.state is RunState.RUNNING and run.id != resumed:
@@ -48,7 +48,7 @@ def mark_crashed_runs(store: Jobs, job: str, resumed: str | None) -> None:
 
 
 def _crashed_run_summary(store: Jobs, run: Run) -> dict[str, object]:
-    """Return what is known of a run whose process is gone; nobody knows how long it took, nor what was left."""
+    """Return the summary of a crashed run; its duration and the number of targets left are unknown."""
     counts = store.target_counts(run.id)
     return {
         "job_id": run.job,
@@ -66,60 +66,55 @@ def _crashed_run_summary(store: Jobs, run: Run) -> dict[str, object]:
     }
 
 
-# The rest of a run: its targets that were no success, read from the ledger page by page.
-
 _PAGE_SIZE = 1000
 _REMAINING_STATUSES = (TargetStatus.FAILED, TargetStatus.DEFERRED)
 
 
-class RemainingTargets:
-    """Targets of a run that failed or were put off. However many they are, one page of them is in memory.
+class _RemainingTargets:
+    """The failed and deferred targets of a run, read from the ledger page by page.
 
     Args:
-        store: Where the run is kept.
-        run_id: Which run.
-        size: How many there are.
+        store: Store of the ledger.
+        run_id: Id of the run.
+        size: Number of targets.
     """
 
     def __init__(self, store: Jobs, run_id: str, size: int) -> None:
-        """Read nothing yet."""
         self._store, self._run_id, self._size = store, run_id, size
 
     def __len__(self) -> int:
-        """Return how many there are."""
         return self._size
 
     def __iter__(self) -> Iterator[Any]:
-        """Read them."""
         return (json.loads(row.target or "null") for row in _remaining_rows(self._store, self._run_id))
 
-    @classmethod
-    def of(
-        cls, store: Jobs, run_id: str, key: Callable[[Any], str], own: Callable[[], Iterable[Any] | None]
-    ) -> Iterable[Any]:
-        """Return the rest of a run: as the ledger has it, else what is found by key among the job's targets.
 
-        Args:
-            store: Where the run is kept.
-            run_id: Which run.
-            key: Tells one target from another.
-            own: Returns the targets of the job, if they can be had.
+def remaining_targets(
+    store: Jobs, run_id: str, key: Callable[[Any], str], all_targets: Callable[[], Iterable[Any] | None]
+) -> Iterable[Any]:
+    """Return the failed and deferred targets of a run: from the ledger, else by key from the targets of the job.
 
-        Raises:
-            ConfigError: If neither has them.
-        """
-        size, complete = 0, True
-        for row in _remaining_rows(store, run_id):
-            size += 1
-            complete = complete and row.target is not None
-        if complete:
-            return cls(store, run_id, size)
-        given = own()
-        if given is None:
-            message = f"the targets of run {run_id} cannot be had from the ledger; give them, they are looked up by key"
-            raise ConfigError(message)
-        wanted = {row.source_id for row in _remaining_rows(store, run_id)}
-        return (target for target in given if str(key(target)) in wanted)
+    Args:
+        store: Store of the ledger.
+        run_id: Id of the run.
+        key: Returns the key of a target.
+        all_targets: Returns the targets of the job, or None if it has none.
+
+    Raises:
+        ConfigError: If the ledger does not have them and the job has no targets.
+    """
+    size, complete = 0, True
+    for row in _remaining_rows(store, run_id):
+        size += 1
+        complete = complete and row.target is not None
+    if complete:
+        return _RemainingTargets(store, run_id, size)
+    targets = all_targets()
+    if targets is None:
+        message = f"the ledger does not have all targets of run {run_id}; pass the targets, they are looked up by key"
+        raise ConfigError(message)
+    wanted = {row.source_id for row in _remaining_rows(store, run_id)}
+    return (target for target in targets if str(key(target)) in wanted)
 
 
 def _remaining_rows(store: Jobs, run_id: str) -> Iterator[TargetRow]:
@@ -132,25 +127,23 @@ def _remaining_rows(store: Jobs, run_id: str) -> Iterator[TargetRow]:
         after = page[-1].source_id
 
 
-# One run of a job: its lock, its ledger, its work and its end.
-
 _INFO, _WARNING = 20, 30
-_LONGEST_UNIQUE_KEY = 200
+_MAX_UNIQUE_KEY_LENGTH = 200
 
 
 class RunOptions:
-    """What a run is told.
+    """The options of a run.
 
     Attributes:
-        targets: Returns them, once the run has its lock.
-        resume: The run to go on with.
-        only_failed: The run whose rest is done.
-        limit: How many targets at most.
-        progress: Called with the figures now and then.
+        targets: Returns the targets; called once the run has its lock.
+        resume: Id of the run to continue.
+        only_failed: Id of the run whose failed and deferred targets are processed.
+        limit: Maximum number of targets.
+        progress: Called with the current numbers, at most every 0.1 seconds.
         dry_run: Whether nothing is written.
     """
 
-    def __init__(  # the fields above
+    def __init__(
         self,
         targets: Callable[[], Iterable[Any]],
         *,
@@ -160,92 +153,90 @@ class RunOptions:
         progress: Callable[[RunTally], None] | None,
         dry_run: bool,
     ) -> None:
-        """Keep them."""
         self.targets, self.resume, self.only_failed = targets, resume, only_failed
         self.limit, self.progress, self.dry_run = limit, progress, dry_run
 
 
 class JobRun:
-    """A run from its lock to its summary.
+    """A run from its lock to its summary. Creating it takes the lock and records the start.
 
     Attributes:
-        facts: What its targets share.
-        running: Handles them.
+        facts: The facts that all targets share.
+        runner: Processes the targets.
     """
 
-    def __init__(self, job: "Job", told: RunOptions) -> None:
-        """Take the lock, and write down that the run begins."""
+    def __init__(self, job: "Job", options: RunOptions) -> None:
         self._job = job
         self._previous: str | None = None
-        kept = job.ledger and not told.dry_run
-        self._lock: JobLock | None = lock_job(job.kept, job.name) if kept else None
+        has_ledger = job.ledger and not options.dry_run
+        self._lock: JobLock | None = lock_job(job.kept, job.name) if has_ledger else None
         try:
             self._began = time.monotonic()
-            run_id = told.resume or f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:6]}"
-            self.facts = RunFacts(job.name, run_id, job.env, datetime.now(UTC), job.entity, dry_run=told.dry_run)
+            run_id = options.resume or f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:6]}"
+            self.facts = RunFacts(job.name, run_id, job.env, datetime.now(UTC), job.entity, dry_run=options.dry_run)
             if self._lock is not None:
-                self._tidy(told)
-            self._feed = TargetFeed(told.targets(), job.key, _done_lookup(job, told.resume), told.limit)
+                self._clean_up(options)
+            self._feed = TargetFeed(options.targets(), job.key, _done_lookup(job, options.resume), options.limit)
             self._tally = _make_tally(job, self._feed.total)
             self._ledger = NoLedger()
             if self._lock is not None:
-                self._ledger = Ledger(job.kept, run_id, self._lock, _hand_over(job))
-                self._open(told)
-            plan = TargetPlan.apart(
-                job.handler, job.policy, self.facts, _retry_budget(job), keep_targets=kept, judge=job.judge
+                self._ledger = Ledger(job.kept, run_id, self._lock, _failed_target_sender(job))
+                self._record_start(options)
+            plan = TargetPlan.standalone(
+                job.handler, job.policy, self.facts, _retry_budget(job), keep_targets=has_ledger, judge=job.judge
             )
-            self.running = TargetRunner(plan, self._feed, self._tally, self._ledger, told.progress)
-            with suppress(Exception):  # a handler of logs that raises must not end the job
-                log.info("%s %s begins", job.name, run_id, extra=self.facts.keys())
+            self.runner = TargetRunner(plan, self._feed, self._tally, self._ledger, options.progress)
+            with suppress(Exception):  # a logging handler that raises must not end the job
+                log.info("%s %s starts", job.name, run_id, extra=self.facts.keys())
         except BaseException:
             self._release()
             raise
 
-    def _tidy(self, told: RunOptions) -> None:
-        """End runs that died, and delete old ones: before the targets are read, for an old run may have them."""
+    def _clean_up(self, options: RunOptions) -> None:
+        """End crashed runs and delete old ones; before the targets are read, because they may come from an old run."""
         job = self._job
-        mark_crashed_runs(job.kept, job.name, told.resume)
-        if job.keep is not None and told.resume is None:
+        mark_crashed_runs(job.kept, job.name, options.resume)
+        if job.keep is not None and options.resume is None:
             job.kept.prune_runs(job.keep)
 
-    def _open(self, told: RunOptions) -> None:
+    def _record_start(self, options: RunOptions) -> None:
         job, store = self._job, self._job.kept
-        if told.resume is not None:
-            store.reopen_run(told.resume)
+        if options.resume is not None:
+            store.reopen_run(options.resume)
             return
         previous = [run.id for run in store.runs(job.name, 1)]
-        self._previous = told.only_failed or (previous[0] if previous else None)
-        rest = store.run(told.only_failed) if told.only_failed is not None else None
-        if rest is not None and rest.summary is not None and rest.summary.get("not_attempted"):
+        self._previous = options.only_failed or (previous[0] if previous else None)
+        parent = store.run(options.only_failed) if options.only_failed is not None else None
+        if parent is not None and parent.summary is not None and parent.summary.get("not_attempted"):
             log.warning(
-                "run %s left %d targets unattempted, which are no part of this one; to go on with it: resume=…",
-                rest.id,
-                rest.summary["not_attempted"],
+                "run %s did not attempt %d targets, and this run does not include them; to continue that run: resume=…",
+                parent.id,
+                parent.summary["not_attempted"],
                 extra=self.facts.keys(),
             )
-        store.add_run(self.facts.run_id, job.name, job.entity, job.env, told.only_failed)
+        store.add_run(self.facts.run_id, job.name, job.entity, job.env, options.only_failed)
 
-    def finished(self) -> Summary:
-        """End the run; return its summary.
+    def finish(self) -> Summary:
+        """End the run and return its summary.
 
         Raises:
-            BaseException: What ended it that no handler should raise, such as SystemExit.
+            BaseException: What ended the run although no handler should raise it, such as SystemExit.
         """
-        broken = self.running.broken
+        broken = self.runner.broken
         if broken is not None:
-            self.interrupted(broken)
+            self.interrupt(broken)
             raise broken
         try:
             return self._finish_summary()
         finally:
             self._release()
 
-    def interrupted(self, error: BaseException) -> None:
-        """End the run where its work was interrupted: what was done counts, and the rest was not attempted."""
-        self.running.abort(f"ended by {type(error).__name__}")
+    def interrupt(self, error: BaseException) -> None:
+        """End an interrupted run: finished targets count, the others are not attempted."""
+        self.runner.abort(f"ended by {type(error).__name__}")
         self._ledger.stop_waiting()
         try:
-            with suppress(Exception):  # the error at hand matters more
+            with suppress(Exception):  # the interruption matters more
                 self._finish_summary()
         finally:
             self._release()
@@ -256,15 +247,15 @@ class JobRun:
             self._ledger.flush()
             if self._previous is not None:
                 compared = self._job.kept.compare_runs(self._previous, self.facts.run_id)
-        except Exception as error:  # noqa: BLE001  # whatever a database raises; the figures are told nevertheless
-            self.running.abort(f"the ledger cannot be written: {classify(error)}")
+        except Exception as error:  # noqa: BLE001  # the summary is returned without the ledger
+            self.runner.abort(f"the ledger cannot be written: {classify(error)}")
         summary, state = self._summary(compared)
         try:
-            self._end(summary, state)
+            self._record_end(summary, state)
         except Exception as error:  # noqa: BLE001  # the same
             why = f"the end of the run cannot be written: {classify(error)}"[:500]
             summary = replace(summary, exit_code=1, reasons=(*summary.reasons, why))
-        with suppress(Exception):  # a handler of logs that raises must not hide the verdict
+        with suppress(Exception):  # a logging handler that raises must not hide the result
             level = _WARNING if summary.exit_code else _INFO
             log.log(level, "%s", summary, extra={**self.facts.keys(), "summary": summary.to_dict()})
         write_step_summary(summary)
@@ -281,20 +272,20 @@ class JobRun:
             state, ended = RunState.STOPPED, "stopped before its end"
         would: dict[str, Any] = {}
         if isinstance(tally, ObserveTally):
-            code, lines = tally.told(counts, job.gate)
+            code, lines = tally.would_result(counts, job.gate)
             would = {"would_do": dict(tally.would_do), "would_exit_code": code, "would": lines}
-            counts, verdict = actual_result(counts, ended)
+            counts, result = actual_result(counts, ended)
         else:
-            verdict = job.gate.judge(counts, ended=ended)
+            result = job.gate.judge(counts, ended=ended)
         facts = {"job_id": job.name, "run_id": self.facts.run_id, "entity": job.entity, "env": job.env}
         duration = time.monotonic() - self._began
         summary = make_summary(
-            facts, tally, counts, verdict, str(state), duration, total_is_known=is_known, compared=compared
+            facts, tally, counts, result, str(state), duration, total_is_known=is_known, compared=compared
         )
         return replace(summary, **would), state
 
-    def _end(self, summary: Summary, state: RunState) -> None:
-        """Write the end of the run down, unless somebody else has the job by now: the run may be theirs."""
+    def _record_end(self, summary: Summary, state: RunState) -> None:
+        """Record the end of the run, unless another process has the lock: it may have resumed this run."""
         lock = self._lock
         if lock is None:
             return
@@ -302,51 +293,54 @@ class JobRun:
             self._release()
             self._lock = self._job.kept.lock_job(self._job.name, lock_holder())
         if self._lock is None:
-            log.warning("%s %s is left as it is: somebody else runs the job", self.facts.job_id, self.facts.run_id)
+            log.warning(
+                "%s %s: the end is not recorded, because another process runs the job",
+                self.facts.job_id,
+                self.facts.run_id,
+            )
             return
         self._ledger.end(state, summary.exit_code, summary.to_dict())
 
     def _release(self) -> None:
         lock, self._lock = self._lock, None
         if lock is not None:
-            with suppress(Exception):  # the verdict matters more; a process that ends lets go of it anyway
+            with suppress(Exception):  # the summary matters more; the lock goes when the process ends
                 lock.release()
 
 
 class JobRunStarter:
-    """A run that begins in a thread, while whoever wants it may be cancelled: then it is undone, by who sees it last.
+    """Starts a run in a thread. If the caller is cancelled meanwhile, the run is interrupted, exactly once.
 
     Args:
-        job: What runs.
-        told: What the run is told.
+        job: The job.
+        options: The options of the run.
     """
 
-    def __init__(self, job: "Job", told: RunOptions) -> None:
-        """Begin nothing yet."""
-        self._job, self._told = job, told
+    def __init__(self, job: "Job", options: RunOptions) -> None:
+        self._job, self._options = job, options
         self._lock = threading.Lock()
-        self._begun: JobRun | None = None
+        self._run: JobRun | None = None
         self._is_wanted = True
 
-    async def begun(self) -> JobRun:
-        """Return the run, once it has begun."""
+    async def start(self) -> JobRun:
+        """Return the started run."""
         try:
-            return await asyncio.to_thread(self._begin)
+            return await asyncio.to_thread(self._start)
         except asyncio.CancelledError as error:
             with self._lock:
                 self._is_wanted = False
-            if self._begun is not None:
-                self._begun.interrupted(error)
+            if self._run is not None:
+                self._run.interrupt(error)
             raise
 
-    def _begin(self) -> JobRun:
-        begun = JobRun(self._job, self._told)
+    def _start(self) -> JobRun:
+        run = JobRun(self._job, self._options)
         with self._lock:
             if self._is_wanted:
-                self._begun = begun
-                return begun
-        begun.interrupted(asyncio.CancelledError())
-        return begun  # to nobody
+                self._run = run
+                return run
+        run.interrupt(asyncio.CancelledError())
+        return run  # nobody awaits it any more
 
 
 def _make_tally(job: "Job", total: int | None) -> RunTally:
@@ -358,13 +352,12 @@ def _make_tally(job: "Job", total: int | None) -> RunTally:
 def _retry_budget(job: "Job") -> Resource | None:
     if job.budget is None:
         return None
-    return Resource(
-        f"job {job.name}", budget=Budget(job.budget.capacity, job.budget.per_second)
-    )  # each run begins full
+    # a new budget, so that each run starts with a full one
+    return Resource(f"job {job.name}", budget=Budget(job.budget.capacity, job.budget.per_second))
 
 
 def _done_lookup(job: "Job", run_id: str | None) -> Callable[[Sequence[str]], set[str]] | None:
-    """Return what says of targets which are done in a run."""
+    """Return a function that returns which of some keys are done in a run; None for a new run."""
     if run_id is None:
         return None
 
@@ -375,32 +368,37 @@ def _done_lookup(job: "Job", run_id: str | None) -> Callable[[Sequence[str]], se
     return done
 
 
-def _hand_over(job: "Job") -> Callable[[Sequence[TargetDone]], None] | None:
-    """Return what gives failed targets to a task, where there is one; the unique key keeps a second time from harm."""
+def _failed_target_sender(job: "Job") -> Callable[[Sequence[TargetDone]], None] | None:
+    """Return a function that enqueues failed targets for the job's `hand_over` task; None if it has none.
+
+    It may get the same rows again: the unique key prevents a second task.
+    """
     task = job.hand_over
     if task is None or job.mode == "observe":
         return None
 
-    def give(rows: Sequence[TargetDone]) -> None:
+    def send(rows: Sequence[TargetDone]) -> None:
         for row in rows:
             if row.status is not TargetStatus.FAILED:
                 continue
             try:
                 if row.target is None:
-                    message = "it has no form in JSON"
+                    message = "the target is not a JSON value"
                     raise ValueError(message)
                 task.enqueue(json.loads(row.target), unique_key=_unique_key(job.name, row.source_id))
             except Exception as error:
                 failure = classify(error)
                 if failure.retryable:
-                    raise  # the store is down; all of them are given once more
-                log.error("%s %s cannot be given to %s: %s", job.name, redacted_id(row.source_id), task.name, failure)
+                    raise  # the store is down; all rows are sent again
+                log.error(
+                    "%s %s cannot be handed over to %s: %s", job.name, redacted_id(row.source_id), task.name, failure
+                )
 
-    return give
+    return send
 
 
 def _unique_key(job: str, source_id: str) -> str:
     key = f"{job}:{source_id}"
-    if len(key) <= _LONGEST_UNIQUE_KEY:
+    if len(key) <= _MAX_UNIQUE_KEY_LENGTH:
         return key
     return f"{job[:100]}:{hashlib.sha256(key.encode()).hexdigest()}"

@@ -1,4 +1,4 @@
-"""What a run writes down, in batches, and the lock that keeps two runs apart."""
+"""The ledger of a run, written in batches, and the lock that prevents two runs of a job at the same time."""
 
 import os
 import socket
@@ -16,105 +16,104 @@ from outlast.jobs.target import TargetResult
 from outlast.ports.job_rows import JobLock, Jobs, RunState, TargetDone
 
 _BATCH = 1000
-_WRITE_INTERVAL = 0.5  # seconds after which what there is is written, and the lock is looked at
+_WRITE_INTERVAL = 0.5  # seconds between two writes, and between two checks of the lock
 _TRIES = 30
 _PAUSE = 1.0
 
 
 class LockLostError(OutlastError):
-    """The lock of a job is gone in the middle of its run: a connection broke, or its file was removed."""
+    """The lock of a job was lost during its run: a connection broke, or the lock file was removed."""
 
     def __str__(self) -> str:
-        """Say what that means."""
-        return "the lock of the job was lost, and somebody else may run it by now"
+        """Return the message."""
+        return "the lock of the job was lost, so another process may be running it"
 
 
 class NoLedger:
-    """Keeps nothing: a run without a ledger cannot be resumed."""
+    """Records nothing: a run without a ledger cannot be resumed."""
 
     def add(self, results: Sequence[TargetResult]) -> None:
-        """Forget them."""
+        """Do nothing."""
 
     def tick(self) -> None:
-        """Have nothing to write."""
+        """Do nothing."""
 
     def flush(self) -> None:
-        """Have nothing to write."""
+        """Do nothing."""
 
     def stop_waiting(self) -> None:
-        """Have nothing to wait for."""
+        """Do nothing."""
 
     def end(self, state: RunState, exit_code: int, summary: dict[str, Any]) -> None:
-        """Have nothing to end."""
+        """Do nothing."""
 
 
 class Ledger(NoLedger):
     """The ledger of one run.
 
-    What could not be written is kept, and tried again when there is more, or at the end.
+    Results that cannot be written are kept, and written with the next ones or at the end.
 
     Args:
-        store: Where it is kept.
-        run_id: Which run.
-        lock: Without which nobody else is kept from running the job.
-        give: Gives failed targets to a queue, before they are written down as failed.
+        store: Store of the ledger.
+        run_id: Id of the run.
+        lock: The job lock.
+        send_failed: Enqueues failed targets, before they are recorded as failed.
     """
 
     def __init__(
-        self, store: Jobs, run_id: str, lock: JobLock, give: Callable[[Sequence[TargetDone]], None] | None = None
+        self, store: Jobs, run_id: str, lock: JobLock, send_failed: Callable[[Sequence[TargetDone]], None] | None = None
     ) -> None:
-        """Begin with nothing to write."""
         self._store = store
         self._run_id = run_id
         self._job_lock = lock
-        self._give = give
+        self._send_failed = send_failed
         self._rows: list[TargetDone] = []
-        self._looked_at = self._written_at = clock.monotonic()
+        self._checked_at = self._written_at = clock.monotonic()
         self._tries = _TRIES
         self._is_lost = False
-        self._lock = threading.RLock()  # on an event loop it is another thread each time
+        self._lock = threading.RLock()  # an event loop calls it from a different thread each time
 
     def add(self, results: Sequence[TargetResult]) -> None:
-        """Take in what became of targets; it is written when there is enough of it, or after half a second."""
+        """Add results; they are written once there are 1000, or after half a second."""
         with self._lock:
             self._rows += [done.row for done in results if done.row is not None]
             self.tick()
 
     def tick(self) -> None:
-        """Write what there is, if it is time to; see that the lock is ours.
+        """Write results if it is time to, and check the lock.
 
         Raises:
-            LockLostError: Once, if it is not.
-            Exception: What the store says, if it takes nothing for half a minute.
+            LockLostError: If the lock was lost; raised once.
+            Exception: The error of the store, if writing fails for half a minute.
         """
         with self._lock:
             now = clock.monotonic()
             if len(self._rows) >= _BATCH or (self._rows and now - self._written_at >= _WRITE_INTERVAL):
                 self._write()
-            if now - self._looked_at >= _WRITE_INTERVAL and not self._is_lost:
-                self._looked_at = now
+            if now - self._checked_at >= _WRITE_INTERVAL and not self._is_lost:
+                self._checked_at = now
                 if not self._job_lock.held():
                     self._is_lost = True
                     raise LockLostError
 
     def flush(self) -> None:
-        """Write all there is.
+        """Write all results.
 
         Raises:
-            Exception: What the store says.
+            Exception: The error of the store.
         """
         with self._lock:
             self._write()
 
     def stop_waiting(self) -> None:
-        """Wait no more for a store that is down: somebody wants to leave."""
+        """Stop retrying: the process is about to exit."""
         self._tries = 1
 
     def end(self, state: RunState, exit_code: int, summary: dict[str, Any]) -> None:
-        """Write what is left, and end the run.
+        """Write the remaining results and the end of the run.
 
         Raises:
-            Exception: What the store says.
+            Exception: The error of the store.
         """
         with self._lock:
             self._write()
@@ -125,20 +124,19 @@ class Ledger(NoLedger):
         try:
             while self._rows:
                 batch = self._rows[:_BATCH]
-                if self._give is not None:
-                    retry_store_call(lambda batch=batch: self._give(batch), self._tries)  # type: ignore[misc]  # bound now
+                if self._send_failed is not None:
+                    retry_store_call(lambda batch=batch: self._send_failed(batch), self._tries)  # type: ignore[misc]  # bound now
                 retry_store_call(lambda batch=batch: self._store.add_targets(self._run_id, batch), self._tries)  # type: ignore[misc]  # the same
                 del self._rows[: len(batch)]
         except Exception:
-            self._tries = 1  # it was waited for once
+            self._tries = 1  # waiting for the store once is enough
             raise
 
 
 def retry_store_call(write: Callable[[], object], tries: int = _TRIES) -> Any:
-    """Ask the store, again and again for half a minute if it is down: what was done should not be done twice.
+    """Return the result of a store call, retried every second for half a minute while the store is down.
 
-    Returns:
-        What it answers.
+    It is worth the wait: targets whose results are lost would be processed again.
     """
     for attempt in range(1, tries + 1):
         try:
@@ -149,21 +147,21 @@ def retry_store_call(write: Callable[[], object], tries: int = _TRIES) -> Any:
                 raise
             if attempt == 1:
                 with suppress(Exception):
-                    log.warning("the ledger is not to be had, trying for %.0f s: %s", tries * _PAUSE, failure)
+                    log.warning("the ledger is unavailable, retrying for %.0f s: %s", tries * _PAUSE, failure)
         clock.sleep(_PAUSE)
     return None
 
 
 def lock_holder() -> str:
-    """Return who we are, for others who want to run the same job."""
+    """Return the name of this process, shown to others that try to run the same job."""
     return f"{socket.gethostname()[:30]}, process {os.getpid()}, since {time.strftime('%m-%d %H:%M:%S')}"
 
 
 def lock_job(store: Jobs, job: str) -> JobLock:
-    """Keep a job to oneself.
+    """Return the lock of a job.
 
     Raises:
-        JobLockedError: If somebody else runs it.
+        JobLockedError: If another process holds it.
     """
     lock = store.lock_job(job, lock_holder())
     if lock is None:

@@ -1,8 +1,8 @@
-"""A run at work: targets handled one by one, side by side in threads, or by somebody else's executor.
+"""Processes the targets of a run: in order, in threads, in an executor, or as coroutines on an event loop.
 
-The thread that runs the job reads the targets, counts what became of them and writes it down; the others call the
-handler and nothing else. So an iterable may belong to its thread, and nothing that is counted needs a lock. How much
-is on its way is bounded, however many targets there are.
+The thread that runs the job reads the targets, counts the results and writes them; the others only call the handler.
+So an iterable that belongs to one thread works, and counting needs no lock. The number of targets in progress is
+bounded.
 """
 
 import asyncio
@@ -26,27 +26,27 @@ from outlast.jobs.target_feed import LOOKUP_BATCH, KeyedTarget, TargetFeed
 from outlast.record.log_text import traceback_of
 
 CHECK_INTERVAL = 0.1
-"""Seconds between two looks at what there is to write, and whether somebody said stop."""
-_MIN_AHEAD = 2  # targets that are read for each thread, where they take their time
-_MAX_AHEAD = 128  # and where they are quick
-_AHEAD_SECONDS = 0.02  # seconds for which what is read ahead lasts
-_RESULT_BATCH = 64  # quick targets of one thread that are counted together
+"""Seconds between two checks for results to write and for a stop."""
+_MIN_AHEAD = 2  # targets read ahead for each thread if they are slow
+_MAX_AHEAD = 128  # and if they are fast
+_AHEAD_SECONDS = 0.02  # seconds of work to read ahead
+_RESULT_BATCH = 64  # results counted together
 _NOT_HANDLED = TargetResult(None)
 
 
 class TargetRunner:
-    """One run.
+    """Processes the targets of one run.
 
     Args:
-        plan: How targets are treated.
-        feed: Where they come from.
-        tally: Their figures.
-        ledger: Where results are written.
-        progress: Called now and then with the figures, by the thread that runs the job.
+        plan: How targets are processed.
+        feed: Source of the targets.
+        tally: Counts the results.
+        ledger: Records the results.
+        progress: Called with the tally, at most every 0.1 seconds, by the thread that runs the job.
 
     Attributes:
-        stopped: Whether somebody told the run to stop: targets that run may finish. A signal's handler may set it.
-        broken: What ended it that no handler should raise, such as SystemExit.
+        stopped: Set it to stop the run: running targets finish. A signal handler may set it.
+        broken: What ended the run although no handler should raise it, such as SystemExit.
     """
 
     def __init__(
@@ -57,7 +57,6 @@ class TargetRunner:
         ledger: NoLedger,
         progress: Callable[[RunTally], None] | None,
     ) -> None:
-        """Begin with nothing done."""
         self.plan = plan._replace(wait=self._wait, wait_async=self._wait_async)
         self.feed = feed
         self.tally = tally
@@ -73,96 +72,90 @@ class TargetRunner:
 
     @property
     def reader(self) -> int:
-        """Number of the thread in which the user's iterable is at work at this moment; 0 if it is not."""
+        """Id of the thread that is in the user's iterable at this moment; 0 if none is."""
         return self.feed.reader
 
     @property
     def is_stopping(self) -> bool:
-        """Whether no other target is begun."""
+        """Whether no more targets are started."""
         return self.stopped or self._ending.is_set()
 
     @property
     def has_more(self) -> bool:
-        """Whether there may be targets to begin."""
+        """Whether there may be more targets to start."""
         return self.feed.has_more and not self.is_stopping
 
     def abort(self, reason: str) -> None:
-        """Have it end, for a reason."""
+        """End the run for a reason."""
         self.tally.abort = self.tally.abort or reason[:500]
         self._ending.set()
 
     def fail_run(self, error: BaseException) -> None:
-        """Have it end for what no handler should raise; it is raised where the run was started."""
+        """End the run with an error that no handler should raise; it is raised where the run was started."""
         self.broken = self.broken or error
         self._ending.set()
 
-    # What the running thread does in between
-
     def take(self) -> list[KeyedTarget]:
-        """Take a target, or none; an iterable that raises ends the run."""
+        """Return the next target in a list, or an empty list; an iterable that raises ends the run."""
         found: list[KeyedTarget] = []
-        self.reading(self.feed.hand_out, 1, found.append)
+        self.guard_reading(self.feed.hand_out, 1, found.append)
         return found
 
-    def reading(self, read: Callable[..., None], *args: Any) -> None:
-        """Read targets; an iterable that raises ends the run."""
+    def guard_reading(self, read: Callable[..., None], *args: Any) -> None:
+        """Call a function that reads targets; if it raises, the run ends."""
         try:
             read(*args)
-        except ConfigError as error:  # targets that cannot be told from each other: a mistake in the program
+        except ConfigError as error:  # a target without a key: a mistake in the program
             self.fail_run(error)
         except Exception as error:  # noqa: BLE001  # the user's iterable, or the ledger of an earlier run
             self.abort(f"the targets could not be read: {classify(error)}")
         except KeyboardInterrupt:
-            if not self.stopped:  # else it was interrupted because it might have waited for ever
+            if not self.stopped:  # else the interrupt only ends a read that could block forever
                 raise
         finally:
             self.tally.passed_over = self.feed.skipped
 
     def count(self, done: Sequence[TargetResult]) -> None:
-        """Take in what became of targets."""
+        """Count results."""
         self.tally.add(done)
         if self.tally.abort is not None:
             self._ending.set()
 
-    def keep(self, done: Sequence[TargetResult]) -> None:
-        """Write down what became of targets; a ledger that takes nothing ends the run."""
+    def write_results(self, done: Sequence[TargetResult]) -> None:
+        """Record results in the ledger; a ledger that cannot be written ends the run."""
         try:
             self._ledger.add(done)
         except LockLostError as error:
             self.abort(str(error))
-        except Exception as error:  # noqa: BLE001  # whatever a database raises
+        except Exception as error:  # noqa: BLE001  # any error of a database
             self.abort(f"the ledger cannot be written: {classify(error)}")
 
-    def look(self) -> None:
-        """See whether somebody said stop, and tell how far it is."""
+    def check_stop(self) -> None:
+        """Stop the run if it was told to, and report the progress."""
         if self.stopped and not self._stop_logged:
             self._stop_logged = True
             self._ending.set()
-            log.warning(
-                "stopping: targets that run may finish; a second signal ends at once", extra=self.plan.facts.keys()
-            )
+            log.warning("stopping: running targets finish; a second signal ends at once", extra=self.plan.facts.keys())
         now = time.monotonic()
         if self._progress is None or now - self._progress_at < CHECK_INTERVAL:
             return
         self._progress_at = now
         try:
             self._progress(self.tally)
-        except Exception as error:  # noqa: BLE001  # a display is not worth a run
+        except Exception as error:  # noqa: BLE001  # a failing display must not end the run
             self._progress = None
-            log.error("progress is shown no more, for it raised an error\n%s", traceback_of(error))
+            log.error("progress raised an error and is not called again\n%s", traceback_of(error))
 
     def _record_results(self, done: Sequence[TargetResult]) -> None:
         self.count(done)
-        self.keep(done)
-        self.look()
+        self.write_results(done)
+        self.check_stop()
 
-    # One by one
-
-    def one_by_one(self) -> None:
-        """Handle all targets in this very thread, each as soon as it is read."""
+    def run_in_order(self) -> None:
+        """Process all targets in the calling thread, each as soon as it is read."""
         done: list[TargetResult] = []
 
-        def settle() -> None:
+        def record() -> None:
             self._record_results(done)
             done.clear()
 
@@ -175,17 +168,15 @@ class TargetRunner:
                     self.fail_run(error)
                 else:
                     if done[-1].failure is not None:
-                        settle()
+                        record()
                 return self.is_stopping
 
             while self.has_more:
-                self.reading(self.feed.hand_out, _RESULT_BATCH, handle)
-                settle()
+                self.guard_reading(self.feed.hand_out, _RESULT_BATCH, handle)
+                record()
 
-    # In threads
-
-    def in_threads(self, concurrency: int) -> None:
-        """Handle all targets in threads, so many at once."""
+    def run_in_threads(self, concurrency: int) -> None:
+        """Process all targets in this many threads."""
         threads = [
             threading.Thread(
                 target=contextvars.copy_context().run, args=(self._work,), name=f"outlast-job-{number}", daemon=True
@@ -199,7 +190,7 @@ class TargetRunner:
         except BaseException:
             self._ending.set()
             self._ledger.stop_waiting()
-            self._record_results(self._drained(wait=False))
+            self._record_results(self._take_results(wait=False))
             raise
         finally:
             for _ in threads:
@@ -208,26 +199,26 @@ class TargetRunner:
             thread.join()
 
     def _feed_threads(self, concurrency: int) -> None:
-        """Hand out targets, more of them ahead the quicker they are, and take in what became of them."""
+        """Hand out targets and record the results; the faster the targets, the more are read ahead."""
         least, most = _MIN_AHEAD * concurrency, _MAX_AHEAD * concurrency
-        back, room, since = 0, least, time.perf_counter()
+        returned, room, since = 0, least, time.perf_counter()
         while True:
-            ahead = self.feed.handed - back
-            hungry = self.has_more and ahead < room
-            if hungry:
-                self.reading(self.feed.hand_out, min(room - ahead, _RESULT_BATCH), self._tasks.put)
+            ahead = self.feed.handed - returned
+            has_room = self.has_more and ahead < room
+            if has_room:
+                self.guard_reading(self.feed.hand_out, min(room - ahead, _RESULT_BATCH), self._tasks.put)
             elif not ahead:
                 return
-            done = self._drained(wait=not hungry)
-            back += len(done)
+            done = self._take_results(wait=not has_room)
+            returned += len(done)
             self._record_results(done)
-            if done and not hungry:
+            if done and not has_room:
                 now = time.perf_counter()
                 room = max(least, min(int(len(done) / (now - since) * _AHEAD_SECONDS), room * 2, most))
                 since = now
 
-    def _drained(self, *, wait: bool) -> list[TargetResult]:
-        """Return what threads have found."""
+    def _take_results(self, *, wait: bool) -> list[TargetResult]:
+        """Return the results of the threads."""
         found = []
         with suppress(queue.Empty):
             if wait:
@@ -250,35 +241,33 @@ class TargetRunner:
                         self.fail_run(error)
                 results.put(done)
 
-    # By an executor
-
     def run_in_executor(self, executor: Executor, call: Callable[..., TargetResult], concurrency: int) -> None:
-        """Have an executor handle all targets, so many of them in its hands at once.
+        """Process all targets in an executor.
 
         Args:
-            executor: Any of concurrent.futures, in this process or elsewhere.
-            call: Handles one target by its key; for other processes it has to be found by its name.
-            concurrency: Targets that are submitted before the first is done.
+            executor: Any executor with the interface of concurrent.futures.
+            call: Processes one target, given its key and itself; for other processes it must be picklable.
+            concurrency: Maximum number of targets submitted at the same time.
         """
-        out: dict[Future[TargetResult], KeyedTarget] = {}
+        submitted: dict[Future[TargetResult], KeyedTarget] = {}
         try:
             while True:
-                hungry = self.has_more and len(out) < concurrency
-                if hungry:
-                    self._submit(executor, call, self.take(), out)
-                if self.is_stopping:  # what waits for a worker is not begun
-                    out = {future: read for future, read in out.items() if not future.cancel()}
-                if not out and not self.has_more:
+                has_room = self.has_more and len(submitted) < concurrency
+                if has_room:
+                    self._submit(executor, call, self.take(), submitted)
+                if self.is_stopping:  # targets that wait for a worker are not started
+                    submitted = {future: read for future, read in submitted.items() if not future.cancel()}
+                if not submitted and not self.has_more:
                     return
-                done, _ = (
-                    wait(out, timeout=0 if hungry else CHECK_INTERVAL, return_when=FIRST_COMPLETED) if out else ((), ())
-                )
-                self._record_results(
-                    [each for future in done if (each := self._result(future, *out.pop(future))) is not None]
-                )
+                done: set[Future[TargetResult]] = set()
+                if submitted:
+                    timeout = 0 if has_room else CHECK_INTERVAL
+                    done, _ = wait(submitted, timeout=timeout, return_when=FIRST_COMPLETED)
+                results = [self._result(future, *submitted.pop(future)) for future in done]
+                self._record_results([each for each in results if each is not None])
         except BaseException:
             self._ending.set()
-            for future in out:
+            for future in submitted:
                 future.cancel()
             raise
 
@@ -287,24 +276,24 @@ class TargetRunner:
         executor: Executor,
         call: Callable[..., TargetResult],
         chunk: list[KeyedTarget],
-        out: dict["Future[TargetResult]", KeyedTarget],
+        submitted: dict["Future[TargetResult]", KeyedTarget],
     ) -> None:
         for key, target in chunk:
             try:
-                out[executor.submit(call, key, target)] = (key, target)
+                submitted[executor.submit(call, key, target)] = (key, target)
             except Exception as error:
                 mistake = _config_error_behind(error)
                 if mistake is not None:
                     raise mistake from error
                 if not isinstance(error, RuntimeError):
                     raise
-                self.abort(f"the executor takes no more targets: {error}")  # it was shut down, or a worker has died
+                self.abort(f"the executor accepts no more targets: {error}")  # it was shut down, or a worker has died
                 return
 
     def _result(self, future: "Future[TargetResult]", key: str, target: Any) -> TargetResult | None:
-        """Return what an executor's worker found, or what became of the worker; None if the target was not handled."""
+        """Return the result of a target in an executor; None if it was not processed."""
         if future.cancelled():
-            self.abort("the executor has given targets back")
+            self.abort("the executor cancelled targets")
             return None
         error = future.exception()
         if error is None:
@@ -314,16 +303,14 @@ class TargetRunner:
                 self.fail_run(error)
             return None
         if isinstance(error, BrokenExecutor):
-            self.abort(f"the executor is broken, and one of the targets in its hands may be why: {error}")
+            self.abort(f"the executor is broken, perhaps by one of the targets it was running: {error}")
         context = JobContext(self.plan.facts, key, self.plan.policy.max_attempts)
         context.attempt = 1
         return final_result(self.plan, context, target, error)
 
-    # Waiting for another attempt
-
     def _wait(self, seconds: float) -> bool:
-        """Wait before another attempt; False if the run ends meanwhile."""
-        if clock.sleep is not time.sleep:  # another clock than the system's
+        """Wait before another attempt; return False if the run ends meanwhile."""
+        if clock.sleep is not time.sleep:  # a test clock
             clock.sleep(seconds)
             return not self.is_stopping
         end = time.monotonic() + seconds
@@ -342,39 +329,36 @@ class TargetRunner:
 
 
 def _config_error_behind(error: BaseException) -> ConfigError | None:
-    """Return what is wrong with the program where an executor tells of it as of something that cannot be sent."""
+    """Return the ConfigError behind an error: executors wrap it in an error of pickling."""
     seen: list[BaseException] = []
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, ConfigError) and cause not in seen:
         seen.append(cause)
-        cause = cause.__cause__  # what it merely met with while something else was handled says nothing
+        cause = cause.__cause__  # not __context__, which may be unrelated
     return cause if isinstance(cause, ConfigError) else None
 
 
-# A run at work on an event loop: targets are handled by coroutines, side by side.
-
-_MAX_UNWRITTEN = 5000  # results that may wait to be written before handlers wait for it
-_YIELD_INTERVAL = 0.005  # seconds after which the loop gets a turn, where handlers never wait for anything
+_MAX_UNWRITTEN = 5000  # results waiting to be written before new targets have to wait
+_YIELD_INTERVAL = 0.005  # seconds after which other coroutines run, even if no handler ever waits
 
 
 class AsyncTargetRunner:
-    """Handles all targets of a run by coroutines. The iterable is read on the loop; the ledger is written beside it.
+    """Processes the targets of a run as coroutines. It reads the iterable on the loop, and writes in a thread.
 
     Args:
-        running: The run.
-        concurrency: Targets at once.
+        runner: The runner whose feed, tally and ledger it uses.
+        concurrency: Targets processed at the same time.
     """
 
-    def __init__(self, running: TargetRunner, concurrency: int) -> None:
-        """Begin with nothing done."""
-        self._running = running
+    def __init__(self, runner: TargetRunner, concurrency: int) -> None:
+        self._runner = runner
         self._concurrency = concurrency
         self._results: list[TargetResult] = []
         self._looking_up = asyncio.Lock()
-        self._turned_at = time.perf_counter()
+        self._yielded_at = time.perf_counter()
 
     async def run(self) -> None:
-        """Handle all targets."""
+        """Process all targets."""
         workers = [asyncio.create_task(self._work()) for _ in range(self._concurrency)]
         writing: asyncio.Future[None] | None = None
         try:
@@ -382,7 +366,7 @@ class AsyncTargetRunner:
                 await asyncio.wait(workers, timeout=CHECK_INTERVAL)
                 writing = asyncio.ensure_future(self._write())
                 await asyncio.shield(writing)
-                self._running.look()
+                self._runner.check_stop()
         except BaseException:
             for worker in workers:
                 worker.cancel()
@@ -395,38 +379,38 @@ class AsyncTargetRunner:
 
     async def _write(self) -> None:
         done, self._results = self._results, []
-        await asyncio.to_thread(self._running.keep, done)
+        await asyncio.to_thread(self._runner.write_results, done)
 
     async def _work(self) -> None:
-        with run_log_keys(self._running.plan.facts) as keys:
+        with run_log_keys(self._runner.plan.facts) as keys:
             try:
                 while (taken := await self._take()) is not None:
                     await self._handle(taken, keys)
             except asyncio.CancelledError:
                 raise
             except BaseException as error:  # noqa: BLE001  # raised where the run was started
-                self._running.fail_run(error)
+                self._runner.fail_run(error)
 
     async def _handle(self, taken: KeyedTarget, keys: dict[str, Any]) -> None:
-        done = await run_attempts_async(self._running.plan, keys, *taken)
-        self._running.count((done,))
+        done = await run_attempts_async(self._runner.plan, keys, *taken)
+        self._runner.count((done,))
         self._results.append(done)
-        if time.perf_counter() - self._turned_at > _YIELD_INTERVAL:
+        if time.perf_counter() - self._yielded_at > _YIELD_INTERVAL:
             await asyncio.sleep(0)
-            self._turned_at = time.perf_counter()
-        while len(self._results) > _MAX_UNWRITTEN:  # noqa: ASYNC110  # seldom, and never for long
+            self._yielded_at = time.perf_counter()
+        while len(self._results) > _MAX_UNWRITTEN:  # noqa: ASYNC110  # rare and short
             await asyncio.sleep(CHECK_INTERVAL / 10)
 
     async def _take(self) -> KeyedTarget | None:
-        """Take a target; None if there are no more, or no more are to be begun."""
-        running, feed = self._running, self._running.feed
-        while not running.is_stopping:
+        """Return the next target; None if there are no more, or the run is stopping."""
+        runner, feed = self._runner, self._runner.feed
+        while not runner.is_stopping:
             taken = feed.ready(1)
-            if not taken and not feed.asks:
-                taken = running.take()
+            if not taken and not feed.skips_done:
+                taken = runner.take()
             if taken:
                 return taken[0]
-            if feed.asks:
+            if feed.skips_done:
                 async with self._looking_up:
                     await self._look_up()
             if not feed.has_more:
@@ -434,11 +418,11 @@ class AsyncTargetRunner:
         return None
 
     async def _look_up(self) -> None:
-        """Read some targets here, and ask in a thread which of them are done."""
-        running, feed = self._running, self._running.feed
+        """Read some targets here, and look up in a thread which of them are done."""
+        runner, feed = self._runner, self._runner.feed
         if feed.has_ready or feed.is_over:
             return
         read: list[KeyedTarget] = []
-        running.reading(feed.read_into, LOOKUP_BATCH, read.append)
+        runner.guard_reading(feed.read_into, LOOKUP_BATCH, read.append)
         if read:
-            await asyncio.to_thread(running.reading, feed.drop_done, read)
+            await asyncio.to_thread(runner.guard_reading, feed.drop_done, read)

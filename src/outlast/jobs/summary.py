@@ -1,4 +1,4 @@
-"""The summary of a run: figures that add up, for people, for programs and for a build's page."""
+"""The summary of a run, as text, JSON, or Markdown for a CI build."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from outlast.jobs.context import redacted_id
 from outlast.jobs.tally import RunTally
 
 FIGURES = ("diff_new_hash", "s3_put_success", "s3_put_fail", "db_upsert_success", "db_upsert_fail")
-"""What the steps of an ETL count; zero where a job is none."""
+"""The counts of an ETL; zero for other jobs."""
 _MAX_GROUPS = 5
 _STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 _MARKDOWN_ESCAPES = {ord(sign): f"&#{ord(sign)};" for sign in "\\`*_{}[]<>()#+!|&~"}
@@ -20,20 +20,21 @@ _MARKDOWN_ESCAPES = {ord(sign): f"&#{ord(sign)};" for sign in "\\`*_{}[]<>()#+!|
 
 @dataclass(frozen=True)
 class Summary:
-    """How a run ended.
+    """The result of a run.
 
-    Success, failed, deferred, skipped and not attempted add up to the total.
+    The success, failed, deferred, skipped and not attempted targets add up to the total.
 
     Attributes:
         state: ``done``, ``aborted`` or ``stopped``.
-        total_is_known: Whether all targets were counted; a stream that was not read to its end has more.
-        figures: What handlers have counted beside the five of an ETL.
-        groups: The largest groups of failures: size, category, class, text, one target.
+        duration: Seconds that the run took.
+        total_is_known: Whether all targets were counted; a stream that was not read to the end has more.
+        figures: Other counts from handlers, besides the five of an ETL.
+        groups: The largest groups of failures: size, category, exception class, message, one target.
         reasons: Why the exit code is 1.
-        compared: How it differs from the run before: fixed, broken, still.
-        would_do: How often each thing would have been done, where the job was only observed.
-        would_exit_code: The exit code that it would have had then; None where the job has acted.
-        would: What would have happened, for people.
+        compared: Differences from the previous run: fixed, broken, still.
+        would_do: In observe mode, the number of times that each action would have been taken.
+        would_exit_code: In observe mode, the exit code that the run would have had; None in act mode.
+        would: In observe mode, sentences about what would have happened.
     """
 
     job_id: str
@@ -68,45 +69,43 @@ class Summary:
     would: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all of it as JSON-ready values; what would have been done only where the job was observed."""
+        """Return all fields as JSON values; the ``would`` fields only in observe mode."""
         values = asdict(self)
         if self.would_exit_code is None:
             del values["would_do"], values["would_exit_code"], values["would"]
         return values
 
     def to_json(self) -> str:
-        """Return it as one line of JSON."""
+        """Return all fields as one line of JSON."""
         return json.dumps(self.to_dict(), ensure_ascii=False)
 
     def to_markdown(self) -> str:
-        """Return it as a page for a build's summary."""
-        verdict = self._verdict
-        lines = [f"### {_escape_markdown(self.job_id)}: {verdict}", ""]
+        """Return the summary as Markdown for a CI build."""
+        lines = [f"### {_escape_markdown(self.job_id)}: {self._result}", ""]
         lines += [f"- {_escape_markdown(reason)}" for reason in (*self.reasons, *self.would)]
         lines += ["", "| | |", "|---|---:|"]
         lines += [f"| {name.replace('_', ' ')} | {value} |" for name, value in self._rows()]
         if self.groups:
-            lines += ["", "| failures | category | what | for instance |", "|---:|---|---|---|"]
+            lines += ["", "| failures | category | error | example |", "|---:|---|---|---|"]
             lines += [
                 f"| {each['size']} | {each['category']} | {_escape_markdown(each['error'])} "
-                f"| {_escape_markdown(shown)} |"
+                f"| {_escape_markdown(redacted_id(each['source_id']))} |"
                 for each in self.groups
-                for shown in [redacted_id(each["source_id"])]
             ]
         return "\n".join(lines) + "\n"
 
     def __str__(self) -> str:
-        """Return a few lines for people."""
-        head = f"{self.job_id} {self.run_id}: {self._verdict}, exit code {self.exit_code}"
+        """Return the summary as a few lines of text."""
+        head = f"{self.job_id} {self.run_id}: {self._result}, exit code {self.exit_code}"
         counts = (
             f"  {self.total_targets} targets = {self.success_targets} success + {self.failed_targets} failed"
-            f" + {self.deferred_targets} put off + {self.skipped_targets} skipped"
+            f" + {self.deferred_targets} deferred + {self.skipped_targets} skipped"
             f" + {self.not_attempted} not attempted; failure rate {self.failure_rate:.2%}; {self.duration:.1f} s"
         )
         return "\n".join([head, counts, *(f"  {reason}" for reason in (*self.reasons, *self.would))])
 
     @property
-    def _verdict(self) -> str:
+    def _result(self) -> str:
         if self.would_exit_code is not None and self.exit_code == 0:
             return "observed"
         return "passed" if self.exit_code == 0 else "failed"
@@ -124,18 +123,18 @@ class Summary:
         ]
 
 
-def make_summary(  # noqa: PLR0913  # what is known of the run
+def make_summary(  # noqa: PLR0913  # the parts of a summary
     facts: dict[str, Any],
     tally: RunTally,
     counts: Counts,
-    verdict: GateResult,
+    result: GateResult,
     state: str,
     duration: float,
     *,
     total_is_known: bool,
     compared: dict[str, int] | None,
 ) -> Summary:
-    """Put a summary together."""
+    """Return the summary of a run."""
     figures = Counter(tally.figures)
     etl: dict[str, Any] = {name: figures.pop(name, 0) for name in FIGURES}
     return Summary(
@@ -148,24 +147,26 @@ def make_summary(  # noqa: PLR0913  # what is known of the run
         skipped_targets=counts.skipped,
         not_attempted=counts.not_attempted,
         **etl,
-        failure_rate=verdict.failure_rate,
-        exit_code=verdict.exit_code,
+        failure_rate=result.failure_rate,
+        exit_code=result.exit_code,
         duration=duration,
         attempts=tally.attempts,
         total_is_known=total_is_known,
-        reasons=verdict.reasons,
+        reasons=result.reasons,
         by_category=dict(tally.categories.most_common()),
         by_origin=dict(tally.origins.most_common()),
         figures=dict(figures),
-        groups=tuple(_group_row(tally, mark, size) for mark, size in tally.groups.most_common(_MAX_GROUPS)),
+        groups=tuple(
+            _group_row(tally, fingerprint, size) for fingerprint, size in tally.groups.most_common(_MAX_GROUPS)
+        ),
         compared=compared,
     )
 
 
-def _group_row(tally: RunTally, mark: str, size: int) -> dict[str, Any]:
-    row = tally.samples[mark]
+def _group_row(tally: RunTally, fingerprint: str, size: int) -> dict[str, Any]:
+    row = tally.samples[fingerprint]
     return {
-        "fingerprint": mark,
+        "fingerprint": fingerprint,
         "size": size,
         "category": row.category,
         "origin": row.origin,
@@ -175,16 +176,16 @@ def _group_row(tally: RunTally, mark: str, size: int) -> dict[str, Any]:
 
 
 def _escape_markdown(text: object) -> str:
-    """Return a text that means nothing in Markdown or HTML, in one line."""
+    """Return a text in one line, with the special characters of Markdown and HTML escaped."""
     return " ".join(str(text).split())[:300].translate(_MARKDOWN_ESCAPES)
 
 
 def write_step_summary(summary: Summary) -> None:
-    """Add a summary to the page of a build, where a build has asked for one."""
+    """Append a summary to the file in GITHUB_STEP_SUMMARY, if it is set."""
     path = os.environ.get(_STEP_SUMMARY)
     if path:
         try:
             with Path(path).open("a", encoding="utf-8") as file:
                 file.write(summary.to_markdown())
-        except (OSError, ValueError):  # the run is over, and its verdict matters more
+        except (OSError, ValueError):  # the result of the run matters more
             return

@@ -1,4 +1,4 @@
-"""The figures of a run while it runs, and what in them ends it early."""
+"""Counts the results of a run, and decides whether it must end early."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -17,29 +17,28 @@ if TYPE_CHECKING:
     from outlast.decide.policy import RetryPolicy
 
 
-_MAX_GROUPS = 1000  # causes that are counted one by one; a run whose every failure is another has one row for the rest
-_SYSTEM_LIMIT = 3  # targets in a row that may meet with trouble of this machine
+_MAX_GROUPS = 1000  # distinct failures that are counted; the rest share one row
+_SYSTEM_LIMIT = 3  # targets in a row with a failure of this machine that end the run
 _OTHER_GROUPS = "others"
 _DATABASE_CATEGORIES = frozenset({Category.DATABASE_BUSY, Category.INTEGRITY})
 
 
 class RunTally:
-    """Counts what becomes of targets. Only one thread adds to it.
+    """Counts results. Only one thread adds to it.
 
     Args:
-        gate: Says when a run is lost.
-        breakers: By origin, such as ``s3``: so many targets in a row that it has exhausted end the run.
-        early_stop: Whether a run ends as soon as more have failed than may; that needs the total.
-        total: How many targets there are in all, where that is known.
+        gate: Decides whether a run has failed.
+        breakers: By origin, such as ``s3``: this many targets in a row that used up their retries there end the run.
+        early_stop: Whether a run ends as soon as more targets have failed than the gate allows. It needs the total.
+        total: Number of targets, if it is known.
 
     Attributes:
-        abort: Why the run is to end; None while it is not.
-        passed_over: Targets that an earlier run has done.
+        abort: Why the run must end; None if it need not.
+        passed_over: Targets that an earlier run has finished.
         attempts: Calls of the handler.
     """
 
     def __init__(self, gate: Gate, breakers: Mapping[str, int], *, early_stop: bool, total: int | None = None) -> None:
-        """Begin with nothing."""
         self._gate = gate
         self._breakers = breakers
         self._early_stop = early_stop
@@ -56,17 +55,17 @@ class RunTally:
         self.total = total
 
     def counts(self, known: int = 0) -> Counts:
-        """Return the figures that a gate judges.
+        """Return the numbers for the gate.
 
         Args:
-            known: All targets that are known of: those that came to no end were not attempted.
+            known: Number of all known targets; those without a result were not attempted.
         """
         skipped = self._skipped + self.passed_over
         left = known - self._success - self._failed - self._deferred - skipped
         return Counts(self._success, self._failed, self._deferred, skipped, max(0, left), self._db_failed)
 
     def add(self, results: Iterable[TargetResult]) -> None:
-        """Take in what became of targets."""
+        """Add results."""
         for done in results:
             row = done.row
             if done.counts:
@@ -78,7 +77,7 @@ class RunTally:
                 self._success += 1
                 if self._in_a_row:
                     self._in_a_row.clear()
-            elif done.failure is None:  # its handler left it out
+            elif done.failure is None:  # the handler skipped it
                 self._skipped += 1
             else:
                 self._add_failure(done.failure, row, done.abort)
@@ -92,15 +91,18 @@ class RunTally:
         else:
             self._failed += 1
             self._db_failed += failure.origin is Origin.DB or failure.category in _DATABASE_CATEGORIES
-        found = abort or self._tripped(failure, row) or self._lost()
-        if found is not None:
-            self._end(found)
+        reason = abort or self._breaker_reason(failure, row) or self._early_stop_reason()
+        if reason is not None:
+            self._end(reason)
 
     def _end(self, why: str) -> None:
         self.abort = self.abort or why
 
-    def _tripped(self, failure: Failure, row: TargetDone) -> str | None:
-        """Count a target that its dependency has exhausted; what is answered with a refusal shows that it lives."""
+    def _breaker_reason(self, failure: Failure, row: TargetDone) -> str | None:
+        """Count a failure by its origin; return why it ends the run, or None.
+
+        A failure that is not retryable resets the count: the origin has answered.
+        """
         origin = str(failure.origin)
         if row.status is TargetStatus.DEFERRED:
             return None
@@ -114,55 +116,53 @@ class RunTally:
         if failure.category is Category.SYSTEM:
             self._in_a_row[""] += 1
             if self._in_a_row[""] >= _SYSTEM_LIMIT:
-                return f"{_SYSTEM_LIMIT} targets in a row met with trouble of this machine: {failure}"[:500]
+                return f"{_SYSTEM_LIMIT} targets in a row failed because of this machine: {failure}"[:500]
         return None
 
-    def _lost(self) -> str | None:
+    def _early_stop_reason(self) -> str | None:
         if self._early_stop and self.total is not None and self._gate.is_lost(self.counts(), self.total):
-            return "the verdict cannot change any more: too many targets have failed"
+            return "too many targets have failed for the run to pass"
         return None
 
     def _group(self, row: TargetDone) -> None:
-        mark = row.fingerprint or ""
-        if mark not in self.groups and len(self.groups) >= _MAX_GROUPS:
-            mark = _OTHER_GROUPS
-        self.groups[mark] += 1
-        self.samples.setdefault(mark, row)
+        fingerprint = row.fingerprint or ""
+        if fingerprint not in self.groups and len(self.groups) >= _MAX_GROUPS:
+            fingerprint = _OTHER_GROUPS
+        self.groups[fingerprint] += 1
+        self.samples.setdefault(fingerprint, row)
 
-
-# A job that is only observed: what its policy and its gate would have done, while every target is called once.
 
 _ALWAYS_PASSES = Gate(1.0, defer_ok=True)
 
 
 class ObserveTally(RunTally):
-    """Counts targets as if the job had acted, tells what would have been done with them, and ends nothing.
+    """Counts results in observe mode: as if the job had acted, but without ending the run.
 
-    That a target would have been tried again is taken for nothing: it counts as failed.
+    A target that would have been retried counts as failed.
 
     Args:
-        job: Name of the job, for those who are told.
-        settings: As for `Tally`.
+        job: Name of the job, for the published events.
+        args: Arguments of `RunTally`.
+        kwargs: Keyword arguments of `RunTally`.
 
     Attributes:
-        would_do: How often each thing would have been done.
+        would_do: The number of times that each action would have been taken.
         would_end: Where the run would have ended, and why; None if it would not.
     """
 
-    def __init__(self, job: str, *settings: Any, **more: Any) -> None:
-        """Begin with nothing."""
-        super().__init__(*settings, **more)
+    def __init__(self, job: str, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self._job = job
         self.would_do: dict[str, int] = {}
         self.would_end: str | None = None
 
     def add(self, results: Iterable[TargetResult]) -> None:
-        """Take in what became of targets."""
+        """Add results."""
         for done in results:
-            super().add((self._as_if(done),))
+            super().add((self._publish_decision(done),))
 
-    def _as_if(self, done: TargetResult) -> TargetResult:
-        """Tell what would have been done with a target, and return what would have become of it."""
+    def _publish_decision(self, done: TargetResult) -> TargetResult:
+        """Publish what would have been done about a target, and return the result it would have had."""
         if done.observed is None or done.row is None:
             return done
         decision, delay, reason = done.would or ("fail", None, "")
@@ -176,44 +176,44 @@ class ObserveTally(RunTally):
         number = self.counts().total - self.passed_over
         self.would_end = self.would_end or f"would have ended at target {number}: {why}"[:500]
 
-    def told(self, counts: Counts, gate: Gate) -> tuple[int, tuple[str, ...]]:
-        """Return the exit code that the run would have had, and what would have happened, for people.
+    def would_result(self, counts: Counts, gate: Gate) -> tuple[int, tuple[str, ...]]:
+        """Return the exit code that the run would have had, and sentences about what would have happened.
 
         Args:
-            counts: Of this tally.
-            gate: Says when a run has failed.
+            counts: The numbers of this tally.
+            gate: Decides whether a run has failed.
         """
-        verdict = gate.judge(counts)
-        code = 1 if self.would_end else verdict.exit_code
+        result = gate.judge(counts)
+        code = 1 if self.would_end else result.exit_code
         lines = [] if self.would_end is None else [self.would_end]
-        lines += [f"the gate would have failed it: {reason}" for reason in verdict.reasons]
-        if not verdict.reasons:
+        lines += [f"the gate would have failed it: {reason}" for reason in result.reasons]
+        if not result.reasons:
             lines.append("the gate would have passed it")
         if retried := self.would_do.get("retry"):
-            each = "1 target" if retried == 1 else f"{retried} targets"
-            lines.append(f"{each} would have been tried again, and may then have succeeded; here it counts as failed")
+            targets = "1 target" if retried == 1 else f"{retried} targets"
+            lines.append(f"{targets} would have been retried and might have succeeded; here they count as failed")
         return code, tuple(lines)
 
 
 def would_decide(error: BaseException, failure: "Failure", policy: "RetryPolicy") -> tuple[str, float | None, str]:
-    """Return what a job would do about the first failure of a target, the wait, and why.
+    """Return what a job would do about the first failure of a target, after how many seconds, and why.
 
-    A policy that raises an error of its own is told to the log.
+    If the policy itself raises an error, that is logged.
 
     Args:
-        error: What its handler raised.
-        failure: The same, judged.
-        policy: Of the job.
+        error: What the handler raised.
+        failure: The classified error.
+        policy: The policy of the job.
     """
     if isinstance(error, SkipTarget):
         return "skip", None, failure.message
     decision, delay, reason = "fail", None, "permanent"
     if not isinstance(error, AbortJob):
         try:
-            decision, delay, reason = observed_decision(error, failure, policy)  # type: ignore[arg-type]  # or what was cancelled
-        except Exception as mistake:  # noqa: BLE001  # a predicate or a backoff of the user's
+            decision, delay, reason = observed_decision(error, failure, policy)  # type: ignore[arg-type]  # or a CancelledError
+        except Exception as mistake:  # noqa: BLE001  # from a predicate or backoff of the user
             logs.log_user_error("the policy", "the job", mistake)
-            decision, delay, reason = "fail", None, "the policy raised an error of its own"
+            decision, delay, reason = "fail", None, "the policy raised an error"
     if decision == "retry":
         return decision, delay, reason
     wait = failure.retry_after if delay is None and failure.category is Category.QUOTA_EXHAUSTED else delay
@@ -233,11 +233,11 @@ def would_decide(error: BaseException, failure: "Failure", policy: "RetryPolicy"
 
 
 def actual_result(counts: Counts, ended: str | None) -> tuple[Counts, GateResult]:
-    """Return what really became of the targets of a run that was observed, and its verdict: no gate stands in its way.
+    """Return the actual numbers of a run in observe mode, and its result, which no failed target affects.
 
     Args:
-        counts: As if the job had acted.
-        ended: Why the run itself ended before its time, if it did.
+        counts: The numbers as if the job had acted.
+        ended: Why the run ended early, if it did.
     """
-    real = counts._replace(failed=counts.failed + counts.deferred, deferred=0)
-    return real, _ALWAYS_PASSES.judge(real._replace(db_failed=0), ended=ended)
+    actual = counts._replace(failed=counts.failed + counts.deferred, deferred=0)
+    return actual, _ALWAYS_PASSES.judge(actual._replace(db_failed=0), ended=ended)

@@ -1,4 +1,4 @@
-"""One target: its attempts, and what becomes of it."""
+"""The attempts of one target, and its result."""
 
 import asyncio
 import json
@@ -23,28 +23,28 @@ from outlast.run.logs import CONTEXT_LOG_KEYS
 from outlast.run.report import report_counter, report_of
 from outlast.run.resources import Resource
 
-_MAX_ERROR_TEXT = 1000  # characters of an error that are kept
+_MAX_ERROR_TEXT = 1000  # stored characters of an error
 _SUCCESS = TargetStatus.SUCCESS
 _ERROR = 40
 
 
 WouldDecision = tuple[str, float | None, str]
-"""What would be done, after how many seconds, and why."""
+"""What observe mode would do, after how many seconds, and why."""
 WouldDecide = Callable[[BaseException, Failure, RetryPolicy], WouldDecision]
 
 
 class TargetPlan(NamedTuple):
-    """What every target of a run is treated by.
+    """How a run processes each target.
 
     Attributes:
         handler: The user's function.
         policy: Attempts and waits.
-        facts: Of the run.
-        budget: Retries that the whole run may make.
-        wait: Waits before another attempt; False if the run is told to stop meanwhile.
+        facts: The facts of the run.
+        budget: Retry budget of the whole run.
+        wait: Waits some seconds before another attempt; returns False if the run stops meanwhile.
         wait_async: The same on an event loop.
-        keep_targets: Whether failed targets are kept as JSON, for another run.
-        judge: Says what would be done about an error, where the job is only observed: then a target is called once.
+        keep_targets: Whether failed targets are stored as JSON, for another run.
+        judge: In observe mode, returns what would be done about an error; each target is then called once.
     """
 
     handler: Callable[[JobContext, Any], Any]
@@ -57,7 +57,7 @@ class TargetPlan(NamedTuple):
     judge: WouldDecide | None = None
 
     @classmethod
-    def apart(
+    def standalone(
         cls,
         handler: Callable[[JobContext, Any], Any],
         policy: RetryPolicy,
@@ -67,11 +67,11 @@ class TargetPlan(NamedTuple):
         keep_targets: bool,
         judge: WouldDecide | None = None,
     ) -> "TargetPlan":
-        """Return a plan whose waits nobody cuts short."""
+        """Return a plan whose waits do not end when the run stops."""
         return cls(handler, policy, facts, budget, _wait, _wait_async, keep_targets, judge)
 
     def started(self) -> float | None:
-        """Return the time from which limits count; None where there are none, or none are in force."""
+        """Return the monotonic time from which the time limits count; None if there are none, or in observe mode."""
         timed = self.policy.deadline is not None or self.policy.attempt_timeout is not None
         return clock.monotonic() if timed and self.judge is None else None
 
@@ -87,15 +87,15 @@ async def _wait_async(seconds: float) -> bool:
 
 
 class TargetResult(NamedTuple):
-    """What became of a target.
+    """The result of a target.
 
     Attributes:
-        row: For the ledger; None for one that was interrupted, which counts as not attempted.
-        counts: What its handler has counted.
-        abort: Why the whole job is to end, if it is.
-        failure: The last one; None for a success, and for what its handler left out.
-        observed: What its handler raised, where the job is only observed.
-        would: What would have been done about it.
+        row: Row for the ledger; None for an interrupted target, which counts as not attempted.
+        counts: Counts from the handler.
+        abort: Why the whole job must end, if it must.
+        failure: The last failure; None for a target that succeeded or was skipped.
+        observed: In observe mode, the failure that the handler raised.
+        would: In observe mode, what would have been done about it.
     """
 
     row: TargetDone | None
@@ -108,7 +108,7 @@ class TargetResult(NamedTuple):
 
 @contextmanager
 def run_log_keys(facts: RunFacts) -> Iterator[dict[str, Any]]:
-    """Within the block, log records of attempts carry the keys of the run; `attempts_of` adds those of its target."""
+    """Add the keys of the run to log records of attempts in the block; `run_attempts` adds the key of its target."""
     keys = facts.keys()
     token = CONTEXT_LOG_KEYS.set(keys)
     try:
@@ -117,8 +117,8 @@ def run_log_keys(facts: RunFacts) -> Iterator[dict[str, Any]]:
         CONTEXT_LOG_KEYS.reset(token)
 
 
-def run_attempts(plan: TargetPlan, keys: dict[str, Any], source_id: str, target: Any) -> TargetResult:  # noqa: C901  # see below
-    """Call the handler until it succeeds, or the policy gives up; in the calling thread."""
+def run_attempts(plan: TargetPlan, keys: dict[str, Any], source_id: str, target: Any) -> TargetResult:  # noqa: C901  # one loop
+    """Call the handler in this thread until it succeeds or the policy gives up; return the result."""
     keys["source_id"] = source_id
     policy, serial, started = plan.policy, report_counter.last, plan.started()
     context = JobContext(plan.facts, source_id, policy.max_attempts)
@@ -147,10 +147,10 @@ def run_attempts(plan: TargetPlan, keys: dict[str, Any], source_id: str, target:
             return final_result(plan, context, target, state.overslept())
 
 
-async def run_attempts_async(  # noqa: C901  # a loop in one piece: who decides looks at the frame that called
+async def run_attempts_async(  # noqa: C901  # one loop
     plan: TargetPlan, keys: dict[str, Any], source_id: str, target: Any
 ) -> TargetResult:
-    """Await the handler until it succeeds, or the policy gives up; what takes too long is cancelled."""
+    """Await the handler until it succeeds or the policy gives up; cancel an attempt that takes too long."""
     keys["source_id"] = source_id
     policy, serial, started = plan.policy, report_counter.last, plan.started()
     context = JobContext(plan.facts, source_id, policy.max_attempts)
@@ -167,7 +167,7 @@ async def run_attempts_async(  # noqa: C901  # a loop in one piece: who decides 
                 return _skipped_or_final(plan, context, target, error)
             if state is None:
                 state = CallState(policy, _target_name(context), serial, started, plan.budget)
-            delay = state.failed(error)  # type: ignore[arg-type]  # what the handler cancelled itself is judged as others
+            delay = state.failed(error)  # type: ignore[arg-type]  # a task that the handler itself cancelled is a failure like others
             if delay is None:
                 return final_result(plan, context, target, error)
         else:
@@ -181,24 +181,24 @@ async def run_attempts_async(  # noqa: C901  # a loop in one piece: who decides 
 
 
 def _is_cancelled() -> bool:
-    """Tell whether somebody cancels the running task; a handler may also come upon a task of its own that was."""
+    """Return whether the running task is being cancelled, and not only a task that the handler awaits."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
 def _target_name(context: JobContext) -> str:
-    """Return what a target is called in logs and events."""
+    """Return the name of a target in logs and events."""
     return f"{context.job_id} {redacted_id(context.source_id)}"
 
 
 def _skipped_or_final(plan: TargetPlan, context: JobContext, target: Any, error: BaseException) -> TargetResult:
-    """Return what becomes of a target whose handler has said so itself, or is only observed."""
+    """Return the result of a target that was skipped, aborts the job, or failed in observe mode."""
     if not isinstance(error, SkipTarget):
         return final_result(plan, context, target, error)
     failure = classify(error)
     why = storable(failure.message, _MAX_ERROR_TEXT)
-    with suppress(Exception):  # a handler of logs that raises must not end the job
-        log.debug("%s is left out: %s", _target_name(context), first_line(why), extra=context.keys())
+    with suppress(Exception):  # a logging handler that raises must not end the job
+        log.debug("%s is skipped: %s", _target_name(context), first_line(why), extra=context.keys())
     row = TargetDone(context.source_id, TargetStatus.SKIPPED, context.attempt, error_message=why)
     if plan.judge is None:
         return TargetResult(row, context.counts)
@@ -206,7 +206,7 @@ def _skipped_or_final(plan: TargetPlan, context: JobContext, target: Any, error:
 
 
 def final_result(plan: TargetPlan, context: JobContext, target: Any, error: BaseException) -> TargetResult:
-    """Return what becomes of a target that gets no other attempt."""
+    """Return the result of a target that gets no further attempt."""
     failure, report = classify(error), report_of(error)
     reason = report.reason if report is not None else "permanent"
     retry_in = None
@@ -255,11 +255,11 @@ def _log_failure(
         **failure_keys(failure),
     }
     about = (context.attempt, most, failure.category.value, failure.exception_name, first_line(failure.message))
-    with suppress(Exception):  # a handler of logs that raises must not end the job
+    with suppress(Exception):  # a logging handler that raises must not end the job
         match decision:
             case Defer(delay):
                 log.warning(
-                    "%s is put off for %.0f s after attempt %d of %d (%s): %s: %s",
+                    "%s is deferred for %.0f s after attempt %d of %d (%s): %s: %s",
                     _target_name(context), delay, *about, extra=keys,
                 )  # fmt: skip
             case Abort() | Fail():
@@ -271,7 +271,7 @@ def _log_failure(
 
 
 def _as_json(target: Any) -> str | None:
-    """Return a target as JSON, if another run would get the very same from it; else it is known by its id alone."""
+    """Return a target as JSON; None if another run could not read back an equal value."""
     try:
         text = storable(json.dumps(target, ensure_ascii=False, allow_nan=False))
         return text if _is_same(json.loads(text), target) else None
@@ -280,13 +280,13 @@ def _as_json(target: Any) -> str | None:
 
 
 def _is_same(read: Any, target: Any) -> bool:
-    """Compare what was read with a target, types and all: JSON makes lists of tuples, and text of numbers as keys."""
+    """Compare values and types: JSON turns tuples into lists, and numbers as keys into text."""
     if type(read) is not type(target):
         return False
     if isinstance(read, list):
         return len(read) == len(target) and all(map(_is_same, read, target))
     if isinstance(read, dict):
         return len(read) == len(target) and all(map(_is_same, read.items(), target.items()))
-    if isinstance(read, tuple):  # an entry
+    if isinstance(read, tuple):  # an item of a dict
         return all(map(_is_same, read, target))
     return bool(read == target)

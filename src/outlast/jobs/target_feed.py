@@ -1,4 +1,4 @@
-"""Targets on their way to those who handle them: streamed, named, and without those that are done already."""
+"""Reads targets lazily, with their keys, and leaves out those that are already done."""
 
 import threading
 import time
@@ -10,19 +10,19 @@ from typing import Any
 from outlast.errors import ConfigError, InvalidParametersError
 
 LOOKUP_BATCH = 500
-"""Targets whose past is looked up together."""
-_LONGEST_KEY = 500
-_MAX_READ_SECONDS = 0.005  # seconds after which what was read is handed out, where targets come slowly
+"""Targets that are looked up in the ledger together."""
+_MAX_KEY_LENGTH = 500
+_MAX_READ_SECONDS = 0.005  # seconds after which the targets read so far are handed out
 _KEY_NAMES = ("source_id", "id", "key")
 
 KeyedTarget = tuple[str, Any]
 
 
 def target_key(target: Any) -> str:
-    """Return what tells a target from others, for targets that are text, whole numbers, or have an id.
+    """Return the key of a target that is text, a whole number, or has an id.
 
     Raises:
-        ConfigError: If it cannot be told.
+        ConfigError: If the target has no key.
     """
     if isinstance(target, str):
         return target
@@ -34,32 +34,30 @@ def target_key(target: Any) -> str:
         found = next((getattr(target, name) for name in _KEY_NAMES if hasattr(target, name)), None)
     if isinstance(found, str | int):
         return str(found)
-    message = (
-        f"a target is a {type(target).__name__}; the setting `key` of the job has to say what tells one from another"
-    )
+    message = f"a target of type {type(target).__name__} has no id; give the job key=…, a function that returns one"
     raise ConfigError(message)
 
 
 class TargetFeed:
-    """Reads targets, each once, in the order in which they come. Only one thread reads, and only it takes.
+    """Reads each target once, in order. Only one thread uses it.
 
     Args:
-        targets: Any iterable; it is read as far as it is needed.
-        key: Tells one target from another.
-        done: Of some keys, says which are done already; None where nobody knows.
-        limit: How many targets at most.
+        targets: Any iterable; it is read lazily.
+        key: Returns the key of a target.
+        done: Returns which of some keys are already done; None if no target is.
+        limit: Maximum number of targets.
 
     Attributes:
-        total: How many there are, where that can be known before the end.
-        read: How many were read.
+        total: Number of targets, if it is known before the end.
+        read: Number of targets that were read.
         handed: How many of them were handed out.
-        skipped: How many of them were done already.
+        skipped: How many of them were already done.
         is_over: Whether all were read.
-        reader: Number of the thread in which the user's iterable is at work at this moment; 0 if it is not.
-        asks: Whether it is asked which targets are done already.
+        reader: Id of the thread that is in the user's iterable at this moment; 0 if none is.
+        skips_done: Whether it looks up which targets are already done.
 
     Raises:
-        ConfigError: If these are no targets.
+        ConfigError: If `targets` is not an iterable of targets.
     """
 
     def __init__(
@@ -69,17 +67,16 @@ class TargetFeed:
         done: Callable[[Sequence[str]], set[str]] | None,
         limit: int | None,
     ) -> None:
-        """Read nothing yet."""
-        given: object = targets
-        if isinstance(given, str | bytes | AsyncIterable) or not isinstance(given, Iterable):
-            message = f"the targets are a {type(given).__name__}; give a list, a generator or another iterable of them"
+        value: object = targets
+        if isinstance(value, str | bytes | AsyncIterable) or not isinstance(value, Iterable):
+            message = f"targets is a {type(value).__name__}; it must be a list, a generator or another iterable"
             raise ConfigError(message)
         size = len(targets) if isinstance(targets, Sized) else None
         self.total = size if limit is None or size is None else min(size, limit)
         self.read = self.handed = self.skipped = 0
         self.is_over = False
         self.reader = 0
-        self.asks = done is not None
+        self.skips_done = done is not None
         self._targets: Iterator[Any] = iter(targets) if limit is None else islice(targets, limit)
         self._key = key
         self._done = done
@@ -87,12 +84,12 @@ class TargetFeed:
 
     @property
     def known(self) -> int:
-        """How many targets are known of: all, or those that were read where nobody knows how many there are."""
+        """Number of known targets: the total, or those that were read if the total is not known."""
         return self.read if self.total is None or self.is_over else max(self.total, self.read)
 
     @property
     def has_ready(self) -> bool:
-        """Whether there are targets that were read and not handed out."""
+        """Whether there are targets that were read but not handed out."""
         return bool(self._ready)
 
     @property
@@ -101,21 +98,21 @@ class TargetFeed:
         return bool(self._ready) or not self.is_over
 
     def take(self, number: int) -> list[KeyedTarget]:
-        """Hand out targets with their keys; perhaps none, though there are more.
+        """Return targets with their keys; the list may be empty although there are more.
 
         Raises:
-            Exception: Whatever the iterable of the user's raises.
+            Exception: Whatever the user's iterable raises.
         """
         found: list[KeyedTarget] = []
         self.hand_out(number, found.append)
         return found
 
     def hand_out(self, number: int, into: Callable[[KeyedTarget], object]) -> None:
-        """Hand out targets with their keys, each as soon as it is read: the iterable may let the next one wait.
+        """Hand out targets with their keys, each as soon as it is read: the iterable may block before the next one.
 
         Args:
-            number: How many at most.
-            into: Takes each; what it returns tells whether it wants no more.
+            number: Maximum number of targets.
+            into: Called with each target; returns True to stop.
         """
         if self._done is None:
             self.read_into(number, into)
@@ -131,14 +128,14 @@ class TargetFeed:
                 return
 
     def ready(self, number: int) -> list[KeyedTarget]:
-        """Hand out targets that were read before, and are not done already."""
+        """Return up to `number` targets that were read before and are not done."""
         ready = self._ready
         found = [ready.popleft() for _ in range(min(number, len(ready)))]
         self.handed += len(found)
         return found
 
     def read_into(self, number: int, into: Callable[[KeyedTarget], object]) -> None:
-        """Read targets: so many, or as many as come within a moment. In the thread that may read the iterable."""
+        """Read targets: up to `number`, or until 5 ms have passed. Call it in the thread that may read the iterable."""
         until, here, targets = time.perf_counter() + _MAX_READ_SECONDS, threading.get_ident(), self._targets
         for _ in range(number):
             self.reader = here
@@ -150,24 +147,24 @@ class TargetFeed:
             finally:
                 self.reader = 0
             self.read += 1
-            key = self._checked(target)
+            key = self._checked_key(target)
             self.handed += self._done is None
             if into((key, target)) or time.perf_counter() > until:
                 return
 
     def drop_done(self, read: list[KeyedTarget]) -> None:
-        """Make ready what was read, without what is done already; that may ask a database."""
+        """Make the targets ready that are not already done; it may query a database."""
         if self._done is not None and read:
             known = self._done([key for key, _ in read])
             self.skipped += sum(key in known for key, _ in read)
             read = [(key, target) for key, target in read if key not in known]
         self._ready.extend(read)
 
-    def _checked(self, target: Any) -> str:
-        given: object = self._key(target)
-        key = str(given) if isinstance(given, int) else given
-        if not isinstance(key, str) or not 0 < len(key) <= _LONGEST_KEY or not _is_storable(key):
-            message = f"the key of a target is {str(key)[:80]!r}; it has to be text of 1 to {_LONGEST_KEY} characters"
+    def _checked_key(self, target: Any) -> str:
+        value: object = self._key(target)
+        key = str(value) if isinstance(value, int) else value
+        if not isinstance(key, str) or not 0 < len(key) <= _MAX_KEY_LENGTH or not _is_storable(key):
+            message = f"the key of a target is {str(key)[:80]!r}; it must be text of 1 to {_MAX_KEY_LENGTH} characters"
             raise InvalidParametersError(message)
         return key if type(key) is str else str.__str__(key)
 
@@ -177,6 +174,6 @@ def _is_storable(key: str) -> bool:
         return "\x00" not in key
     try:
         key.encode()
-    except UnicodeEncodeError:  # half of a character
+    except UnicodeEncodeError:  # a lone surrogate
         return False
     return "\x00" not in key

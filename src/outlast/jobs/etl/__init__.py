@@ -1,4 +1,4 @@
-"""An ETL whose order of writes cannot break: fetch, normalize, hash, raw store, staging, apply.
+"""An ETL with a fixed order of steps that survives crashes: fetch, normalize, hash, raw store, staging, apply.
 
 >>> etl = Etl(source="rakuten", entity="item", fetch=fetch, normalize=normalize, raw=FileRawStore("raw"),
 ...           staging=SqliteStaging("app.db"), apply=apply)
@@ -33,9 +33,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Load what needs psycopg when it is first asked for."""
+    """Import `PostgresStaging` on first use, because it needs psycopg."""
     if name == "PostgresStaging":
-        from outlast.jobs.etl.staging_postgres import PostgresStaging  # noqa: PLC0415  # part of what is put off
+        from outlast.jobs.etl.staging_postgres import PostgresStaging  # noqa: PLC0415  # needs psycopg
 
         return PostgresStaging
     message = f"module {__name__!r} has no attribute {name!r}"

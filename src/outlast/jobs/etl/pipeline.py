@@ -1,9 +1,9 @@
-"""The order in which an ETL reads and writes one record, so that no crash and no error can break it.
+"""The steps in which an ETL loads one record, in an order that survives crashes and errors.
 
-fetch → normalize → hash → known and applied? → put raw → BEGIN → staging → apply → COMMIT
+fetch → normalize → hash → already applied? → put raw → BEGIN → staging → apply → COMMIT
 
-The raw object is there before anything points to it, and what is applied is committed with the row that says so.
-Whatever ends a load in between, the next one does what is missing.
+The raw object exists before any row refers to it, and the applied record is committed together with the row that says
+so. If a load ends in between, the next one does what is missing.
 """
 
 import hashlib
@@ -27,29 +27,26 @@ if TYPE_CHECKING:
     from contextvars import Token
 
 
-# One text for one value: canonical JSON, and the hash by which a record is known.
-
-
 def canonical_json(value: Any) -> bytes:
     """Return a value as JSON that is the same for equal values: keys sorted, no spaces, UTF-8.
 
-    A date is written in ISO 8601, a datetime so in UTC with microseconds, a Decimal as text with all its digits, a
-    tuple as a list. 1 and 1.0 are two values, and so are ``Decimal("1.0")`` and ``Decimal("1.00")``.
+    Dates are written in ISO 8601, datetimes in UTC with microseconds, a Decimal as text with all its digits, a tuple
+    as a list. 1 and 1.0 are different values, and so are ``Decimal("1.0")`` and ``Decimal("1.00")``.
 
     Raises:
-        PayloadError: If there is something in it that has no one form: NaN and infinities, a datetime without a time
-            zone, keys that are no text, sets, bytes, objects. It names the place.
+        PayloadError: If it contains something without a canonical form: NaN, infinities, datetimes without a time
+            zone, keys that are not text, sets, bytes, other objects. The message says where.
     """
     try:
         text = json.dumps(_plain(value), ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-    except _NotSerializable as refused:
-        place = "".join(f"[{each!r}]" for each in reversed(refused.path))
-        message = f"the value{place[:200]} cannot be written as JSON: {refused}"
+    except _NotSerializable as error:
+        place = "".join(f"[{each!r}]" for each in reversed(error.path))
+        message = f"the value{place[:200]} cannot be written as JSON: {error}"
         raise PayloadError(message) from None
     except RecursionError:
         message = "the value is nested too deeply, or contains itself"
         raise PayloadError(message) from None
-    return text.encode("utf-8", "backslashreplace")  # half a character becomes the escape that JSON has for it
+    return text.encode("utf-8", "backslashreplace")  # a lone surrogate becomes its JSON escape
 
 
 def content_hash(value: Any) -> str:
@@ -57,17 +54,16 @@ def content_hash(value: Any) -> str:
     return hashlib.sha256(canonical_json(value)).hexdigest()
 
 
-class _NotSerializable(Exception):  # noqa: N818  # it says where, and never leaves this module
-    """Something that has no one form; what it stands in is added on the way up."""
+class _NotSerializable(Exception):  # noqa: N818  # it never leaves this module
+    """A value without a canonical form; each container adds its key to the path."""
 
     def __init__(self, why: str) -> None:
-        """Begin where it was found."""
         super().__init__(why)
         self.path: list[object] = []
 
 
 def _plain(value: Any) -> Any:
-    """Return a value made of what JSON knows."""
+    """Return the value as JSON types."""
     if value is None or isinstance(value, str | int):
         return value
     if isinstance(value, dict):
@@ -80,94 +76,90 @@ def _plain(value: Any) -> Any:
         return str(_require_finite(value, value.is_finite()))
     if isinstance(value, datetime):
         if value.tzinfo is None:
-            why = "a datetime without a time zone means another moment on every machine"
+            why = "a datetime without a time zone is ambiguous; add one, such as datetime.now(UTC)"
             raise _NotSerializable(why)
         return value.astimezone(UTC).isoformat(timespec="microseconds")
     if isinstance(value, date):
         return value.isoformat()
-    why = f"{type(value).__name__} has no form in JSON; make it text, a number, a list or a dict"
+    why = f"{type(value).__name__} is not a JSON type; convert it to text, a number, a list or a dict"
     raise _NotSerializable(why)
 
 
 def _plain_item(place: object, value: Any) -> Any:
     try:
         return _plain(value)
-    except _NotSerializable as refused:
-        refused.path.append(place)
+    except _NotSerializable as error:
+        error.path.append(place)
         raise
 
 
 def _plain_key(key: Any) -> str:
     if isinstance(key, str):
         return key
-    why = f"the key {key!r:.100} is no text"
+    why = f"the key {key!r:.100} is not text"
     raise _NotSerializable(why)
 
 
-def _require_finite(value: Any, is_finite: bool) -> Any:  # noqa: FBT001  # what was found
+def _require_finite(value: Any, is_finite: bool) -> Any:  # noqa: FBT001  # a private helper
     if is_finite:
         return value
-    why = f"{value} is no number that JSON knows"
+    why = f"{value} is not a number in JSON"
     raise _NotSerializable(why)
 
 
-# Where in a load something is: on an error the step it comes from, in the log the target.
-
 StepName = Literal["fetch", "normalize", "put", "get", "db"]
-"""``fetch`` and ``normalize`` are the user's; ``put`` and ``get`` the raw store's; ``db`` is all of the database, what
-is applied included."""
+"""``fetch`` and ``normalize`` call the user's functions, ``put`` and ``get`` the raw store; ``db`` is the database,
+including `apply`."""
 
 
 class etl_step:  # noqa: N801  # a context manager is named like a function
-    """Have what is raised in the block say where it comes from: ``error.__outlast_step__``, and a note for people.
+    """Add the step to errors that are raised in the block: as ``error.__outlast_step__`` and as a note.
 
     Args:
         name: The step.
-        of: The target, for the note.
-        failed: Called when something is raised.
+        record: The record, for the note.
+        on_error: Called when an error is raised.
     """
 
-    def __init__(self, name: StepName, of: str, failed: Callable[[], Any] | None = None) -> None:
-        """Keep what is to be said."""
+    def __init__(self, name: StepName, record: str, on_error: Callable[[], Any] | None = None) -> None:
         self._name = name
-        self._of = of
-        self._failed = failed
+        self._record = record
+        self._on_error = on_error
 
     def __enter__(self) -> None:
-        """Begin."""
+        """Do nothing."""
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
-        """Mark an error, which passes through."""
+        """Mark the error, and let it propagate."""
         if not isinstance(error, Exception):
             return
-        with suppress(Exception):  # slots, or a class that guards its attributes; the error itself matters more
-            error.__outlast_step__ = self._name  # type: ignore[attr-defined]  # an attribute of ours on a foreign object
-            note = f"at the step {self._name!r} of {self._of}"
-            if note not in getattr(error, "__notes__", ()):  # an object that is raised more than once
+        with suppress(Exception):  # the class may not allow new attributes
+            error.__outlast_step__ = self._name  # type: ignore[attr-defined]  # our attribute on a foreign object
+            note = f"at the step {self._name!r} of {self._record}"
+            if note not in getattr(error, "__notes__", ()):  # the same object may be raised again
                 error.add_note(note)
-        if self._failed is not None:
-            self._failed()
+        if self._on_error is not None:
+            self._on_error()
 
 
 class target_log_keys:  # noqa: N801  # the same
-    """Have the log records of retries in the block carry the keys of the context's target.
+    """Add the keys of the target to log records of retries in the block.
 
     Args:
-        context: Of the job's target, or None.
+        context: The job context, or None.
     """
 
     def __init__(self, context: Any) -> None:
-        """Keep it."""
         self._keys = getattr(context, "keys", None)
         self._token: Token[dict[str, Any] | None] | None = None
 
     def __enter__(self) -> None:
-        """Set them."""
+        """Set the keys."""
         if callable(self._keys):
             self._token = CONTEXT_LOG_KEYS.set(self._keys())
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
-        """Put back what was there before."""
+        """Restore the previous keys."""
         if self._token is not None:
             CONTEXT_LOG_KEYS.reset(self._token)
 
@@ -176,17 +168,17 @@ LoadOutcome = Literal["new", "unchanged", "reapplied", "superseded"]
 
 
 class Loaded(NamedTuple):
-    """What a load has done, or in a dry run would do.
+    """What a load did, or would do in a dry run.
 
     Attributes:
-        outcome: ``new``: this version of the record was not known, and is applied. ``unchanged``: there was nothing to
-            do. ``reapplied``: the version was known, and had not been applied, or by an older version of the function.
-            ``superseded``: a later fetch of the same record was quicker, so nothing was written.
-        hash: Of the normalized record.
-        raw_key: Where its raw object is.
-        put: Whether that was written.
-        upserted: Whether the database was.
-        dry_run: Whether nothing was really done.
+        outcome: ``new``: this version of the record was unknown, and was applied. ``unchanged``: there was nothing to
+            do. ``reapplied``: the version was known, but not applied, or applied by an older `apply_version`.
+            ``superseded``: a later fetch of the same record was faster, so nothing was written.
+        hash: Hash of the normalized record.
+        raw_key: Key of its raw object.
+        put: Whether the raw object was written.
+        upserted: Whether the database was written.
+        dry_run: Whether it was a dry run, in which nothing is written.
     """
 
     outcome: LoadOutcome
@@ -198,34 +190,38 @@ class Loaded(NamedTuple):
 
 
 class Etl:
-    """Loads records of one kind, one at a time; a job's handler calls `load` for its target.
+    """Loads records of one kind, one at a time; a job handler calls `load` for its target.
 
-    Errors pass through as they are raised, with the step's name on them (``error.__outlast_step__``, and a note). The
-    figures of the summary are counted on the context: ``diff_new_hash``, ``s3_put_success``, ``s3_put_fail``,
-    ``db_upsert_success``, ``db_upsert_fail``. It may be shared by threads, as far as its parts may.
+    Errors propagate unchanged, marked with the step (``error.__outlast_step__``, and a note). The context counts
+    ``diff_new_hash``, ``s3_put_success``, ``s3_put_fail``, ``db_upsert_success`` and ``db_upsert_fail`` for the
+    summary. Threads may share an `Etl` if they may share its parts.
 
-    Waits and retries in here belong to its own policies: a stop of the run does not cut them short, and the budget of
-    the run does not pay for them.
+    It waits and retries by its own policies: stopping the run does not cut its waits short, and its retries do not
+    count against the budget of the run.
 
     Args:
         source: Where the records come from, such as ``rakuten``.
         entity: What they are, such as ``item``.
-        fetch: Gets the id of a record and returns it as it came: something that JSON can hold, or what `encode` takes.
-            It is not retried here: the job around it does so, or `fetch_policy`. Async functions are not taken yet.
-        normalize: Gets what was fetched, read back from its raw form, and returns the record as JSON can hold it,
-            without what differs between two fetches of the same.
-        raw: Where what was fetched is kept.
-        staging: The ledger, in the database of what is applied.
-        apply: Gets the connection, in its transaction, and the normalized record; upserts it and what belongs to it. It
-            does not commit. It may be called again for the same record.
-        apply_version: Raise it when `apply` or `normalize` change, to have known records applied anew.
+        fetch: Takes the id of a record and returns the document: a JSON value, or a value that `encode` accepts. It is
+            retried by the job, or by `fetch_policy`. It must not be async.
+        normalize: Takes the document, decoded from its raw form, and returns the record as a JSON value. Leave out
+            what differs between two fetches of the same record.
+        raw: Keeps the raw documents.
+        staging: The ledger, in the same database that `apply` writes to.
+        apply: Takes the connection, in a transaction, and the normalized record, and upserts it. It must not commit.
+            It may be called again for the same record.
+        apply_version: Increase it when `apply` or `normalize` changes, so that known records are applied again.
         policy: Retries each step on its own: the put, and the whole transaction. By default `preset("etl")`.
-        fetch_policy: Retries the fetch, where no job around it does.
-        encode: Makes bytes of what was fetched.
-        decode: Makes of them what `normalize` gets. For documents that are no JSON: ``encode=bytes, decode=bytes``.
+        fetch_policy: Retries the fetch, if no job does.
+        encode: Turns the document into bytes.
+        decode: Turns the bytes into what `normalize` takes. For documents that are not JSON:
+            ``encode=bytes, decode=bytes``.
+
+    Raises:
+        ConfigError: If an argument is not valid.
     """
 
-    def __init__(  # noqa: PLR0913  # it is made of its parts
+    def __init__(  # noqa: PLR0913  # its parts
         self,
         *,
         source: str,
@@ -241,14 +237,9 @@ class Etl:
         encode: Callable[[Any], bytes] = canonical_json,
         decode: Callable[[bytes], Any] = json.loads,
     ) -> None:
-        """Check the parts.
-
-        Raises:
-            ConfigError: If one of them cannot be used.
-        """
         for name, function in (("fetch", fetch), ("normalize", normalize), ("apply", apply)):
             if is_coroutine_function(function):
-                message = f"{name} is an async function, which an Etl does not take yet; give a plain one"
+                message = f"{name} is an async function, which Etl does not support; pass a plain function"
                 raise ConfigError(message)
         if type(apply_version) is not int or apply_version < 1:
             message = f"apply_version is {apply_version!r}; give a whole number, 1 or more"
@@ -262,61 +253,61 @@ class Etl:
         self._normalize, self._apply, self._encode, self._decode = normalize, apply, encode, decode
         steps = preset("etl") if policy is None else check_policy(policy)
         self._users_fetch = fetch
-        self._fetch = (
-            self._timed if fetch_policy is None else self._retried("fetch", self._timed, check_policy(fetch_policy))
-        )
-        self._put = self._retried("put", raw.put, steps)
-        self._get = self._retried("get", raw.get, steps)
-        self._known = self._retried("known", self._look_up, steps)
-        self._write = self._retried("write", self._transact, steps)
-        self._write_again = self._retried("write", self._transact_again, steps)
+        self._fetch: Callable[..., Any] = self._timed_fetch
+        if fetch_policy is not None:
+            self._fetch = self._with_retries("fetch", self._timed_fetch, check_policy(fetch_policy))
+        self._put = self._with_retries("put", raw.put, steps)
+        self._get = self._with_retries("get", raw.get, steps)
+        self._known = self._with_retries("known", self._look_up, steps)
+        self._write = self._with_retries("write", self._write_and_apply, steps)
+        self._write_again = self._with_retries("write", self._apply_stored, steps)
 
     def load(self, source_id: str, context: Any = None, *, dry_run: bool | None = None) -> Loaded:
-        """Fetch a record, and store and apply it where it is not what is there already.
+        """Fetch a record, and store and apply it if it has changed.
 
         Args:
-            source_id: Which record.
-            context: Of the job's target; figures are counted on it, and its keys stand in the logs.
-            dry_run: Fetch and compare, and write nothing anywhere; by default what the context says.
+            source_id: Id of the record.
+            context: The job context. It counts the results, and its keys are added to log records.
+            dry_run: Whether to fetch and compare only, without writing; by default that of the context.
         """
         dry_run = _is_dry(context, dry_run)
-        of = self._name(source_id)
+        name = self._name(source_id)
         with target_log_keys(context):
-            with etl_step("fetch", of):
+            with etl_step("fetch", name):
                 fetched_at, fetched = self._fetch(source_id)
-            with etl_step("normalize", of):
+            with etl_step("normalize", name):
                 document = self._encode(fetched)
                 record = self._normalize(self._decode(document))
-                found = content_hash(record)
-                key = raw_key(self.source, self.entity, source_id, found)
-            with etl_step("db", of):
-                is_done, stored = self._known(source_id, found)
+                version = content_hash(record)
+                key = raw_key(self.source, self.entity, source_id, version)
+            with etl_step("db", name):
+                is_done, stored = self._known(source_id, version)
             if is_done:
-                return Loaded("unchanged", found, key, dry_run=dry_run)
-            differs = stored is None or stored.hash != found
+                return Loaded("unchanged", version, key, dry_run=dry_run)
+            differs = stored is None or stored.hash != version
             outcome: LoadOutcome = "new" if differs else "reapplied"
             if differs:
                 _count_figure(context, "diff_new_hash")
             if dry_run:
-                return Loaded(outcome, found, key, put=differs, upserted=True, dry_run=True)
+                return Loaded(outcome, version, key, put=differs, upserted=True, dry_run=True)
             if stored is not None and not differs:
                 key = stored.raw_key
             else:
-                with etl_step("put", of, lambda: _count_figure(context, "s3_put_fail")):
+                with etl_step("put", name, lambda: _count_figure(context, "s3_put_fail")):
                     self._put(key, document)
                 _count_figure(context, "s3_put_success")
-            row = StagingRow(self.source, self.entity, source_id, found, key, fetched_at)
-            if self._written(context, of, self._write, row, record):
-                return Loaded(outcome, found, key, put=differs, upserted=True)
-            return Loaded("superseded", found, key, put=differs)
+            row = StagingRow(self.source, self.entity, source_id, version, key, fetched_at)
+            if self._write_counted(context, name, self._write, row, record):
+                return Loaded(outcome, version, key, put=differs, upserted=True)
+            return Loaded("superseded", version, key, put=differs)
 
     def load_from_raw(self, source_id: str, context: Any = None, *, dry_run: bool | None = None) -> Loaded:
-        """Apply a record from its raw object, without fetching, where this version of `apply` has not done so.
+        """Apply a record from its raw object, without fetching, unless this `apply_version` has applied it.
 
-        The row keeps its hash. Where `normalize` has changed, the next `load` finds another one and stores it.
+        The row keeps its hash. If `normalize` has changed, the next `load` finds another hash and stores it.
 
         Args:
-            source_id: Which record.
+            source_id: Id of the record.
             context: As for `load`.
             dry_run: As for `load`.
 
@@ -324,52 +315,52 @@ class Etl:
             ResourceNotFoundError: If the record was never loaded.
         """
         dry_run = _is_dry(context, dry_run)
-        of = self._name(source_id)
+        name = self._name(source_id)
         with target_log_keys(context):
-            with etl_step("db", of):
+            with etl_step("db", name):
                 _, stored = self._known(source_id, None)
                 if stored is None:
-                    message = f"{of} was never loaded, so there is no raw object of it"
+                    message = f"{name} was never loaded, so it has no raw object; load it first"
                     raise ResourceNotFoundError(message)
             if stored.is_applied(self.apply_version):
                 return Loaded("unchanged", stored.hash, stored.raw_key, dry_run=dry_run)
-            with etl_step("get", of):
+            with etl_step("get", name):
                 document = self._get(stored.raw_key)
-            with etl_step("normalize", of):
+            with etl_step("normalize", name):
                 record = self._normalize(self._decode(document))
             if dry_run:
                 return Loaded("reapplied", stored.hash, stored.raw_key, upserted=True, dry_run=True)
-            if self._written(context, of, self._write_again, stored, record):
+            if self._write_counted(context, name, self._write_again, stored, record):
                 return Loaded("reapplied", stored.hash, stored.raw_key, upserted=True)
             return Loaded("superseded", stored.hash, stored.raw_key)
 
     def outdated(self) -> Iterator[str]:
-        """Yield the ids of records for `load_from_raw`: not applied yet, or by an older version of `apply`."""
+        """Yield the ids of records for `load_from_raw`: not applied yet, or applied by an older `apply_version`."""
         return self.staging.outdated(self.source, self.entity, self.apply_version)
 
-    def _timed(self, source_id: str) -> tuple[datetime, Any]:
-        """Fetch a record; return when that began: what is fetched later is never older."""
-        began = utc_now()
-        return began, self._users_fetch(source_id)
+    def _timed_fetch(self, source_id: str) -> tuple[datetime, Any]:
+        """Return when the fetch started, and the document."""
+        started_at = utc_now()  # before the fetch: a document fetched later is never older
+        return started_at, self._users_fetch(source_id)
 
-    def _written(
-        self, context: Any, of: str, write: Callable[[StagingRow, Any], bool], row: StagingRow, record: Any
+    def _write_counted(
+        self, context: Any, name: str, write: Callable[[StagingRow, Any], bool], row: StagingRow, record: Any
     ) -> bool:
-        with etl_step("db", of, lambda: _count_figure(context, "db_upsert_fail")):
+        with etl_step("db", name, lambda: _count_figure(context, "db_upsert_fail")):
             written = write(row, record)
         if written:
             _count_figure(context, "db_upsert_success")
         return written
 
-    def _look_up(self, source_id: str, found: str | None) -> tuple[bool, StagingRow | None]:
-        """Return whether a version of a record needs nothing more, and else its row."""
-        name = (self.source, self.entity, source_id)
-        if found is not None and self.staging.exists_hash(*name, found, apply_version=self.apply_version):
+    def _look_up(self, source_id: str, version: str | None) -> tuple[bool, StagingRow | None]:
+        """Return whether this version of a record is already applied; if not, also the stored row."""
+        key = (self.source, self.entity, source_id)
+        if version is not None and self.staging.exists_hash(*key, version, apply_version=self.apply_version):
             return True, None
-        return False, self.staging.get(*name)
+        return False, self.staging.get(*key)
 
-    def _transact(self, row: StagingRow, record: Any) -> bool:
-        """Write and apply a version in one transaction; False if a later fetch is there."""
+    def _write_and_apply(self, row: StagingRow, record: Any) -> bool:
+        """Write and apply a version in one transaction; return False if a later fetch is stored."""
         with self.staging.transaction() as transaction:
             if not transaction.upsert(row):
                 return False
@@ -377,8 +368,8 @@ class Etl:
             transaction.mark_applied(row, self.apply_version)
         return True
 
-    def _transact_again(self, row: StagingRow, record: Any) -> bool:
-        """Apply a version that is stored; False if another one has taken its place, or somebody else has applied it."""
+    def _apply_stored(self, row: StagingRow, record: Any) -> bool:
+        """Apply a stored version; return False if another version has replaced it, or it was applied meanwhile."""
         with self.staging.transaction() as transaction:
             current = transaction.get(self.source, self.entity, row.source_id)
             if current is None or current.hash != row.hash or current.is_applied(self.apply_version):
@@ -387,18 +378,18 @@ class Etl:
             transaction.mark_applied(row, self.apply_version)
         return True
 
-    def _retried(self, name: str, function: Callable[..., Any], policy: RetryPolicy) -> Callable[..., Any]:
+    def _with_retries(self, name: str, function: Callable[..., Any], policy: RetryPolicy) -> Callable[..., Any]:
         def call(*args: Any) -> Any:
             return function(*args)
 
-        call.__qualname__ = f"{self.source}.{self.entity}.{name}"  # what logs and events call it
+        call.__qualname__ = f"{self.source}.{self.entity}.{name}"  # the name in logs and events
         return wrap(call, policy, None)
 
     def _name(self, source_id: str) -> str:
         return f"{self.source} {self.entity} {source_id}"
 
 
-def _is_dry(context: Any, dry_run: bool | None) -> bool:  # noqa: FBT001  # as it was given
+def _is_dry(context: Any, dry_run: bool | None) -> bool:  # noqa: FBT001  # the caller's argument
     return bool(getattr(context, "dry_run", False)) if dry_run is None else dry_run
 
 

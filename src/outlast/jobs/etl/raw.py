@@ -1,4 +1,4 @@
-"""Where what was fetched is kept as it came: files or S3, under keys that contain the hash."""
+"""Stores for raw documents: files or S3, under keys that contain the hash."""
 
 import base64
 import hashlib
@@ -13,39 +13,39 @@ from urllib.parse import quote
 
 from outlast.errors import InvalidParametersError
 
-_LONGEST_PART = 200  # file systems allow 255 bytes, and temporary files need some of them
-_PREFIX_OF_LONG_PART = 120
+_MAX_PART_LENGTH = 200  # file systems allow 255 bytes in a name
+_LONG_PART_PREFIX = 120
 _HASH = re.compile(r"[0-9A-Za-z]{8,128}")
 _FORBIDDEN = re.compile(r'[\x00-\x1f\\:*?"<>|]')
 
 
 class RawStore(Protocol):
-    """What is asked of a raw store. Whatever goes wrong is raised as it comes: the classifier judges it."""
+    """Interface of a raw store. It raises errors unchanged, for the classifier."""
 
     def put(self, key: str, data: bytes) -> None:
-        """Keep data under a key; after the return it is there for good. Putting it once more changes nothing."""
+        """Store data under a key. It is durable when this returns. Storing it again changes nothing."""
 
     def get(self, key: str) -> bytes:
-        """Return what is kept under a key."""
+        """Return the data under a key."""
 
     def exists(self, key: str) -> bool:
-        """Tell whether there is something under a key."""
+        """Return whether a key exists."""
 
     def keys(self, prefix: str = "") -> Iterator[str]:
-        """Yield the keys that begin so."""
+        """Yield the keys that start with the prefix."""
 
 
-def raw_key(source: str, entity: str, source_id: str, hash: str) -> str:  # noqa: A002  # the seed's name
+def raw_key(source: str, entity: str, source_id: str, hash: str) -> str:  # noqa: A002  # the name of the column
     """Return the key of one version of one record: ``source/entity/source_id/hash``.
 
-    Names are percent-encoded, so that no id leaves its folder; one that is too long for a file's name is cut, and ends
-    in a hash of the whole.
+    Names are percent-encoded, so that no id can leave its folder. A name that is too long for a file name is cut, and
+    ends in a hash of the whole name.
 
     Raises:
-        InvalidParametersError: If a name is empty or cannot be stored, or the hash is none.
+        InvalidParametersError: If a name is empty or cannot be stored, or the hash is not valid.
     """
     if not _HASH.fullmatch(hash):
-        message = f"hash is {hash!r:.100}; give the one that content_hash returns"
+        message = f"hash is {hash!r:.100}; pass the result of content_hash"
         raise InvalidParametersError(message)
     parts = (_key_part("source", source), _key_part("entity", entity), _key_part("source_id", source_id))
     return "/".join((*parts, hash))
@@ -53,65 +53,64 @@ def raw_key(source: str, entity: str, source_id: str, hash: str) -> str:  # noqa
 
 def _key_part(what: str, name: object) -> str:
     if not isinstance(name, str) or not name or "\x00" in name:
-        message = f"{what} is {name!r:.100}; give a text that is not empty and has no NUL in it"
+        message = f"{what} is {name!r:.100}; it must be text that is not empty and contains no NUL"
         raise InvalidParametersError(message)
     try:
-        encoded = quote(name, safe="").replace("~", "%7E")  # which marks what was cut
+        encoded = quote(name, safe="").replace("~", "%7E")  # "~" marks a name that was cut
     except UnicodeEncodeError:
-        message = f"{what} is {name!r:.100}; it has half a character in it, which cannot be stored"
+        message = f"{what} is {name!r:.100}; it contains half of a surrogate pair, which cannot be stored"
         raise InvalidParametersError(message) from None
     if encoded.startswith("."):  # "..", and files that are hidden
         encoded = f"%2E{encoded[1:]}"
-    if len(encoded) > _LONGEST_PART:
-        return f"{encoded[:_PREFIX_OF_LONG_PART]}~{hashlib.sha256(name.encode()).hexdigest()}"
+    if len(encoded) > _MAX_PART_LENGTH:
+        return f"{encoded[:_LONG_PART_PREFIX]}~{hashlib.sha256(name.encode()).hexdigest()}"
     return encoded
 
 
 class FileRawStore:
-    """Keeps every object in a file of a folder.
+    """Stores every object in a file of a folder.
 
-    A file is there whole or not at all, also after a power cut, and whoever writes it at the same time. A process that
-    is killed may leave a hidden file behind, which no key leads to.
+    A file is complete or does not exist, even after a power cut or with several writers. A process that is killed may
+    leave a hidden temporary file behind, which has no key.
 
     Args:
-        folder: Made when it is first needed.
+        folder: Created when it is first needed.
     """
 
     def __init__(self, folder: str | Path) -> None:
-        """Touch nothing yet."""
         self.folder = Path(folder).absolute()
 
     def put(self, key: str, data: bytes) -> None:
-        """Keep data under a key: written aside, confirmed by the disk, then renamed."""
+        """Store data under a key: write a temporary file, sync it to disk, rename it."""
         path = self._path(key)
         _make_folder(path.parent)
-        aside = path.with_name(f".{token_hex(8)}.tmp")
+        temporary = path.with_name(f".{token_hex(8)}.tmp")
         try:
-            with open(aside, "xb") as file:  # noqa: PTH123  # the same
+            with temporary.open("xb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            os.replace(aside, path)  # noqa: PTH105  # the same
+            os.replace(temporary, path)  # noqa: PTH105  # tests make it fail
         except BaseException:
             with suppress(OSError):
-                aside.unlink()
+                temporary.unlink()
             raise
         _fsync_folder(path.parent)
 
     def get(self, key: str) -> bytes:
-        """Return what is kept under a key.
+        """Return the data under a key.
 
         Raises:
-            FileNotFoundError: If there is nothing.
+            FileNotFoundError: If the key does not exist.
         """
         return self._path(key).read_bytes()
 
     def exists(self, key: str) -> bool:
-        """Tell whether there is something under a key."""
+        """Return whether a key exists."""
         return self._path(key).is_file()
 
     def keys(self, prefix: str = "") -> Iterator[str]:
-        """Yield the keys that begin so, folder by folder in the order of their names."""
+        """Yield the keys that start with the prefix, folder by folder, sorted by name."""
         for folder, folders, names in os.walk(self.folder):
             folders[:] = sorted(name for name in folders if not name.startswith("."))
             inside = Path(folder).relative_to(self.folder)
@@ -121,30 +120,30 @@ class FileRawStore:
                     yield key
 
     def _path(self, key: str) -> Path:
-        """Return the file of a key.
+        """Return the path of a key.
 
         Raises:
-            InvalidParametersError: If the key would lead out of the folder, or to a hidden file.
+            InvalidParametersError: If the path would be outside of the folder, or a hidden file.
         """
         parts = key.split("/")
         if _FORBIDDEN.search(key) or any(not part or part.startswith(".") for part in parts):
-            message = f"{key!r:.200} is no key of a raw store; use raw_key"
+            message = f"{key!r:.200} is not a valid key of a raw store; use raw_key"
             raise InvalidParametersError(message)
         return self.folder.joinpath(*parts)
 
 
 def _make_folder(folder: Path) -> None:
-    """Make a folder and those above it, each confirmed by the disk: a file is no safer than its folder."""
+    """Create a folder and its parents, each synced to disk: a file is only as durable as its folder."""
     if folder.is_dir():
         return
     _make_folder(folder.parent)
-    folder.mkdir(exist_ok=True)  # another writer may have been quicker
+    folder.mkdir(exist_ok=True)  # another writer may have created it
     _fsync_folder(folder.parent)
 
 
 def _fsync_folder(folder: Path) -> None:
-    """Have the disk confirm what a folder lists."""
-    if os.name == "nt":  # where folders cannot be opened, and need not
+    """Sync the entries of a folder to disk."""
+    if os.name == "nt":  # Windows cannot open folders, and does not need it
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -154,38 +153,37 @@ def _fsync_folder(folder: Path) -> None:
 
 
 class S3RawStore:
-    """Keeps every object in a bucket.
+    """Stores every object in a bucket.
 
-    Let the client try once, ``Config(retries={"total_max_attempts": 1})``: the policy around it tries again, and two
-    layers of retries multiply. Where the client does it too, the log says so once.
+    Turn off the retries of the client, with ``Config(retries={"total_max_attempts": 1})``: the policy retries, and two
+    layers of retries multiply. If the client retries too, that is logged once.
 
     Args:
         client: A boto3 client for S3.
         bucket: Name of the bucket.
-        prefix: Stands before every key, as a folder.
+        prefix: Folder in front of every key.
     """
 
     def __init__(self, client: Any, bucket: str, prefix: str = "") -> None:
-        """Ask nothing yet."""
         self.client = client
         self.bucket = bucket
         self.prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
 
     def put(self, key: str, data: bytes) -> None:
-        """Keep data under a key; S3 refuses it where it arrives damaged."""
+        """Store data under a key, with a checksum: S3 refuses damaged data."""
         digest = hashlib.md5(data, usedforsecurity=False).digest()
         self.client.put_object(
             Bucket=self.bucket, Key=self.prefix + key, Body=data, ContentMD5=base64.b64encode(digest).decode()
         )
 
     def get(self, key: str) -> bytes:
-        """Return what is kept under a key."""
+        """Return the data under a key."""
         with closing(self.client.get_object(Bucket=self.bucket, Key=self.prefix + key)["Body"]) as body:
             data: bytes = body.read()
         return data
 
     def exists(self, key: str) -> bool:
-        """Tell whether there is something under a key; a role that may not list the bucket gets a 403 for nothing."""
+        """Return whether a key exists; without permission to list the bucket, S3 answers a missing key with 403."""
         try:
             self.client.head_object(Bucket=self.bucket, Key=self.prefix + key)
         except self.client.exceptions.ClientError as error:
@@ -195,7 +193,7 @@ class S3RawStore:
         return True
 
     def keys(self, prefix: str = "") -> Iterator[str]:
-        """Yield the keys that begin so, in their order."""
+        """Yield the keys that start with the prefix, sorted."""
         pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=self.prefix + prefix)
         for page in pages:
             for found in page.get("Contents", ()):

@@ -1,4 +1,4 @@
-"""The ledger of an ETL: which version of each record is known, where its raw object is, and what of it was applied."""
+"""The ledger of an ETL: the stored and the applied version of each record; and its implementation for SQLite."""
 
 import os
 import re
@@ -19,83 +19,83 @@ from outlast.errors import ConfigError
 from outlast.run.retry import wrap
 from outlast.sql_files import load_statements
 
-# Connections to the user's database: the one that was given, or one for each thread that needs it.
-
 
 class _Closable(Protocol):
     def close(self) -> None: ...
 
 
 ConnectionT = TypeVar("ConnectionT", bound=_Closable)
-_abandoned: list[object] = []  # connections of a parent process: closing them here would end them there too
+_abandoned: list[object] = []  # connections of the parent process: closing them here would break them there
 
 
 class Connections(Generic[ConnectionT]):
-    """Hands out connections.
+    """Lends connections to the user's database: the shared one, or one for each thread.
 
     Args:
-        given: The user's own; None to open them here.
-        opens: Opens one; not needed beside one that is given.
-        is_fit: Tells whether one can be used again: whole, and within no transaction.
+        shared: The connection of the user; None to open connections here.
+        connect: Opens a connection; not needed with a shared one.
+        is_reusable: Returns whether a connection can be used again: it works, and is not in a transaction.
     """
 
     def __init__(
-        self, given: ConnectionT | None, opens: Callable[[], ConnectionT] | None, is_fit: Callable[[ConnectionT], bool]
+        self,
+        shared: ConnectionT | None,
+        connect: Callable[[], ConnectionT] | None,
+        is_reusable: Callable[[ConnectionT], bool],
     ) -> None:
-        """Open nothing yet."""
-        self._given = given
-        self._opens = opens
-        self._is_fit = is_fit
+        self._shared = shared
+        self._connect = connect
+        self._is_reusable = is_reusable
         self._lock = threading.RLock()
         self._idle: list[ConnectionT] = []
         self._pid = os.getpid()
 
     @contextmanager
     def one(self) -> Iterator[ConnectionT]:
-        """Have a connection for the block."""
-        if self._given is not None:
+        """Lend a connection for the block."""
+        if self._shared is not None:
             with self._lock:  # two transactions on one connection would be one
-                yield self._given
+                yield self._shared
             return
-        connection = self._taken()
+        connection = self._take()
         try:
             yield connection
         finally:
-            if self._is_fit(connection):
+            if self._is_reusable(connection):
                 self._idle.append(connection)
             else:  # the others may have lost the server with it
                 _close_quietly(connection)
                 self.close()
 
     def close(self) -> None:
-        """Close those that nobody uses; the user's own stays open."""
+        """Close the idle connections; the shared one stays open."""
         self._check_process()
         while self._idle:
-            with suppress(IndexError):  # another thread was quicker
+            with suppress(IndexError):  # another thread took it
                 _close_quietly(self._idle.pop())
 
-    def _taken(self) -> ConnectionT:
+    def _take(self) -> ConnectionT:
         self._check_process()
         while self._idle:
-            with suppress(IndexError):  # another thread was quicker
+            with suppress(IndexError):  # another thread took it
                 return self._idle.pop()
-        assert self._opens is not None  # noqa: S101  # for type checkers: the one that is given is never taken
-        return self._opens()
+        assert self._connect is not None  # noqa: S101  # for type checkers: a shared connection is not taken
+        return self._connect()
 
     def _check_process(self) -> None:
-        """Forget in a child process what is the parent's."""
+        """Drop the connections of the parent process after a fork."""
         if self._pid != os.getpid():
             _abandoned.extend(self._idle)
             self._idle, self._pid, self._lock = [], os.getpid(), threading.RLock()
 
 
 def _close_quietly(connection: _Closable) -> None:
-    with suppress(Exception):  # it may be broken, which the error at hand tells better
+    with suppress(Exception):  # it may be broken; the original error says so
         connection.close()
 
 
 PAGE_SIZE = 1000
-"""Ids that are read at once."""
+"""Ids read per query."""
 _TABLE = re.compile(r"[a-z_][a-z0-9_]{0,62}(?:\.[a-z_][a-z0-9_]{0,62})?")
 
 
@@ -106,12 +106,12 @@ class StagingRow(NamedTuple):
         source: Where it comes from.
         entity: What it is.
         source_id: Its id there.
-        hash: Of the version that was fetched last.
-        raw_key: Where that version is in the raw store.
-        fetched_at: When that fetch began; aware. A fetch that found nothing new does not move it.
+        hash: Hash of the version that was fetched last.
+        raw_key: Key of that version in the raw store.
+        fetched_at: When that fetch started, with time zone. A fetch that finds no change does not update it.
         applied_at: When a version was last applied.
-        applied_hash: Which one.
-        apply_version: By which version of the user's function.
+        applied_hash: Hash of that version.
+        apply_version: The `apply_version` that applied it.
     """
 
     source: str
@@ -125,121 +125,119 @@ class StagingRow(NamedTuple):
     apply_version: int | None = None
 
     def is_applied(self, apply_version: int) -> bool:
-        """Tell whether the version that is stored was applied, by this version of the function or a later one."""
+        """Return whether the stored version was applied, by this `apply_version` or a later one."""
         return self.applied_hash == self.hash and self.apply_version is not None and self.apply_version >= apply_version
 
 
 class StagingTransaction(Protocol):
-    """A transaction of the user's database, with the ledger and the user's own tables in it."""
+    """A transaction in the user's database, over the ledger and the user's tables."""
 
     @property
     def connection(self) -> Any:
-        """The connection, for what is applied. It is not to be committed or rolled back by hand."""
+        """The connection, for `apply`. Do not commit it or roll it back."""
 
     def upsert(self, row: StagingRow) -> bool:
-        """Write what was fetched; False, and nothing is written, if a later fetch is known already."""
+        """Write a row and return True; return False and write nothing if a later fetch is stored."""
 
     def get(self, source: str, entity: str, source_id: str) -> StagingRow | None:
-        """Return a row that nobody else changes until the end of the transaction."""
+        """Return a row, locked until the end of the transaction; None if it does not exist."""
 
     def mark_applied(self, row: StagingRow, apply_version: int) -> None:
-        """Note that this version of a record was applied."""
+        """Record that this version of a record was applied."""
 
 
 class StagingRepo(Protocol):
-    """The ledger, in the user's database. Every method is a transaction of its own."""
+    """Interface of the ledger, in the user's database. Every method is its own transaction."""
 
     def create(self) -> None:
-        """Make the table where there is none."""
+        """Create the table if it does not exist."""
 
     def exists_hash(
         self,
         source: str,
         entity: str,
         source_id: str,
-        hash: str,  # noqa: A002  # as the column is named
+        hash: str,  # noqa: A002  # the name of the column
         *,
         apply_version: int | None = None,
     ) -> bool:
-        """Tell whether this version of a record is stored and was applied: then there is nothing to be done.
+        """Return whether this version of a record is stored and applied, so that there is nothing to do.
 
         Args:
             source: Where it comes from.
             entity: What it is.
             source_id: Its id there.
-            hash: Of the version.
-            apply_version: It must have been applied by this version of the function or a later one; None for any.
+            hash: Hash of the version.
+            apply_version: Lowest `apply_version` that counts; None for any.
         """
 
     def get(self, source: str, entity: str, source_id: str) -> StagingRow | None:
-        """Return a row."""
+        """Return a row; None if it does not exist."""
 
     def batch_upsert(self, rows: Iterable[StagingRow]) -> int:
-        """Write what was fetched, all rows or none; return how many were written, later fetches being left alone.
+        """Write all rows or none; return how many were written. Rows of later fetches are not overwritten.
 
-        Their raw objects must be there already. What was applied is not changed by it: such rows are still to be
-        applied.
+        Their raw objects must exist already. This does not mark the rows as applied.
         """
 
     def outdated(self, source: str, entity: str, apply_version: int) -> Iterator[str]:
-        """Yield the ids of records whose stored version was not applied, or by an older version of the function."""
+        """Yield the ids of records whose stored version is not applied, or was applied by an older `apply_version`."""
 
     def transaction(self) -> AbstractContextManager[StagingTransaction]:
-        """Begin a transaction; the end of the block commits it, an error rolls all of it back."""
+        """Start a transaction; the end of the block commits it, an error rolls it back."""
 
     def close(self) -> None:
-        """Close the connections that were opened here."""
+        """Close the connections that this object has opened."""
 
 
 class StagingTable(ABC):
-    """What the ledgers of both databases do alike; each brings its transactions and its rows.
+    """The common part of the ledgers in SQLite and PostgreSQL.
 
     Args:
-        policy: Retries what `batch_upsert` does.
+        policy: Retries `batch_upsert`.
     """
 
     def __init__(self, policy: RetryPolicy | None) -> None:
-        """Keep the policy."""
         self._write = wrap(self._upsert_all, policy or preset("etl"), None)
 
     @abstractmethod
     def transaction(self) -> AbstractContextManager[StagingTransaction]:
-        """Begin a transaction."""
+        """Start a transaction."""
 
     @abstractmethod
     def _read(self, name: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
-        """Run a query by its name; no transaction is left open by it."""
+        """Return the rows of a named query; it leaves no transaction open."""
 
     @abstractmethod
     def _row(self, found: tuple[Any, ...]) -> StagingRow:
-        """Return a row of the table."""
+        """Return a database row as a `StagingRow`."""
 
     def exists_hash(
         self,
         source: str,
         entity: str,
         source_id: str,
-        hash: str,  # noqa: A002  # as the column is named
+        hash: str,  # noqa: A002  # the name of the column
         *,
         apply_version: int | None = None,
     ) -> bool:
-        """Tell whether this version of a record is stored and was applied."""
+        """Return whether this version of a record is stored and applied."""
         values = {**record_key(source, entity, source_id), "hash": hash, "apply_version": apply_version}
         return bool(self._read("exists_hash", values))
 
     def get(self, source: str, entity: str, source_id: str) -> StagingRow | None:
-        """Return a row."""
+        """Return a row; None if it does not exist."""
         found = self._read("get", record_key(source, entity, source_id))
         return self._row(found[0]) if found else None
 
     def batch_upsert(self, rows: Iterable[StagingRow]) -> int:
-        """Write what was fetched, all rows or none; return how many were written."""
-        ordered = sorted(rows, key=lambda row: row[:3])  # two batches in one order cannot deadlock
+        """Write all rows or none; return how many were written."""
+        ordered = sorted(rows, key=lambda row: row[:3])  # batches in the same order cannot deadlock
         written: int = self._write(ordered)
         return written
 
     def outdated(self, source: str, entity: str, apply_version: int) -> Iterator[str]:
-        """Yield the ids of records whose stored version is still to be applied."""
+        """Yield the ids of records whose stored version is not applied."""
         after = ""
         while True:
             values = {
@@ -261,56 +259,55 @@ class StagingTable(ABC):
 
 
 def utc_now() -> datetime:
-    """Return the time."""
+    """Return the current time in UTC."""
     return datetime.fromtimestamp(clock.now(), UTC)
 
 
 def record_key(source: str, entity: str, source_id: str) -> dict[str, Any]:
-    """Return what tells a record from others, by column."""
+    """Return the primary key of a record, by column."""
     return {"source": source, "entity": entity, "source_id": source_id}
 
 
 def staging_statements(database: str, table: str) -> dict[str, str]:
-    """Return the statements for a database by name, for a table of that name.
+    """Return the SQL statements of a database by name, for this table.
 
     Raises:
-        ConfigError: If it is not a valid name of a table.
+        ConfigError: If the table name is not valid.
     """
     if not _TABLE.fullmatch(table):
         message = (
-            f"table is {table!r}; choose lower-case letters, digits and underscores, if need be with a schema before"
+            f"table is {table!r}; use lower-case letters, digits and underscores, and optionally a schema in front"
         )
         raise ConfigError(message)
     quoted = ".".join(f'"{part}"' for part in table.split("."))
     return load_statements(__package__, f"sql/{database}", table=quoted)
 
 
-# The ledger of an ETL in a SQLite file.
-
-_ENDED_INSIDE = "the transaction was ended from inside, by commit, rollback, executescript or a block `with connection`"
+_ENDED_INSIDE = (
+    "apply ended the transaction, by commit, rollback, executescript or `with connection`; it must leave it open"
+)
 
 
 class SqliteTransaction:
-    """A transaction with the ledger and the user's own tables in it; see `StagingTransaction`."""
+    """A `StagingTransaction` in SQLite."""
 
     def __init__(self, connection: sqlite3.Connection, cursor: sqlite3.Cursor, sql: dict[str, str]) -> None:
-        """Have begun."""
         self.connection = connection
         self._cursor = cursor
         self._sql = sql
 
     def upsert(self, row: StagingRow) -> bool:
-        """Write what was fetched; False if a later fetch is known already."""
+        """Write a row and return True; return False if a later fetch is stored."""
         return self._cursor.execute(self._sql["upsert"], _row_values(row)).rowcount > 0
 
     def get(self, source: str, entity: str, source_id: str) -> StagingRow | None:
-        """Return a row; nobody else writes to the file while the transaction lasts."""
+        """Return a row; the transaction keeps other writers out of the file."""
         found = self._cursor.execute(self._sql["get"], record_key(source, entity, source_id)).fetchone()
         return None if found is None else _read_row(found)
 
     def mark_applied(self, row: StagingRow, apply_version: int) -> None:
-        """Note that this version of a record was applied."""
-        if not self.connection.in_transaction:  # else it would be marked although the rest may be lost
+        """Record that this version of a record was applied."""
+        if not self.connection.in_transaction:  # else it would be marked although apply may be lost
             raise ConfigError(_ENDED_INSIDE)
         values = {**_row_values(row), "applied_at": _iso_time(utc_now()), "apply_version": apply_version}
         self._cursor.execute(self._sql["mark_applied"], values)
@@ -320,11 +317,11 @@ class SqliteStaging(StagingTable):
     """The ledger of an ETL in a SQLite file; see `StagingRepo`.
 
     Args:
-        database: Path of the file, which holds the user's tables too; or a connection, which is then used by one thread
-            at a time; or a function that opens one, with ``check_same_thread=False``.
+        database: Path of the file, which also contains the user's tables; or a connection, which one thread at a time
+            uses; or a function that opens a connection, with ``check_same_thread=False``.
         table: Name of the table.
-        policy: Retries what `batch_upsert` does; the transactions of an `Etl` have its own policy.
-        timeout: Seconds for which another process may hold the file before that is an error.
+        policy: Retries `batch_upsert`; the transactions of an `Etl` are retried by its own policy.
+        timeout: Seconds to wait for the lock of the file.
     """
 
     def __init__(
@@ -335,45 +332,44 @@ class SqliteStaging(StagingTable):
         policy: RetryPolicy | None = None,
         timeout: float = 30.0,
     ) -> None:
-        """Open nothing yet."""
         self._sql = staging_statements("sqlite", table)
         self._path: Path | None = None
-        given: sqlite3.Connection | None = None
-        opens: Callable[[], sqlite3.Connection] | None = None
+        shared: sqlite3.Connection | None = None
+        connect: Callable[[], sqlite3.Connection] | None = None
         if isinstance(database, sqlite3.Connection):
-            given = database
+            shared = database
         elif isinstance(database, str | Path):
             if str(database) == ":memory:":
-                message = "every connection to :memory: has a database of its own; give a path or a connection"
+                message = "every connection to :memory: opens a separate database; pass a path or a connection"
                 raise ConfigError(message)
             self._path = Path(database).absolute()
-            opens = partial(_open_file, self._path, timeout)
+            connect = partial(_open_file, self._path, timeout)
         else:
-            opens = database
-        self._connections = Connections(given, opens, lambda connection: not connection.in_transaction)
+            connect = database
+        self._connections = Connections(shared, connect, lambda connection: not connection.in_transaction)
         super().__init__(policy)
 
     def create(self) -> None:
-        """Make the table where there is none, and the file too."""
+        """Create the table, and the file, if they do not exist."""
         if self._path is not None:
-            sqlite3.connect(self._path).close()  # everything else opens a file that is there
+            sqlite3.connect(self._path).close()  # all other connections open an existing file only
         with self.transaction() as transaction:
             transaction.connection.execute(self._sql["create"])
 
     @contextmanager
     def transaction(self) -> Iterator[SqliteTransaction]:
-        """Begin a transaction; the end of the block commits it, an error rolls all of it back.
+        """Start a transaction; the end of the block commits it, an error rolls it back.
 
         Raises:
-            ConfigError: If the connection is in a transaction already, or the block ended ours.
+            ConfigError: If the connection is already in a transaction, or the block ended ours.
         """
         with self._connections.one() as connection:
             _check_free(connection)
             cursor = connection.cursor()
             cursor.row_factory = None
-            cursor.execute("BEGIN IMMEDIATE")  # a lock taken later could not be waited for
+            cursor.execute("BEGIN IMMEDIATE")  # SQLite does not wait for a lock that is taken later
             try:
-                cursor.execute("SAVEPOINT outlast_etl")  # another transaction than ours has none of that name
+                cursor.execute("SAVEPOINT outlast_etl")  # it does not exist in any other transaction
                 yield SqliteTransaction(connection, cursor, self._sql)
                 _check_still_ours(cursor)
                 cursor.execute("COMMIT")
@@ -384,7 +380,7 @@ class SqliteStaging(StagingTable):
                 raise
 
     def close(self) -> None:
-        """Close the connections that were opened here."""
+        """Close the connections that this object has opened."""
         self._connections.close()
 
     def _read(self, name: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
@@ -398,16 +394,16 @@ class SqliteStaging(StagingTable):
 
 
 def _open_file(path: Path, timeout: float) -> sqlite3.Connection:
-    """Open a file that is there: a look at one that is not makes none."""
-    where = f"{path.as_uri()}?mode=rw"
-    return sqlite3.connect(where, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False)
+    """Open an existing file; a missing one is not created."""
+    uri = f"{path.as_uri()}?mode=rw"
+    return sqlite3.connect(uri, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False)
 
 
 def _check_free(connection: sqlite3.Connection) -> None:
     if connection.in_transaction:
         message = (
-            "the connection is in a transaction already, whose end is not ours to decide; commit it before, "
-            "or give a connection with isolation_level=None"
+            "the connection is already in a transaction; commit it first, or pass a connection with "
+            "isolation_level=None"
         )
         raise ConfigError(message)
 

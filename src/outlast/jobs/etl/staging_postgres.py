@@ -20,30 +20,31 @@ except ImportError as error:
 
 
 Connection = psycopg.Connection[Any]
-_ENDED_INSIDE = "the transaction was ended from inside, by COMMIT, ROLLBACK or psycopg.Rollback"
+_ENDED_INSIDE = "apply ended the transaction, by COMMIT, ROLLBACK or psycopg.Rollback; it must leave it open"
 
 
 class PostgresTransaction:
-    """A transaction with the ledger and the user's own tables in it; see `StagingTransaction`."""
+    """A `StagingTransaction` in PostgreSQL."""
 
     def __init__(self, connection: Connection, sql: dict[str, bytes]) -> None:
-        """Have begun."""
         self.connection = connection
         self._cursor = connection.cursor(row_factory=tuple_row)
         self._sql = sql
 
     def upsert(self, row: StagingRow) -> bool:
-        """Write what was fetched; False if a later fetch is known already."""
+        """Write a row and return True; return False if a later fetch is stored."""
         return self._cursor.execute(self._sql["upsert"], row._asdict()).rowcount > 0
 
     def get(self, source: str, entity: str, source_id: str) -> StagingRow | None:
-        """Return a row that nobody else changes until the end of the transaction."""
+        """Return a row, locked until the end of the transaction; None if it does not exist."""
         found = self._cursor.execute(self._sql["get_locked"], record_key(source, entity, source_id)).fetchone()
         return None if found is None else _read_row(found)
 
     def mark_applied(self, row: StagingRow, apply_version: int) -> None:
-        """Note that this version of a record was applied."""
-        if self.connection.info.transaction_status == TransactionStatus.IDLE:  # else the rest may be lost, and this not
+        """Record that this version of a record was applied."""
+        if (
+            self.connection.info.transaction_status == TransactionStatus.IDLE
+        ):  # else it would be marked although apply may be lost
             raise ConfigError(_ENDED_INSIDE)
         values = {**row._asdict(), "applied_at": utc_now(), "apply_version": apply_version}
         self._cursor.execute(self._sql["mark_applied"], values)
@@ -53,10 +54,10 @@ class PostgresStaging(StagingTable):
     """The ledger of an ETL in a PostgreSQL database; see `StagingRepo`.
 
     Args:
-        database: URL of the database, which holds the user's tables too; or a psycopg connection, which is then used by
-            one thread at a time and not replaced when it breaks; or a function that opens one.
-        table: Name of the table, if need be with a schema before it.
-        policy: Retries what `batch_upsert` does; the transactions of an `Etl` have its own policy.
+        database: URL of the database, which also contains the user's tables; or a psycopg connection, which one thread
+            at a time uses, and which is not replaced when it breaks; or a function that opens a connection.
+        table: Name of the table, with an optional schema in front.
+        policy: Retries `batch_upsert`; the transactions of an `Etl` are retried by its own policy.
     """
 
     def __init__(
@@ -66,55 +67,56 @@ class PostgresStaging(StagingTable):
         table: str = "staging",
         policy: RetryPolicy | None = None,
     ) -> None:
-        """Open nothing yet."""
         self._table = table
         self._sql = {name: text.encode() for name, text in staging_statements("postgres", table).items()}
-        given: Connection | None = None
-        opens: Callable[[], Connection] | None = None
+        shared: Connection | None = None
+        connect: Callable[[], Connection] | None = None
         if isinstance(database, psycopg.Connection):
-            given = database
+            shared = database
         elif isinstance(database, str):
-            opens = partial(psycopg.connect, database, autocommit=True)
+            connect = partial(psycopg.connect, database, autocommit=True)
         else:
-            opens = database
-        self._connections = Connections(given, opens, _is_idle)
+            connect = database
+        self._connections = Connections(shared, connect, _is_idle)
         super().__init__(policy)
 
     def create(self) -> None:
-        """Make the table where there is none."""
+        """Create the table if it does not exist."""
         with self.transaction() as transaction:
             transaction.connection.execute(self._sql["create_lock"], {"table": self._table})
             transaction.connection.execute(self._sql["create"])
 
     @contextmanager
     def transaction(self) -> Iterator[PostgresTransaction]:
-        """Begin a transaction; the end of the block commits it, an error rolls all of it back.
+        """Start a transaction; the end of the block commits it, an error rolls it back.
 
         Raises:
-            ConfigError: If the connection is in a transaction already, or the block ended ours.
+            ConfigError: If the connection is already in a transaction, or the block ended ours.
         """
         with self._connections.one() as connection:
             if connection.info.transaction_status in {TransactionStatus.INTRANS, TransactionStatus.INERROR}:
                 message = (
-                    "the connection is in a transaction already, whose end is not ours to decide; commit it before, "
-                    "or give a connection with autocommit=True"
+                    "the connection is already in a transaction; commit it first, or pass a connection with "
+                    "autocommit=True"
                 )
                 raise ConfigError(message)
             with connection.transaction():
                 try:
                     yield PostgresTransaction(connection, self._sql)
-                except psycopg.Rollback as error:  # psycopg would roll back and say nothing
+                except psycopg.Rollback as error:  # psycopg would roll back silently
                     raise ConfigError(_ENDED_INSIDE) from error
 
     def close(self) -> None:
-        """Close the connections that were opened here."""
+        """Close the connections that this object has opened."""
         self._connections.close()
 
     def _read(self, name: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
-        """Run a query; no transaction is left open by it."""
+        """Return the rows of a named query; it leaves no transaction open."""
         with self._connections.one() as connection:
-            own = not connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE
-            with connection.transaction() if own else nullcontext():  # psycopg would begin one, and leave it open
+            needs_transaction = (
+                not connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE
+            )
+            with connection.transaction() if needs_transaction else nullcontext():  # psycopg would leave its own open
                 return connection.cursor(row_factory=tuple_row).execute(self._sql[name], values).fetchall()
 
     def _row(self, found: tuple[Any, ...]) -> StagingRow:
