@@ -1,1 +1,1 @@
-"""Other people's engines: what runs tasks in Outlast's place, and asks it what to do when they fail."""
+"""Integrations with other task engines, which run the tasks while Outlast decides what happens when they fail."""

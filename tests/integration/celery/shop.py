@@ -39,7 +39,7 @@ class Shop:
 
     def row(self, **changes):
         """Add a row as a failure does."""
-        text = encode_call(self.flaky, self.request(), limit=10_000, itself=False)
+        text = encode_call(self.flaky, self.request(), limit=10_000, celery_retries=False)
         new = NewTask("shop.flaky", text, "celery", unique_key=unique_key("abc"))
         return self.store.enqueue([new._replace(**changes)])[0].id
 

@@ -64,7 +64,7 @@ def test_what_is_not_enqueued_here(shopping, reference, said):
 def test_a_dead_letter_is_shown_by_its_arguments_and_its_end(shop, world):
     rules = shop.engine.rules(shop.flaky)
     verdict = task_failure_of(ValueError("no good"), rules.policy)
-    AttemptRecorder(shop.engine).written(shop.flaky, shop.request(), rules, None, verdict)
+    AttemptRecorder(shop.engine).record_failure(shop.flaky, shop.request(), rules, None, verdict)
     [row], where = shop.rows(), ("--url", f"sqlite:///{world.folder}/shop.db")
     assert row.next_run_after > row.failed_at
 

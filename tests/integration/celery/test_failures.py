@@ -140,7 +140,7 @@ def test_arguments_that_cannot_be_kept_are_told_of_and_retried_by_the_broker(sha
     assert shared.row_of(large) is None
     said = shared.workers[0].said()
     assert "bytes of JSON, of at most 4000" in said
-    assert "there is no dead letter of it" in said
+    assert "it has no dead letter" in said
     with pytest.raises(ConnectionError):
         result.get(timeout=LONG)
     assert key

@@ -50,8 +50,8 @@ def test_an_attempt_that_begins_while_the_bridge_looks_is_not_given_back(shop, b
     monkeypatch.setattr(state, "reserved_requests", Requests())
 
     def look():
-        bridge._tidy_at = 0.0
-        bridge._tidy()
+        bridge._release_at = 0.0
+        bridge._release_forgotten()
         return shop.store.get(held.task_id).status
 
     assert [look(), look(), look()] == [Status.RUNNING] * 3
@@ -63,12 +63,12 @@ def test_an_attempt_that_begins_while_the_bridge_looks_is_not_given_back(shop, b
 def test_a_message_that_began_nothing_says_nothing_of_an_attempt_that_runs(shop, bridge):
     held = shop.held()
     epoch = shop.engine.lending.begin(held.task_id, 1, "bridge")
-    told = AttemptRecorder(shop.engine).put_off(shop.flaky, shop.request(held), shop.engine.rules(shop.flaky), 60.0)
+    told = AttemptRecorder(shop.engine).defer(shop.flaky, shop.request(held), shop.engine.rules(shop.flaky), 60.0)
     assert isinstance(told, Ignore)
     OutlastRequest._end(SimpleNamespace(task=shop.flaky, _context=None), held, "expired", terminated=False)
     row = shop.store.get(held.task_id)
     assert (row.status, row.lease_epoch, row.deferrals) == (Status.RUNNING, epoch, 0)
-    AttemptRecorder(shop.engine).done(held._replace(epoch=epoch))
+    AttemptRecorder(shop.engine).record_success(held._replace(epoch=epoch))
     assert shop.store.get(held.task_id).status is Status.DONE
 
 
@@ -91,7 +91,7 @@ def test_a_postgresql_that_refuses_connections_is_waited_for_once(broker, postgr
         rules, error = shop.engine.rules(shop.flaky), ConnectionError("hung up")
         for attempt, request in ((held, shop.request(held)), (None, shop.request())):
             asked.clear()
-            told = AttemptRecorder(shop.engine).failed(shop.flaky, request, rules, attempt, error)
+            told = AttemptRecorder(shop.engine).settle_failure(shop.flaky, request, rules, attempt, error)
             assert isinstance(told, Retry)
             assert sum(asked) <= engine.STORE_TIMEOUT, "over all tries of all that is written"
             assert asked
@@ -102,7 +102,7 @@ def test_a_postgresql_that_refuses_connections_is_waited_for_once(broker, postgr
 def test_a_postgresql_that_was_never_reached_is_asked_a_few_times(broker):
     shop = Shop("postgresql://nobody@127.0.0.1:1/nothing", address(broker))
     with fake_clock() as clock:
-        told = AttemptRecorder(shop.engine).failed(
+        told = AttemptRecorder(shop.engine).settle_failure(
             shop.flaky, shop.request(), shop.engine.rules(shop.flaky), None, ConnectionError("hung up")
         )
     assert isinstance(told, Retry)
@@ -153,7 +153,7 @@ def test_a_task_that_is_put_off_while_the_store_is_down_spends_no_attempt(shop, 
 
     monkeypatch.setattr(shop.store, "enqueue", down)
     monkeypatch.setattr(engine, "_PAUSES", ())
-    told = AttemptRecorder(shop.engine).put_off(shop.flaky, shop.request(), shop.engine.rules(shop.flaky), 60.0)
+    told = AttemptRecorder(shop.engine).defer(shop.flaky, shop.request(), shop.engine.rules(shop.flaky), 60.0)
     assert isinstance(told, Retry)
     (message,) = waiting("slow")
     assert (message["headers"]["retries"], message["headers"][HEADER]["retries"]) == (0, 0)

@@ -1,7 +1,7 @@
-"""Celery as the engine: its workers run the tasks, Outlast knows of each failure and decides what becomes of it.
+"""Celery as the engine: Celery workers run the tasks, Outlast records each failure and decides what happens next.
 
-`attach` is all that a program calls. What has failed waits in the store, not in the broker, and is sent to the broker
-when it is due: retries, tasks that were put off, and dead letters that are replayed.
+A program calls only `attach`. Failed tasks wait in the store, not in the broker, and are sent to the broker when they
+are due: retries, deferred tasks and replayed dead letters.
 """
 
 try:
@@ -10,7 +10,7 @@ except ImportError as error:
     message = "outlast.engines.celery needs Celery: pip install 'outlast[celery]'"
     raise ImportError(message, name=error.name) from error
 else:
-    del _celery  # whether it is there is all that was asked
+    del _celery  # only checks that Celery is installed
 
 from outlast.engines.celery.attachment import attach
 from outlast.engines.celery.engine import Engine

@@ -1,4 +1,4 @@
-"""The beacon of each process that runs Celery's tasks: how its breakers stand, and what is ordered of them."""
+"""Attaches an app to a Celery app: the base class of its tasks, the step of its workers, and its signals."""
 
 import inspect
 import os
@@ -24,64 +24,63 @@ if TYPE_CHECKING:
     from outlast.app import App
 
 
-_STORE_WAIT = 1.0  # seconds that a process waits for the store when it begins, and ends; Celery grants it four
+_STORE_WAIT = 1.0  # seconds to wait for the store when a process starts or ends; Celery allows it four
+_MIN_RESEND = 1.0  # seconds
 
 
 class ProcessBreakerSync:
-    """Has one beacon in a process, however often it is told to begin.
+    """Syncs the breakers of this process with the store, once per process.
 
     Args:
-        engine: What is attached to what.
+        engine: The engine.
 
     Attributes:
-        wanted: Whether a worker of that engine runs here, or has begun this process.
+        is_worker: Whether this process is a worker of that engine, or was started by one.
     """
 
     def __init__(self, engine: Engine) -> None:
-        """Begin dark."""
-        self.wanted = False
-        self._engine, self._lit, self._pid = engine, ExitStack(), 0
+        self.is_worker = False
+        self._engine, self._sync, self._pid = engine, ExitStack(), 0
 
-    def begin(self) -> None:
-        """Tell of the breakers of this process, and obey what stands."""
+    def start(self) -> None:
+        """Report the breakers of this process to the store, and apply the orders for them."""
         if self._pid == os.getpid():
             return
-        self._lit, self._pid = ExitStack(), os.getpid()
+        self._sync, self._pid = ExitStack(), os.getpid()
         with limit_store_wait(_STORE_WAIT):
-            self._lit.enter_context(sync_breakers(breaker_store_of(self._engine.app.store), process_name, leased=False))
+            self._sync.enter_context(
+                sync_breakers(breaker_store_of(self._engine.app.store), process_name, leased=False)
+            )
 
-    def end(self) -> None:
-        """Have the process forgotten."""
+    def stop(self) -> None:
+        """Stop syncing, and remove the process from the store."""
         if self._pid == os.getpid():
             self._pid = 0
             with limit_store_wait(_STORE_WAIT):
-                self._lit.close()
-
-
-# The base class that the tasks of an attached Celery app get.
+                self._sync.close()
 
 
 class OutlastTask:
-    """Runs a task's function so that what it raises is known to the store.
+    """Base class of the tasks of an attached Celery app: records what they raise in the store.
 
     Attributes:
-        policy: What is tried again, how often and when; None for the engine's.
-        resource: What the task depends on; while that cools down, it waits and spends no attempt.
+        policy: What to retry, how often and when; None for the policy of the engine.
+        resource: What the task depends on. While that is in a cooldown, the task waits without using an attempt.
     """
 
     policy: RetryPolicy | None = None
     resource: str | None = None
     outlast_engine: Engine
-    outlast_course: AttemptRunner
+    outlast_runner: AttemptRunner
     Request = "outlast.engines.celery.worker_request:OutlastRequest"
 
     @classmethod
     def on_bound(cls, app: Any) -> None:
-        """Check what the task was declared with."""
-        named: Any = cls
-        function, name, policy, resource = named.run, named.name, named.policy, named.resource
+        """Check the settings of the task."""
+        task: Any = cls
+        function, name, policy, resource = task.run, task.name, task.policy, task.resource
         if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-            message = f"task {name} is a coroutine function, which Celery does not run; use asyncio.run within it"
+            message = f"task {name} is a coroutine function, which Celery does not run; call asyncio.run in a plain one"
             raise ConfigError(message)
         if policy is not None and not isinstance(policy, RetryPolicy):
             message = (
@@ -89,43 +88,46 @@ class OutlastTask:
             )
             raise ConfigError(message)
         if resource is not None and not (isinstance(resource, str) and resource):
-            message = f"task {name}: resource is {resource!r}; give a name, by custom the host"
+            message = f"task {name}: resource is {resource!r}; give a name, usually the host"
             raise ConfigError(message)
         parent: Any = super()
         parent.on_bound(app)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the function: for a worker as an attempt that is looked after, for anybody else as it is."""
+        """Run the function: in a worker as a recorded attempt, elsewhere directly."""
         task: Any = self
         parent: Any = super()
         request = task.request
-        if request.called_directly or getattr(request, "outlast_runs", False):  # the second: it has called itself
+        if request.called_directly or getattr(
+            request, "outlast_is_running", False
+        ):  # the second: the task calls itself
             return parent.__call__(*args, **kwargs)
-        # a class of the program's own may have something to do around the call; Celery's would forget the message
+        # a task class of the program may wrap the call; the one of Celery would lose the request
         call = task.run if _is_celery_call(parent.__call__) else parent.__call__
         if request.is_eager or task.name.startswith("celery."):
             return call(*args, **kwargs)
-        request.outlast_runs = True
+        request.outlast_is_running = True
         try:
-            return self.outlast_course.run(task, call, args, kwargs)
+            return self.outlast_runner.run(task, call, args, kwargs)
         finally:
-            request.outlast_runs = False
+            request.outlast_is_running = False
 
     def retry(
         self,
         args: Any = None,
         kwargs: Any = None,
         exc: Any = None,
-        throw: bool = True,  # noqa: FBT001, FBT002  # Celery's own
+        throw: bool = True,  # noqa: FBT001, FBT002  # the signature of Celery
         eta: Any = None,
         countdown: float | None = None,
         max_retries: int | None = None,
         **options: Any,
     ) -> Any:
-        """Retry by Celery's own means; the row waits for the new message from before that can come."""
+        """Retry with Celery's own retry; before that, let the row wait for the new message."""
         task: Any = self
         parent: Any = super()
-        self.outlast_course.retries(task.request, eta or (task.default_retry_delay if countdown is None else countdown))
+        delay = task.default_retry_delay if countdown is None else countdown
+        self.outlast_runner.lend_for_retry(task.request, eta or delay)
         return parent.retry(args, kwargs, exc, throw, eta, countdown, max_retries, **options)
 
 
@@ -134,24 +136,19 @@ def _is_celery_call(call: Any) -> bool:
 
 
 def task_class(engine: Engine, base: type) -> type:
-    """Return the class of an engine's tasks.
+    """Return the task class of an engine.
 
     Args:
-        engine: What is attached to what.
-        base: What the Celery app has used so far.
+        engine: The engine.
+        base: The task class that the Celery app has used so far.
     """
-    parts = {
+    attributes = {
         "abstract": True,
         "outlast_engine": engine,
-        "outlast_course": AttemptRunner(engine),
+        "outlast_runner": AttemptRunner(engine),
         "__module__": __name__,
     }
-    return type("OutlastTask", (OutlastTask, base), parts)
-
-
-# Makes a Celery app one whose failures the store knows of.
-
-_MIN_RESEND = 1.0  # seconds
+    return type("OutlastTask", (OutlastTask, base), attributes)
 
 
 def attach(
@@ -162,36 +159,33 @@ def attach(
     queue: str = "celery",
     resend_after: float | timedelta = timedelta(hours=1),
 ) -> Engine:
-    """Have an app look after the failures of a Celery app's tasks.
+    """Let an Outlast app handle the failures of a Celery app, and return the engine.
 
-    Call it once, before tasks are used. Each task may bring ``policy=`` and ``resource=`` of its own:
+    Call it once, before tasks are used. Each task may have its own ``policy=`` and ``resource=``:
     ``@celery_app.task(policy=outlast.preset("etl"), resource="api.example.com")``.
 
     Args:
         celery_app: The Celery app.
-        app: Where failures are written; an app of ours that other processes use as well.
-        policy: For tasks that bring none of their own; by default the app's.
-        queue: Where the rows of Celery's tasks wait. No worker of ours may look there.
-        resend_after: Seconds after which a message that was sent, and that no worker has taken, is taken for lost.
-
-    Returns:
-        The engine.
+        app: The Outlast app that records the failures. Other processes may use it too.
+        policy: Policy for tasks without their own; by default that of the app.
+        queue: Queue of the rows of Celery tasks. No Outlast worker may process it.
+        resend_after: Seconds after which a message that no worker has taken counts as lost, and is sent again.
 
     Raises:
-        ConfigError: If a setting cannot be used, or the Celery app has made its tasks already.
+        ConfigError: If a setting is not valid, or the Celery app has already created its tasks.
     """
     if not isinstance(celery_app, Celery):
-        message = f"{celery_app!r} is no Celery app"
+        message = f"{celery_app!r} is not a Celery app; give celery.Celery(…)"
         raise ConfigError(message)
     base = symbol_by_name(celery_app.task_cls)  # type: ignore[no-untyped-call]  # kombu has few types
     if issubclass(base, OutlastTask):
-        message = f"{celery_app.main} is attached already"
+        message = f"{celery_app.main} is already attached; call attach once"
         raise ConfigError(message)
     if celery_app.finalized or "Task" in vars(celery_app):
-        message = f"the tasks of {celery_app.main} are made already; call attach right after Celery(…)"
+        message = f"{celery_app.main} has already created its tasks; call attach right after Celery(…)"
         raise ConfigError(message)
-    given: object = policy
-    if given is not None and not isinstance(given, RetryPolicy):
+    value: object = policy
+    if value is not None and not isinstance(value, RetryPolicy):
         message = f"policy is {policy!r}; give a RetryPolicy, or a preset such as outlast.preset('etl')"
         raise ConfigError(message)
     engine = Engine(
@@ -202,24 +196,24 @@ def attach(
         resend_after=required_seconds("resend_after", resend_after, _MIN_RESEND),
     )
     _check_queue(engine)
-    lights = ProcessBreakerSync(engine)
+    breakers = ProcessBreakerSync(engine)
     celery_app.task_cls = task_class(engine, base)
-    celery_app.steps["worker"].add(_worker_step(engine, lights))
-    _connect_signals(engine, lights)
+    celery_app.steps["worker"].add(_worker_step(engine, breakers))
+    _connect_signals(engine, breakers)
     app.engines["Celery"] = "celery -A MODULE:CELERY_APP worker"
     return engine
 
 
 def _check_queue(engine: Engine) -> None:
-    """See that no task of ours waits where Celery's do: a worker of ours would take both."""
-    ours = sorted(each.name for each in engine.app.tasks_by_name.values() if each.queue == engine.queue)
-    if ours:
-        message = f"task {ours[0]} waits in queue {engine.queue!r} too; give attach another queue="
+    """Check that no Outlast task uses the queue of the Celery tasks: an Outlast worker would take both."""
+    names = sorted(each.name for each in engine.app.tasks_by_name.values() if each.queue == engine.queue)
+    if names:
+        message = f"task {names[0]} also uses the queue {engine.queue!r}; give attach another queue=…"
         raise ConfigError(message)
 
 
-def _worker_step(engine: Engine, lights: ProcessBreakerSync) -> type:
-    """Return the part of a Celery worker that sends due rows; it begins after the pool, and before any message."""
+def _worker_step(engine: Engine, breakers: ProcessBreakerSync) -> type:
+    """Return the worker step that sends due rows; it starts after the pool and before any message."""
 
     class Step(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery has no types
         requires = frozenset({"celery.worker.components:Pool"})
@@ -228,52 +222,52 @@ def _worker_step(engine: Engine, lights: ProcessBreakerSync) -> type:
             super().__init__(parent, **options)
             _check_queue(engine)
             engine.begin_worker()  # before the pool forks
-            lights.wanted = True
-            self._bridge = Forwarder(engine, engine.worker_id, concurrency=parent.concurrency, name=parent.hostname)
-            parent.outlast_bridge = self._bridge
+            breakers.is_worker = True
+            self._forwarder = Forwarder(engine, engine.worker_id, concurrency=parent.concurrency, name=parent.hostname)
+            parent.outlast_forwarder = self._forwarder
 
         def start(self, parent: Any) -> None:
-            self._bridge.start()
-            engine.aside.open()
-            if not issubclass(parent.pool_cls, prefork.TaskPool):  # there the processes of the pool have their own
-                lights.begin()
+            self._forwarder.start()
+            engine.background_thread.open()
+            if not issubclass(parent.pool_cls, prefork.TaskPool):  # the processes of a prefork pool sync their own
+                breakers.start()
 
-        def stop(self, parent: Any) -> None:  # noqa: ARG002  # Celery's own
-            self._bridge.leave()
-            engine.aside.close()
-            lights.end()
-            lights.wanted = False
+        def stop(self, parent: Any) -> None:  # noqa: ARG002  # the signature of Celery
+            self._forwarder.stop_sending()
+            engine.background_thread.close()
+            breakers.stop()
+            breakers.is_worker = False
 
-        def terminate(self, parent: Any) -> None:  # noqa: ARG002  # Celery's own, in a hurry
-            lights.end()
-            lights.wanted = False
+        def terminate(self, parent: Any) -> None:  # noqa: ARG002  # the signature of Celery
+            breakers.stop()
+            breakers.is_worker = False
 
     return Step
 
 
-def _connect_signals(engine: Engine, lights: ProcessBreakerSync) -> None:
+def _connect_signals(engine: Engine, breakers: ProcessBreakerSync) -> None:
     def is_ours(task: Any) -> bool:
         return getattr(task, "outlast_engine", None) is engine
 
     def succeeded(sender: Any = None, **_: Any) -> None:
         if is_ours(sender):
-            sender.outlast_course.succeeded(sender.request)
+            sender.outlast_runner.succeeded(sender.request)
 
     def failed(sender: Any = None, exception: Any = None, **_: Any) -> None:
         if is_ours(sender):
-            sender.outlast_course.record_late_failure(sender, sender.request, exception)
+            sender.outlast_runner.record_late_failure(sender, sender.request, exception)
 
-    def ended(sender: Any = None, **_: Any) -> None:
-        bridge = getattr(sender, "outlast_bridge", None)
-        if bridge is not None and sender.app is engine.celery_app:
-            lights.end()
-            bridge.end()
+    def shut_down(sender: Any = None, **_: Any) -> None:
+        forwarder = getattr(sender, "outlast_forwarder", None)
+        if forwarder is not None and sender.app is engine.celery_app:
+            breakers.stop()
+            forwarder.end()
 
     for signal, receiver in (
         (signals.task_success, succeeded),
         (signals.task_failure, failed),
-        (signals.worker_shutdown, ended),
-        (signals.worker_process_init, lambda **_: lights.begin() if lights.wanted else None),
-        (signals.worker_process_shutdown, lambda **_: lights.end()),
+        (signals.worker_shutdown, shut_down),
+        (signals.worker_process_init, lambda **_: breakers.start() if breakers.is_worker else None),
+        (signals.worker_process_shutdown, lambda **_: breakers.stop()),
     ):
         signal.connect(receiver, weak=False)

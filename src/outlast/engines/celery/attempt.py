@@ -1,4 +1,4 @@
-"""From what an attempt of Celery's did to what is written, and to what Celery is told."""
+"""Runs the attempts of Celery tasks, records their results in the store, and returns what Celery should do next."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -17,6 +17,7 @@ from outlast.engines.celery.message_codec import (
     HEADER,
     MessageAttempt,
     encode_call,
+    expiry_timestamp,
     message_attempt,
     read_header,
     unique_key,
@@ -33,162 +34,163 @@ from outlast.run.resources import Resource, resource
 
 AttemptDecision = decisions.Retry | Defer | Fail
 _LIVE = {Status.QUEUED, Status.RUNNING}
-_UNWRITTEN_DELAY = 60.0  # seconds after which a row is sent whose first failure could not be written any more
-_MAX_COUNTDOWN = 600.0  # seconds that a message waits in Celery, well below the visibility timeout of a broker
+_UNWRITTEN_DELAY = 60.0  # seconds after which a new row is sent if its failure could not be written
+_MAX_COUNTDOWN = 600.0  # seconds that a message may wait in Celery, well below the visibility timeout of brokers
+_MANUAL_OPEN_WAIT = 60.0  # seconds that tasks wait for a breaker that was opened by hand, until it is checked again
+_SPREAD, _MAX_SPREAD = 0.1, 10.0  # share of a cooldown, and seconds, over which its tasks come back
+_OWN_REFUSALS = {"ConcurrencyLimitError", "BreakerOpenError"}
+"""Our own limits: such an error says nothing new about the resource, so it starts no cooldown."""
 
 
 class _LoggedTask(NamedTuple):
-    """Of a claim, what a log line tells."""
+    """The part of a claim that log records need."""
 
     id: int
     retry_count: int
 
 
 class AttemptRecorder:
-    """Writes what becomes of attempts.
+    """Records the results of attempts in the store.
 
     Args:
-        engine: What is attached to what.
+        engine: The engine.
     """
 
     def __init__(self, engine: Engine) -> None:
-        """Keep the engine."""
         self._engine = engine
         self._lending, self._store = engine.lending, engine.app.store
 
-    def failed(
+    def settle_failure(
         self, task: Any, request: Any, rules: CeleryTaskRules, held: MessageAttempt | None, error: BaseException
     ) -> Exception | None:
-        """Decide on a failed attempt and write it; return what Celery is told in place of the error, if anything."""
-        verdict = task_failure_of(error, rules.policy)
+        """Decide on a failed attempt and record it; return what to raise for Celery, or None for the error itself."""
+        task_failure = task_failure_of(error, rules.policy)
         try:
-            decision = self.written(task, request, rules, held, verdict)
-        except PayloadError as trouble:
-            log.error("%s %s: %s", task.name, request.id, trouble)
-            return self._retry_in_broker(task, request, rules, error, verdict)
-        except Exception as trouble:  # noqa: BLE001  # whatever a database says, the worker goes on
-            failure = classify(trouble)
+            decision = self.record_failure(task, request, rules, held, task_failure)
+        except PayloadError as payload_error:
+            log.error("%s %s: %s", task.name, request.id, payload_error)
+            return self._retry_in_broker(task, request, rules, error, task_failure)
+        except Exception as store_error:  # noqa: BLE001  # any error of a database: the worker goes on
+            failure = classify(store_error)
             log.error(
                 "%s %s: its failure could not be written (%s): %s", task.name, request.id, failure.category, failure
             )
-            if held is not None:  # the row is given back, and sent once more
+            if held is not None:  # the row will be sent again
                 return _retry_signal(error, self._engine.resend_after)
-            return self._retry_in_broker(task, request, rules, error, verdict)
+            return self._retry_in_broker(task, request, rules, error, task_failure)
         match decision:
             case None:
-                return _ignore_signal(task, request, "another delivery of it has told of this attempt already")
+                return _ignore_signal(task, request, "another delivery has already recorded this attempt")
             case Fail():
                 return None
             case _:
                 return _retry_signal(error, decision.delay)
 
-    def ended(
+    def record_end(
         self, task: Any, request: Any, rules: CeleryTaskRules, held: MessageAttempt | None, error: BaseException
     ) -> None:
-        """Write the end of a task of which Celery says so itself."""
+        """Record the end of a task that Celery has ended itself."""
         try:
-            self.written(task, request, rules, held, task_failure_of(error, rules.policy), over=True)
-        except Exception as trouble:  # noqa: BLE001  # as above; Celery has its own record of it
-            log.error("%s %s: its end could not be written: %s", task.name, request.id, classify(trouble))
+            self.record_failure(task, request, rules, held, task_failure_of(error, rules.policy), is_over=True)
+        except Exception as store_error:  # noqa: BLE001  # as above; Celery also records the end
+            log.error("%s %s: its end could not be written: %s", task.name, request.id, classify(store_error))
 
     @within_store_timeout
-    def written(
+    def record_failure(
         self,
         task: Any,
         request: Any,
         rules: CeleryTaskRules,
         held: MessageAttempt | None,
-        verdict: TaskFailure,
+        task_failure: TaskFailure,
         *,
-        over: bool = False,
+        is_over: bool = False,
     ) -> AttemptDecision | None:
-        """Write a failed attempt; return what was decided, None where the attempt is not the current one.
+        """Record a failed attempt; return the decision, or None if the attempt is not the current one.
 
         Args:
             task: The task.
-            request: The call.
-            rules: What holds for it.
-            held: Its row, where it has one; else it gets one.
-            verdict: What it raised.
-            over: Whether Celery has ended it already.
+            request: Its request.
+            rules: The settings of the task.
+            held: The attempt, if the task has a row; otherwise a row is added.
+            task_failure: The failure.
+            is_over: Whether Celery has already ended the task.
 
         Raises:
-            PayloadError: If its arguments cannot be kept.
-            Exception: What a database raises.
+            PayloadError: If the arguments cannot be stored.
+            Exception: An error of the database.
         """
-        itself = over or uses_celery_retry(task, request)
+        celery_retries = is_over or uses_celery_retry(task, request)
         held = held or self._find_or_add_row(task, request, rules, delay=_UNWRITTEN_DELAY)
-        standing = None if held is None else retry_store_call(lambda: self._lending.attempt_state(held.task_id))
-        if held is None or not _is_current(standing, held.attempt):
+        state = None if held is None else retry_store_call(lambda: self._lending.standing(held.task_id))
+        if held is None or not _is_current(state, held.attempt):
             return None
-        decision = _decide_attempt(rules, held, verdict, standing, itself=itself)
-        settlement = _settlement(held.task_id, verdict, decision)
-        if not self._settled(settlement, held):
+        decision = _decide_attempt(rules, held, task_failure, state, celery_retries=celery_retries)
+        settlement = _settlement(held.task_id, task_failure, decision)
+        if not self._settle(settlement, held):
             return None
-        self._tell(rules, held, verdict, decision)
+        self._announce(rules, held, task_failure, decision)
         return decision
 
     @within_store_timeout
-    def put_off(self, task: Any, request: Any, rules: CeleryTaskRules, wait: float) -> Exception:
-        """Have an attempt wait in the store without having begun; return what Celery is told."""
+    def defer(self, task: Any, request: Any, rules: CeleryTaskRules, wait: float) -> Exception:
+        """Let an attempt wait in the store before it starts; return what to raise for Celery."""
         held = message_attempt(request)
-        held = held and held._replace(unbegun=True)  # another message for it may have begun
+        held = held and held._replace(unbegun=True)  # another message may have started it
         reason = CoolingDownError(f"{rules.resource} cools down", retry_after=wait)
         try:
             if held is None:
                 known = self._find_or_add_row(task, request, rules, delay=wait) is not None
             else:
-                standing = self._lending.attempt_state(held.task_id)
-                if standing is not None and standing.canary:  # nobody wants to learn from a canary tomorrow
-                    self.written(task, request, rules, held, task_failure_of(reason, rules.policy))
+                state = self._lending.standing(held.task_id)
+                if state is not None and state.canary:  # a canary has to give its answer now
+                    self.record_failure(task, request, rules, held, task_failure_of(reason, rules.policy))
                     return reason
                 settlement = Settlement(held.task_id, 0, Kind.DEFER, wait)
                 known = self._lending.settle_attempt(settlement, held.attempt, unbegun=True)
-        except Exception as trouble:  # noqa: BLE001  # neither a payload nor a database keeps the message from waiting
-            log.warning("%s %s: waits in the broker: %s", task.name, request.id, classify(trouble))
+        except Exception as error:  # noqa: BLE001  # the message waits even if it cannot be stored
+            log.warning("%s %s: waits in the broker: %s", task.name, request.id, classify(error))
             return self._resend_message(task, request, reason, min(wait, _MAX_COUNTDOWN), spent=0)
         if not known:
-            return _ignore_signal(task, request, "another delivery of it runs, or has been put off already")
-        log.info("%s %s: put off for %.1f s, %s", task.name, request.id, wait, reason)
+            return _ignore_signal(task, request, "another delivery is running or was already deferred")
+        log.info("%s %s: deferred for %.1f s, %s", task.name, request.id, wait, reason)
         return _retry_signal(reason, wait)
 
     @within_store_timeout
-    def done(self, held: MessageAttempt) -> None:
-        """Write a success."""
+    def record_success(self, held: MessageAttempt) -> None:
+        """Record a success."""
         settlement = Settlement(held.task_id, 0, Kind.DONE)
         try:
-            if not self._settled(settlement, held):
-                log.warning("task %d: its success was refused, another attempt has it by now", held.task_id)
-        except Exception as trouble:  # noqa: BLE001  # it is given back and runs once more
-            log.error("task %d: its success could not be written: %s", held.task_id, classify(trouble))
+            if not self._settle(settlement, held):
+                log.warning("task %d: its success is not recorded, because another attempt has started", held.task_id)
+        except Exception as error:  # noqa: BLE001  # the row is released and the task runs again
+            log.error("task %d: its success could not be written: %s", held.task_id, classify(error))
 
     @within_store_timeout
-    def lent(self, held: MessageAttempt, seconds: float) -> bool:
-        """Have a row wait for a message that Celery sends itself; tell whether it does."""
+    def lend_row(self, held: MessageAttempt, seconds: float) -> bool:
+        """Let a row wait for a message that Celery sends itself; return whether it does."""
         try:
             return self._lending.release_to_engine([(held.task_id, held.epoch or 0)], seconds) == 1
-        except Exception as trouble:  # noqa: BLE001  # it is given back and runs once more
-            log.error("task %d: it could not be given to Celery: %s", held.task_id, classify(trouble))
+        except Exception as error:  # noqa: BLE001  # the row is released and the task runs again
+            log.error("task %d: it could not be released to Celery: %s", held.task_id, classify(error))
             return False
 
-    def stale(self, task: Any, request: Any, held: MessageAttempt) -> Exception:
-        """Return what Celery is told of a message for an attempt that is not the current one, or runs already."""
-        standing = self._lending.attempt_state(held.task_id)
-        why = f"task {held.task_id} is not there any more"
-        if standing is not None and standing.status not in _LIVE:
-            why = f"task {held.task_id} is over: {standing.status}"
-        elif standing is not None:
-            current = standing.retry_count + 1
-            why = (
-                f"attempt {held.attempt} of task {held.task_id} runs already, or is over; the current one is {current}"
-            )
+    def stale_message(self, task: Any, request: Any, held: MessageAttempt) -> Exception:
+        """Return what to raise for the message of an attempt that is not the current one, or is already running."""
+        state = self._lending.standing(held.task_id)
+        why = f"task {held.task_id} does not exist any more"
+        if state is not None and state.status not in _LIVE:
+            why = f"task {held.task_id} is over: {state.status}"
+        elif state is not None:
+            current = state.retry_count + 1
+            why = f"attempt {held.attempt} of task {held.task_id} is running or over; the current attempt is {current}"
         return _ignore_signal(task, request, why)
 
     def find_redelivered(self, task: Any, request: Any) -> MessageAttempt | None:
-        """Return the row of a task whose first message is delivered again, and failed before without a word of it.
+        """Return the attempt of a redelivered first message, if a row was added for it but no failure was written.
 
         Raises:
-            Ignore: If its failure was written, so that the message has been dealt with.
+            Ignore: If its failure was written, so that the message is already processed.
         """
         if not (request.delivery_info or {}).get("redelivered"):
             return None
@@ -196,25 +198,25 @@ class AttemptRecorder:
         if number is None:
             return None
         if not self.is_unwritten(number):
-            raise _ignore_signal(task, request, f"it was delivered before, and its failure is with task {number}")
+            raise _ignore_signal(task, request, f"it was delivered before, and task {number} has its failure")
         return MessageAttempt(number, 1, None)
 
     def is_unwritten(self, number: int) -> bool:
-        """Tell whether a row has been added for a failure that was then not written."""
+        """Return whether a row was added for a failure that was then not written."""
         row = self._store.get(number)
         return row is not None and row.status in _LIVE and not (row.attempt or row.deferrals or row.replays)
 
     def _find_or_add_row(
         self, task: Any, request: Any, rules: CeleryTaskRules, *, delay: float
     ) -> MessageAttempt | None:
-        """Return the row of a task's first attempt, mostly a new one; None where an earlier delivery has seen to it."""
+        """Return the first attempt of a task, with a new row; None if an earlier delivery was already recorded."""
         key, known = unique_key(request.id), None
         if (request.delivery_info or {}).get("redelivered"):
             known = retry_store_call(lambda: self._lending.find_by_key(task.name, key))
         if known is not None:
             return MessageAttempt(known, 1, None) if self.is_unwritten(known) else None
-        itself = uses_celery_retry(task, request)
-        text = encode_call(task, request, limit=self._engine.app.payload_limit, itself=itself)
+        celery_retries = uses_celery_retry(task, request)
+        text = encode_call(task, request, limit=self._engine.app.payload_limit, celery_retries=celery_retries)
         row = NewTask(
             task.name, text, self._engine.queue, delay=delay, unique_key=key, resource=rules.resource,
             expires=_seconds_left(request.expires),
@@ -224,21 +226,21 @@ class AttemptRecorder:
             return None
         return MessageAttempt(added.id, 1, None)
 
-    def _settled(self, settlement: Settlement, held: MessageAttempt) -> bool:
-        who = self._engine.worker_id or None
+    def _settle(self, settlement: Settlement, held: MessageAttempt) -> bool:
+        reporter = self._engine.worker_id or None
         return retry_store_call(
             lambda: self._lending.settle_attempt(
-                settlement, held.attempt, epoch=held.epoch, reporter=who, unbegun=held.unbegun
+                settlement, held.attempt, epoch=held.epoch, reporter=reporter, unbegun=held.unbegun
             )
         )
 
-    def _tell(
-        self, rules: CeleryTaskRules, held: MessageAttempt, verdict: TaskFailure, decision: AttemptDecision
+    def _announce(
+        self, rules: CeleryTaskRules, held: MessageAttempt, task_failure: TaskFailure, decision: AttemptDecision
     ) -> None:
-        about: Any = _LoggedTask(held.task_id, held.attempt - 1)
-        told: Any = rules
-        logs.log_failure(told, about, verdict, decision)
-        failure = verdict.failure
+        definition: Any = rules  # log_failure needs no more than these two have
+        claim: Any = _LoggedTask(held.task_id, held.attempt - 1)
+        logs.log_failure(definition, claim, task_failure, decision)
+        failure = task_failure.failure
         if rules.resource is not None and isinstance(decision, Defer) and failure.exception_name not in _OWN_REFUSALS:
             reason = f"{failure.category}: {failure.message:.200}"
             self._engine.app.cooling.start_cooldown(rules.resource, decision.delay, reason)
@@ -246,36 +248,36 @@ class AttemptRecorder:
             return
         from outlast.record.events import TaskDeferred, TaskFailed, TaskRetrying  # noqa: PLC0415  # only subscribers need them
 
-        which = (rules.name, held.task_id, held.attempt)
+        attempt = (rules.name, held.task_id, held.attempt)
         match decision:
             case decisions.Retry(delay):
-                publish(TaskRetrying(*which, delay, failure))
+                publish(TaskRetrying(*attempt, delay, failure))
             case Defer(delay):
-                publish(TaskDeferred(*which, delay, failure))
+                publish(TaskDeferred(*attempt, delay, failure))
             case Fail(reason):
-                publish(TaskFailed(*which, reason, failure))
+                publish(TaskFailed(*attempt, reason, failure))
 
     def _retry_in_broker(
-        self, task: Any, request: Any, rules: CeleryTaskRules, error: BaseException, verdict: TaskFailure
+        self, task: Any, request: Any, rules: CeleryTaskRules, error: BaseException, task_failure: TaskFailure
     ) -> Exception | None:
-        """Decide on a failed attempt that the store cannot keep: the message itself waits and counts, in Celery."""
+        """Decide on a failed attempt that cannot be stored: the message waits in Celery and counts the attempts."""
         attempt = int(request.retries or 0) + 1
-        decision: AttemptDecision = Fail("exhausted" if verdict.wanted else "permanent")
+        decision: AttemptDecision = Fail("exhausted" if task_failure.wanted else "permanent")
         if not uses_celery_retry(task, request):
             decision = decide(
-                verdict.failure, rules.policy, attempt=attempt, wanted=verdict.wanted, chance=clock.chance
+                task_failure.failure, rules.policy, attempt=attempt, wanted=task_failure.wanted, chance=clock.chance
             )  # fmt: skip
-        told: Any = rules
-        about: Any = _LoggedTask(0, attempt - 1)
-        logs.log_failure(told, about, verdict, decision)
+        definition: Any = rules
+        claim: Any = _LoggedTask(0, attempt - 1)
+        logs.log_failure(definition, claim, task_failure, decision)
         if isinstance(decision, Fail):
-            log.error("%s %s: there is no dead letter of it, only Celery's own record", task.name, request.id)
+            log.error("%s %s: it has no dead letter, only the record of Celery", task.name, request.id)
             return None
         return self._resend_message(task, request, error, min(decision.delay, _MAX_COUNTDOWN))
 
     @staticmethod
     def _resend_message(task: Any, request: Any, error: BaseException, wait: float, *, spent: int = 1) -> Exception:
-        """Send the message once more, to be taken after a while; the broker keeps it until then."""
+        """Send the message again with a countdown in seconds; it waits in the broker."""
         retries = int(request.retries or 0) + spent
         header = read_header(request) or {}
         header = header | {"retries": int(header.get("retries", 0)) + spent}
@@ -285,42 +287,43 @@ class AttemptRecorder:
 
 
 def _retry_signal(error: BaseException, seconds: float) -> Exception:
-    """Return what tells Celery that a task waits; the message is sent by whoever has it wait."""
-    told: Exception = Retry(exc=error, when=round(seconds, 3))
-    return told
+    """Return the exception that tells Celery that a task will be retried. It sends no message."""
+    signal: Exception = Retry(exc=error, when=round(seconds, 3))
+    return signal
 
 
 def _ignore_signal(task: Any, request: Any, why: str) -> Exception:
-    """Return what tells Celery to forget a message; it would not log why."""
+    """Return the exception that makes Celery ignore a message, and log why, since Celery does not."""
     log.info("%s %s: a message is ignored, %s", task.name, request.id, why)
-    told: Exception = Ignore(why)
-    return told
-
-
-_OWN_REFUSALS = {"ConcurrencyLimitError", "BreakerOpenError"}
-"""What we held back ourselves says nothing of the resource that is not known already."""
+    signal: Exception = Ignore(why)
+    return signal
 
 
 def _decide_attempt(
-    rules: CeleryTaskRules, held: MessageAttempt, verdict: TaskFailure, standing: AttemptState | None, *, itself: bool
+    rules: CeleryTaskRules,
+    held: MessageAttempt,
+    task_failure: TaskFailure,
+    state: AttemptState | None,
+    *,
+    celery_retries: bool,
 ) -> AttemptDecision:
-    if standing is not None and standing.canary:
-        return Fail(Reason.CANARY)  # it is tried so that the others need not be
-    if itself:  # its retries are over, by Celery's own count: ours do not multiply them
-        return Fail("exhausted" if verdict.wanted else "permanent")
+    if state is not None and state.canary:
+        return Fail(Reason.CANARY)  # a canary is tried once, for all others
+    if celery_retries:  # Celery has used up its retries; ours must not multiply them
+        return Fail("exhausted" if task_failure.wanted else "permanent")
     return decide(
-        verdict.failure,
+        task_failure.failure,
         rules.policy,
         attempt=held.attempt,
-        wanted=verdict.wanted,
-        deferred_for=0.0 if standing is None else standing.deferred_for,
-        expires_in=None if standing is None else standing.expires_in,
+        wanted=task_failure.wanted,
+        deferred_for=0.0 if state is None else state.deferred_for,
+        expires_in=None if state is None else state.expires_in,
         chance=clock.chance,
     )
 
 
-def _settlement(number: int, verdict: TaskFailure, decision: AttemptDecision) -> Settlement:
-    note = failure_note(verdict.failure, verdict.traceback)
+def _settlement(number: int, task_failure: TaskFailure, decision: AttemptDecision) -> Settlement:
+    note = failure_note(task_failure.failure, task_failure.traceback)
     match decision:
         case decisions.Retry(delay):
             return Settlement(number, 0, Kind.RETRY, delay, note)
@@ -330,145 +333,131 @@ def _settlement(number: int, verdict: TaskFailure, decision: AttemptDecision) ->
             return Settlement(number, 0, Kind.FAIL, note=note, reason=Reason(reason))
 
 
-def _is_current(standing: AttemptState | None, attempt: int) -> bool:
-    return standing is not None and standing.status in _LIVE and standing.retry_count == attempt - 1
+def _is_current(state: AttemptState | None, attempt: int) -> bool:
+    return state is not None and state.status in _LIVE and state.retry_count == attempt - 1
 
 
 def _seconds_left(expires: object) -> float | None:
-    """Return for how long a call is worth starting, from the time that its message has."""
-    if isinstance(expires, str):
-        try:
-            expires = datetime.fromisoformat(expires)
-        except ValueError:
-            return None
-    if not isinstance(expires, datetime):
-        return None
-    aware = expires if expires.tzinfo else expires.replace(tzinfo=UTC)
-    return max(0.0, aware.timestamp() - clock.now())
-
-
-# One attempt of one task of Celery's, from its message to what Celery is told.
-
-_MANUAL_OPEN_WAIT = 60.0  # seconds for which the tasks of what was opened by hand wait until the breaker is asked again
-_SPREAD, _MAX_SPREAD = 0.1, 10.0  # of a cooldown, and seconds: over so long, what waited for its end comes back
+    """Return the seconds until a message expires; None if it does not."""
+    expiry = expiry_timestamp(expires)
+    return None if expiry is None else max(0.0, expiry - clock.now())
 
 
 class AttemptRunner:
-    """Runs attempts. What they raise is written before Celery hears of it.
+    """Runs attempts, and records their errors before Celery gets them.
 
     Args:
-        engine: What is attached to what.
+        engine: The engine.
     """
 
     def __init__(self, engine: Engine) -> None:
-        """Keep the engine."""
-        self._engine, self._failing = engine, AttemptRecorder(engine)
+        self._engine, self._recorder = engine, AttemptRecorder(engine)
 
     def run(self, task: Any, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run an attempt for the message that is at hand.
+        """Run an attempt for the current message, and return the result of the function.
 
         Args:
             task: The task.
-            call: Runs its function.
+            call: Calls its function.
             args: Positional arguments.
             kwargs: Keyword arguments.
 
         Raises:
-            Ignore: If the message is not of the current attempt: it came twice, or the task is over.
-            Retry: If it failed, or was not begun, and waits in the store.
-            Exception: What the function raised, where that was the end.
+            Ignore: If the message is not that of the current attempt: it came twice, or the task is over.
+            Retry: If the attempt failed or was deferred, and waits in the store.
+            Exception: The error of the function, if the task has failed for good.
         """
         engine, request = self._engine, task.request
         rules = engine.rules(task)
         wait = 0.0 if rules.resource is None else engine.app.cooling.left(rules.resource)
         if wait > 0:
-            raise self._put_off(task, request, rules, wait)
-        request.outlast_held = held = self._begun(task, request)
+            raise self._defer(task, request, rules, wait)
+        request.outlast_held = held = self._mark_started(task, request)
         guard = _guard(rules)
         try:
             with guard or nullcontext():
                 value = call(*args, **kwargs)
-        except (Retry, Ignore, Reject) as told:
-            self._settle_for_celery(request, held, told)
+        except (Retry, Ignore, Reject) as signal:
+            self._settle_for_celery(request, held, signal)
             raise
         except Exception as error:
-            again = self._failing.failed(task, request, rules, held, error)
-            self._rest(guard)
-            if again is None:
+            replacement = self._recorder.settle_failure(task, request, rules, held, error)
+            self._start_cooldown(guard)
+            if replacement is None:
                 raise
-            raise again from error
+            raise replacement from error
         if rules.resource is not None:
             engine.app.cooling.answered(rules.resource)
-        if not getattr(request, "outlast_lent", False):  # else a retry of it has been sent, and it is not over
-            request.outlast_ran = (held,)  # done once Celery has kept its result
+        if not getattr(request, "outlast_lent", False):  # else a retry was sent, and the task is not over
+            request.outlast_ran = (held,)  # recorded once Celery has stored the result
         return value
 
     def succeeded(self, request: Any) -> None:
-        """Write that a task is done whose result Celery has kept; one that never failed has no row."""
+        """Record a success once Celery has stored the result; a task that never failed has no row."""
         ran, request.outlast_ran = getattr(request, "outlast_ran", None), None
         if ran and ran[0] is not None:
-            self._failing.done(ran[0])
+            self._recorder.record_success(ran[0])
 
     def record_late_failure(self, task: Any, request: Any, error: BaseException) -> None:
-        """Write a failure that Celery had after the function returned: its result cannot be kept."""
+        """Record a failure after the function has returned: Celery could not store the result."""
         ran, request.outlast_ran = getattr(request, "outlast_ran", None), None
         if ran:
-            self._failing.ended(task, request, self._engine.rules(task), ran[0], error)
+            self._recorder.record_end(task, request, self._engine.rules(task), ran[0], error)
 
-    def retries(self, request: Any, when: object) -> None:
-        """Have the row of an attempt wait for the message that Celery is about to send for it.
+    def lend_for_retry(self, request: Any, when: object) -> None:
+        """Let the row of an attempt wait for the message that Celery is about to send for it.
 
-        Not afterwards: another process may have taken the message by then, and found the attempt still running.
+        Call it before: afterwards, another process may already have taken the message, and found the attempt running.
 
         Args:
-            request: Of the attempt.
-            when: A time, or seconds until then.
+            request: The request of the attempt.
+            when: A time, or a number of seconds.
         """
         held = getattr(request, "outlast_held", None)
         if held is not None and held.epoch is not None:
-            request.outlast_lent = self._failing.lent(held, _seconds_until(when) + self._engine.resend_after)
+            request.outlast_lent = self._recorder.lend_row(held, _seconds_until(when) + self._engine.resend_after)
 
     @within_store_timeout
-    def _begun(self, task: Any, request: Any) -> MessageAttempt | None:
-        """Mark the start of an attempt that has a row; None for the first attempt of a task, which has none."""
+    def _mark_started(self, task: Any, request: Any) -> MessageAttempt | None:
+        """Mark the start of an attempt that has a row, and return it; None for the first attempt, which has no row."""
         engine, held = self._engine, message_attempt(request)
         try:
-            held = held or self._failing.find_redelivered(task, request)
+            held = held or self._recorder.find_redelivered(task, request)
             if held is None:
                 return None
             epoch = engine.lending.begin(held.task_id, held.attempt, engine.worker_id)
             if epoch is None:
-                raise self._failing.stale(task, request, held)
+                raise self._recorder.stale_message(task, request, held)
         except Ignore:
             raise
-        except LeaseLostError:  # the worker begins anew; the number of the attempt fences all the same
+        except LeaseLostError:  # the worker registers again; the attempt number still fences
             return held
-        except Exception as trouble:  # noqa: BLE001  # whatever a database says, the message is here now
-            log.warning("%s %s: runs, though the store cannot be asked: %s", task.name, request.id, classify(trouble))
+        except Exception as error:  # noqa: BLE001  # any error of a database: the message is here now
+            log.warning("%s %s: runs although the store is unavailable: %s", task.name, request.id, classify(error))
             return held
         return held._replace(epoch=epoch)
 
-    def _put_off(self, task: Any, request: Any, rules: CeleryTaskRules, wait: float) -> Exception:
-        """Have an attempt wait for the end of a cooldown, none spent; not all come back in the same moment."""
+    def _defer(self, task: Any, request: Any, rules: CeleryTaskRules, wait: float) -> Exception:
+        """Let a task wait for the end of a cooldown without using an attempt, with jitter."""
         wait += clock.chance() * min(_SPREAD * wait, _MAX_SPREAD)
-        return self._failing.put_off(task, request, rules, wait)
+        return self._recorder.defer(task, request, rules, wait)
 
-    def _settle_for_celery(self, request: Any, held: MessageAttempt | None, told: Exception) -> None:
-        """Do with the row as the function wants it done with its message."""
+    def _settle_for_celery(self, request: Any, held: MessageAttempt | None, signal: Exception) -> None:
+        """Settle the row as the function told Celery to treat the message."""
         if held is None or held.epoch is None or getattr(request, "outlast_lent", False):
-            return  # where it waits for a message that could not be sent, it is sent again as if that were lost
-        if isinstance(told, Retry) or (isinstance(told, Reject) and told.requeue):
-            wait = _seconds_until(told.when) if isinstance(told, Retry) else 0.0
-            self._failing.lent(held, wait + self._engine.resend_after)
+            return  # a row that waits for a message that was not sent is sent again later
+        if isinstance(signal, Retry) or (isinstance(signal, Reject) and signal.requeue):
+            wait = _seconds_until(signal.when) if isinstance(signal, Retry) else 0.0
+            self._recorder.lend_row(held, wait + self._engine.resend_after)
         else:
-            self._failing.done(held)
+            self._recorder.record_success(held)
 
-    def _rest(self, guard: Resource | None) -> None:
-        """Have all tasks of a resource wait while its breaker is open."""
+    def _start_cooldown(self, guard: Resource | None) -> None:
+        """Start a cooldown of the resource if its breaker is open, so that all its tasks wait."""
         if guard is None or not guard.is_open or guard.breaker is None:
             return
         left = max(0.0, guard.breaker.until - clock.monotonic())
-        if guard.breaker.reason == OPENED_BY_HAND:  # whose end nobody knows: somebody may close it at any time
+        if guard.breaker.reason == OPENED_BY_HAND:  # it may be closed at any time
             left = min(left, _MANUAL_OPEN_WAIT)
         self._engine.app.cooling.start_cooldown(guard.name, left, BREAKER_OPEN)
 

@@ -1,4 +1,4 @@
-"""What a Celery app and an app of ours share once they are attached to each other."""
+"""The engine that connects a Celery app and an Outlast app; and how it waits for the store."""
 
 import logging
 import os
@@ -24,22 +24,17 @@ if TYPE_CHECKING:
     from outlast.app import App
 
 
-# Where the engine says what it does; failed attempts are told of as a worker of ours tells of them.
-
 log = logging.getLogger("outlast.celery")
 
-
-# Waits for a store that is busy or restarts: a few seconds, over all that is asked of it for one attempt.
-
 STORE_TIMEOUT = 5.0
-"""Seconds that one attempt waits for the store: the task behind it waits as long."""
-_PAUSES = (0.2, 0.8, 2.0)  # seconds between the tries of what cannot be left out
+"""Seconds that one attempt may wait for the store in total: the next task waits as long."""
+_PAUSES = (0.2, 0.8, 2.0)  # seconds between the retries of a store call
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 def within_store_timeout(work: Callable[P, T]) -> Callable[P, T]:
-    """Have all that a function asks of the store wait for it no longer than an attempt may, together."""
+    """Limit the time that all store calls of a function wait together to `STORE_TIMEOUT`."""
 
     @wraps(work)
     def bounded(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -50,47 +45,44 @@ def within_store_timeout(work: Callable[P, T]) -> Callable[P, T]:
 
 
 def retry_store_call(work: Callable[[], T]) -> T:
-    """Do what must not be left out: a database that is busy or restarts is asked again while there is time."""
+    """Return the result of a store call, retried while the database is busy or restarts and there is time left."""
     for pause in _PAUSES:
         try:
             return work()
-        except Exception as trouble:
-            if not classify(trouble).retryable or seconds_left(STORE_TIMEOUT) <= pause:
+        except Exception as error:
+            if not classify(error).retryable or seconds_left(STORE_TIMEOUT) <= pause:
                 raise
             clock.sleep(pause)
     return work()
 
 
-# A thread beside the loop of a Celery worker, for what may have to wait for the store.
-
 LoopCallback = Callable[[], object]
 
 
 class BackgroundThread:
-    """Does one thing after the other beside the loop, and then in the loop what is left to do there.
+    """Runs functions that may wait for the store in a thread, in order, so that the loop of the worker goes on.
 
-    Where there is no such thread, or no loop, it is done at once.
+    What such a function returns is then called in the loop. Without a thread or a loop, both run at once.
     """
 
     def __init__(self) -> None:
-        """Begin closed."""
         self._thread: ThreadPoolExecutor | None = None
 
     def open(self) -> None:
-        """Have a thread from now on."""
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="outlast-celery-aside")
+        """Start the thread."""
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="outlast-celery-background")
 
     def close(self) -> None:
-        """Wait for what was begun; what comes from now on is done at once."""
+        """Wait for the thread to finish; later functions run at once."""
         thread, self._thread = self._thread, None
         if thread is not None:
             thread.shutdown()
 
     def do(self, work: Callable[[], LoopCallback | None]) -> None:
-        """Do something that may take a while.
+        """Run a function in the thread.
 
         Args:
-            work: Returns what is left to do in the loop, where the broker may be talked to.
+            work: Returns what to call in the loop afterwards, where the broker can be used; None for nothing.
         """
         loop: Any = get_event_loop()
         if self._thread is None or loop is None:
@@ -102,18 +94,18 @@ class BackgroundThread:
 def _run_logged(work: Callable[[], Any] | None) -> Any:
     try:
         return None if work is None else work()
-    except Exception as error:  # noqa: BLE001  # neither the thread nor the loop may end because of it
+    except Exception as error:  # noqa: BLE001  # must end neither the thread nor the loop
         log.error("the end of an attempt could not be reported: %s", classify(error))  # noqa: TRY400  # redacted
         return None
 
 
 class CeleryTaskRules(NamedTuple):
-    """What holds for one task of Celery's.
+    """The settings of one Celery task.
 
     Attributes:
-        name: Of the task, Celery's.
-        policy: What is tried again, how often and when.
-        resource: What it depends on, if anything.
+        name: Name of the task in Celery.
+        policy: What to retry, how often and when.
+        resource: What the task depends on, if anything.
     """
 
     name: str
@@ -122,54 +114,53 @@ class CeleryTaskRules(NamedTuple):
 
 
 class Engine:
-    """A Celery app whose failures an app of ours knows of; `attach` makes it.
+    """A Celery app whose failures an Outlast app records; `attach` creates it.
 
     Args:
         celery_app: The Celery app.
-        app: Ours.
-        policy: For tasks that bring none of their own.
-        queue: The queue of ours in which rows of Celery's tasks wait.
-        resend_after: Seconds after which a message that was sent and has not been seen is taken for lost.
+        app: The Outlast app.
+        policy: Policy for tasks without their own.
+        queue: Queue of the rows of Celery tasks.
+        resend_after: Seconds after which a message that no worker has taken counts as lost.
 
     Attributes:
-        worker_id: Of the Celery worker that this process is, or is a child of; empty elsewhere.
-        aside: Where that Celery worker waits for the store.
+        worker_id: Id of the Celery worker that this process is or belongs to; empty elsewhere.
+        background_thread: Thread in which that Celery worker waits for the store.
     """
 
     def __init__(
         self, celery_app: Any, app: "App", *, policy: RetryPolicy | None, queue: str, resend_after: float
     ) -> None:
-        """Keep the settings; nothing is opened yet."""
         self.celery_app, self.app = celery_app, app
         self.policy = policy or app.policy
         self.queue, self.resend_after = queue, resend_after
         self.worker_id = ""
-        self.aside = BackgroundThread()
-        found = attempt_reports_of(app)
+        self.background_thread = BackgroundThread()
+        found = handling_of(app)
         if not isinstance(found, EngineTasks):
             message = f"the store {type(app.store).__name__} cannot lend tasks to another engine"
             raise ConfigError(message)
         self.lending: EngineTasks = found
 
     def rules(self, task: Any) -> CeleryTaskRules:
-        """Return what holds for a task."""
+        """Return the settings of a task."""
         policy = task.policy or self.policy
         return CeleryTaskRules(task.name, policy, task.resource or policy.resource)
 
     def begin_worker(self) -> None:
-        """Have a name as a worker; the processes that it forks have the same."""
+        """Take a new worker id, which the processes that this one forks share."""
         self.worker_id = _new_id()
 
     def forward(self) -> int:
-        """Send what is due to the broker, once, and return how many tasks that were.
+        """Send the due tasks to the broker, once, and return how many there were.
 
-        A Celery worker does it by itself. This is for a process that is none: a script, a test.
+        A Celery worker does this by itself. Use it in other processes, such as a script or a test.
         """
-        from outlast.engines.celery.forwarder import Forwarder  # noqa: PLC0415  # most processes need none
+        from outlast.engines.celery.forwarder import Forwarder  # noqa: PLC0415  # most processes do not need it
 
-        return Forwarder(self, _new_id()).once()
+        return Forwarder(self, _new_id()).forward_once()
 
 
 def _new_id() -> str:
     name = re.sub(r"[^A-Za-z0-9._-]", "-", f"celery-{socket.gethostname()}-{os.getpid()}")[:80]
-    return f"{name}-{uuid.uuid4().hex[:12]}"  # also a file's name
+    return f"{name}-{uuid.uuid4().hex[:12]}"  # also valid as a file name

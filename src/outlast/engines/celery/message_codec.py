@@ -1,6 +1,6 @@
-"""A call of a Celery task as the row of a task of ours has it, and back: its arguments by name, and Celery's own part.
+"""Converts the call of a Celery task to the payload of a row and back, and reads the header of our messages.
 
-No pickle: what JSON, with the few types that Celery's JSON knows, cannot carry is refused.
+No pickle: arguments that Celery's JSON cannot encode are refused.
 """
 
 import hashlib
@@ -17,52 +17,51 @@ from outlast.queue.masking import ENGINE_KEY
 from outlast.queue.payload import encode_result
 
 HEADER = "outlast"
-"""The header of a message that says for which attempt of which task it was sent."""
+"""The message header that contains the row and the attempt of a message."""
 CELERY_PART = ENGINE_KEY
-"""The name in a payload under which Celery's own part stands."""
+"""The payload key of Celery's own part."""
 _SIGNATURES = ("chain", "chord", "link", "link_error")
-"""What may hold arguments of other tasks, nameless: it stands under a name that has it masked wherever it is shown.
-
-So do the program's own headers, in which a secret may have any name."""
+"""Options that may contain arguments of other tasks without their names. They are stored under a key that is always
+masked, and so are the headers of the program, where a secret may have any name."""
 _DROPPED_OPTIONS = {"task_id", "headers", "retries", "countdown", "eta", "redelivered", *_SIGNATURES}
 _MAX_ID_LENGTH = 150
 _Parameter = inspect.Parameter
 
 
 class CeleryCall(NamedTuple):
-    """What is sent to the broker.
+    """A call to send to the broker.
 
     Attributes:
         args: Positional arguments.
         kwargs: Keyword arguments.
-        options: For `send_task`: id, queue, callbacks, the rest of a chain, limits.
-        itself: Whether the task retries by Celery's own means.
+        options: Options of `send_task`: id, queue, callbacks, the rest of a chain, limits.
+        uses_celery_retry: Whether the task retries with Celery's own retry.
     """
 
     args: list[Any]
     kwargs: dict[str, Any]
     options: dict[str, Any]
-    itself: bool
+    uses_celery_retry: bool
 
 
 def unique_key(celery_id: str) -> str:
-    """Return the unique key of a task of Celery's."""
+    """Return the unique key of the row of a Celery task."""
     if len(celery_id) > _MAX_ID_LENGTH:
         celery_id = hashlib.sha256(celery_id.encode(errors="replace")).hexdigest()
     return f"celery:{celery_id}"
 
 
-def encode_call(task: Any, request: Any, *, limit: int, itself: bool) -> str:
+def encode_call(task: Any, request: Any, *, limit: int, celery_retries: bool) -> str:
     """Return the payload of a call.
 
     Args:
-        task: Of Celery's.
-        request: The call, as the task sees it.
-        limit: Bytes that the payload may have.
-        itself: Whether the task retries by Celery's own means.
+        task: The Celery task.
+        request: Its request.
+        limit: Maximum size of the payload in bytes.
+        celery_retries: Whether the task retries with Celery's own retry.
 
     Raises:
-        PayloadError: If it has no form in JSON, or is too large.
+        PayloadError: If the arguments cannot be encoded as JSON, or are too large.
     """
     options = dict(task.signature_from_request(request).options)
     headers = {name: value for name, value in (options.get("headers") or {}).items() if name != HEADER}
@@ -84,17 +83,17 @@ def encode_call(task: Any, request: Any, *, limit: int, itself: bool) -> str:
         )
     except Exception as error:
         message = (
-            f"task {task.name}: its arguments have no form in JSON ({type(error).__name__}), so it cannot be kept for "
-            "a replay; pass plain values, or a reference to where the data is"
+            f"task {task.name}: its arguments cannot be encoded as JSON ({type(error).__name__}), so it cannot be "
+            "stored for a replay; pass plain values, or a reference to the data"
         )
         raise PayloadError(message) from error
-    given, how = _bind_arguments(task.run, args, kwargs)
+    arguments, layout = _bind_arguments(task.run, args, kwargs)
     if headers:
         signatures["headers"] = headers
-    part = {"id": request.id, "options": part, **how, "signatures": signatures, "itself": itself}
-    given[CELERY_PART] = {name: value for name, value in part.items() if value}
+    part = {"id": request.id, "options": part, **layout, "signatures": signatures, "itself": celery_retries}
+    arguments[CELERY_PART] = {name: value for name, value in part.items() if value}
     try:
-        return encode_result(given, limit=limit)
+        return encode_result(arguments, limit=limit)
     except PayloadError as error:
         message = f"task {task.name}: {str(error).removeprefix('result: ')}"
         raise PayloadError(message) from error
@@ -105,68 +104,66 @@ def decode_call(text: str, *, now: float) -> CeleryCall:
 
     Args:
         text: The payload.
-        now: Seconds since the epoch; an expiry that is over is not sent with it: whether the task is still worth it,
-            its row says.
+        now: Seconds since the epoch. An expiry in the past is left out: the expiry of the row decides.
 
     Raises:
-        PayloadError: If it is none of a task of Celery's.
+        PayloadError: If it is not the payload of a Celery task.
     """
     try:
-        given = kombu_json.loads(text)  # type: ignore[no-untyped-call]  # the same
-        part = given.pop(CELERY_PART)
+        arguments = kombu_json.loads(text)  # type: ignore[no-untyped-call]  # kombu has few types
+        part = arguments.pop(CELERY_PART)
         options = {"headers": {}, **part.get("options", {}), **part.get("signatures", {})}
         rest, more = part.get("rest"), part.get("more")
-        kwargs = given.pop(more, {}) if more else {}
-        args = [given.pop(name) for name in part.get("positional", ()) if name in given]
-        args += given.pop(rest, []) if rest else []
+        kwargs = arguments.pop(more, {}) if more else {}
+        args = [arguments.pop(name) for name in part.get("positional", ()) if name in arguments]
+        args += arguments.pop(rest, []) if rest else []
         options["task_id"] = part["id"]
     except Exception as error:
-        message = f"no payload of a task of Celery's: {type(error).__name__}"
+        message = f"the payload is not that of a Celery task: {type(error).__name__}"
         raise PayloadError(message) from error
-    if _is_expired(options.get("expires"), now):
+    expiry = expiry_timestamp(options.get("expires"))
+    if expiry is not None and expiry <= now:
         del options["expires"]
-    return CeleryCall(args, {**given, **kwargs}, options, bool(part.get("itself")))
+    return CeleryCall(args, {**arguments, **kwargs}, options, bool(part.get("itself")))
 
 
 def _bind_arguments(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return arguments by the names of the parameters, and how the call is made of them again."""
+    """Return the arguments by parameter name, and how to rebuild the call from them."""
     try:
         bound = inspect.signature(function).bind(*args, **kwargs)
-    except (TypeError, ValueError):  # it cannot be called so; that is what its failure says
+    except (TypeError, ValueError):  # wrong arguments: the task fails for that reason
         return {"args": list(args), "kwargs": dict(kwargs)}, {"rest": "args", "more": "kwargs"}
     parameters = list(bound.signature.parameters.values())
     rest = next((each.name for each in parameters if each.kind is _Parameter.VAR_POSITIONAL), None)
     more = next((each.name for each in parameters if each.kind is _Parameter.VAR_KEYWORD), None)
     by_position = {_Parameter.POSITIONAL_ONLY, _Parameter.POSITIONAL_OR_KEYWORD}
     positional = [each.name for each in parameters if each.kind in by_position][: len(args)]
-    given = {name: list(value) if name == rest else value for name, value in bound.arguments.items()}
-    return given, {"positional": positional, "rest": rest, "more": more}
+    arguments = {name: list(value) if name == rest else value for name, value in bound.arguments.items()}
+    return arguments, {"positional": positional, "rest": rest, "more": more}
 
 
-def _is_expired(expires: object, now: float) -> bool:
+def expiry_timestamp(expires: object) -> float | None:
+    """Return the expiry of a message in seconds since the epoch; None if it has none."""
     if isinstance(expires, str):
         try:
             expires = datetime.fromisoformat(expires)
         except ValueError:
-            return False
+            return None
     if not isinstance(expires, datetime):
-        return False
-    return (expires if expires.tzinfo else expires.replace(tzinfo=UTC)).timestamp() <= now
-
-
-# What a message says of itself, and of who retries it.
+        return None
+    return (expires if expires.tzinfo else expires.replace(tzinfo=UTC)).timestamp()
 
 
 class MessageAttempt(NamedTuple):
     """An attempt of a task that has a row.
 
     Attributes:
-        task_id: The row.
+        task_id: Id of the row.
         attempt: Number of the attempt, from 1.
-        epoch: Of its start; None where only the number fences.
-        unbegun: Whether it is not for us to say anything where somebody runs it already.
+        epoch: Epoch of its start; None if only the attempt number fences it.
+        unbegun: Whether to settle it only if no process has started it.
     """
 
     task_id: int
@@ -176,19 +173,19 @@ class MessageAttempt(NamedTuple):
 
 
 def read_header(request: Any) -> dict[str, Any] | None:
-    """Return what a message that we sent says of itself: task, attempt, and Celery's count of retries as we set it."""
+    """Return our header of a message: task, attempt, and the retry count that we set; None if it has none."""
     found = (request.headers or {}).get(HEADER)
     return found if isinstance(found, dict) else None
 
 
 def message_attempt(request: Any) -> MessageAttempt | None:
-    """Return the attempt for which a message was sent; None for a message of the program's own."""
+    """Return the attempt for which a message was sent; None for a message of the program itself."""
     header = read_header(request)
     return MessageAttempt(int(header["task"]), int(header["attempt"]), None) if header and "task" in header else None
 
 
 def uses_celery_retry(task: Any, request: Any) -> bool:
-    """Tell whether a task retries by Celery's own means: by `autoretry_for`, or because it called `retry`."""
-    if hasattr(task, "_orig_run"):  # what Celery leaves behind where it has wrapped the function
+    """Return whether a task retries with Celery's own retry: by `autoretry_for`, or because it called `retry`."""
+    if hasattr(task, "_orig_run"):  # Celery sets it when it wraps the function for autoretry_for
         return True
     return int(request.retries or 0) > int((read_header(request) or {}).get("retries", 0))

@@ -1,4 +1,4 @@
-"""What the Celery worker itself sees of a task: that its process died, took too long, or was stopped by hand."""
+"""The request class of Celery workers: records tasks whose process died, took too long, or were revoked."""
 
 from functools import partial
 from typing import Any
@@ -18,36 +18,38 @@ from outlast.queue.settlement import failure_note
 
 
 class OutlastRequest(celery_request.Request):  # type: ignore[misc]  # Celery has no types
-    """A message in the hands of a Celery worker.
+    """A message that a Celery worker processes.
 
-    A process that dies with a task is a failed attempt like any other: it is written, and retried by the task's policy.
-    Without that, Celery gives the task up, or delivers its message again and again.
+    If the process of a task dies, that is a failed attempt like any other: it is recorded, and retried by the policy
+    of the task. Without this, Celery gives the task up, or delivers its message again and again.
     """
 
-    _outlast_told = False
+    _outlast_recorded = False
 
-    def on_failure(self, exc_info: Any, send_failed_event: bool = True, return_ok: bool = False) -> Any:  # noqa: FBT001, FBT002  # Celery's own
-        """Take in that an attempt failed; what its process could not write is written here."""
+    def on_failure(self, exc_info: Any, send_failed_event: bool = True, return_ok: bool = False) -> Any:  # noqa: FBT001, FBT002  # the signature of Celery
+        """Record a failed attempt here if its process could not."""
         error = _unwrap_error(exc_info.exception)
         if isinstance(error, WorkerLostError | TimeLimitExceeded | SystemExit | KeyboardInterrupt) and self._is_ours():
-            otherwise = partial(super().on_failure, exc_info, send_failed_event=send_failed_event, return_ok=return_ok)
-            return self._hand_over(error, exc_info, otherwise)
+            fallback = partial(super().on_failure, exc_info, send_failed_event=send_failed_event, return_ok=return_ok)
+            return self._record_in_background(error, exc_info, fallback)
         return super().on_failure(exc_info, send_failed_event=send_failed_event, return_ok=return_ok)
 
     def on_timeout(self, soft: Any, timeout: Any) -> None:
-        """Take in that an attempt took too long; its process is killed by Celery."""
+        """Record an attempt that took too long; Celery kills its process."""
         if self._outlast_recorded:
             return
         if not soft and self._is_ours():
-            self._hand_over(TimeLimitExceeded(timeout), None, partial(super().on_timeout, soft, timeout))
+            self._record_in_background(TimeLimitExceeded(timeout), None, partial(super().on_timeout, soft, timeout))
             return
         super().on_timeout(soft, timeout)
 
-    def _announce_revoked(self, reason: Any, terminated: Any, signum: Any, expired: Any) -> None:  # Celery's own
+    def _announce_revoked(self, reason: Any, terminated: Any, signum: Any, expired: Any) -> None:  # overrides Celery
         super()._announce_revoked(reason, terminated, signum, expired)
         held = message_attempt(self._context)
         if held is not None:
-            self.task.outlast_engine.aside.do(partial(self._end, held, reason, terminated=bool(terminated)))
+            self.task.outlast_engine.background_thread.do(
+                partial(self._record_revoked, held, reason, terminated=bool(terminated))
+            )
 
     def _is_ours(self) -> bool:
         if state.should_terminate or self._already_cancelled or self._already_revoked:
@@ -57,13 +59,13 @@ class OutlastRequest(celery_request.Request):  # type: ignore[misc]  # Celery ha
         stored = getattr(self, "_success_was_stored", None)
         return stored is None or not stored()
 
-    def _hand_over(self, error: BaseException, exc_info: Any, otherwise: LoopCallback) -> None:
-        """Have it written beside the loop: a store that does not answer must not hold up the other tasks."""
+    def _record_in_background(self, error: BaseException, exc_info: Any, fallback: LoopCallback) -> None:
+        """Record a failed attempt in the background thread: a slow store must not block the other tasks."""
         self._outlast_recorded = True
-        self.task.outlast_engine.aside.do(partial(self._written, error, exc_info, otherwise))
+        self.task.outlast_engine.background_thread.do(partial(self._record_failure, error, exc_info, fallback))
 
-    def _written(self, error: BaseException, exc_info: Any, otherwise: LoopCallback) -> LoopCallback:
-        """Write a failed attempt; return what is left to tell Celery."""
+    def _record_failure(self, error: BaseException, exc_info: Any, fallback: LoopCallback) -> LoopCallback:
+        """Record a failed attempt; return the call that reports it to Celery."""
         task, context = self.task, self._context
         engine = task.outlast_engine
         rules, held = engine.rules(task), message_attempt(context)
@@ -71,22 +73,22 @@ class OutlastRequest(celery_request.Request):  # type: ignore[misc]  # Celery ha
         if isinstance(error, SystemExit | KeyboardInterrupt):
             error = WorkerLostError(f"the task ended its process: {type(error).__name__}")
         try:
-            told = AttemptRecorder(engine).failed(task, context, rules, held, error)
-        except Exception as trouble:  # noqa: BLE001  # neither store nor broker: then Celery does as it always did
-            log.error("%s %s: its failure could not be kept: %s", task.name, self.id, classify(trouble))
-            return otherwise
-        return partial(self._told, error, exc_info, told)
+            signal = AttemptRecorder(engine).settle_failure(task, context, rules, held, error)
+        except Exception as store_error:  # noqa: BLE001  # neither store nor broker works: Celery handles it alone
+            log.error("%s %s: its failure could not be written: %s", task.name, self.id, classify(store_error))
+            return fallback
+        return partial(self._report_to_celery, error, exc_info, signal)
 
-    def _told(self, error: BaseException, exc_info: Any, instead: Exception | None) -> None:
-        """Tell Celery's side of it: its result, its events, and that the message is dealt with."""
+    def _report_to_celery(self, error: BaseException, exc_info: Any, signal: Exception | None) -> None:
+        """Report the attempt to Celery: acknowledge the message, store the result, send the events."""
         state.task_ready(self)
         task, context, traceback = self.task, self._context, getattr(exc_info, "traceback", None)
         if self.task.acks_late:
             self.acknowledge()
-        if isinstance(instead, Ignore):
+        if isinstance(signal, Ignore):
             return
-        told = {"exception": repr(error), "traceback": str(traceback or "")}
-        if instead is None:
+        details = {"exception": repr(error), "traceback": str(traceback or "")}
+        if signal is None:
             task.backend.mark_as_failure(self.id, error, traceback, request=context, store_result=self.store_errors)
             task.request_stack.push(context)
             try:
@@ -97,25 +99,25 @@ class OutlastRequest(celery_request.Request):  # type: ignore[misc]  # Celery ha
                 )  # fmt: skip
             finally:
                 task.request_stack.pop()
-            self.send_event("task-failed", **told)
+            self.send_event("task-failed", **details)
             return
         if self.store_errors:
             task.backend.mark_as_retry(self.id, error, traceback, request=context)
         task.request_stack.push(context)
         try:
             task.on_retry(error, self.id, self.args, self.kwargs, exc_info)
-            signals.task_retry.send(sender=task, request=context, reason=instead, einfo=exc_info)
+            signals.task_retry.send(sender=task, request=context, reason=signal, einfo=exc_info)
         finally:
             task.request_stack.pop()
-        self.send_event("task-retried", **told)
+        self.send_event("task-retried", **details)
 
     @within_store_timeout
-    def _end(self, held: MessageAttempt, reason: str, *, terminated: bool) -> None:
-        """Write that a task was stopped by hand, or came too late."""
+    def _record_revoked(self, held: MessageAttempt, reason: str, *, terminated: bool) -> None:
+        """Record that a task was revoked or has expired."""
         engine = self.task.outlast_engine
         try:
             if terminated:
-                AttemptRecorder(engine).ended(
+                AttemptRecorder(engine).record_end(
                     self.task, self._context, engine.rules(self.task), held,
                     RuntimeError("stopped by hand, while it ran"),
                 )  # fmt: skip
@@ -123,8 +125,8 @@ class OutlastRequest(celery_request.Request):  # type: ignore[misc]  # Celery ha
                 engine.lending.settle_attempt(_expired_settlement(held.task_id), held.attempt, unbegun=True)
             else:
                 engine.app.store.cancel([held.task_id])
-        except Exception as trouble:  # noqa: BLE001  # it is sent again, and revoked again
-            log.error("task %d: that it was revoked could not be written: %s", held.task_id, classify(trouble))
+        except Exception as error:  # noqa: BLE001  # it is sent again, and revoked again
+            log.error("task %d: its revocation could not be written: %s", held.task_id, classify(error))
 
 
 def _expired_settlement(number: int) -> Settlement:
@@ -134,6 +136,6 @@ def _expired_settlement(number: int) -> Settlement:
 
 
 def _unwrap_error(error: Any) -> Any:
-    """Return an error as it was; the pool packs some up with their tracebacks."""
+    """Return the original error: the pool wraps some to keep their tracebacks."""
     inner = getattr(error, "exc", None)
     return inner if type(error).__name__ == "ExceptionWithTraceback" and inner is not None else error
