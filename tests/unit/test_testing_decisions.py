@@ -62,18 +62,18 @@ def test_tasks_count_as_calls_do(decisions):
     assert (decisions.retries("scrape"), decisions.deferrals("scrape"), decisions.gave_up("scrape")) == (1, 1, 1)
     assert decisions.waits("scrape")[1] == 60
     assert str(decisions).splitlines() == [
-        f"scrape: attempt 1 failed, again in {decisions.waits()[0]:.3g} s (network: x)",
-        "scrape: put off for 60 s (rate_limit: HTTP Error 429: Too Many Requests)",
+        f"scrape: attempt 1 failed, retrying in {decisions.waits()[0]:.3g} s (network: x)",
+        "scrape: deferred for 60 s (rate_limit: HTTP Error 429: Too Many Requests)",
         "scrape: dead letter after attempt 2 (permanent) (unknown: gone …)",
     ]
 
 
 def test_it_reads_as_what_happened(decisions):
-    assert str(decisions) == "nothing was decided: no attempt failed"
+    assert str(decisions) == "no decisions: no attempt failed"
     assert repr(decisions) == "Decisions(0)"
     fetch_with(NetworkError("x"))()
     assert str(decisions) == (
-        "Client.fetch: attempt 1 failed, again in 0.5 s (network: x)\nClient.fetch: succeeded at attempt 2"
+        "Client.fetch: attempt 1 failed, retrying in 0.5 s (network: x)\nClient.fetch: succeeded at attempt 2"
     )
     with pytest.raises(NetworkError):
         fetch_with(*[NetworkError("x")] * 5)()

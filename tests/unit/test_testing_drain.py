@@ -135,7 +135,7 @@ def test_a_task_that_never_ends_is_told(app, delay):
         forever.enqueue(delay=delay)
 
     forever.enqueue()
-    with pytest.raises(AssertionError, match=r"still coming after 20 attempts \(forever 2\d times\).*higher limit"):
+    with pytest.raises(AssertionError, match=r"still tasks after 20 attempts \(forever 2\d times\).*higher limit"):
         drain(app, limit=20)
 
 
@@ -262,5 +262,5 @@ def test_a_limit_by_a_clock_of_the_stores_own_is_told(app, monkeypatch):
     app.limit("slow.example.com", rate="1/d", burst=1)
     for n in range(2):
         fetch.enqueue(n=n)
-    with pytest.raises(AssertionError, match="a limit by PostgreSQL's clock may be too slow"):
+    with pytest.raises(AssertionError, match="a rate limit that uses the clock of PostgreSQL may be too slow"):
         drain(app)

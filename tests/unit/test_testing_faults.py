@@ -274,7 +274,7 @@ def test_calls_of_many_threads_are_counted_once_each(faults):
 
 def test_a_fault_that_nothing_came_to_fails_the_test(shop):
     with (
-        pytest.raises(NotReachedError, match=r"nothing came to the fault at 'shop_under_test\.fetch'"),
+        pytest.raises(NotReachedError, match=r"no call reached the fault at 'shop_under_test\.fetch'"),
         inject_faults() as faults,
     ):
         faults.fail("shop_under_test.fetch", "network")
@@ -286,8 +286,8 @@ def test_a_point_that_was_misspelt_is_told_with_those_that_were_passed(shop):
         shop.upload("x")
         outlast.point("after-upload")
     assert str(caught.value) == (
-        "nothing came to the fault at 'after-uplaod', so this test proves nothing of it; "
-        "points that were passed: 'before-upload', 'after-upload' (2 times)"
+        "no call reached the fault at 'after-uplaod', so this test proves nothing about it; "
+        "passed points: 'before-upload', 'after-upload' (2 times)"
     )
 
 
@@ -300,9 +300,9 @@ def test_the_error_of_the_test_goes_before_a_fault_that_was_not_met():
 @pytest.mark.parametrize(
     ("place", "told"),
     [
-        ("no_such_module.fetch", "no module 'no_such_module'"),
-        ("shop_under_test.fetsch", "shop_under_test has no 'fetsch'"),
-        ("shop_under_test.Client.gett", r"shop_under_test\.Client has no 'gett'"),
+        ("no_such_module.fetch", "module 'no_such_module' does not exist"),
+        ("shop_under_test.fetsch", "shop_under_test has no attribute 'fetsch'"),
+        ("shop_under_test.Client.gett", r"shop_under_test\.Client has no attribute 'gett'"),
         ("shop_under_test.Client", "a class; name one of its methods"),
         ("shop_under_test.Client.timeout", "is a int: a fault needs a function"),
         ("builtins.str.upper", "cannot be replaced .* put the fault at a function of yours"),
@@ -317,9 +317,9 @@ def test_a_place_that_is_none_is_explained(shop, faults, place, told):
 @pytest.mark.parametrize(
     ("how", "told"),
     [
-        ({"error": "networc"}, "'networc' is not a category"),
-        ({"error": 5}, "5 cannot be raised"),
-        ({"error": NetworkError, "retry_after": 3}, "an exception of your own carries its own"),
+        ({"error": "networc"}, "'networc' is no category"),
+        ({"error": 5}, "5 is not an error; give a category"),
+        ({"error": NetworkError, "retry_after": 3}, "set the wait on your own exception"),
         ({"times": 0}, "times is 0; give a whole number, 1 or more"),
         ({"after": -1}, "after is -1"),
         ({"rate": 20}, "rate is 20; give a share of the calls"),

@@ -177,5 +177,5 @@ def test_no_fault_is_ordered_after_the_end(shop):
     with inject_faults() as faults:
         pass
     for place in ("shop_under_test.fetch", "after-upload"):
-        with pytest.raises(ConfigError, match=f"order the one at '{place}' while the test runs"):
+        with pytest.raises(ConfigError, match=f"add the one at '{place}' while the test runs"):
             faults.fail(place, outlast.Category.NETWORK)

@@ -1,4 +1,4 @@
-"""For your own tests: prove that your program survives failures. Works in any test framework; pytest has fixtures.
+"""Helpers for your own tests of failure handling, for any test framework; pytest gets fixtures.
 
 >>> with fake_clock() as clock, inject_faults() as faults, record_decisions() as decisions:
 ...     faults.fail("shop.client.fetch", "rate_limit", retry_after=3, times=2)
@@ -6,7 +6,7 @@
 >>> decisions.retries("fetch"), len(clock.waits)
 (2, 2)
 
-Names are loaded when they are first used, since every run of pytest imports this package.
+Names are imported on first use, because every run of pytest imports this package.
 """
 
 TYPE_CHECKING = False
@@ -74,12 +74,12 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Load a public name when it is first asked for."""
+    """Import a public name on first use."""
     home = _HOMES.get(name)
     if home is None:
         message = f"module 'outlast.testing' has no attribute {name!r}"
         raise AttributeError(message)
-    import importlib  # noqa: PLC0415  # part of what is put off
+    import importlib  # noqa: PLC0415  # imported late as well
 
     value = getattr(importlib.import_module(home), name)
     globals()[name] = value
@@ -87,5 +87,5 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """List the public names, loaded or not."""
+    """Return the public names, imported or not."""
     return sorted({*globals(), *__all__})

@@ -1,4 +1,4 @@
-"""A clock that does not wait."""
+"""A fake clock: sleeping on it takes no time."""
 
 import threading
 import time
@@ -13,26 +13,25 @@ if TYPE_CHECKING:
 
 
 class FakeClock:
-    """A clock that moves only when told, or when somebody sleeps on it.
+    """A clock that advances only when you call it, or when something sleeps on it.
 
     Args:
-        start: Seconds since the epoch at which it begins; by default now.
-        chance: What every draw of a random number gives, 0 to 1.
+        start: Start time in seconds since the epoch; by default now.
+        chance: The value of every random number, 0 to 1.
 
     Attributes:
-        waits: Every wait so far, in seconds.
+        waits: Every sleep so far, in seconds.
     """
 
     def __init__(self, start: float | None = None, *, chance: float = 1.0) -> None:
-        """Begin at a time."""
         self._wall = time.time() if start is None else start
         self._monotonic = 1000.0
         self._chance = chance
-        self._moving = threading.Lock()
+        self._lock = threading.Lock()
         self.waits: list[float] = []
 
     def __repr__(self) -> str:
-        """Show the waits."""
+        """Return the time and the waits as text."""
         return f"FakeClock(now={self._wall:.3f}, waits={self.waits})"
 
     def now(self) -> float:
@@ -40,47 +39,47 @@ class FakeClock:
         return self._wall
 
     def monotonic(self) -> float:
-        """Return seconds on the clock that never goes back."""
+        """Return the monotonic time in seconds."""
         return self._monotonic
 
     def chance(self) -> float:
-        """Return the number that stands for chance."""
+        """Return the fixed random number."""
         return self._chance
 
     def sleep(self, seconds: float) -> None:
-        """Note a wait and move on by it at once."""
+        """Record a wait, and advance by it at once."""
         self.waits.append(seconds)
         self.advance(seconds)
 
     async def sleep_async(self, seconds: float) -> None:
-        """Note a wait and move on by it, letting others run once."""
+        """Record a wait, advance by it, and let other coroutines run once."""
         self.sleep(seconds)
         await async_backends.sleep(0)
 
     def advance(self, seconds: float) -> None:
-        """Let time pass."""
-        with self._moving:  # the tasks of a worker sleep in several threads
+        """Advance both clocks by some seconds."""
+        with self._lock:  # tasks of a worker sleep in several threads
             self._wall += seconds
             self._monotonic += seconds
 
     def jump(self, seconds: float) -> None:
-        """Set the wall clock, as an operator or a time server does; nothing that measures time may notice."""
-        with self._moving:
+        """Change the wall clock by some seconds, like NTP; the monotonic clock does not change."""
+        with self._lock:
             self._wall += seconds
 
 
 @contextmanager
 def fake_clock(start: float | None = None, *, chance: float = 1.0) -> "Iterator[FakeClock]":
-    """Put a `FakeClock` in the place of the system's for as long as the block runs: retries then wait for nothing."""
+    """Replace the system clock with a `FakeClock` in the block, so that retries take no time."""
     clock = FakeClock(start, chance=chance)
-    before = real.use(clock)
+    previous = real.use(clock)
     try:
         yield clock
     finally:
-        real.use(before)
+        real.use(previous)
 
 
 def current_fake_clock() -> FakeClock | None:
-    """Return the fake clock that this process goes by; None if it goes by another one."""
+    """Return the fake clock that is in use; None if there is none."""
     clock = real._in_use  # noqa: SLF001  # the setting that `use` changes
     return clock if isinstance(clock, FakeClock) else None

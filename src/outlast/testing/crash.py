@@ -1,7 +1,7 @@
-"""A program that ends in the middle, as a power cut or the kernel's memory killer ends it.
+"""Runs a program that crashes at a given place, as by a power cut or the out-of-memory killer.
 
-The program runs in a process of its own, started anew and not forked, and kills itself at a place of the test's choice.
-The test then looks at what it left behind.
+The program runs in a new process, which is not forked, and kills itself at the place that the test names. The test can
+then check what it has left behind.
 """
 
 import asyncio
@@ -28,21 +28,21 @@ from outlast.run.crashes import Crash
 from outlast.testing.clock import FakeClock, current_fake_clock
 from outlast.testing.faults import NotReachedError, find_patch_target, passed_points_text, with_call_hook
 
-# As for the children of a worker: where Outlast lies is added, and the current directory is not.
+# As for the child processes of a worker: the path of Outlast is added, the current directory is not.
 _CHILD_PROGRAM = "import sys; sys.path.append(sys.argv[1]); from outlast.testing.crash import run_child; run_child()"
 _PACKAGE_ROOT = str(Path(__file__).parents[2])
-_OUTPUT_SHOWN = 4000  # characters of what it printed
-_POLL_SECONDS = 0.01  # seconds between two looks whether it has ended
+_OUTPUT_SHOWN = 4000  # characters of the output in an error
+_POLL_SECONDS = 0.01  # seconds between two checks
 
 
 class Crashed(NamedTuple):
-    """A program that ended where it was told to.
+    """A program that crashed at the given place.
 
     Attributes:
-        place: Where.
-        code: Its exit code; a signal as a negative number. 0 where it was a process that it had started which ended,
-            and it went on.
-        output: What it printed, errors included.
+        place: The place.
+        code: Its exit code; for a signal, a negative number. 0 if one of its child processes crashed and the program
+            went on.
+        output: What it printed, including standard error.
     """
 
     place: str
@@ -58,53 +58,54 @@ def crash_at(
     env: Mapping[str, str] | None = None,
     timeout: float = 60.0,
 ) -> Crashed:
-    """Run a program in a process of its own, and end it with SIGKILL at a place.
+    """Run a program in a new process, and kill it with SIGKILL at a place.
 
-    A function's process is a new one: what the test has patched is not there, so it gets what it needs as arguments or
-    through its environment. It goes by a fake clock if the test does, from the same time on. The processes that it has
-    started end with it, unless they are in a session of their own.
+    The process does not have the patches of the test: pass what it needs as arguments or in its environment. If the
+    test uses a fake clock, the process gets one with the same time. The child processes of the program are killed too,
+    unless they have their own session.
 
     Args:
-        place: The name of an ``outlast.point``, or the dotted name of a function: then it ends when that is called.
+        place: The name of an ``outlast.point``, or the dotted name of a function; it crashes when that is called.
         program: A function that another process can import, async or not; or a command such as
-            ``[sys.executable, "-m", "shop"]``, which can be ended at a point alone.
-        args: For the function, as JSON can hold them.
-        after: How many passes are let through first.
+            ``[sys.executable, "-m", "shop"]``, which can crash only at a point.
+        args: Arguments of the function, as JSON values.
+        after: Number of passes that do not crash.
         env: Added to its environment.
-        timeout: Seconds that it may take.
+        timeout: Maximum time of the program in seconds.
 
     Raises:
-        NotReachedError: If it ends, or its time does, without coming to the place.
+        NotReachedError: If the program ends or times out before it reaches the place.
         ConfigError: If the program cannot be run in this way.
     """
-    __tracebackhide__ = True  # a test that fails shows its own line
-    # Errors are ignored: what is being killed may write a last note while the folder is removed.
+    __tracebackhide__ = True  # a failing test shows its own line
+    # Errors are ignored: a process that is being killed may still write while the folder is removed.
     with tempfile.TemporaryDirectory(prefix="outlast-crash-", ignore_cleanup_errors=True) as folder:
         crash = {"place": place, "after": after, "folder": folder}
-        command, told = _command(place, program, args, crash)
+        command, stdin = _command(place, program, args, crash)
         environment = os.environ | dict(env or {}) | {"OUTLAST_CRASH": json.dumps(crash)}
-        code = _run(command, told, environment, Path(folder), timeout)
+        code = _run(command, stdin, environment, Path(folder), timeout)
         output = _read_text(folder, "output")
         if (Path(folder) / "ended").exists():
             return Crashed(place, code if code is not None else -signal.SIGKILL, output)
-        how = (
-            f"had not come to {place!r} after {timeout:g} s" if code is None else f"ended with {code} before {place!r}"
-        )
+        if code is None:
+            end = f"did not reach {place!r} within {timeout:g} s"
+        else:
+            end = f"ended with exit code {code} before {place!r}"
         passed = passed_points_text(map(json.loads, _read_text(folder, "passed").splitlines()))
-        said = f"It printed:\n{output[-_OUTPUT_SHOWN:]}" if output.strip() else "It printed nothing."
-        message = f"the program {how}, so it did not crash there; {passed}. {said}"
+        printed = f"It printed:\n{output[-_OUTPUT_SHOWN:]}" if output.strip() else "It printed nothing."
+        message = f"the program {end}, so it did not crash there; {passed}. {printed}"
         raise NotReachedError(message)
 
 
 def _command(place: str, program: Any, args: tuple[Any, ...], crash: Mapping[str, Any]) -> tuple[list[str], bytes]:
-    """Return what to start, and what to tell it."""
+    """Return the command to start, and its standard input."""
     if not callable(program):
         if args:
-            message = "arguments of a command stand in the command itself"
+            message = "a command takes no further arguments; add them to the command itself"
             raise ConfigError(message)
         if "." in place:
             message = (
-                f"a command can be ended at a point alone: put outlast.point(…) before {place}, or give a function"
+                f"a command can crash only at a point, not at {place}; add outlast.point(…) there, or give a function"
             )
             raise ConfigError(message)
         return [str(each) for each in program], b""
@@ -115,7 +116,7 @@ def _command(place: str, program: Any, args: tuple[Any, ...], crash: Mapping[str
     with contextlib.suppress(TypeError):
         main = main or inspect.getsourcefile(inspect.unwrap(program))
     clock = current_fake_clock()
-    told = {
+    request = {
         "path": sys.path,
         "target": [module, name, main],
         "args": args,
@@ -123,17 +124,17 @@ def _command(place: str, program: Any, args: tuple[Any, ...], crash: Mapping[str
         "crash": crash,
     }
     try:
-        line = json.dumps(told).encode()
+        line = json.dumps(request).encode()
     except (TypeError, ValueError) as error:
-        message = f"the arguments go to another process as JSON, which cannot hold them: {error}"
+        message = f"the arguments cannot be sent to another process as JSON: {error}"
         raise ConfigError(message) from error
     return [sys.executable, "-P", "-c", _CHILD_PROGRAM, _PACKAGE_ROOT], line
 
 
-def _run(command: list[str], told: bytes, env: Mapping[str, str], folder: Path, timeout: float) -> int | None:
-    """Run it to its end, and end all that it has started; return its exit code, None where it had to be ended."""
-    (folder / "told").write_bytes(told)
-    with (folder / "told").open("rb") as stdin, (folder / "output").open("wb") as output:
+def _run(command: list[str], stdin_data: bytes, env: Mapping[str, str], folder: Path, timeout: float) -> int | None:
+    """Run a command and kill its process group; return its exit code, or None after a timeout."""
+    (folder / "stdin").write_bytes(stdin_data)
+    with (folder / "stdin").open("rb") as stdin, (folder / "output").open("wb") as output:
         try:
             process = subprocess.Popen(  # noqa: S603  # the test's own program
                 command, stdin=stdin, stdout=output, stderr=output, env=dict(env), start_new_session=True
@@ -150,7 +151,7 @@ def _run(command: list[str], told: bytes, env: Mapping[str, str], folder: Path, 
 
 
 def _wait_for_end(process: "subprocess.Popen[bytes]", timeout: float) -> bool:
-    """Wait for the end of a process and tell whether it came; its number is kept, as that of its group."""
+    """Wait for a process and return whether it has ended; it is not reaped, so that its group id stays valid."""
     if not hasattr(os, "waitid"):  # Windows, and macOS before Python 3.13
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(timeout)
@@ -164,7 +165,7 @@ def _wait_for_end(process: "subprocess.Popen[bytes]", timeout: float) -> bool:
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:
-    """End a process with its whole group, ended or not; it is waited for afterwards, so its number is its own."""
+    """Kill a process and its group; the process is reaped only afterwards, so that its id is not reused."""
     with contextlib.suppress(OSError):
         if sys.platform == "win32":
             process.kill()
@@ -178,30 +179,27 @@ def _read_text(folder: str, name: str) -> str:
     return file.read_text("utf-8", "replace") if file.exists() else ""
 
 
-# The process that `crash_at` starts for a function: it loads it, arms the place, and calls it.
-
-
 def run_child() -> None:
-    """Do what stdin says, as JSON."""
-    told = json.load(sys.stdin)
-    sys.path[:] = told["path"]
-    if told["clock"] is not None:
-        clock.use(FakeClock(told["clock"]))
-    module, name, file = told["target"]
+    """Run the function that standard input describes as JSON; `crash_at` starts a process with this."""
+    request = json.load(sys.stdin)
+    sys.path[:] = request["path"]
+    if request["clock"] is not None:
+        clock.use(FakeClock(request["clock"]))
+    module, name, file = request["target"]
     function = attrgetter(name)(_load_module(module, file))
-    place = told["crash"]["place"]
+    place = request["crash"]["place"]
     if "." in place:
-        crash = Crash(**told["crash"])
-        seat = find_patch_target(place)
-        seat.put(with_call_hook(seat.function, lambda: crash(place)))
-        function = attrgetter(name)(sys.modules[module])  # it may be the place itself
-    result: Any = function(*told["args"])
+        crash = Crash(**request["crash"])
+        target = find_patch_target(place)
+        target.put(with_call_hook(target.function, lambda: crash(place)))
+        function = attrgetter(name)(sys.modules[module])  # the function may be the place itself
+    result: Any = function(*request["args"])
     if inspect.iscoroutine(result):
         asyncio.run(result)
 
 
 def _load_module(name: str, file: str | None) -> Any:
-    """Return a module by its name; where that leads nowhere, as for a test file, by its file."""
+    """Import a module by its name; if there is none, as for a test file, load its file."""
     if name == "__main__" and file is not None:
         name = Path(file).stem
     try:
@@ -211,7 +209,7 @@ def _load_module(name: str, file: str | None) -> Any:
             raise
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
-        message = f"no module can be made of {file}"
+        message = f"{file} cannot be loaded as a module"
         raise ImportError(message)
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -1,11 +1,11 @@
-"""What Outlast decided while a block ran: what was tried again, how long it waited, what was given up and why.
+"""Records the decisions of Outlast: what was retried, how long it waited, what was given up and why.
 
 >>> with record_decisions() as decisions:
 ...     collect()
 >>> decisions.retries("fetch")
 2
 >>> print(decisions)
-fetch: attempt 1 failed, again in 3 s (rate_limit: HTTPError: HTTP Error 429: Too Many Requests)
+fetch: attempt 1 failed, retrying in 3 s (rate_limit: HTTPError: HTTP Error 429: Too Many Requests)
 …
 """
 
@@ -23,72 +23,71 @@ _RETRIES = (events.Retrying, events.TaskRetrying)
 _DEFERRALS = (events.TaskDeferred,)
 _GIVE_UPS = (events.GaveUp, events.TaskFailed)
 _FAILURES = (*_RETRIES, *_DEFERRALS, *_GIVE_UPS)
-_REPR_SHOWN = 3  # decisions in a repr, which an assertion's message cuts off soon
+_REPR_SHOWN = 3  # decisions in a repr, because assertion messages are cut
 
 
 class Decisions:
-    """The decisions so far. Counts take the name of a function or task, and a category; without them they count all.
+    """The decisions so far. Methods take the name of a function or task, and a category; by default they count all.
 
-    A name is the last part of a function's: ``fetch`` is also ``Client.fetch``. Printed, it is the list of what
-    happened.
+    A name matches the end of a function's name: ``fetch`` also matches ``Client.fetch``. ``print(decisions)`` lists
+    what happened.
 
     Attributes:
-        events: All that was told, as `outlast.events` describes it.
+        events: All published events; see `outlast.events`.
     """
 
     def __init__(self) -> None:
-        """Begin without any."""
         self.events: list[events.Event] = []
-        self._adding = threading.Lock()
+        self._lock = threading.Lock()
 
     def __repr__(self) -> str:
-        """Show how many there are, and the last ones."""
+        """Return the number of decisions, and the last ones."""
         lines = self._lines()
         shown = "; ".join(lines[-_REPR_SHOWN:])
         return f"Decisions({len(lines)}{': ' if lines else ''}{'… ' if len(lines) > _REPR_SHOWN else ''}{shown})"
 
     def __str__(self) -> str:
-        """List them, one a line."""
-        return "\n".join(self._lines()) or "nothing was decided: no attempt failed"
+        """Return the decisions, one per line."""
+        return "\n".join(self._lines()) or "no decisions: no attempt failed"
 
     def retries(self, name: str | None = None, *, category: Category | str | None = None) -> int:
-        """Return how often something was tried again, a call in this process or a task."""
-        return len(self._of(_RETRIES, name, category))
+        """Return the number of retries, of calls in this process and of tasks."""
+        return len(self._select(_RETRIES, name, category))
 
     def deferrals(self, name: str | None = None, *, category: Category | str | None = None) -> int:
-        """Return how often a task was put off without spending an attempt."""
-        return len(self._of(_DEFERRALS, name, category))
+        """Return how often a task was deferred without using an attempt."""
+        return len(self._select(_DEFERRALS, name, category))
 
     def gave_up(
         self, name: str | None = None, *, category: Category | str | None = None, reason: str | None = None
     ) -> int:
-        """Return how often no further attempt was made: the error was raised, or the task is a dead letter.
+        """Return how often Outlast gave up: the error was raised, or the task became a dead letter.
 
         Args:
-            name: Of what.
-            category: Of the last failure.
-            reason: Why, such as ``exhausted``, ``permanent`` or ``deadline``.
+            name: Name of the function or task.
+            category: Category of the last failure.
+            reason: Why it gave up, such as ``exhausted``, ``permanent`` or ``deadline``.
         """
-        return sum(reason in {None, event.reason} for event in self._of(_GIVE_UPS, name, category))
+        return sum(reason in {None, event.reason} for event in self._select(_GIVE_UPS, name, category))
 
     def recoveries(self, name: str | None = None) -> int:
-        """Return how often something succeeded after attempts that had failed."""
+        """Return how often a call or task succeeded after failed attempts."""
         return sum(_is_recovery(event) and _is_named(event, name) for event in self.events)
 
     def waits(self, name: str | None = None, *, category: Category | str | None = None) -> list[float]:
-        """Return the waits between attempts, in seconds and in order; a task's too, put off or tried again."""
-        return [event.delay for event in self._of((*_RETRIES, *_DEFERRALS), name, category)]
+        """Return the waits between attempts in seconds, in order; for tasks, of retries and deferrals."""
+        return [event.delay for event in self._select((*_RETRIES, *_DEFERRALS), name, category)]
 
     def failures(self, name: str | None = None, *, category: Category | str | None = None) -> list[Failure]:
-        """Return what went wrong, in order: the failure of every attempt."""
-        return [event.failure for event in self._of(_FAILURES, name, category)]
+        """Return the failure of every failed attempt, in order."""
+        return [event.failure for event in self._select(_FAILURES, name, category)]
 
     def hear(self, event: events.Event) -> None:
-        """Take in an event; what the bus calls."""
-        with self._adding:  # tasks run in several threads
+        """Record an event; the event bus calls this."""
+        with self._lock:  # tasks run in several threads
             self.events.append(event)
 
-    def _of(self, kinds: tuple[type, ...], name: str | None, category: Category | str | None) -> list[Any]:
+    def _select(self, kinds: tuple[type, ...], name: str | None, category: Category | str | None) -> list[Any]:
         wanted = None if category is None else Category.parse(category)
         found: list[Any] = [event for event in self.events if isinstance(event, kinds) and _is_named(event, name)]
         return [event for event in found if wanted is None or event.failure.category is wanted]
@@ -99,13 +98,13 @@ class Decisions:
 
 @contextmanager
 def record_decisions() -> Iterator[Decisions]:
-    """Write down what is decided in this process while the block runs."""
+    """Record the decisions in this process while the block runs."""
     decisions = Decisions()
-    end = subscribe(decisions.hear)
+    unsubscribe = subscribe(decisions.hear)
     try:
         yield decisions
     finally:
-        end()
+        unsubscribe()
 
 
 def _event_name(event: Any) -> str:
@@ -124,13 +123,13 @@ def _is_recovery(event: events.Event) -> bool:
 
 
 def _event_text(event: events.Event) -> str:
-    """Say in one line what happened; nothing of what another event says better."""
+    """Return one line about an event; empty if another event says the same."""
     who = _event_name(event).rpartition("<locals>.")[2]
     match event:
         case events.Retrying() | events.TaskRetrying():
-            what = f"attempt {event.attempt} failed, again in {format_seconds(event.delay)}"
+            what = f"attempt {event.attempt} failed, retrying in {format_seconds(event.delay)}"
         case events.TaskDeferred():
-            what = f"put off for {format_seconds(event.delay)}"
+            what = f"deferred for {format_seconds(event.delay)}"
         case events.GaveUp():
             what = f"given up after {event.attempts} attempts ({event.reason})"
         case events.TaskFailed():

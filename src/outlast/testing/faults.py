@@ -1,4 +1,4 @@
-"""Faults by order: a function or a point of the program fails, in the way that a category is, so often and no more.
+"""Injects faults: makes a function or a point of the program fail with an error of a category.
 
 >>> with inject_faults() as faults:
 ...     faults.fail("shop.client.fetch", "rate_limit", retry_after=3, times=2)
@@ -30,34 +30,29 @@ from outlast.run.retry import is_coroutine_function
 TYPE_CHECKING = False
 
 
-# What is said when a test has ordered something at a place that the program never came to.
-
-
 class NotReachedError(AssertionError):
-    """The program never came to the place where it was to fail or to end, so the test proves nothing."""
+    """The program did not reach the place where it should fail or crash, so the test proves nothing."""
 
 
 def passed_points_text(names: Iterable[str]) -> str:
-    """Say which points were passed, and how often."""
+    """Return a text about which points were passed, and how often."""
     counts = Counter(names)
     if not counts:
         return "no point was passed"
-    told = ", ".join(f"{name!r}" if times == 1 else f"{name!r} ({times} times)" for name, times in counts.items())
-    return f"points that were passed: {told}"
-
-
-# One real error for each category: what a program meets when it fails in that way.
+    passed = ", ".join(f"{name!r}" if times == 1 else f"{name!r} ({times} times)" for name, times in counts.items())
+    return f"passed points: {passed}"
 
 
 def sample_error(category: Category | str, *, retry_after: float | None = None) -> Exception:
-    """Return a real error that the classifier judges as this category.
+    """Return a real error that the classifier puts in this category.
 
     Args:
-        category: Which, as a `Category` or by name.
-        retry_after: Seconds that the server asks to wait; for the categories that a server reports.
+        category: A `Category`, or its name.
+        retry_after: Seconds that the server asks to wait; only for categories that a server reports.
 
     Raises:
-        ConfigError: If there is no such category, no server reports it, or rules of your own judge the error otherwise.
+        ConfigError: If the category does not exist, no server reports it, or your own rules classify the error
+            otherwise.
     """
     wanted = Category.parse(category)
     if retry_after is None:
@@ -65,12 +60,12 @@ def sample_error(category: Category | str, *, retry_after: float | None = None) 
     elif wanted in _STATUSES:
         error = _http_error(*_STATUSES[wanted], retry_after)
     else:
-        message = f"{wanted} comes from no server that could ask to wait; leave retry_after out, or give an exception"
+        message = f"{wanted} is not an answer of a server, so it has no retry_after; leave it out, or give an exception"
         raise ConfigError(message)
     found = classify(error)
     if found.category is not wanted:
         message = (
-            f"your rules judge {type(error).__name__} ({error}) as {found.category} by {found.rule!r}, and not as "
+            f"your rule {found.rule!r} classifies {type(error).__name__} ({error}) as {found.category}, not as "
             f"{wanted}; give the exception that is {wanted} in your program"
         )
         raise ConfigError(message)
@@ -100,7 +95,7 @@ def _http_error(status: int, text: str, retry_after: float | None = None) -> Exc
 
 
 def _system_error(number: int) -> Exception:
-    return OSError(number, os.strerror(number))  # Python makes it the right subclass
+    return OSError(number, os.strerror(number))  # Python creates the right subclass
 
 
 def _locked_error() -> Exception:
@@ -137,20 +132,16 @@ _SAMPLES: dict[Category, Callable[[], Exception]] = {
 }
 
 
-# Where a fault sits: a function by its dotted name, beneath its decorators, and wherever else it was imported.
-#
-# A decorator that retries has to see the failure, so what is replaced is the innermost function that can be reached.
-
 Undo = Callable[[], object]
 _INACTIVE_MARK = "_outlast_over"
 
 
 class PatchTarget(NamedTuple):
-    """A function, and how to put another in its place.
+    """A function, and how to replace it.
 
     Attributes:
-        function: What sits there.
-        put: Puts something else there; returns what puts it back.
+        function: The function.
+        put: Replaces the function, and returns a function that restores it.
     """
 
     function: Callable[..., Any]
@@ -158,13 +149,13 @@ class PatchTarget(NamedTuple):
 
 
 def find_patch_target(place: str) -> PatchTarget:
-    """Return where a function sits.
+    """Return the innermost function under the decorators of a function, because a retry decorator has to see the fault.
 
     Args:
-        place: Its dotted name, such as ``shop.client.fetch`` or ``shop.client.Client.get``.
+        place: Dotted name of the function, such as ``shop.client.fetch`` or ``shop.client.Client.get``.
 
     Raises:
-        ConfigError: If there is no such function, or it cannot be replaced.
+        ConfigError: If the function does not exist or cannot be replaced.
     """
     owner, name = _find_owner(place)
     found, kind = getattr(owner, name), None
@@ -176,7 +167,7 @@ def find_patch_target(place: str) -> PatchTarget:
         what = "a class; name one of its methods" if isinstance(found, type) else f"a {type(found).__name__}"
         message = f"{place} is {what}: a fault needs a function"
         raise ConfigError(message)
-    while getattr(found, _INACTIVE_MARK, None) is True:  # of an earlier test, and put back by whoever patched it there
+    while getattr(found, _INACTIVE_MARK, None) is True:  # from an earlier test, restored by another patch
         found = found.__wrapped__
     inner = _innermost_target(found)
     if inner is not None:
@@ -187,7 +178,7 @@ def find_patch_target(place: str) -> PatchTarget:
 
 
 def mark_inactive(wrapper: Callable[..., Any]) -> None:
-    """Say that what was put in a function's place has nothing to do any more, wherever it may still sit."""
+    """Mark a wrapper as inactive, because other patches may still hold it."""
     setattr(wrapper, _INACTIVE_MARK, True)
 
 
@@ -200,37 +191,37 @@ def _find_owner(place: str) -> tuple[Any, str]:
             owner: Any = importlib.import_module(module)
         except ModuleNotFoundError as error:
             if error.name is not None and (module == error.name or module.startswith(f"{error.name}.")):
-                continue  # a class stands here, or nothing
+                continue  # this part is a class, or does not exist
             raise
         for done, name in enumerate(names[length:], length):
             if not hasattr(owner, name):
-                message = f"{'.'.join(names[:done])} has no {name!r}, so no fault can be put at {place}"
+                message = f"{'.'.join(names[:done])} has no attribute {name!r}, so there can be no fault at {place}"
                 raise ConfigError(message)
             if done < len(names) - 1:
                 owner = getattr(owner, name)
         return owner, names[-1]
-    message = f"there is no module {names[0]!r}, so no fault can be put at {place}"
+    message = f"the module {names[0]!r} does not exist, so there can be no fault at {place}"
     raise ConfigError(message)
 
 
 def _innermost_target(found: Any) -> PatchTarget | None:
-    """Return the seat of the innermost function that decorators hold; None where there are none that can be opened."""
-    seat: PatchTarget | None = None
-    for _ in range(64):  # a chain that leads back to itself ends
+    """Return the innermost function that decorators hold; None if no decorator can be patched."""
+    target: PatchTarget | None = None
+    for _ in range(64):  # a limit, because the chain may be circular
         inner = getattr(found, "__wrapped__", None)
         if inner is None:
-            return seat
+            return target
         cells = _cells_with(inner, found, set())
         names = [name for name, value in getattr(found, "__dict__", {}).items() if value is inner]
         if not cells and names == ["__wrapped__"]:
-            return seat  # written in C, or it finds its function in some other way
-        seat = PatchTarget(inner, partial(_replace_inside, found, inner, cells, names))
+            return target  # written in C, or it holds its function in some other way
+        target = PatchTarget(inner, partial(_replace_inside, found, inner, cells, names))
         found = inner
-    return seat
+    return target
 
 
 def _cells_with(inner: object, wrapper: object, seen: set[int]) -> list[CellType]:
-    """Return where a decorator's function, or one that it has made for its own use, holds what it calls."""
+    """Return the closure cells that hold the inner function: of the wrapper and of the functions it refers to."""
     cells: list[CellType] = []
     for cell in getattr(wrapper, "__closure__", None) or ():
         try:
@@ -257,9 +248,9 @@ def _replace_inside(wrapper: Any, inner: Any, cells: list[CellType], names: list
 
 
 def _replace_everywhere(found: Any, owner: ModuleType, name: str, new: Any) -> Undo:
-    """Replace a function in its module, and in those that have imported it by name."""
+    """Replace a function in its module, and in modules that have imported it by name."""
     with ExitStack() as undo:
-        undo.callback(_replace_held, new, found)  # the last to be done: for modules that are imported meanwhile
+        undo.callback(_replace_held, new, found)  # runs last: for modules imported meanwhile
         undo.callback(_set_attribute(owner, name, new))
         for module, key in _holders(found):
             undo.callback(_set_attribute(module, key, new))
@@ -272,20 +263,20 @@ def _replace_held(old: Any, new: Any) -> None:
 
 
 def _holders(function: Any) -> list[tuple[ModuleType, str]]:
-    """Return the modules that have a function, each with the name under which it has it."""
+    """Return the modules that contain a function, with its name there."""
     found: list[tuple[ModuleType, str]] = []
     for module in list(sys.modules.values()):
         try:
-            there = list(vars(module).items())
-        except TypeError:  # something that only stands in for a module
+            items = list(vars(module).items())
+        except TypeError:  # not a real module
             continue
-        found += [(module, key) for key, value in there if value is function]
+        found += [(module, key) for key, value in items if value is function]
     return found
 
 
 def _set_attribute(owner: Any, name: str, new: Any, *, kind: Any = None) -> Undo:
     own = getattr(owner, "__dict__", {})
-    had, before = name in own, own.get(name)
+    existed, previous = name in own, own.get(name)
     try:
         setattr(owner, name, kind(new) if kind else new)
     except (AttributeError, TypeError) as error:
@@ -293,15 +284,13 @@ def _set_attribute(owner: Any, name: str, new: Any, *, kind: Any = None) -> Undo
             f"{name} of {owner!r} cannot be replaced ({error}); put the fault at a function of yours that calls it"
         )
         raise ConfigError(message) from error
-    return partial(setattr, owner, name, before) if had else partial(_delete_attribute, owner, name)
+    return partial(setattr, owner, name, previous) if existed else partial(_delete_attribute, owner, name)
 
 
 def _delete_attribute(owner: Any, name: str) -> None:
-    if name in vars(owner):  # the test may have removed it itself
+    if name in vars(owner):  # the test may have removed it
         delattr(owner, name)
 
-
-# Functions that fail as told.
 
 if TYPE_CHECKING:
     from typing import ParamSpec, TypeVar
@@ -313,17 +302,17 @@ if TYPE_CHECKING:
 def failing(
     function: "Callable[P, R]", errors: "Iterable[BaseException | type[BaseException] | None]"
 ) -> "Callable[P, R]":
-    """Return the function with failures put before it: each call raises the next of the errors, None lets it through.
+    """Return the function with failures first: each call raises the next error; None calls the function.
 
     Args:
-        function: What is called once the errors are used up.
-        errors: What to raise, in order.
+        function: Called once the errors are used up.
+        errors: The errors, in order.
     """
-    waiting = iter(errors)
+    remaining = iter(errors)
     if is_coroutine_function(function):
 
         async def call_async(*args: "Any", **kwargs: "Any") -> "Any":
-            error = next(waiting, None)
+            error = next(remaining, None)
             if error is not None:
                 raise error
             return await function(*args, **kwargs)  # type: ignore[misc]  # a coroutine function
@@ -331,7 +320,7 @@ def failing(
         return call_async  # type: ignore[return-value]  # a coroutine function for a coroutine function
 
     def call(*args: "Any", **kwargs: "Any") -> "Any":
-        error = next(waiting, None)
+        error = next(remaining, None)
         if error is not None:
             raise error
         return function(*args, **kwargs)
@@ -343,12 +332,12 @@ ErrorSpec = Category | str | BaseException | type[BaseException]
 
 
 class Fault:
-    """One fault that was ordered.
+    """One injected fault.
 
     Attributes:
-        place: A function's dotted name, or the name of a point.
-        calls: How many calls have come to it.
-        failed: How many of them it has made fail.
+        place: The dotted name of a function, or the name of a point.
+        calls: Number of calls that have reached it.
+        failed: How many of them have failed.
     """
 
     def __init__(
@@ -362,18 +351,17 @@ class Fault:
         seed: int,
         optional: bool,
     ) -> None:
-        """Begin with no calls."""
         self.place, self.error, self.optional = place, error, optional
         self.calls = self.failed = 0
         self._times, self._after, self._rate = times, after, rate
-        self._random = Random(f"{seed} {place}")  # noqa: S311  # the same calls fail in every run; guards no secret
+        self._random = Random(f"{seed} {place}")  # noqa: S311  # the same calls fail in every run
 
     def __repr__(self) -> str:
-        """Show what came of it."""
+        """Return the place, the error and the numbers as text."""
         return f"Fault({self.place!r}, {type(self.error()).__name__}, calls={self.calls}, failed={self.failed})"
 
     def strikes(self) -> bool:
-        """Count a call, and tell whether it fails."""
+        """Count a call, and return whether it fails."""
         self.calls += 1
         if self.calls <= self._after or (self._times is not None and self.failed >= self._times):
             return False
@@ -384,26 +372,25 @@ class Fault:
 
 
 class Faults:
-    """The faults of one test. `inject_faults` gives one, and the pytest fixture ``outlast_faults``."""
+    """The faults of one test, from `inject_faults` or the pytest fixture ``outlast_faults``."""
 
     def __init__(self) -> None:
-        """Begin without any."""
         self._at: dict[str, list[Fault]] = {}
         self._passed: list[str] = []
         self._undo = ExitStack()
         self._listening = self._ended = False
-        self._counting = threading.Lock()
+        self._lock = threading.Lock()
 
     def __str__(self) -> str:
-        """List them, one a line."""
+        """Return the faults, one per line."""
         return "\n".join(repr(fault) for fault in self.all)
 
     @property
     def all(self) -> list[Fault]:
-        """The faults in the order in which they were ordered, place by place."""
+        """The faults, by place, in the order of the calls of `fail`."""
         return [fault for faults in self._at.values() for fault in faults]
 
-    def fail(  # noqa: PLR0913  # how often and when
+    def fail(  # noqa: PLR0913  # the options of a fault
         self,
         place: str,
         error: ErrorSpec,
@@ -415,57 +402,57 @@ class Faults:
         retry_after: float | None = None,
         optional: bool = False,
     ) -> Fault:
-        """Make a place fail. Several faults at one place take their turns in the order of these calls.
+        """Make a place fail. Several faults at one place apply in the order of these calls.
 
         Args:
             place: The dotted name of a function, such as ``shop.client.fetch`` or ``shop.client.Client.get``, which
-                then fails before its first line and beneath its decorators; or the name of an ``outlast.point``.
-            error: A category, for which a real error of that kind is raised; or the exception itself, or its class.
-            times: How many calls fail; by default all.
-            after: How many calls are let through first.
+                then fails before its first line, under its decorators; or the name of an ``outlast.point``.
+            error: A category, to raise a real error of that kind; or an exception, or its class.
+            times: Number of calls that fail; by default all.
+            after: Number of calls that do not fail first.
             rate: Share of the calls that fail, above 0 and up to 1.
-            seed: Chooses which calls those are; the same seed chooses the same ones.
+            seed: Selects the calls that fail; the same seed selects the same calls.
             retry_after: Seconds that the server asks to wait, for a category that a server reports.
-            optional: Whether it is fine that no call ever comes here; otherwise the test fails then.
+            optional: Whether the fault need not be reached; otherwise the test fails if it is not.
 
         Raises:
-            ConfigError: If there is no such function or category, a number makes no sense, or the test has ended.
+            ConfigError: If the function or category does not exist, a number is not valid, or the test has ended.
         """
-        __tracebackhide__ = True  # a test that fails shows its own line
+        __tracebackhide__ = True  # a failing test shows its own line
         if self._ended:
-            message = f"the faults were put back already; order the one at {place!r} while the test runs"
+            message = f"the faults have already ended; add the one at {place!r} while the test runs"
             raise ConfigError(message)
         _check_numbers(times, after, rate)
-        made = _error_factory(error, retry_after)
-        fault = Fault(place, made, times=times, after=after, rate=rate, seed=seed, optional=optional)
+        make_error = _error_factory(error, retry_after)
+        fault = Fault(place, make_error, times=times, after=after, rate=rate, seed=seed, optional=optional)
         if place not in self._at:
             self._install(place)
         self._at.setdefault(place, []).append(fault)
         return fault
 
     def check(self) -> None:
-        """See that calls have come to every fault.
+        """Check that every fault was reached.
 
         Raises:
-            NotReachedError: If not; a fault that nobody meets proves nothing.
+            NotReachedError: If one was not; a fault that is not reached proves nothing.
         """
         for fault in self.all:
             if fault.calls or fault.optional:
                 continue
-            kind = "" if "." in fault.place else f"; {passed_points_text(self._passed)}"
-            message = f"nothing came to the fault at {fault.place!r}, so this test proves nothing of it{kind}"
+            passed = "" if "." in fault.place else f"; {passed_points_text(self._passed)}"
+            message = f"no call reached the fault at {fault.place!r}, so this test proves nothing about it{passed}"
             raise NotReachedError(message)
 
     def end(self) -> None:
-        """Put everything back as it was. A call that still comes by way of a fault then, goes through."""
+        """Restore everything. Calls that still reach a fault do not fail any more."""
         self._ended = True
         self._undo.close()
 
     def _install(self, place: str) -> None:
         if "." in place:
-            seat = find_patch_target(place)
-            wrapper = with_call_hook(seat.function, lambda: self._raise_if_due(place))
-            undo = seat.put(wrapper)
+            target = find_patch_target(place)
+            wrapper = with_call_hook(target.function, lambda: self._raise_if_due(place))
+            undo = target.put(wrapper)
             self._undo.callback(mark_inactive, wrapper)
             self._undo.callback(undo)
         elif not self._listening:
@@ -473,30 +460,30 @@ class Faults:
             self._listening = True
 
     def _pass(self, name: str) -> None:
-        if self._ended:  # a thread that was on its way
+        if self._ended:  # a thread that is late
             return
         if "." in name:
-            message = f"the point {name!r} has a dot, as functions have; call it {name.replace('.', '-')!r}"
+            message = f"the point {name!r} has a dot in its name, like a function; call it {name.replace('.', '-')!r}"
             raise ConfigError(message)
-        with self._counting:
+        with self._lock:
             self._passed.append(name)
         self._raise_if_due(name)
 
     def _raise_if_due(self, place: str) -> None:
-        if self._ended:  # whoever patched the function too, or imported it meanwhile, still holds it with the fault
+        if self._ended:  # other patches and late imports may still hold the wrapper
             return
-        with self._counting:
-            struck = next((fault for fault in self._at.get(place, ()) if fault.strikes()), None)
-        if struck is not None:
-            raise struck.error()
+        with self._lock:
+            fault = next((each for each in self._at.get(place, ()) if each.strikes()), None)
+        if fault is not None:
+            raise fault.error()
 
 
 @contextmanager
 def inject_faults() -> Iterator[Faults]:
-    """Give `Faults` for a block, and put everything back at its end.
+    """Yield `Faults` for the block, and restore everything at its end.
 
     Raises:
-        NotReachedError: If the block ends well and no call has come to a fault.
+        NotReachedError: If the block succeeds but a fault was not reached.
     """
     faults = Faults()
     try:
@@ -506,38 +493,38 @@ def inject_faults() -> Iterator[Faults]:
     faults.check()
 
 
-def with_call_hook(function: Callable[..., Any], arrive: Callable[[], object]) -> Callable[..., Any]:
-    """Return the function with something put before each of its calls."""
+def with_call_hook(function: Callable[..., Any], hook: Callable[[], object]) -> Callable[..., Any]:
+    """Return a function that calls the hook first."""
     if is_coroutine_function(function):
 
         @functools.wraps(function)
         async def call_async(*args: Any, **kwargs: Any) -> Any:
-            arrive()
+            hook()
             return await function(*args, **kwargs)
 
         return call_async
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        arrive()
+        hook()
         return function(*args, **kwargs)
 
     return call
 
 
 def _error_factory(error: object, retry_after: float | None) -> Callable[[], BaseException]:
-    """Return what makes the error: a new one for each call, where that is possible."""
+    """Return a function that creates the error; a new one for each call, if possible."""
     if isinstance(error, str):
-        sample_error(error, retry_after=retry_after)  # says at once what is wrong with it
+        sample_error(error, retry_after=retry_after)  # raises now if it is not valid
         return lambda: sample_error(error, retry_after=retry_after)
     if retry_after is not None:
-        message = "retry_after goes with a category; an exception of your own carries its own"
+        message = "retry_after needs a category; leave it out, and set the wait on your own exception"
         raise ConfigError(message)
     if isinstance(error, BaseException):
         return lambda: error.with_traceback(None)
     if isinstance(error, type) and issubclass(error, BaseException):
         return error
-    message = f"{error!r} cannot be raised; give a category, an exception or its class"
+    message = f"{error!r} is not an error; give a category, an exception or an exception class"
     raise ConfigError(message)
 
 

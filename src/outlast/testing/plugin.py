@@ -1,13 +1,13 @@
-"""The plugin for pytest: the helpers of `outlast.testing` as fixtures, and what was decided in a failed test's report.
+"""The pytest plugin: the helpers of `outlast.testing` as fixtures, and the decisions in the report of a failed test.
 
-Every run of pytest imports this file, so it imports nothing of Outlast until a test asks for a fixture, and has no
-hook that is called whenever a test runs.
+Every run of pytest imports this file. So it imports nothing from Outlast until a test uses a fixture, and has no hook
+that runs for every test.
 
-``outlast_clock``       a `FakeClock` in the system's place
-``outlast_faults``      `Faults`, checked and taken back at the end
+``outlast_clock``       a `FakeClock` instead of the system clock
+``outlast_faults``      `Faults`, checked and removed at the end
 ``outlast_decisions``   `Decisions`, shown when the test fails
 ``outlast_app``         your app, or a new one, on an empty store; an `AppMaker`
-``outlast_url``         the URL of that store: SQLite, or PostgreSQL for a test marked so
+``outlast_url``         the URL of that store: SQLite, or PostgreSQL for tests with the marker
 """
 
 import os
@@ -35,25 +35,25 @@ _decisions: "pytest.StashKey[Decisions]" = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the server on which tests marked with ``outlast_stores`` make their databases."""
+    """Add the option for the server where tests marked with ``outlast_stores`` create their databases."""
     parser.getgroup("outlast").addoption(
         "--outlast-postgres",
         metavar="URL",
-        help=f"PostgreSQL server for tests marked outlast_stores; by default what {_ENVIRONMENT} says",
+        help=f"PostgreSQL server for tests marked outlast_stores; default: {_ENVIRONMENT}",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known."""
+    """Register the marker."""
     config.addinivalue_line(
         "markers",
-        "outlast_stores(*stores): run the test on each of these stores, 'sqlite' and 'postgres'; by default on both",
+        "outlast_stores(*stores): run the test on each of these stores, 'sqlite' and 'postgres'; default: both",
     )
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a marked test once for each store."""
-    if "outlast_url" not in metafunc.fixturenames:  # asked first, as nearly every test ends here
+    if "outlast_url" not in metafunc.fixturenames:  # checked first, because nearly all tests end here
         return
     marker = metafunc.definition.get_closest_marker("outlast_stores")
     if marker is None:
@@ -61,25 +61,25 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     stores = marker.args or _STORES
     unknown = [each for each in stores if each not in _STORES]
     if unknown:
-        message = f"outlast_stores: {unknown[0]!r} is no store; choose from: {', '.join(_STORES)}"
+        message = f"outlast_stores: {unknown[0]!r} is not a valid store; choose from: {', '.join(_STORES)}"
         raise pytest.UsageError(message)
     metafunc.parametrize("outlast_url", stores, indirect=True)
 
 
 class _Reports:
-    """What is done with the report of a test. It joins in with the first test that asks for it: others pay nothing."""
+    """Changes the reports of tests. The first test that needs it registers it, so that others do not pay for it."""
 
     NAME = "outlast-reports"
 
     @classmethod
-    def join(cls, config: pytest.Config) -> None:
-        """Have it called from now on."""
+    def register(cls, config: pytest.Config) -> None:
+        """Register it, once."""
         if not config.pluginmanager.has_plugin(cls.NAME):
             config.pluginmanager.register(cls(), cls.NAME)
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: "pytest.CallInfo[Any]") -> "Iterator[None]":
-        """Fail a test whose faults were never met; show what was decided in one that failed."""
+        """Fail a test whose faults were not reached; show the decisions of a failed test."""
         outcome: Any = yield
         report: pytest.TestReport = outcome.get_result()
         if call.when != "call":
@@ -90,7 +90,7 @@ class _Reports:
                 faults.check()
             except AssertionError as error:
                 report.outcome, report.longrepr = "failed", str(error)
-                vars(report).pop("wasxfail", None)  # it passed against expectation, which proves as little
+                vars(report).pop("wasxfail", None)  # a test that unexpectedly passed proves nothing either
         if report.failed:
             for title, what in (("Outlast decisions", decisions), ("Outlast faults", faults)):
                 if what is not None and str(what):
@@ -99,7 +99,7 @@ class _Reports:
 
 @pytest.fixture
 def outlast_clock() -> "Iterator[FakeClock]":
-    """A clock in the place of the system's: nobody waits, and ``waits`` notes who would have."""
+    """A fake clock instead of the system clock: sleeping takes no time, and ``waits`` records it."""
     from outlast.testing.clock import fake_clock  # noqa: PLC0415
 
     with fake_clock() as clock:
@@ -108,10 +108,10 @@ def outlast_clock() -> "Iterator[FakeClock]":
 
 @pytest.fixture
 def outlast_faults(request: pytest.FixtureRequest) -> "Iterator[Faults]":
-    """Make functions and points fail by category; the test fails if nothing came to a fault."""
+    """Makes functions and points fail by category; the test fails if a fault is never reached."""
     from outlast.testing.faults import Faults  # noqa: PLC0415
 
-    _Reports.join(request.config)
+    _Reports.register(request.config)
     faults = request.node.stash[_faults] = Faults()
     yield faults
     faults.end()
@@ -119,10 +119,10 @@ def outlast_faults(request: pytest.FixtureRequest) -> "Iterator[Faults]":
 
 @pytest.fixture
 def outlast_decisions(request: pytest.FixtureRequest) -> "Iterator[Decisions]":
-    """What Outlast decides during the test: retries, waits, what was given up; shown when the test fails."""
+    """The decisions of Outlast during the test: retries, waits, give-ups; shown when the test fails."""
     from outlast.testing.decisions import record_decisions  # noqa: PLC0415
 
-    _Reports.join(request.config)
+    _Reports.register(request.config)
     with record_decisions() as decisions:
         request.node.stash[_decisions] = decisions
         yield decisions
@@ -130,7 +130,7 @@ def outlast_decisions(request: pytest.FixtureRequest) -> "Iterator[Decisions]":
 
 @pytest.fixture
 def outlast_url(request: pytest.FixtureRequest, tmp_path: "Path") -> "Iterator[str]":
-    """URL of an empty store of the test's own: a SQLite file, or a PostgreSQL database that is dropped at the end."""
+    """URL of an empty store for the test: a SQLite file, or a PostgreSQL database that is dropped at the end."""
     if getattr(request, "param", "sqlite") == "sqlite":
         yield f"sqlite:///{tmp_path / 'outlast.db'}"
         return

@@ -1,4 +1,4 @@
-"""Work through a queue in no time: what is due is done, then the clock moves on to what is due next."""
+"""Runs all tasks of a queue in no time: it runs the due tasks, then advances the clock to the next due task."""
 
 import asyncio
 import os
@@ -23,25 +23,25 @@ if TYPE_CHECKING:
     from outlast.queue.worker import Worker
 
 
-_LEASE = 1e8  # seconds; the clock moves by hours while a task runs, and its worker is not dead for that
-_POLL = 0.01  # seconds between two looks, so that nobody waits for the usual ones
+_LEASE = 1e8  # seconds; the clock may advance by hours while a task runs, and its worker must not lose the lease
+_POLL = 0.01  # seconds between two polls, shorter than usual
 _PAGE = 10_000
-_IDLE = 100  # rounds without an attempt until it is given up
-_IDLE_SLEEP = 0.01  # seconds, longer from round to round
+_IDLE = 100  # rounds without an attempt until it fails
+_IDLE_SLEEP = 0.01  # seconds, times the number of idle rounds
 
 
 class Drained(NamedTuple):
-    """What became of the tasks.
+    """The results of `drain`.
 
     Attributes:
-        done: How many attempts succeeded.
-        retried: How many failed and were tried again.
-        deferred: How many were put off without spending an attempt.
-        dead: How many tasks became dead letters.
-        rescued: How many had begun in a worker that died, and were taken over.
-        crashed: How many of those took their own process down again, with ``processes=True``.
-        parked: How many wait for a program that knows their name.
-        seconds: How far the clock was moved on.
+        done: Attempts that succeeded.
+        retried: Attempts that failed and were retried.
+        deferred: Attempts that were deferred, without being used up.
+        dead: Tasks that became dead letters.
+        rescued: Tasks that had started in a worker that died, and were taken over.
+        crashed: Those of them that killed their process again, with ``processes=True``.
+        parked: Tasks that wait for a program that knows their name.
+        seconds: Seconds by which the clock was advanced.
         why: A line for each new dead letter.
     """
 
@@ -56,64 +56,64 @@ class Drained(NamedTuple):
     why: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        """Show what is not 0."""
-        told = [f"{name}={getattr(self, name)}" for name in self._fields[:7] if getattr(self, name)]
-        told += [f"{format_seconds(self.seconds)} went by"] if self.seconds else []
-        return f"Drained({', '.join([*told, *self.why]) or 'nothing'})"
+        """Return the fields that are not 0 as text."""
+        parts = [f"{name}={getattr(self, name)}" for name in self._fields[:7] if getattr(self, name)]
+        parts += [f"{format_seconds(self.seconds)} passed"] if self.seconds else []
+        return f"Drained({', '.join([*parts, *self.why]) or 'nothing'})"
 
 
 def drain(app: "App", *, limit: int = 1000, concurrency: int = 10, processes: bool = False) -> Drained:
-    """Work through all that an app's queues hold, however late it is due, and wait for nothing.
+    """Run all tasks in the queues of an app, no matter when they are due, without waiting.
 
-    Retries of hours take no time: whenever nothing is due, the clock moves on to what is due next. That is the
-    `FakeClock` in use, else one for as long as this runs. On PostgreSQL, which has a clock of its own, tasks are made
-    due instead. What workers left that were killed is taken over at once.
+    Retries after hours take no time: when no task is due, the clock advances to the next due task. It is the
+    `FakeClock` in use, or else a temporary one. PostgreSQL has its own clock: there, tasks are made due instead. Tasks
+    of killed workers are taken over at once.
 
     Args:
-        app: Whose tasks.
-        limit: Attempts after which it is given up: a task that enqueues itself anew never ends.
-        concurrency: How many tasks run at once.
-        processes: Whether sync tasks with a timeout run in processes of their own, as in production. By default they
-            run in this one and without their timeout, and so does what a dead worker left: faults and patches then
-            reach them all.
+        app: The app.
+        limit: Maximum number of attempts: a task that enqueues itself again never ends.
+        concurrency: Number of tasks that run at the same time.
+        processes: Whether sync tasks with a timeout run in their own processes, as in production. By default they run
+            in this process without their timeout, and so do the tasks of dead workers, so that faults and patches
+            reach all of them.
 
     Raises:
         AssertionError: If the limit is reached.
-        ConfigError: If an event loop runs here already; then await `drain_async`.
+        ConfigError: If an event loop is already running; then await `drain_async`.
     """
     with suppress(RuntimeError):
         asyncio.get_running_loop()
-        message = "an event loop runs here already; use: await drain_async(app)"
+        message = "an event loop is already running; use: await drain_async(app)"
         raise ConfigError(message)
     return asyncio.run(drain_async(app, limit=limit, concurrency=concurrency, processes=processes))
 
 
 async def drain_async(app: "App", *, limit: int = 1000, concurrency: int = 10, processes: bool = False) -> Drained:
-    """Do what `drain` does on the running event loop."""
-    store, tally = app.store, _AttemptCounter(limit)
+    """Do the same as `drain`, on the running event loop."""
+    store, counter = app.store, _AttemptCounter(limit)
     with ExitStack() as stack:
         clock = current_fake_clock() or stack.enter_context(fake_clock())
-        stack.callback(subscribe(tally.hear, TaskEnded, TaskRescued))
+        stack.callback(subscribe(counter.on_event, TaskEnded, TaskRescued))
         stack.enter_context(_override(store, "poll", min(store.poll, _POLL)))
         if not processes:
             stack.enter_context(_in_this_process(app))
-        began, letters = clock.now(), _newest_dead_letter(store)
+        started, newest = clock.now(), _newest_dead_letter(store)
         while True:
             _expire_dead_workers(store)
-            worker = tally.worker = app.worker(concurrency=concurrency)
+            worker = counter.worker = app.worker(concurrency=concurrency)
             worker.settings = worker.settings._replace(lease=_LEASE)
             await worker.drain_async()
-            tally.add(worker.outcomes)
-            tally.check()
+            counter.add(worker.outcomes)
+            counter.check()
             wait = store.next_due(worker.queues)
             if wait is None:
-                return tally.drained(clock.now() - began, _dead_letters_since(store, letters))
+                return counter.drained(clock.now() - started, _dead_letters_since(store, newest))
             if wait and not _advance_clock(store, worker.queues, clock, wait):
-                await asyncio.sleep(min(wait, _IDLE_SLEEP * tally.idle))  # a limit may go by the store's clock
+                await asyncio.sleep(min(wait, _IDLE_SLEEP * counter.idle))  # a limit may use the clock of the store
 
 
 class _AttemptCounter:
-    """Counts attempts, and has the worker stop when there are too many."""
+    """Counts attempts, and stops the worker when there are too many."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -121,10 +121,10 @@ class _AttemptCounter:
         self.outcomes: Counter[Kind] = Counter()
         self.attempts: Counter[str] = Counter()
         self.rescued = self.idle = 0
-        self._counting = threading.Lock()
+        self._lock = threading.Lock()
 
-    def hear(self, event: Event) -> None:
-        with self._counting:
+    def on_event(self, event: Event) -> None:
+        with self._lock:
             if isinstance(event, TaskRescued):
                 self.rescued += event.outcome != "unspent"
             elif isinstance(event, TaskEnded):
@@ -133,67 +133,67 @@ class _AttemptCounter:
                 self.worker.stop()
 
     def add(self, outcomes: Counter[Kind]) -> None:
-        """Take in what became of one round; one in which all were sent back was for nothing."""
+        """Add the results of one round; it was idle if all its tasks were released."""
         self.outcomes += outcomes
         self.idle = 0 if outcomes.total() > outcomes[Kind.RELEASE] else self.idle + 1
 
     def check(self) -> None:
         if self.idle > _IDLE:
             message = (
-                "tasks wait, and nothing that was tried makes them due; a limit by PostgreSQL's clock may be too slow"
+                "some tasks never become due; a rate limit that uses the clock of PostgreSQL may be too slow for a test"
             )
             raise AssertionError(message)
         if self.worker is None or not self.worker.stopping:
             return
         if self.attempts.total() <= self.limit:  # stopped from outside
             raise KeyboardInterrupt
-        told = ", ".join(f"{name} {times} times" for name, times in self.attempts.most_common(5))
+        counts = ", ".join(f"{name} {times} times" for name, times in self.attempts.most_common(5))
         message = (
-            f"tasks were still coming after {self.limit} attempts ({told}). A task that enqueues itself anew never "
-            "ends; where so many are right, give drain a higher limit"
+            f"there are still tasks after {self.limit} attempts ({counts}). A task that enqueues itself again never "
+            "ends; if so many attempts are right, give drain a higher limit"
         )
         raise AssertionError(message)
 
-    def drained(self, seconds: float, letters: list[DeadLetter]) -> Drained:
+    def drained(self, seconds: float, dead_letters: list[DeadLetter]) -> Drained:
         counts = self.outcomes
-        why = tuple(f"{each.task_type}: {each.reason}, {first_line(each.error_message)}" for each in letters)
+        why = tuple(f"{each.task_type}: {each.reason}, {first_line(each.error_message)}" for each in dead_letters)
         return Drained(
-            counts[Kind.DONE], counts[Kind.RETRY], counts[Kind.DEFER], len(letters), self.rescued, counts[Kind.CRASH],
-            counts[Kind.PARK], seconds, why,
+            counts[Kind.DONE], counts[Kind.RETRY], counts[Kind.DEFER], len(dead_letters), self.rescued,
+            counts[Kind.CRASH], counts[Kind.PARK], seconds, why,
         )  # fmt: skip
 
 
 def _advance_clock(store: "Store", queues: tuple[str, ...], clock: FakeClock, wait: float) -> bool:
-    """Move on to the next due task; tell whether the store goes by our clock. Else the task is brought to us."""
+    """Advance to the next due task; return whether the store uses our clock. If not, make the task due."""
     before = store.now()
     clock.advance(wait)
     if (store.now() - before).total_seconds() < wait - 0.001:
         _make_due(store, wait)
         return False
-    clock.advance(store.next_due(queues) or 0.0)  # a store counts milliseconds, rounded up
+    clock.advance(store.next_due(queues) or 0.0)  # a store rounds up to milliseconds
     return True
 
 
 def _make_due(store: "Store", left: float) -> None:
-    """Make the next tasks due now, and end the cooldowns that hold them back."""
+    """Make the next tasks due now, and end their cooldowns."""
     waiting = store.find(TaskFilter(Status.QUEUED, limit=_PAGE))
     if not waiting:
-        return  # taken by somebody else a moment ago
+        return  # another worker has just taken them
     next_at = min(each.next_run_after for each in waiting)
     store.run_now([each.id for each in waiting if (each.next_run_after - next_at).total_seconds() < min(left, 0.001)])
-    held = {each.resource for each in waiting}
+    resources = {each.resource for each in waiting}
     for cooldown in store.cooldowns():
-        if cooldown.resource in held:
+        if cooldown.resource in resources:
             store.end_cooldown(cooldown.resource)
 
 
 def _expire_dead_workers(store: "Store") -> None:
-    """End the leases of workers whose processes are gone from this machine; others are none of our business."""
-    if sys.platform == "win32":  # asking whether a process is there would end it
+    """End the leases of workers on this machine whose processes do not exist any more."""
+    if sys.platform == "win32":  # os.kill would end the process
         return
-    here = socket.gethostname()
+    host = socket.gethostname()
     for worker in store.workers():
-        if worker.host == here and not _process_exists(worker.pid):
+        if worker.host == host and not _process_exists(worker.pid):
             with suppress(LeaseLostError):
                 store.heartbeat(worker.id, -1.0, worker.state)
 
@@ -210,7 +210,7 @@ def _process_exists(pid: int) -> bool:
 
 @contextmanager
 def _in_this_process(app: "App") -> Iterator[None]:
-    """Have no task run in a process of its own: neither those with a timeout nor what a dead worker left."""
+    """Run all tasks in this process: also those with a timeout, and those of dead workers."""
     with ExitStack() as stack:
         stack.enter_context(_override(app.store, "in_process", value=True))
         for each in app.tasks_by_name.values():
@@ -220,12 +220,12 @@ def _in_this_process(app: "App") -> Iterator[None]:
 
 @contextmanager
 def _override(holder: object, name: str, value: object) -> Iterator[None]:
-    before = getattr(holder, name)
+    previous = getattr(holder, name)
     setattr(holder, name, value)
     try:
         yield
     finally:
-        setattr(holder, name, before)
+        setattr(holder, name, previous)
 
 
 def _newest_dead_letter(store: "Store") -> int:

@@ -1,4 +1,4 @@
-"""Empty stores for tests: an app on one of its own, and a PostgreSQL database that is dropped afterwards."""
+"""Empty stores for tests: moves an app to another store, and creates temporary PostgreSQL databases."""
 
 import uuid
 from collections.abc import Callable, Iterator
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
 
 class AppMaker(Protocol):
-    """What the fixture ``outlast_app`` is: gives an app on the test's own, empty store."""
+    """Type of the fixture ``outlast_app``: returns an app on the empty store of the test."""
 
     def __call__(self, app: App | None = None, **settings: Any) -> App:
-        """Have your app use the test's store until the test ends; without one, make an app with these settings."""
+        """Let your app use the store of the test until it ends; without an app, create one with these settings."""
 
 
 @contextmanager
 def on_store(app: App, url: "str | Store") -> Iterator[App]:
-    """Have an app use another store for as long as the block runs; its tasks and jobs go with it.
+    """Let an app use another store while the block runs, together with its tasks and jobs.
 
     Args:
-        app: Your app. Workers and monitors that it has made already stay where they are.
-        url: Of the other store, whose tables are created.
+        app: Your app. Workers and monitors that it has already created keep their store.
+        url: URL of the other store, whose tables are created; or the store itself.
     """
     with ExitStack() as stack:
         other = App(url)
@@ -34,28 +34,28 @@ def on_store(app: App, url: "str | Store") -> Iterator[App]:
         other.create_schema()
         stack.callback(_replace_attribute(app, "settings", app.settings._replace(spool=other.settings.spool)))
         cooling = SharedCooldownTracker(other.store)
-        stack.callback(_replace_attribute(app, "cooling", cooling))  # what is known of hosts stays behind
-        before = app.store
+        stack.callback(_replace_attribute(app, "cooling", cooling))  # without the cooldowns of the old store
+        previous = app.store
         for holder in (*vars(app).values(), *app.jobs_by_name.values(), app):
             for name, value in list(getattr(holder, "__dict__", {}).items()):
-                if value is before:
+                if value is previous:
                     stack.callback(_replace_attribute(holder, name, other.store))
         stack.callback(cooling.close)
         yield app
 
 
 def _replace_attribute(holder: object, name: str, value: object) -> Callable[[], None]:
-    before = getattr(holder, name)
+    previous = getattr(holder, name)
     setattr(holder, name, value)
-    return lambda: setattr(holder, name, before)
+    return lambda: setattr(holder, name, previous)
 
 
 @contextmanager
 def fresh_database(server: str) -> Iterator[str]:
-    """Create a database on a PostgreSQL server, give its URL, and drop it at the end.
+    """Create a database on a PostgreSQL server, yield its URL, and drop it at the end.
 
     Args:
-        server: URL of a database there, with a user who may create others.
+        server: URL of a database on the server, with a user who may create databases.
     """
     import psycopg  # noqa: PLC0415  # the extra ``postgres``
     from psycopg import sql  # noqa: PLC0415

@@ -174,7 +174,11 @@ def is_free(file):
 @pytest.mark.parametrize("place", ["helped", "elsewhere"])
 def test_what_it_has_started_ends_with_it(program, tmp_path, place):
     """Whether it is killed or ends by itself."""
-    told = contextlib.nullcontext() if place == "helped" else pytest.raises(NotReachedError, match="ended with 0")
+    told = (
+        contextlib.nullcontext()
+        if place == "helped"
+        else pytest.raises(NotReachedError, match="ended with exit code 0")
+    )
     with told:
         crash_at("helped", program.with_helper, place)
     until = time.monotonic() + 30
@@ -232,23 +236,25 @@ def test_a_point_that_is_never_reached_fails_the_test_and_says_why(program):
     with pytest.raises(NotReachedError) as caught:
         crash_at("after-uplaod", program.collect, 2, "things")
     assert str(caught.value) == (
-        "the program ended with 0 before 'after-uplaod', so it did not crash there; "
-        "points that were passed: 'after-upload' (2 times), 'at the end'. It printed:\ncollecting things\n"
+        "the program ended with exit code 0 before 'after-uplaod', so it did not crash there; "
+        "passed points: 'after-upload' (2 times), 'at the end'. It printed:\ncollecting things\n"
     )
 
 
 def test_a_program_that_fails_before_the_point_shows_its_traceback(program):
-    with pytest.raises(NotReachedError, match=r"(?s)ended with 1 before 'x'.*no point was passed.*ValueError: no good"):
+    with pytest.raises(
+        NotReachedError, match=r"(?s)ended with exit code 1 before 'x'.*no point was passed.*ValueError: no good"
+    ):
         crash_at("x", program.broken)
 
 
 def test_a_function_that_is_never_called_fails_the_test(program):
-    with pytest.raises(NotReachedError, match=r"ended with 0 before 'program\.broken'"):
+    with pytest.raises(NotReachedError, match=r"ended with exit code 0 before 'program\.broken'"):
         crash_at("program.broken", program.collect)
 
 
 def test_a_program_that_hangs_is_ended(program):
-    with pytest.raises(NotReachedError, match=r"had not come to 'after' after 1 s"):
+    with pytest.raises(NotReachedError, match=r"did not reach 'after' within 1 s"):
         crash_at("after", program.hang, timeout=1)
 
 
@@ -256,9 +262,9 @@ def test_a_program_that_hangs_is_ended(program):
     ("how", "told"),
     [
         (("after", lambda: None), "stands inside a function"),
-        (("after", of_this_file, {1, 2}), "as JSON, which cannot hold them"),
-        (("shop.fetch", ["python", "-m", "shop"]), "a command can be ended at a point alone"),
-        (("after", ["python", "-m", "shop"], 5), "stand in the command itself"),
+        (("after", of_this_file, {1, 2}), "cannot be sent to another process as JSON"),
+        (("shop.fetch", ["python", "-m", "shop"]), "a command can crash only at a point, not at shop.fetch"),
+        (("after", ["python", "-m", "shop"], 5), "add them to the command itself"),
         (("after", ["no-such-program-anywhere"]), "no-such-program-anywhere cannot be started"),
     ],
 )

@@ -158,12 +158,12 @@ def test_skipped(outlast_faults):
     }
     assert "4 failed, 1 skipped, 1 xfailed, 1 xpassed" in text
     assert "- Outlast decisions -----" in text
-    assert "\nfetch: attempt 1 failed, again in 0.5 s (network: [Errno 104] Connection reset by peer)\n" in text
+    assert "\nfetch: attempt 1 failed, retrying in 0.5 s (network: [Errno 104] Connection reset by peer)\n" in text
     assert "\nfetch: given up after 2 attempts (permanent) (not_found: HTTP Error 404: Not Found)\n" in text
     assert "where 1 = retries('fetch')" in text
     assert "retries = Decisions(2: fetch: attempt 1 failed" in text
     assert "Fault('shop.ask', ConnectionResetError, calls=2, failed=1)" in text
-    assert "nothing came to the fault at 'shop.fetch', so this test proves nothing of it" in text
+    assert "no call reached the fault at 'shop.fetch', so this test proves nothing about it" in text
     assert "test_an_error_goes_before_that - assert shop is None" in text
 
 
@@ -222,7 +222,7 @@ def test_a_store_that_there_is_not(project):
     )
     text, code = project.run()
     assert code != 0
-    assert "outlast_stores: 'mysql' is no store; choose from: sqlite, postgres" in text
+    assert "outlast_stores: 'mysql' is not a valid store; choose from: sqlite, postgres" in text
 
 
 def test_the_marker_is_explained(project):
