@@ -120,7 +120,7 @@ def test_one_row_among_a_million(place, store):
 
     assert place.execute("DELETE FROM task_queue WHERE id = 654321") == 1
     assert doctor(place) == (
-        1, [(False, "1 task DONE is missing: by the books 998,001 are there, counted 998,000")],
+        1, [(False, "1 task DONE is missing: the counter says 998,001, the tables have 998,000")],
     )  # fmt: skip
 
 

@@ -60,7 +60,7 @@ def test_all_is_well(busy):
         "settings", "store", "clock", "writing", "spool", "disk", "workers", "ledger",
     ]  # fmt: skip
     assert "✗" not in said
-    assert "4 tasks = 1 done + 2 dead + 1 live + 0 cancelled + 0 discarded, as by the books" in said
+    assert "4 tasks = 1 done + 2 dead + 1 live + 0 cancelled + 0 discarded; the counters match" in said
     assert "written anew" not in busy.run("doctor", "--mend").stdout
 
 
@@ -194,7 +194,7 @@ def test_alerts_that_could_not_be_delivered(busy):
             "ledger",
             "1 task cancelled is too many",
         ),
-        ("DELETE FROM dead_letter_queue WHERE id = 1", "pairs", "2 tasks failed for good, and there are 1 dead letter"),
+        ("DELETE FROM dead_letter_queue WHERE id = 1", "pairs", "2 tasks failed for good, but there are 1 dead letter"),
         ("DELETE FROM task_flow WHERE event = 'done'", "ledger", "1 task DONE is too many"),
     ],
 )

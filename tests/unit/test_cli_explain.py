@@ -285,9 +285,9 @@ def test_rules_for_what_is_unknown(failed):
         "[[classify.rules]]",
         'name = "Grumpy in fetch"',
         'type = "grumpy_jobs.Grumpy"',
-        '# text = "no coffee for"  # to narrow it down: only with these words',
-        'category = "data"  # a guess: nothing in it tells; like what is unknown, it is not tried again',
-        '# category = "api_temporary"  # if trying again helps',
+        '# text = "no coffee for"  # narrower: only with this text',
+        'category = "data"  # a guess: nothing in it helps; like an unknown failure, it is not retried',
+        '# category = "api_temporary"  # if a retry helps',
     ]
     assert 'text = "cannot chew number"' in result.output
     assert not (failed / "outlast.toml").exists(), "nothing is written"

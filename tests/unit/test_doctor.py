@@ -16,7 +16,7 @@ def test_nothing_was_ever_enqueued():
     (finding,) = ledger_findings(NONE, NONE)
 
     assert finding.ok is True
-    assert finding.text == "0 tasks = 0 done + 0 dead + 0 live + 0 cancelled + 0 discarded, as by the books"
+    assert finding.text == "0 tasks = 0 done + 0 dead + 0 live + 0 cancelled + 0 discarded; the counters match"
     assert finding.todo == ""
 
 
@@ -28,19 +28,19 @@ def test_books_that_are_right_add_up():
 
     assert finding.ok is True
     assert finding.text == (
-        "1,001,240 tasks = 1,000,000 done + 3 dead + 1,234 live + 2 cancelled + 1 discarded, as by the books"
+        "1,001,240 tasks = 1,000,000 done + 3 dead + 1,234 live + 2 cancelled + 1 discarded; the counters match"
     )
 
 
 @pytest.mark.parametrize(
     ("books", "there", "said"),
     [
-        ({"DONE": 5}, {"DONE": 4}, "1 task DONE is missing: by the books 5 are there, counted 4"),
-        ({"DONE": 1}, {}, "1 task DONE is missing: by the books 1 is there, counted 0"),
-        ({"QUEUED": 2}, {"QUEUED": 2002}, "2,000 tasks QUEUED are too many: by the books 2 are there, counted 2,002"),
-        ({"QUEUED": -1}, {}, "1 task QUEUED is too many: by the books -1 are there, counted 0"),
-        ({"CANCELLED": 3}, {"CANCELLED": 1}, "2 tasks cancelled are missing: by the books 3 are there, counted 1"),
-        ({"DISCARDED": 1}, {}, "1 task discarded is missing: by the books 1 is there, counted 0"),
+        ({"DONE": 5}, {"DONE": 4}, "1 task DONE is missing: the counter says 5, the tables have 4"),
+        ({"DONE": 1}, {}, "1 task DONE is missing: the counter says 1, the tables have 0"),
+        ({"QUEUED": 2}, {"QUEUED": 2002}, "2,000 tasks QUEUED are too many: the counter says 2, the tables have 2,002"),
+        ({"QUEUED": -1}, {}, "1 task QUEUED is too many: the counter says -1, the tables have 0"),
+        ({"CANCELLED": 3}, {"CANCELLED": 1}, "2 tasks cancelled are missing: the counter says 3, the tables have 1"),
+        ({"DISCARDED": 1}, {}, "1 task discarded is missing: the counter says 1, the tables have 0"),
     ],
 )
 def test_one_count_is_off(books, there, said):
@@ -54,8 +54,8 @@ def test_a_dead_letter_without_its_task_is_off_twice():
     found = ledger_findings(counted(FAILED=2, dead_letters=2), counted(FAILED=1, dead_letters=2))
 
     assert [(each.check, each.ok, each.text) for each in found] == [
-        ("ledger", False, "1 task failed for good is missing: by the books 2 are there, counted 1"),
-        ("pairs", False, "1 task failed for good, and there are 2 dead letters"),
+        ("ledger", False, "1 task failed for good is missing: the counter says 2, the tables have 1"),
+        ("pairs", False, "1 task failed for good, but there are 2 dead letters"),
     ]
 
 

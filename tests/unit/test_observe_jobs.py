@@ -215,7 +215,7 @@ class TestWhatIsTold:
         summary = items.run([1])
         why = "the gate would have failed it: 1 of 1 target failed (at most 0 % allowed)"
         kept = app.store.run(summary.run_id)
-        assert gate_line(kept, "done", {}, items.gate) == (f"It was only observed: {why}.", "info")
+        assert gate_line(kept, "done", {}, items.gate) == (f"Observed only: {why}.", "info")
         print_run_summary(kept.summary)
         assert f"observed: {why}" in capsys.readouterr().out
 

@@ -100,7 +100,7 @@ HEADLINES = [
     ({"oldest_ready": 3900.0}, "warn", "A ready task has waited for 1 h 5 min"),
     ({"silent_workers": 1}, "warn", "1 worker has gone silent"),
     ({"open_breakers": 2}, "warn", "2 breakers are open"),
-    ({"cooldowns": 1}, "warn", "1 resource cools down"),
+    ({"cooldowns": 1}, "warn", "1 resource is in cooldown"),
     ({"paused_queues": 1}, "warn", "1 queue is paused"),
     ({"alerts_waiting": 20}, "warn", "20 alerts wait to be delivered"),
     ({"alerts_waiting": 19}, "ok", "All is well"),
@@ -161,7 +161,7 @@ CHANGES = [
     ),
     (
         (Change(before(2), "source", "3", "a", "error", "healthy", ""),),
-        ["Source a is well again."],
+        ["Source a is healthy again."],
     ),
     (
         tuple(Change(before(n), "source", str(n), f"s{n}", "healthy", "warning", "") for n in range(5)),
@@ -169,7 +169,7 @@ CHANGES = [
     ),
     (
         tuple(Change(before(n), "source", str(n), f"s{n}", "error", "healthy", "") for n in range(3)),
-        ["3 sources are well again."],
+        ["3 sources are healthy again."],
     ),
     (
         tuple(Change(before(1), "breaker", "api", "api", "closed", "open", "5 in a row") for _ in range(4)),
@@ -180,7 +180,7 @@ CHANGES = [
             Change(before(1), "breaker", "api", "api", "open", "closed", ""),
             Change(before(9), "breaker", "db", "db", "open", "half_open", ""),
         ),
-        ["Breaker of api closed.", "Breaker of db tries again."],
+        ["Breaker of api closed.", "Breaker of db is half-open."],
     ),
     (
         (Change(before(1), "run", "r1", "nightly", "running", "done 0", ""),),
@@ -202,16 +202,16 @@ def test_what_happened_is_told_in_sentences(changes, expected):
 
 
 NUMBERS = [
-    ({(F.RETRIED, "network"): 30}, {(F.RETRIED, "network"): 10}, ["Failures rose from 10 to 30 an hour."]),
-    ({(F.RETRIED, "network"): 5}, {(F.RETRIED, "network"): 40}, ["Failures fell from 40 to 5 an hour."]),
-    ({}, {(F.RETRIED, "x"): 12}, ["Failures ceased: none in the last hour, 12 in the hour before."]),
-    ({(F.RETRIED, "network"): 12}, {}, ["Failures began: 12 in the last hour, none in the hour before."]),
+    ({(F.RETRIED, "network"): 30}, {(F.RETRIED, "network"): 10}, ["Failures rose from 10 to 30 per hour."]),
+    ({(F.RETRIED, "network"): 5}, {(F.RETRIED, "network"): 40}, ["Failures fell from 40 to 5 per hour."]),
+    ({}, {(F.RETRIED, "x"): 12}, ["Failures stopped: none in the last hour, 12 in the hour before."]),
+    ({(F.RETRIED, "network"): 12}, {}, ["Failures started: 12 in the last hour, none in the hour before."]),
     ({(F.RETRIED, "network"): 19}, {(F.RETRIED, "network"): 10}, []),
-    ({(F.DONE, ""): 100}, {(F.DONE, ""): 1000}, ["Tasks done fell from 1,000 to 100 an hour."]),
-    ({(F.DONE, ""): 100}, {}, ["Work began: 100 in the last hour, none in the hour before."]),
+    ({(F.DONE, ""): 100}, {(F.DONE, ""): 1000}, ["Tasks done fell from 1,000 to 100 per hour."]),
+    ({(F.DONE, ""): 100}, {}, ["Work started: 100 in the last hour, none in the hour before."]),
     ({(F.FAILED, "data"): 1}, {}, ["1 task became a dead letter."]),
-    ({(F.LOST, "system"): 2}, {}, ["2 tasks went down with their worker."]),
-    ({(F.LOST, "system"): 1}, {}, ["1 task went down with its worker."]),
+    ({(F.LOST, "system"): 2}, {}, ["2 tasks lost their worker."]),
+    ({(F.LOST, "system"): 1}, {}, ["1 task lost its worker."]),
     ({(F.REPLAYED, "data"): 4, (F.CANCELLED, ""): 1}, {}, ["4 dead letters replayed.", "1 task cancelled."]),
 ]
 

@@ -40,20 +40,20 @@ def replay(**more):
 
 DONE, STOPPED, CANCELLED = ReplayState.DONE, ReplayState.STOPPED, ReplayState.CANCELLED
 TOLD = [
-    ({}, "One is tried first. It is about to be queued again."),
-    ({"replayed": 1}, "One is tried first: it is queued again and gets one attempt. If it succeeds, ten more follow."),
-    ({"stage": 1, "replayed": 5}, "The first one succeeded. Ten more are tried, with one attempt each; if they succeed, the rest follows."),
-    ({"stage": 2, "replayed": 20}, "The first ones succeeded. The rest is queued again, 10 per second; about 10 s to go. A failure stops it."),
-    ({"stage": 2, "replayed": 20, "rate": None}, "The first ones succeeded. The rest is queued again, as fast as it goes. A failure stops it."),
-    ({"canary": False, "stage": 2, "rate": None}, "All are queued again, as fast as it goes. A failure stops it."),
+    ({}, "One dead letter is replayed first. It is about to be queued again."),
+    ({"replayed": 1}, "One dead letter was replayed first, with one attempt. If it succeeds, ten more follow."),
+    ({"stage": 1, "replayed": 5}, "The first one succeeded. Ten more are replayed, with one attempt each. If all succeed, the rest follows."),
+    ({"stage": 2, "replayed": 20}, "The first ones succeeded. The rest is queued again, 10 per second; about 10 s left. A failure stops it."),
+    ({"stage": 2, "replayed": 20, "rate": None}, "The first ones succeeded. The rest is queued again, without a rate limit. A failure stops it."),
+    ({"canary": False, "stage": 2, "rate": None}, "All are queued again, without a rate limit. A failure stops it."),
     ({"state": DONE, "replayed": 120}, "120 of 120 dead letters were queued again."),
     ({"state": DONE, "replayed": 1, "total": 1}, "1 of 1 dead letter was queued again."),
     ({"state": DONE, "replayed": 118, "conflicts": 2}, "118 of 120 dead letters were queued again. 2 stayed: their unique keys are taken."),
     ({"state": DONE, "total": 0}, "There was nothing to replay."),
-    ({"state": STOPPED, "replayed": 1}, "It stopped by itself, because a task of it did not end well. 1 of 120 dead letters was queued again. 119 dead letters stay where they were."),
-    ({"state": STOPPED, "replayed": 119}, "It stopped by itself, because a task of it did not end well. 119 of 120 dead letters were queued again. 1 dead letter stays where it was."),
+    ({"state": STOPPED, "replayed": 1}, "It stopped because one of its tasks failed. 1 of 120 dead letters was queued again. 119 dead letters were not replayed."),
+    ({"state": STOPPED, "replayed": 119}, "It stopped because one of its tasks failed. 119 of 120 dead letters were queued again. 1 dead letter was not replayed."),
     ({"state": DONE, "replayed": 121}, "121 of 121 dead letters were queued again."),
-    ({"state": CANCELLED, "replayed": 120}, "Somebody stopped it. 120 of 120 dead letters were queued again."),
+    ({"state": CANCELLED, "replayed": 120}, "It was stopped by hand. 120 of 120 dead letters were queued again."),
 ]  # fmt: skip
 
 
@@ -98,7 +98,7 @@ def test_it_is_never_further_than_it_is(replayed, conflicts, total, state):
 
 @pytest.mark.parametrize(
     ("rate", "text"),
-    [(None, "as fast as it goes"), (10.0, "10 per second"), (0.5, "30 per minute"), (2.5, "2.5 per second")],
+    [(None, "without a rate limit"), (10.0, "10 per second"), (0.5, "30 per minute"), (2.5, "2.5 per second")],
 )
 def test_the_rate(rate, text):
     assert rate_text(rate) == text

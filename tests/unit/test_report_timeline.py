@@ -239,8 +239,8 @@ def test_no_work_is_told_where_the_start_is_not_known(started):
 
 def test_a_wait_that_was_cut_short_says_so():
     drawn = timeline(task(started_at=at(12), finished_at=at(13)), [attempt(1, 1, 2, 1000.0)], at(99))
-    assert "it was to be 16 min" in drawn.segments[2].text
-    assert drawn.segments[2].text.endswith("was cut short by hand")
+    assert "planned for 16 min" in drawn.segments[2].text
+    assert drawn.segments[2].text.endswith("and cut short by hand")
 
 
 def test_a_replayed_task_that_waits_for_a_worker():
@@ -258,7 +258,7 @@ def test_a_tiny_attempt_is_still_seen():
     assert all(part.width >= 1.2 for part in attempts)
     assert waits[1].width == pytest.approx(2 * waits[0].width, abs=0.05)
     assert not any(part.cut for part in drawn.segments)
-    assert drawn.scale == "To scale; attempts too short to be seen are drawn wider."
+    assert drawn.scale == "To scale; very short attempts are drawn wider."
 
 
 def test_a_very_long_wait_does_not_crush_the_rest_and_is_marked():

@@ -71,22 +71,22 @@ def test_every_category_can_be_told_without_its_colour():
 VERDICTS = [
     (
         {"rule": "http 429", "retryable": True, "http_status": 429},
-        "Its type or status told what it is.",
+        "Its type or status showed what it is.",
         "outlast explain 429",
     ),
     (
         {"rule": "nothing matched", "exception_name": "KeyError"},
-        "Nothing about it was known, so it is not tried again.",
+        "Nothing about it was known, so it is not retried.",
         "outlast explain KeyError",
     ),
-    ({"rule": "text: database is locked"}, "Only its text told what it is: the weakest sign there is.", ""),
+    ({"rule": "text: database is locked"}, "Only its text showed what it is: the weakest evidence.", ""),
     (
         {"rule": "rule: vendor busy", "code": "a b; rm -rf /"},
-        "A rule of your own decided.",
+        "One of your own rules decided.",
         "outlast explain 'a b; rm -rf /'",
     ),
-    ({"rule": "class name: Timeout"}, "The name of its class told what it is: a weak sign.", ""),
-    ({}, "It is not known any more what decided.", ""),
+    ({"rule": "class name: Timeout"}, "The name of its class showed what it is: weak evidence.", ""),
+    ({}, "What decided is no longer known.", ""),
 ]
 
 
@@ -109,7 +109,7 @@ def test_what_the_other_side_asked_for():
             {"retry_after": True},
         )
     ]
-    assert asked == ["2 min at least", "exactly 30 s", "1 h at least; it asked for longer", "", "", ""]
+    assert asked == ["at least 2 min", "exactly 30 s", "at least 1 h; it asked for longer", "", "", ""]
 
 
 def test_facts_leave_out_what_is_not_known():

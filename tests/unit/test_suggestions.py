@@ -80,9 +80,9 @@ def test_a_class_of_somebodys_own_is_named_by_its_type():
         "[[classify.rules]]",
         'name = "VendorBusy in fetch"',
         f'type = "{__name__}.VendorBusy"',
-        '# text = "is warming up"  # to narrow it down: only with these words',
+        '# text = "is warming up"  # narrower: only with this text',
         'category = "api_temporary"  # a guess: it says busy',
-        '# category = "data"  # if trying again never helps',
+        '# category = "data"  # if a retry never helps',
     ]
     assert (suggestion.title, suggestion.category, suggestion.failures, suggestion.dead) == (
         "VendorBusy in fetch", "unknown", 12, 3,
@@ -95,9 +95,9 @@ def test_a_built_in_class_is_named_by_what_it_says():
 
     assert suggestion.toml.splitlines()[2:] == [
         'text = "is on strike"',
-        '# type = "builtins.RuntimeError"  # to narrow it down: only of this class',
-        'category = "data"  # a guess: nothing in it tells; like what is unknown, it is not tried again',
-        '# category = "api_temporary"  # if trying again helps',
+        '# type = "builtins.RuntimeError"  # narrower: only this class',
+        'category = "data"  # a guess: nothing in it helps; like an unknown failure, it is not retried',
+        '# category = "api_temporary"  # if a retry helps',
     ]
 
 
@@ -201,10 +201,10 @@ def test_what_a_rule_would_have_matched_is_counted():
 @pytest.mark.parametrize(
     ("error", "because"),
     [
-        (RuntimeError("connection reset by peer"), "It was judged by its text alone."),
-        (type("ThrottledError", (Exception,), {})("x"), "It was judged by the name of its class."),
-        (Odd("odd", status_code=503), "It was judged by an attribute that nobody described."),
-        (Odd("odd", retryable=False), "It is unknown, by an attribute that nobody described."),
+        (RuntimeError("connection reset by peer"), "It was classified only by its text."),
+        (type("ThrottledError", (Exception,), {})("x"), "It was classified by the name of its class."),
+        (Odd("odd", status_code=503), "It was classified by an attribute that no documentation describes."),
+        (Odd("odd", retryable=False), "It is unknown, by an attribute that no documentation describes."),
     ],
 )
 def test_weak_verdicts(error, because):
@@ -212,7 +212,7 @@ def test_weak_verdicts(error, because):
 
     assert suggestion.because == because
     if suggestion.category != "unknown":
-        assert f'category = "{suggestion.category}"  # as it is judged now' in suggestion.toml
+        assert f'category = "{suggestion.category}"  # its current category' in suggestion.toml
 
 
 @pytest.mark.parametrize("error", [TimeoutError("x"), ConnectionResetError("y"), ResourceNotFoundError("z")])

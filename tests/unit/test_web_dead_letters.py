@@ -162,8 +162,8 @@ def test_one_shows_why_and_no_secret(world):
         world.client.get(f"/api/dead-letters/{letter}").json(),
     )
 
-    assert "trying again would not help" in page
-    assert "nothing said what it is" in page
+    assert "a retry would not help" in page
+    assert "nothing showed what it is" in page
     assert "Traceback (most recent call last)" in page
     assert f"outlast dlq replay {letter} --app MODULE:APP" in page
     assert f"&#34;number&#34;: {BIG}" in page
@@ -221,7 +221,7 @@ def test_many_are_replayed_and_those_that_stay_are_linked(world):
     assert world.listed() == taken
     page = world.client.get(answer.headers["location"]).text
     assert f"2 replayed, 1 stayed: its unique key is taken by another live task ({taken[0]})" in page
-    assert f"1 was not there any more ({gone})" in page
+    assert f"1 does not exist any more ({gone})" in page
     assert f'href="/dead-letters/{taken[0]}"' in page
 
 
@@ -279,7 +279,7 @@ def test_outcomes_in_words():
     assert handled_text("replayed", [(1, "conflict"), (2, "conflict")]) == (
         "0 replayed, 2 stayed: their unique keys are taken by another live task (1, 2)"
     )
-    assert handled_text("discarded", [(1, "gone"), (2, "gone")]) == "0 discarded, 2 were not there any more (1, 2)"
+    assert handled_text("discarded", [(1, "gone"), (2, "gone")]) == "0 discarded, 2 do not exist any more (1, 2)"
     assert numbers_text(range(1, 13)) == "1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 2 others"
 
 

@@ -87,7 +87,7 @@ class TestRun:
         run_id = job.run(range(10)).run_id
         answer = site.get(f"/api/jobs/{run_id}").json()
         assert answer["verdict"] == {
-            "text": "The gate did not let it pass: 3 of 10 targets failed (at most 10 % allowed).", "kind": "bad",
+            "text": "The gate failed: 3 of 10 targets failed, and at most 10 % may.", "kind": "bad",
         }  # fmt: skip
         assert [(each["size"], each["source_id"]) for each in answer["groups"]] == [(2, "1"), (1, "2")]
         assert [(each["source_id"], each["status"]) for each in answer["targets"]] == [
@@ -151,7 +151,7 @@ class TestRun:
         answer = site.get(f"/api/jobs/{run_id}").json()
         assert (answer["rest"], answer["groups"], answer["targets"]) == (None, [], [])
         assert answer["verdict"]["text"] == (
-            "The gate let it pass: none of 3 failed. Up to 10 % of the targets may fail; what is put off counts as failed."
+            "The gate passed: none of 3 failed. Up to 10 % of the targets may fail; deferred targets count as failed."
         )
         assert "Do the rest" not in site.get(f"/jobs/{run_id}").text
 
@@ -216,25 +216,25 @@ class TestWords:
     @pytest.mark.parametrize(
         ("run", "state", "counts", "gate", "kind", "text"),
         [
-            (RUN, "done", {}, None, "ok", "The gate let it pass: none of 10 failed."),
+            (RUN, "done", {}, None, "ok", "The gate passed: none of 10 failed."),
             (
                 RUN._replace(summary={"failure_rate": 0.1}), "done", {"failed_targets": 1, "deferred_targets": 2},
                 Gate(0.2, min_sample=5, max_failures=3, defer_ok=True), "ok",
                 (
-                    "The gate let it pass: 1 of 10 failed, 2 put off (10 %). Up to 20 % of the targets may fail where "
-                    "there are 5 or more, and 3 at most; what is put off does not count."
+                    "The gate passed: 1 of 10 failed, 2 deferred (10 %). Up to 20 % of the targets may fail if "
+                    "there are 5 or more, and 3 at most; deferred targets do not count."
                 ),
             ),
             (
                 RUN._replace(exit_code=1, summary={"reasons": ["a", "b"]}), "done", {}, Gate(0.0), "bad",
-                "The gate did not let it pass: a; b.",
+                "The gate failed: a; b.",
             ),
             (RUN._replace(exit_code=2, summary=None), "aborted", {}, None, "bad",
-             "The gate did not let it pass: exit code 2."),
+             "The gate failed: exit code 2."),
             (RUN._replace(ended_at=None, exit_code=None), "running", {}, Gate(0.0), "info",
-             "It runs; the gate judges it at its end. No target may fail; what is put off counts as failed."),
+             "Running; the gate checks it at the end. No target may fail; deferred targets count as failed."),
             (RUN._replace(ended_at=None, exit_code=None), "died", {}, Gate(0.0), "bad",
-             "Its process died before the gate could judge it. What it has done is kept."),
+             "Its process died before the gate checked it. Completed targets are kept."),
         ],
     )  # fmt: skip
     def test_what_the_gate_said(self, run, state, counts, gate, kind, text):

@@ -49,7 +49,7 @@ class TestList:
         assert (answer["total"], answer["counts"]["healthy"], answer["counts"]["warning"]) == (2, 1, 1)
         first, second = answer["rows"]
         assert (first["strip"], first["strip_told"]) == (
-            ["info", "ok", "warn"], "The last 3 lines: 2 answered, 1 put off",
+            ["info", "ok", "warn"], "The last 3 entries: 2 answered, 1 deferred",
         )  # fmt: skip
         assert (second["state"], second["consecutive_failures"], second["strip"]) == ("warning", 1, ["bad"])
         page = site.get("/sources").text
@@ -222,14 +222,14 @@ class TestWords:
 
     def test_a_strip_in_words_and_drawn(self):
         polls = [Poll(1, 2, NOW, each) for each in ("changed", "failed", "failed", "withdrawn")]
-        assert history_summary(polls) == "The last 4 lines: 1 answered, 2 failed, 1 other"
+        assert history_summary(polls) == "The last 4 entries: 1 answered, 2 failed, 1 other"
         assert history_summary([]) == "Not polled yet"
         assert strip_paths(("ok", "bad", "ok")) == {"ok": "M300 9V20M316 9V20", "bad": "M308 0V20"}
 
     def test_a_cycle(self):
         cycle = Cycle(1, "feed", NOW, NOW, 10, 9, 2, 5, 1, NOW)
         assert cycle_text(cycle) == (
-            "9 polled, 2 with something new, 5 failed, 1 put off; so many failed together that it is taken for an outage"
+            "9 polled, 2 changed, 5 failed, 1 deferred; so many failed together that it counts as an outage"
         )
 
     def test_a_failure(self):

@@ -115,7 +115,7 @@ def test_a_task_that_waits_for_its_time(world):
     assert world.data(number)["history"]["drawn"]["segments"][-1]["planned"]
     assert "Run now" in page
     assert "Cancel" in page
-    assert "nothing but waiting" in page
+    assert "only waiting" in page
 
 
 def test_a_task_is_hurried_and_cancelled(world):

@@ -155,7 +155,7 @@ class TestBreakers:
         (order,) = app.store.breaker_orders(0)
         assert (order.resource, order.state, order.seconds) == ("api.test", "open", None)
         (row,) = site.get("/api/waits").json()["breakers"]
-        assert (row["state"], row["order"], row["told"]) == ("ordered", "open", "no process has such a breaker yet")
+        assert (row["state"], row["order"], row["told"]) == ("ordered", "open", "no process has this breaker yet")
         assert site.post("/api/waits/close", data={"resource": "api.test"}).json()["ok"]
         (order,) = app.store.breaker_orders(order.number)
         assert (order.resource, order.state) == ("api.test", "closed")
@@ -225,8 +225,8 @@ class TestByResource:
         ]
         found = breakers_by_resource(rows, app.store.now())
         assert [(each.resource, each.state, each.told) for each in found] == [
-            ("b", "open", "1 open, 1 tried at the next call"),
-            ("a", "due", "tried at the next call in one process"),
+            ("b", "open", "1 open, 1 lets the next call through"),
+            ("a", "due", "lets the next call through in one process"),
         ]
 
     def test_a_worker_may_have_a_name_with_a_colon_and_tell_but_once(self, app):

@@ -1,1 +1,1 @@
-"""Read models: what pages, commands and health checks tell people, made from a store's rows by pure functions."""
+"""Read models: pure functions that turn a store's rows into the texts and figures of pages, commands and checks."""

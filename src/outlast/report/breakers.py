@@ -1,4 +1,4 @@
-"""Breakers of many processes as one table: a resource, how many processes leave it alone, and what was ordered."""
+"""Circuit breakers of all processes, grouped by resource: their states and what an operator ordered."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -7,23 +7,23 @@ from typing import NamedTuple
 from outlast.ports.read_rows import BreakerRow
 
 DUE = "due"
-"""State of an open breaker whose time is over: nobody has called since, and the next call is let through."""
+"""State of an open breaker whose time is over but that nobody has called since: it lets the next call through."""
 ORDERED = "ordered"
-"""State of a breaker that was opened by hand and that no process has: nothing refuses calls."""
+"""State of a breaker that was opened by hand but that no process has: no call is refused."""
 _PROCESS_STATES = ("open", "half_open", DUE, "closed")
 _SORT_ORDER = ("open", "half_open", DUE, ORDERED, "closed")
-_STATE_TEXTS = {"half_open": "half-open", DUE: "tried at the next call"}
+_STATE_TEXTS = {"half_open": "half-open", DUE: "lets the next call through"}
 
 
 class ResourceBreakers(NamedTuple):
     """The breakers of one resource.
 
     Attributes:
-        state: The worst of them: ``open``, ``half_open``, ``due`` or ``closed``; ``ordered`` where one was opened by
-            hand that no process has told of.
-        order: What somebody ordered by hand that was not taken back; None for nothing.
-        processes: One row for each process that has told of it.
-        told: How many stand how, in words.
+        state: The worst state: ``open``, ``half_open``, ``due`` or ``closed``; ``ordered`` for a breaker that was
+            opened by hand and that no process has reported.
+        order: The order that an operator gave and did not take back; None if there is none.
+        processes: One row for each process that has reported the breaker.
+        told: How many processes are in which state, in words.
     """
 
     resource: str
@@ -34,17 +34,17 @@ class ResourceBreakers(NamedTuple):
 
 
 def breakers_by_resource(rows: Iterable[BreakerRow], now: datetime) -> list[ResourceBreakers]:
-    """Return breakers by resource: those that are open first, then by name.
+    """Return the breakers of each resource: open ones first, then by name.
 
     Args:
-        rows: As processes told of them; of a resource that was ordered something and that no process has told of, one
-            with an empty process.
-        now: By the store's clock.
+        rows: One for each process that reported a breaker. A resource with an order that no process has reported has
+            one row with an empty process.
+        now: The store's time.
     """
     grouped: dict[str, list[BreakerRow]] = {}
     for row in rows:
         grouped.setdefault(row.resource, []).append(row._replace(state=DUE) if row.is_due(now) else row)
-    found = [_resource_breakers(resource, kept) for resource, kept in grouped.items()]
+    found = [_resource_breakers(resource, its_rows) for resource, its_rows in grouped.items()]
     return sorted(found, key=lambda each: (_SORT_ORDER.index(each.state), each.resource))
 
 
@@ -53,7 +53,7 @@ def _resource_breakers(resource: str, rows: Sequence[BreakerRow]) -> ResourceBre
     processes = tuple(row for row in rows if row.process)
     if not processes:
         state = ORDERED if order == "open" else "closed"
-        return ResourceBreakers(resource, state, order, processes, "no process has such a breaker yet")
+        return ResourceBreakers(resource, state, order, processes, "no process has this breaker yet")
     states = [row.state if row.state in _PROCESS_STATES else "closed" for row in processes]
     return ResourceBreakers(resource, min(states, key=_PROCESS_STATES.index), order, processes, _states_text(states))
 

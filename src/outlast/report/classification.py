@@ -1,4 +1,4 @@
-"""Why a failure was judged as it was, in words, from what is stored of it."""
+"""Why a stored failure has its category, and classification rules to suggest for failures that are unknown."""
 
 import builtins
 import re
@@ -20,17 +20,17 @@ _NO_MATCH = "nothing matched"
 
 
 class StoredJudgement(NamedTuple):
-    """The judgement of a failure.
+    """How a failure was classified.
 
     Attributes:
-        category: What kind of failure it is.
-        meaning: What that says, in words.
-        retryable: Whether trying again may help.
-        rule: Name of the rule that decided; empty where nothing is known.
+        category: Its category.
+        meaning: What the category means, in words.
+        retryable: Whether a retry may help.
+        rule: Name of the rule that decided; empty if unknown.
         because: What decided, in words.
-        facts: What the failure showed, by name.
-        asked: What the other side asked for, in words; may be empty.
-        command: That explains such a failure, and says how to have it judged otherwise; empty where there is none.
+        facts: What is known of the failure, by label.
+        asked: The wait that the server asked for, in words; may be empty.
+        command: Shell command that explains such a failure and how to change its category; empty if there is none.
     """
 
     category: str
@@ -44,11 +44,12 @@ class StoredJudgement(NamedTuple):
 
 
 def stored_judgement(category: str, failure: Mapping[str, Any]) -> StoredJudgement:
-    """Return the judgement of a stored failure.
+    """Return how a stored failure was classified.
 
     Args:
-        category: Of the group; goes before what the failure says, for they may have been judged differently since.
-        failure: What `Failure.to_dict` returned, masked; empty where nothing is kept any more.
+        category: Category of the group. It takes precedence over that of the failure, which may have been classified
+            differently since.
+        failure: What `Failure.to_dict` returned, masked; empty if it is no longer stored.
     """
     look = category_look(category)
     rule = str(failure.get("rule") or "")
@@ -65,22 +66,22 @@ def stored_judgement(category: str, failure: Mapping[str, Any]) -> StoredJudgeme
 
 
 def _is_retryable(failure: Mapping[str, Any], look: CategoryLook) -> bool:
-    said = failure.get("retryable")
-    return said if isinstance(said, bool) else look.retryable
+    stored = failure.get("retryable")
+    return stored if isinstance(stored, bool) else look.retryable
 
 
 def _reason_text(rule: str) -> str:
     if not rule:
-        return "It is not known any more what decided."
+        return "What decided is no longer known."
     if rule == _NO_MATCH:
-        return "Nothing about it was known, so it is not tried again."
+        return "Nothing about it was known, so it is not retried."
     if _BY_RULE in rule:
-        return "A rule of your own decided."
+        return "One of your own rules decided."
     if _BY_TEXT in rule:
-        return "Only its text told what it is: the weakest sign there is."
+        return "Only its text showed what it is: the weakest evidence."
     if _BY_NAME in rule:
-        return "The name of its class told what it is: a weak sign."
-    return "Its type or status told what it is."
+        return "The name of its class showed what it is: weak evidence."
+    return "Its type or status showed what it is."
 
 
 def _facts(failure: Mapping[str, Any]) -> dict[str, str]:
@@ -101,7 +102,7 @@ def _wait_hint_text(failure: Mapping[str, Any]) -> str:
     if not isinstance(wait, int | float) or isinstance(wait, bool):
         return ""
     more = "; it asked for longer" if failure.get("capped") else ""
-    return f"exactly {span(wait)}{more}" if failure.get("exact") else f"{span(wait)} at least{more}"
+    return f"exactly {span(wait)}{more}" if failure.get("exact") else f"at least {span(wait)}{more}"
 
 
 def _explain_command(failure: Mapping[str, Any]) -> str:
@@ -109,8 +110,7 @@ def _explain_command(failure: Mapping[str, Any]) -> str:
     return f"outlast explain {shlex.quote(str(subject))}" if subject else ""
 
 
-# What a failure that nobody knows might be, by its words: a guess for people to look at, never a verdict.
-
+# Words that hint at a category. They only make a guess for people to check; they never classify.
 _KEYWORDS = (
     (Category.RATE_LIMIT, r"throttl\w*|too many|rate limit\w*|slow down"),
     (Category.QUOTA_EXHAUSTED, r"quota|credits?|limit (?:exceeded|reached)|exhausted"),
@@ -133,33 +133,30 @@ _MAX_QUOTE = 40
 
 
 def guess_category(name: str, message: str, status: int | None = None) -> tuple[Category, str]:
-    """Return a category and why, in words that fit behind a comment sign.
+    """Return a likely category and the reason, in words that fit into a comment of one line.
 
     Args:
-        name: Of the class.
-        message: Of the error.
-        status: Of the answer, if there was one.
+        name: Name of the exception class.
+        message: Message of the error.
+        status: HTTP status of the response, if there was one.
     """
     if status is not None and status >= _CLIENT_ERROR:
         known = Category.API_TEMPORARY if status >= _SERVER_ERROR else Category.INVALID_PARAMETERS
-        return known, f"a guess by the status {status}"
+        return known, f"a guess from the status {status}"
     text = f"{_WORD_BREAK.sub(' ', name)} {message}".lower()
     for category, pattern in _KEYWORDS:
         if found := re.search(rf"(?<![^\W_])(?:{pattern})(?![^\W_])", text):
             return category, f"a guess: it says {found[0][:_MAX_QUOTE]}"
     if name in _DATA_ERRORS:
-        return Category.DATA, f"a guess: {name} is mostly about data that are not as expected"
-    return Category.DATA, "a guess: nothing in it tells; like what is unknown, it is not tried again"
-
-
-# Text as TOML has it.
+        return Category.DATA, f"a guess: {name} is mostly about unexpected data"
+    return Category.DATA, "a guess: nothing in it helps; like an unknown failure, it is not retried"
 
 
 def toml_string(text: str) -> str:
-    """Return a basic string of TOML that stands for this text.
+    """Return the text as a basic string of TOML, with quotes.
 
-    What cannot be seen is escaped, so that no text turns a line around; half a surrogate pair, which TOML has no form
-    for, is replaced.
+    Invisible characters are escaped, so that none can reverse the direction of a line. Lone surrogates, which TOML
+    cannot write, are replaced.
     """
     return f'"{"".join(map(_escape_char, text))}"'
 
@@ -175,39 +172,36 @@ def _escape_char(char: str) -> str:
     return f"\\u{number:04X}" if number <= 0xFFFF else f"\\U{number:08X}"  # noqa: PLR2004  # four digits
 
 
-# Rules that would judge what nobody knows: made from stored failures, as lines for ``outlast.toml``. Pure.
-#
-# A proposal names a type, a status, a code or words that all samples of a cause share. It is read back and tried on the
-# samples before it is told, so that what is proposed can be loaded and matches.
+# A suggestion names a type, a status, a code or words that all samples of a cause share. Each is parsed and tried on
+# the samples before it is returned, so that a suggested rule always loads and matches.
 
-_NOTHING_MATCHED = "nothing matched"
-_OWN_RULE = "rule: "
+_BY_ATTRIBUTE = "attribute: "
 _WEAK_EVIDENCE = {
-    "text: ": "by its text alone",
-    "class name: ": "by the name of its class",
-    "attribute: ": "by an attribute that nobody described",
+    _BY_TEXT: "only by its text",
+    _BY_NAME: "by the name of its class",
+    _BY_ATTRIBUTE: "by an attribute that no documentation describes",
 }
-_MAX_MESSAGE = 2000  # characters of a message that are looked at
-_MAX_RULE_TEXT = 100  # characters of the words of a rule
-_MIN_LETTERS = 4  # letters that tell anything
+_MAX_MESSAGE = 2000  # characters of a message that are examined
+_MAX_RULE_TEXT = 100  # characters of the text of a rule
+_MIN_LETTERS = 4  # fewer letters say nothing
 _ERROR_LINE = re.compile(r"(?P<name>[^\W\d]\w*(?:\.(?:[^\W\d]\w*|<locals>))+)(?::|$)")
 _CODE = re.compile(r"[A-Za-z0-9_.:-]{1,99}")
 _TRACEBACK_HEAD = "Traceback (most recent call last):"
 
 
 class Suggestion(NamedTuple):
-    """A rule that could be written.
+    """A rule for failures that are unknown or classified by weak evidence.
 
     Attributes:
         title: The error and its task.
-        message: Text of a sample.
-        category: What it is judged to be now.
-        because: Why it is doubtful.
-        toml: Lines for ``outlast.toml``; empty where nothing tells such failures apart from others.
-        groups: Groups whose failures it would have matched, largest first; the one it was made from where it has no
-            lines.
-        failures: How many failed attempts it would have matched.
-        dead: How many dead letters there are of them now.
+        message: Message of a sample.
+        category: The current category.
+        because: Why the category is doubtful.
+        toml: Lines for ``outlast.toml``; empty if nothing distinguishes such failures from others.
+        groups: Groups whose failures the rule would have matched, largest first; without lines, the group it was made
+            from.
+        failures: How many failed attempts the rule would have matched.
+        dead: How many dead letters those groups have now.
     """
 
     title: str
@@ -221,7 +215,7 @@ class Suggestion(NamedTuple):
 
 
 class _GroupSamples:
-    """A group and what its samples show."""
+    """A group of failures with what its samples show."""
 
     def __init__(self, group: FailureGroup, samples: Sequence[Attempt]) -> None:
         self.group = group
@@ -230,22 +224,21 @@ class _GroupSamples:
         self.rule = str(newest.get("rule") or "")
         self.messages = tuple(dict.fromkeys(each.error_message for each in samples)) or (group.error_message,)
         self.type = _error_type(samples[0].traceback, self.name) if samples else ""
-        self.evidence = (
-            _evidence(newest) if self.rule == _NOTHING_MATCHED or self.rule.startswith("attribute: ") else Evidence()
-        )
+        uses_evidence = self.rule == _NO_MATCH or self.rule.startswith(_BY_ATTRIBUTE)
+        self.evidence = _evidence(newest) if uses_evidence else Evidence()
 
     @property
     def because(self) -> str:
-        """Why it is doubtful; empty where it is not."""
-        if _OWN_RULE in self.rule:
+        """Why its category is doubtful; empty if it is not."""
+        if _BY_RULE in self.rule:
             return ""
-        weak = next((said for mark, said in _WEAK_EVIDENCE.items() if mark in self.rule), "")
+        weak = next((text for mark, text in _WEAK_EVIDENCE.items() if mark in self.rule), "")
         if self.group.error_category == Category.UNKNOWN:
             return f"It is unknown, {weak}." if weak else "Nothing about it was known."
-        return f"It was judged {weak}." if weak else ""
+        return f"It was classified {weak}." if weak else ""
 
     def matches(self, rule: Rule) -> bool:
-        """Tell whether a rule would have judged all that is known of it."""
+        """Return whether a rule would have matched all its samples."""
         subject = _stub_error(self.type or f"builtins.{self.name}")
         return all(rule.applies(subject, self.evidence, message) for message in self.messages)
 
@@ -253,11 +246,11 @@ class _GroupSamples:
 def suggestions(
     groups: Iterable[tuple[FailureGroup, Sequence[Attempt]]], rules: Iterable[Rule] = ()
 ) -> list[Suggestion]:
-    """Propose rules for what is unknown or judged by weak signs, those with the most failures first.
+    """Return rules for failures that are unknown or classified by weak evidence, those with the most failures first.
 
     Args:
         groups: Groups with their last attempts, newest first; masked.
-        rules: Those that are in use. What one of them matches was judged before it was written, and is left out.
+        rules: The rules in use. Failures that one of them matches are left out: they are older than the rule.
     """
     known = tuple(rules)
     every = sorted((_GroupSamples(*each) for each in groups), key=lambda case: -case.group.failures)
@@ -273,7 +266,7 @@ def suggestions(
 
 
 def _suggest(case: _GroupSamples, cases: Sequence[_GroupSamples]) -> Suggestion:
-    """Propose a rule, and count what it would have matched of all that is doubtful in the same way."""
+    """Return a rule, and count what it would have matched among the doubtful failures of the same category."""
     group = case.group
     title = f"{case.name or 'Failure'} in {group.task_type}"
     toml = _rule_lines(case, title)
@@ -281,7 +274,7 @@ def _suggest(case: _GroupSamples, cases: Sequence[_GroupSamples]) -> Suggestion:
     if toml:
         rule = _parse_rule(toml)
         alike = [each for each in cases if _has_same_category(each, case) and each.matches(rule)]
-        if case not in alike:  # it cannot be, but a rule that does not match helps nobody
+        if case not in alike:  # should not happen; a rule that does not match is of no use
             toml, alike = "", [case]
     return Suggestion(
         title,
@@ -305,9 +298,9 @@ def _parse_rule(toml: str) -> Rule:
 
 
 def _rule_lines(case: _GroupSamples, title: str) -> str:
-    """Return the lines of a rule; none where nothing tells such failures apart."""
+    """Return the lines of a rule; empty if nothing distinguishes such failures."""
     words = _shared_words(case.messages)
-    spare = f"# text = {toml_string(words)}  # to narrow it down: only with these words" if words else ""
+    spare = f"# text = {toml_string(words)}  # narrower: only with this text" if words else ""
     conditions = []
     if case.evidence.http_status is not None:
         conditions.append(f"status = {case.evidence.http_status}")
@@ -320,7 +313,7 @@ def _rule_lines(case: _GroupSamples, title: str) -> str:
     elif words:
         conditions.append(f"text = {toml_string(words)}")
         if isinstance(getattr(builtins, case.name, None), type):
-            conditions.append(f'# type = "builtins.{case.name}"  # to narrow it down: only of this class')
+            conditions.append(f'# type = "builtins.{case.name}"  # narrower: only this class')
     else:
         return ""
     return "\n".join(
@@ -329,19 +322,17 @@ def _rule_lines(case: _GroupSamples, title: str) -> str:
 
 
 def _category_lines(case: _GroupSamples) -> list[str]:
-    chosen, why = Category.parse(case.group.error_category), "as it is judged now; with a rule that is sure"
+    chosen, why = Category.parse(case.group.error_category), "its current category; a rule makes it certain"
     if chosen == Category.UNKNOWN:
         chosen, why = guess_category(case.name, case.messages[0], case.evidence.http_status)
     other, when = (
-        (Category.DATA, "trying again never helps")
-        if chosen.retryable
-        else (Category.API_TEMPORARY, "trying again helps")
+        (Category.DATA, "a retry never helps") if chosen.retryable else (Category.API_TEMPORARY, "a retry helps")
     )
     return [f'category = "{chosen}"  # {why}', f'# category = "{other}"  # if {when}']
 
 
 def _evidence(failure: dict[str, Any]) -> Evidence:
-    """Return what a rule may go by: what the error itself showed, not one that it wrapped."""
+    """Return the evidence that a rule may use: that of the error itself, not of one that it wraps."""
     status, code = failure.get("http_status"), failure.get("code")
     plain = isinstance(code, str) and _CODE.fullmatch(code) is not None
     return Evidence(http_status=status if isinstance(status, int) else None, code=code if plain else None)
@@ -358,7 +349,7 @@ def _error_type(traceback: str, name: str) -> str:
 
 
 def _stub_error(qualified: str) -> BaseException:
-    """Return an error whose class has this name, which is what a rule looks at."""
+    """Return an error whose class has this qualified name, which is what a rule compares."""
     module, _, name = qualified.partition(".")
     kind: type[Exception] = type("Stored", (Exception,), {"__module__": module})
     kind.__qualname__ = name
@@ -366,7 +357,7 @@ def _stub_error(qualified: str) -> BaseException:
 
 
 def _shared_words(messages: Sequence[str]) -> str:
-    """Return the longest run of words that all messages have, without what varies from one to the next."""
+    """Return the longest run of words that all messages contain, without words that vary; empty if there is none."""
     tokens = [_tokens(message) for message in messages]
     others = [set(words) for words in tokens[1:]]
     runs: list[list[str]] = [[]]
@@ -388,7 +379,7 @@ def _shared_words(messages: Sequence[str]) -> str:
 
 
 def _tokens(message: str) -> list[str]:
-    """Split a message at blanks; an empty word stands for any other break. Its end may have been cut off."""
+    """Split a message at spaces; an empty word marks any other break. A word that may be cut off is left out."""
     words = re.split(r"[ ]", re.sub(r" *[\n\t]+ *| {2,}", "  ", message[: _MAX_MESSAGE + 1]))
     if len(message) > _MAX_MESSAGE:
         words = words[:-1]

@@ -1,4 +1,4 @@
-"""What is said of dead letters and tasks, in one line each."""
+"""Dead letters in words: why they died, how replays progress, and their arguments as an editable form."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,23 +12,23 @@ from outlast.report.text_format import category_look, count, counted, span
 from outlast.units import rate_words
 
 REASON_TEXTS: dict[str, str] = {
-    Reason.EXHAUSTED: "it used up the attempts that its policy allows",
-    Reason.PERMANENT: "trying again would not help",
-    Reason.CRASH: "workers died while it ran alone",
-    Reason.UNDECODABLE: "its arguments cannot be read",
-    Reason.CANARY: "it was tried first for a replay, and failed again",
-    Reason.EXPIRED: "it could not be done within its time",
+    Reason.EXHAUSTED: "it used up the attempts of its policy",
+    Reason.PERMANENT: "a retry would not help",
+    Reason.CRASH: "workers died while it was the only task running",
+    Reason.UNDECODABLE: "its arguments cannot be decoded",
+    Reason.CANARY: "it was the canary of a replay and failed again",
+    Reason.EXPIRED: "it did not finish before it expired",
 }
 """Why a task became a dead letter."""
 
 STATUS_TEXTS: dict[str, str] = {
-    Status.QUEUED: "it waits for its time or for a worker",
+    Status.QUEUED: "it waits until it is due, or for a worker",
     Status.RUNNING: "a worker has it",
-    Status.PARKED: "no worker knows a task of its name; it waits for one that does",
+    Status.PARKED: "no worker knows its task name; it waits for one that does",
     Status.DONE: "it succeeded",
     Status.FAILED: "it is a dead letter",
-    Status.CANCELLED: "somebody cancelled it",
-    Status.DISCARDED: "it was a dead letter, and somebody discarded it",
+    Status.CANCELLED: "it was cancelled",
+    Status.DISCARDED: "it was a dead letter and was discarded",
 }
 """What the status of a task means."""
 
@@ -37,7 +37,7 @@ _COMMAND_OPTIONS = ("task", "queue", "category", "reason", "group", "since", "un
 
 
 class Facet(NamedTuple):
-    """A value that narrows a list, and how many there are of it; None where that is not known."""
+    """A value that a list can be filtered by, and how many rows have it; None if unknown."""
 
     name: str
     size: int | None
@@ -46,16 +46,16 @@ class Facet(NamedTuple):
 def facets(
     counts: Mapping[tuple[str, str], int], *, task: str | None, category: str | None
 ) -> tuple[list[Facet], list[Facet], int]:
-    """Return how many dead letters there are of each task and of each category, the largest first, and in all.
+    """Return the number of dead letters of each task and of each category, largest first, and the total.
 
     Args:
-        counts: By task and category.
-        task: Narrows the categories, and the whole.
-        category: Narrows the tasks, and the whole.
+        counts: Dead letters by task and category.
+        task: Filters the categories and the total.
+        category: Filters the tasks and the total.
     """
     tasks: dict[str, int] = {}
     categories: dict[str, int] = {}
-    whole = 0
+    total = 0
     for (name, kind), number in counts.items():
         if number <= 0:
             continue
@@ -64,8 +64,8 @@ def facets(
         if task in {None, name}:
             categories[kind] = categories.get(kind, 0) + number
         if category in {None, kind} and task in {None, name}:
-            whole += number
-    return _sorted_facets(tasks), _sorted_facets(categories), whole
+            total += number
+    return _sorted_facets(tasks), _sorted_facets(categories), total
 
 
 def _sorted_facets(counts: Mapping[str, int]) -> list[Facet]:
@@ -73,12 +73,12 @@ def _sorted_facets(counts: Mapping[str, int]) -> list[Facet]:
 
 
 def blocked_reason(task: Task, queues: Sequence[QueueRow], workers: Sequence[WorkerRow]) -> str:
-    """Return why nobody takes up a task that is ready, where that can be seen; otherwise an empty text.
+    """Return why no worker claims a task, if its queue or the workers show that; otherwise an empty text.
 
     Args:
-        task: It waits, and its time has come.
-        queues: All that exist.
-        workers: All that are known.
+        task: A queued task.
+        queues: All queues.
+        workers: All known workers.
     """
     if any(queue.paused for queue in queues if queue.name == task.queue):
         return f"its queue, {task.queue}, is paused"
@@ -86,51 +86,49 @@ def blocked_reason(task: Task, queues: Sequence[QueueRow], workers: Sequence[Wor
     if not alive:
         return "no worker is alive"
     if all(task.queue not in worker.queues for worker in alive):
-        return f"no worker that is alive looks into its queue, {task.queue}"
+        return f"no live worker serves its queue, {task.queue}"
     return ""
 
 
 def handled_text(word: str, handled: Sequence[tuple[int, str]]) -> str:
-    """Return what became of many dead letters, such as ``12 replayed, 2 stayed: …``.
+    """Return the outcome of a bulk action, such as ``12 replayed, 2 stayed: …``.
 
     Args:
-        word: What was asked for: ``replayed`` or ``discarded``.
-        handled: Numbers and outcomes: the word, ``conflict`` or ``gone``.
+        word: The outcome that was asked for: ``replayed`` or ``discarded``.
+        handled: Numbers of dead letters and their outcomes: the word, ``conflict`` or ``gone``.
     """
     by_outcome: dict[str, list[int]] = {}
     for number, outcome in handled:
         by_outcome.setdefault(outcome, []).append(number)
-    said = [f"{len(by_outcome.get(word, []))} {word}"]
+    texts = [f"{len(by_outcome.get(word, []))} {word}"]
     if stayed := by_outcome.get("conflict"):
         one = len(stayed) == 1
         whose = "its unique key is" if one else "their unique keys are"
-        said.append(f"{len(stayed)} stayed: {whose} taken by another live task ({numbers_text(stayed)})")
+        texts.append(f"{len(stayed)} stayed: {whose} taken by another live task ({numbers_text(stayed)})")
     if gone := by_outcome.get("gone"):
-        was = "was" if len(gone) == 1 else "were"
-        said.append(f"{len(gone)} {was} not there any more ({numbers_text(gone)})")
-    return ", ".join(said)
+        verb = "does" if len(gone) == 1 else "do"
+        texts.append(f"{len(gone)} {verb} not exist any more ({numbers_text(gone)})")
+    return ", ".join(texts)
 
 
 def numbers_text(numbers: Sequence[int]) -> str:
-    """Return numbers in one line, the first ones of many."""
+    """Return numbers in one line; of many, only the first ten."""
     named = ", ".join(str(number) for number in numbers[:_MAX_NUMBERS_SHOWN])
     more = len(numbers) - _MAX_NUMBERS_SHOWN
     return f"{named} and {counted(more, 'other')}" if more > 0 else named
 
 
 def dlq_command(verb: str, given: Mapping[str, str], reference: str = "MODULE:APP") -> str:
-    """Return the command that does something to all dead letters of a filter, to be pasted into a shell.
+    """Return the shell command for all dead letters that match a filter.
 
     Args:
         verb: ``replay`` or ``discard``.
-        given: What narrows, by the names that page and command share.
-        reference: Where the app is.
+        given: The filter, by the names that the page and the command share.
+        reference: The app, as ``MODULE:APP``.
     """
     options = [f"--{name} {quote(given[name])}" for name in _COMMAND_OPTIONS if given.get(name)]
     return " ".join(["outlast dlq", verb, *(options or ["--all"]), "--app", quote(reference)])
 
-
-# Replays in steps as people are told of them: how far one is, what comes next, why it stopped.
 
 _FILTER_LABELS = {
     "category": "category",
@@ -145,7 +143,7 @@ _FILTER_LABELS = {
 
 
 class ReplayStage(NamedTuple):
-    """One of the steps of a replay: its name, and ``done``, ``now``, ``failed`` or ``later``."""
+    """A stage of a replay: its name, and its state ``done``, ``now``, ``failed`` or ``later``."""
 
     name: str
     state: str
@@ -155,16 +153,16 @@ class ReplayLine(NamedTuple):
     """A replay as pages show it.
 
     Attributes:
-        what: Which dead letters were meant, in words.
-        given: The same, as the list of dead letters is narrowed.
-        told: How it stands, in a sentence or two.
-        steps: One first, ten, the rest; empty where it does not go in steps.
-        rate: In words.
-        handled: Dead letters that were dealt with: queued again, or left because of a conflict.
-        left: Those that are still to come.
-        percent: How much of it is dealt with.
-        can_stop: Whether there is something to stop.
-        can_resume: Whether it can go on.
+        what: The filter of dead letters, in words.
+        given: The same filter, as parameters of the list of dead letters.
+        told: Its progress, in a sentence or two.
+        steps: One first, then ten, then the rest; empty for a replay without a canary.
+        rate: The rate, in words.
+        handled: Dead letters that were queued again, or stayed because of a conflict.
+        left: Dead letters that are still to be handled.
+        percent: Share of dead letters that were handled.
+        can_stop: Whether it can be stopped.
+        can_resume: Whether it can be resumed.
     """
 
     id: int
@@ -192,16 +190,16 @@ class ReplayLine(NamedTuple):
 
 
 def replay_line(replay: Replay) -> ReplayLine:
-    """Return a replay as pages show it; its texts have to be masked before."""
+    """Return a replay as pages show it. The caller masks its texts first."""
     handled = replay.replayed + replay.conflicts
-    replay = replay._replace(total=max(replay.total, handled))  # what failed again is taken a second time
+    replay = replay._replace(total=max(replay.total, handled))  # a canary that failed is replayed a second time
     left = max(replay.total - handled, 0) if replay.state is not ReplayState.DONE else 0
-    given = filter_params(replay.which)
+    params = filter_params(replay.which)
     return ReplayLine(
         id=replay.id,
         state=str(replay.state),
-        what=filter_text(given, replay.which),
-        given=given,
+        what=filter_text(params, replay.which),
+        given=params,
         told=_progress_text(replay, left),
         steps=_replay_steps(replay),
         rate=rate_text(replay.rate),
@@ -223,55 +221,55 @@ def replay_line(replay: Replay) -> ReplayLine:
     )
 
 
-def filter_params(which: DeadLetterFilter) -> dict[str, str]:
-    """Return what narrows dead letters, as forms show it and addresses carry it; times are UTC."""
+def filter_params(dead_letter_filter: DeadLetterFilter) -> dict[str, str]:
+    """Return a filter as the fields of a form and the parameters of a URL; times are UTC."""
     values = {
-        "category": which.category,
-        "task": which.task_type,
-        "group": which.fingerprint,
-        "reason": which.reason,
-        "queue": which.queue,
-        "since": form_time(which.since),
-        "until": form_time(which.until),
-        "text": which.text,
+        "category": dead_letter_filter.category,
+        "task": dead_letter_filter.task_type,
+        "group": dead_letter_filter.fingerprint,
+        "reason": dead_letter_filter.reason,
+        "queue": dead_letter_filter.queue,
+        "since": form_time(dead_letter_filter.since),
+        "until": form_time(dead_letter_filter.until),
+        "text": dead_letter_filter.text,
     }
     return {name: str(value) for name, value in values.items() if value}
 
 
 def form_time(at: datetime | None) -> str | None:
-    """Return a time as a field of a form has it: UTC, without saying so."""
+    """Return a UTC time as a ``datetime-local`` field has it, without an offset."""
     return None if at is None else at.replace(tzinfo=None).isoformat(timespec="seconds" if at.second else "minutes")
 
 
-def filter_text(given: Mapping[str, str], which: DeadLetterFilter | None = None) -> str:
-    """Return which dead letters are meant, in words: ``category rate limit, task fetch_page``."""
-    said = [
-        f"{label} {category_look(given[name]).label if name == 'category' else given[name]}"
+def filter_text(params: Mapping[str, str], dead_letter_filter: DeadLetterFilter | None = None) -> str:
+    """Return a filter in words: ``category rate limit, task fetch_page``."""
+    texts = [
+        f"{label} {category_look(params[name]).label if name == 'category' else params[name]}"
         for name, label in _FILTER_LABELS.items()
-        if name in given
+        if name in params
     ]
-    if which is not None and which.ids is not None:
-        said.insert(0, f"{counted(len(which.ids), 'dead letter')} by number")
-    return ", ".join(said) or "all dead letters"
+    if dead_letter_filter is not None and dead_letter_filter.ids is not None:
+        texts.insert(0, f"{counted(len(dead_letter_filter.ids), 'dead letter')} by number")
+    return ", ".join(texts) or "all dead letters"
 
 
 def rate_text(rate: float | None) -> str:
-    """Return how fast a replay goes: ``10 per second``, ``6 per minute``, ``as fast as it goes``."""
-    return "as fast as it goes" if rate is None else rate_words(rate)
+    """Return the rate of a replay: ``10 per second``, ``6 per minute``, ``without a rate limit``."""
+    return "without a rate limit" if rate is None else rate_words(rate)
 
 
 def _progress_text(replay: Replay, left: int) -> str:
     were = "was" if replay.replayed == 1 else "were"
     queued = f"{count(replay.replayed)} of {counted(replay.total, 'dead letter')} {were} queued again."
     stayed = f" {_conflicts_text(replay.conflicts)}" if replay.conflicts else ""
-    rest = f" {counted(left, 'dead letter stays where it was', 'dead letters stay where they were')}." if left else ""
+    rest = f" {counted(left, 'dead letter was', 'dead letters were')} not replayed." if left else ""
     match replay.state:
         case ReplayState.DONE:
             return f"{queued}{stayed}" if replay.total else "There was nothing to replay."
         case ReplayState.STOPPED:
-            return f"It stopped by itself, because a task of it did not end well. {queued}{stayed}{rest}"
+            return f"It stopped because one of its tasks failed. {queued}{stayed}{rest}"
         case ReplayState.CANCELLED:
-            return f"Somebody stopped it. {queued}{stayed}{rest}"
+            return f"It was stopped by hand. {queued}{stayed}{rest}"
         case ReplayState.RUNNING:
             return f"{_running_text(replay, left)}{stayed}"
 
@@ -284,13 +282,15 @@ def _conflicts_text(conflicts: int) -> str:
 def _running_text(replay: Replay, left: int) -> str:
     if replay.canary and replay.stage == 0:
         if not replay.replayed:
-            return "One is tried first. It is about to be queued again."
-        return "One is tried first: it is queued again and gets one attempt. If it succeeds, ten more follow."
+            return "One dead letter is replayed first. It is about to be queued again."
+        return "One dead letter was replayed first, with one attempt. If it succeeds, ten more follow."
     if replay.canary and replay.stage == 1:
-        return "The first one succeeded. Ten more are tried, with one attempt each; if they succeed, the rest follows."
-    before = "The first ones succeeded. The rest is queued again" if replay.canary else "All are queued again"
-    soon = f"; about {span(left / replay.rate)} to go" if replay.rate and left > replay.rate else ""
-    return f"{before}, {rate_text(replay.rate)}{soon}. A failure stops it."
+        return (
+            "The first one succeeded. Ten more are replayed, with one attempt each. If all succeed, the rest follows."
+        )
+    start = "The first ones succeeded. The rest is queued again" if replay.canary else "All are queued again"
+    remaining = f"; about {span(left / replay.rate)} left" if replay.rate and left > replay.rate else ""
+    return f"{start}, {rate_text(replay.rate)}{remaining}. A failure stops it."
 
 
 def _replay_steps(replay: Replay) -> tuple[ReplayStage, ...]:
@@ -301,27 +301,22 @@ def _replay_steps(replay: Replay) -> tuple[ReplayStage, ...]:
         names.append("Then ten" if replay.total > 11 else f"Then {replay.total - 1}")  # noqa: PLR2004  # one and ten
     if replay.total > 11:  # noqa: PLR2004  # one and ten
         names.append(f"The other {count(replay.total - 11)}")
-    here = (
-        "failed" if replay.state is ReplayState.STOPPED else "now" if replay.state is ReplayState.RUNNING else "later"
-    )
-    states = [
-        "done"
-        if place < replay.stage or replay.state is ReplayState.DONE
-        else here
-        if place == replay.stage
-        else "later"
-        for place in range(len(names))
-    ]
-    return tuple(ReplayStage(name, state) for name, state in zip(names, states, strict=True))
+    return tuple(ReplayStage(name, _stage_state(replay, place)) for place, name in enumerate(names))
 
 
-# The arguments of a dead letter as a form: a field for every plain value, and from what was typed a JSON Patch.
-#
-# A value that is masked has an empty field: what is typed there replaces it, and what it is stays unknown.
+def _stage_state(replay: Replay, place: int) -> str:
+    if place < replay.stage or replay.state is ReplayState.DONE:
+        return "done"
+    if place > replay.stage:
+        return "later"
+    return {ReplayState.STOPPED: "failed", ReplayState.RUNNING: "now"}.get(replay.state, "later")
+
+
+# A masked value has an empty field, so that a page can replace the value but never shows it.
 
 MAX_FIELDS = 60
-"""Fields that a form has; what is not among them is changed by a patch."""
-_MAX_TEXT_LENGTH = 2_000  # characters of a text that has a field
+"""Most fields of a form; a JSON Patch changes the other values."""
+_MAX_TEXT_LENGTH = 2_000  # characters; longer texts have no field
 _MAX_NUMBER_LENGTH = 60
 _BOOLEANS = {"true": True, "false": False}
 
@@ -330,13 +325,13 @@ class ArgumentField(NamedTuple):
     """A plain value that can be edited.
 
     Attributes:
-        name: In the form; it tells nothing of the arguments.
-        path: Where it stands, as a patch names it.
-        label: The same, as it is shown.
+        name: Name of the form field, which reveals nothing of the arguments.
+        path: JSON Pointer of the value.
+        label: The same path as shown to people.
         kind: ``text``, ``number``, ``boolean`` or ``null``.
-        text: What the field shows; empty for what is masked.
-        masked: Whether it is.
-        lines: How many it has room for.
+        text: What the field shows; empty for a masked value.
+        masked: Whether the value is masked.
+        lines: Height of the field, in lines.
     """
 
     name: str
@@ -349,22 +344,22 @@ class ArgumentField(NamedTuple):
 
 
 class ArgumentFields(NamedTuple):
-    """All fields, and whether some values have none, for they are too many or too long."""
+    """All fields, and whether some values have none because they are too many or too long."""
 
     rows: tuple[ArgumentField, ...]
     others: bool
 
 
 class FieldError(ValueError):
-    """What was typed is no value of the kind that stands there; the message names the field."""
+    """The text of a field is not a valid value of its kind; the message names the field."""
 
 
 def argument_fields(real: Any, shown: Any) -> ArgumentFields:
-    """Return the fields of arguments.
+    """Return the form fields of a task's arguments.
 
     Args:
-        real: The arguments as they are.
-        shown: The same, masked.
+        real: The arguments as stored.
+        shown: The same arguments, masked.
     """
     rows: list[ArgumentField] = []
     others = False
@@ -380,12 +375,12 @@ def argument_fields(real: Any, shown: Any) -> ArgumentFields:
 
 
 def _leaves(real: Any, shown: Any, path: str, label: str) -> Iterator[tuple[str, str, Any, Any]]:
-    """Yield plain values with where they stand; for what can have no field, an empty object or a list."""
+    """Yield path, label, value and masked value of each plain value, and of empty objects and lists."""
     if isinstance(real, dict) and isinstance(shown, dict) and len(real) == len(shown) and real:
         for (key, value), (name, seen) in zip(real.items(), shown.items(), strict=True):
             pointer = f"{path}/{key.replace('~', '~0').replace('/', '~1')}"
             if key != name:
-                yield pointer, "", {}, {}  # no patch may name what is masked, so it has no field
+                yield pointer, "", {}, {}  # a patch must not name a masked key, so it has no field
             else:
                 yield from _leaves(value, seen, pointer, f"{label}.{name}" if label else name)
     elif isinstance(real, list) and isinstance(shown, list) and len(real) == len(shown) and real:
@@ -396,7 +391,7 @@ def _leaves(real: Any, shown: Any, path: str, label: str) -> Iterator[tuple[str,
 
 
 def _is_not_editable(value: Any) -> bool:
-    """Tell whether a field would not give back what it was given: browsers change the ends of lines, for one."""
+    """Return whether a browser would not send the text back unchanged, as with carriage returns."""
     return isinstance(value, str) and (len(value) > _MAX_TEXT_LENGTH or not value.replace("\n", "").isprintable())
 
 
@@ -415,21 +410,21 @@ def _field_text(value: Any) -> str:
 
 
 def patch_operations(fields: ArgumentFields, typed: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return the patch that makes of the arguments what was typed; empty where nothing was changed.
+    """Return the JSON Patch for the changed fields; empty if nothing changed.
 
     Args:
-        fields: As the form showed them.
-        typed: By the names of the fields. What is not there is left as it is.
+        fields: The fields that the form showed.
+        typed: Submitted texts by field name. Missing fields stay unchanged.
 
     Raises:
-        FieldError: If something typed is no value of its kind.
+        FieldError: If a text is not a valid value of its field's kind.
     """
     patch: list[dict[str, Any]] = []
     for field in fields.rows:
         text = typed.get(field.name)
         if text is None:
             continue
-        text = text.replace("\r\n", "\n")  # as browsers send every line
+        text = text.replace("\r\n", "\n")  # browsers send CRLF
         if text == field.text or (field.masked and not text):
             continue
         patch.append({"op": "replace", "path": field.path, "value": _parse_value(field, text)})
@@ -441,7 +436,7 @@ def _parse_value(field: ArgumentField, text: str) -> Any:
         case "boolean":
             if text.strip().lower() in _BOOLEANS:
                 return _BOOLEANS[text.strip().lower()]
-            message = f"{field.label}: {text[:50]!r} is neither true nor false"
+            message = f"{field.label}: {text[:50]!r} is not a boolean; write true or false"
             raise FieldError(message)
         case "number":
             return _parse_number(field, text.strip())
@@ -455,7 +450,7 @@ def _parse_number(field: ArgumentField, text: str) -> int | float:
     except ValueError:
         value = None
     if isinstance(value, bool) or not isinstance(value, int | float):
-        message = f"{field.label}: {text[:50]!r} is no number; a patch can make it something else"
+        message = f"{field.label}: {text[:50]!r} is not a number; use a patch to change its type"
         raise FieldError(message)
     return value
 

@@ -1,23 +1,24 @@
-"""What a doctor says: whether a store is well, and whether its books are right."""
+"""Findings of ``outlast doctor``: whether a store's counters match its rows, and whether the clocks agree."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from outlast.ports.rows import Status
+from outlast.report.text_format import counted
 
-_MAX_CLOCK_SKEW = 5.0  # seconds between two clocks that disturb nobody
+_MAX_CLOCK_SKEW = 5.0  # seconds between two clocks that do no harm
 _LIVE = (Status.QUEUED, Status.RUNNING, Status.PARKED)
 _STATUS_NAMES = {Status.FAILED: "failed for good", Status.DISCARDED: "discarded", Status.CANCELLED: "cancelled"}
 
 
 class DoctorFinding(NamedTuple):
-    """What one check found.
+    """Result of one check.
 
     Attributes:
-        check: Its name.
-        ok: Whether all is well; None for something to know that is no mistake.
-        text: One line for people.
-        todo: What to do about it; empty where there is nothing to do.
+        check: Name of the check.
+        ok: Whether the check passed; None for information.
+        text: The result in one line.
+        todo: What to do about it; may be empty.
     """
 
     check: str
@@ -27,74 +28,67 @@ class DoctorFinding(NamedTuple):
 
 
 def ledger_findings(books: Mapping[str, int], real: Mapping[str, int]) -> list[DoctorFinding]:
-    """Compare the books with what is there, both of one moment.
+    """Return where the counters differ from the rows, or one finding that they match.
 
     Args:
-        books: Tasks of each status and ``dead_letters``, by the books.
-        real: The same, counted.
-
-    Returns:
-        What is off, a line for each; or one line that all is well.
+        books: Tasks of each status and ``dead_letters``, by the counters.
+        real: The same, counted in the tables at the same time.
     """
     off = [_mismatch_finding(name, books[name], real[name]) for name in books if books[name] != real[name]]
     if real["FAILED"] != real["dead_letters"]:
-        letters = _plural(real["dead_letters"], "dead letter")
-        text = f"{_plural(real['FAILED'], 'task')} failed for good, and there are {letters}"
+        dead_letters = counted(real["dead_letters"], "dead letter")
+        text = f"{counted(real['FAILED'], 'task')} failed for good, but there are {dead_letters}"
         off.append(
-            DoctorFinding("pairs", ok=False, text=text, todo="Every task that failed for good has one dead letter.")
+            DoctorFinding("pairs", ok=False, text=text, todo="Every task that failed for good must have a dead letter.")
         )
     if off:
         return off
     live = sum(real[status] for status in _LIVE)
     tasks = sum(real[status] for status in Status)
     text = (
-        f"{_plural(tasks, 'task')} = {real['DONE']:,} done + {real['FAILED']:,} dead + {live:,} live"
-        f" + {real['CANCELLED']:,} cancelled + {real['DISCARDED']:,} discarded, as by the books"
+        f"{counted(tasks, 'task')} = {real['DONE']:,} done + {real['FAILED']:,} dead + {live:,} live"
+        f" + {real['CANCELLED']:,} cancelled + {real['DISCARDED']:,} discarded; the counters match"
     )
     return [DoctorFinding("ledger", ok=True, text=text)]
 
 
-def _mismatch_finding(name: str, by_books: int, there: int) -> DoctorFinding:
-    missing = by_books - there
+def _mismatch_finding(name: str, by_counter: int, in_tables: int) -> DoctorFinding:
+    missing = by_counter - in_tables
     what = "dead letter" if name == "dead_letters" else "task"
-    called = "" if name == "dead_letters" else f" {_STATUS_NAMES.get(Status(name), name)}"
+    status = "" if name == "dead_letters" else f" {_STATUS_NAMES.get(Status(name), name)}"
     word = "missing" if missing > 0 else "too many"
     count = abs(missing)
     text = (
-        f"{_plural(count, what)}{called} {'is' if count == 1 else 'are'} {word}: "
-        f"by the books {by_books:,} {'is' if by_books == 1 else 'are'} there, counted {there:,}"
+        f"{counted(count, what)}{status} {'is' if count == 1 else 'are'} {word}: "
+        f"the counter says {by_counter:,}, the tables have {in_tables:,}"
     )
     return DoctorFinding(
         "ledger",
         ok=False,
         text=text,
-        todo="Rows were changed by hand, or an older version still works; doctor --mend writes the books anew.",
+        todo="Rows were changed by hand, or an older version still runs; doctor --mend recounts the counters.",
     )
 
 
 def clock_finding(seconds: float) -> DoctorFinding:
-    """Judge how far this machine's clock is from the store's.
+    """Return whether this machine's clock is close enough to the store's.
 
     Args:
-        seconds: By how much this machine is ahead.
+        seconds: How far this machine is ahead, in seconds; negative if it is behind.
     """
     if abs(seconds) <= _MAX_CLOCK_SKEW:
         return DoctorFinding("clock", ok=True, text=f"this machine and the store are {abs(seconds):.1f} s apart")
-    which = "ahead of" if seconds > 0 else "behind"
+    direction = "ahead of" if seconds > 0 else "behind"
     return DoctorFinding(
         "clock",
         ok=False,
-        text=f"this machine is {abs(seconds):.1f} s {which} the store",
-        todo="Workers go by the store's clock, so nothing is early; logs and pages will look wrong. Set the clock.",
+        text=f"this machine is {abs(seconds):.1f} s {direction} the store",
+        todo="Workers use the store's clock, so no task runs early, but logs and pages look wrong. Set the clock.",
     )
 
 
 def finding_text(finding: DoctorFinding) -> str:
-    """Return a finding as it is printed."""
+    """Return a finding as printed: one line, or two if there is something to do."""
     sign = {True: "✓", False: "✗", None: "•"}[finding.ok]
     line = f"{sign} {finding.check:<12} {finding.text}"
     return f"{line}\n  {'':<12} {finding.todo}" if finding.todo else line
-
-
-def _plural(count: int, what: str) -> str:
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"

@@ -1,4 +1,4 @@
-"""The flow of tasks over time: from the points of a pulse to series that can be drawn."""
+"""The flow of tasks over time: counts per event and category, as series that a chart can draw."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -8,19 +8,19 @@ from outlast.ports.read_rows import FlowEvent, FlowPoint, Pulse
 from outlast.report.text_format import CATEGORIES
 
 NEW_STORE_SECONDS = 1_800.0
-"""Seconds for which books are young."""
+"""Seconds after its first task for which a store counts as new."""
 _FAILURE_EVENTS = (FlowEvent.RETRIED, FlowEvent.LOST, FlowEvent.FAILED)
 
 
 class Flow(NamedTuple):
-    """What happened in a window of time, step by step.
+    """What happened in a window of time, divided into steps of equal length.
 
     Attributes:
-        step: Seconds that one of them covers.
-        steps: When each of them begins, the oldest first.
-        done: Tasks done in each.
-        enqueued: Tasks enqueued in each.
-        failures: Failed attempts in each, by category; only categories that occurred, in the order of the list.
+        step: Seconds that one step covers.
+        steps: When each step begins, oldest first.
+        done: Tasks done in each step.
+        enqueued: Tasks enqueued in each step.
+        failures: Failed attempts in each step, by category; only categories that occurred, in the order of the list.
     """
 
     step: float
@@ -31,15 +31,15 @@ class Flow(NamedTuple):
 
 
 def is_failure(event: FlowEvent, category: str) -> bool:
-    """Tell whether an event is a failed attempt: a task that was put off is one if something failed.
+    """Return whether an event is a failed attempt. A deferral is one if it has a category, so something failed.
 
-    A task that fails for good is written as failed alone, so nothing is counted twice.
+    A task that fails for good is only recorded as failed, so nothing is counted twice.
     """
     return event in _FAILURE_EVENTS or (event is FlowEvent.DEFERRED and bool(category))
 
 
 def steps_of(now: datetime, window: float, step: float) -> tuple[datetime, ...]:
-    """Return when the steps of a window begin; the last one is that of now, so it is still filling."""
+    """Return when the steps of a window begin, oldest first; the last step contains now and is not complete."""
     last = now.timestamp() // step * step
     return tuple(
         datetime.fromtimestamp(last, UTC) - timedelta(seconds=step * back)
@@ -48,7 +48,7 @@ def steps_of(now: datetime, window: float, step: float) -> tuple[datetime, ...]:
 
 
 def series_of(points: Sequence[FlowPoint], steps: Sequence[datetime], step: float) -> tuple[int, ...]:
-    """Return how often anything happened in each step; what lies outside is left out."""
+    """Return how many events happened in each step; events outside the steps are left out."""
     first = steps[0].timestamp()
     counts = [0] * len(steps)
     for point in points:
@@ -59,7 +59,7 @@ def series_of(points: Sequence[FlowPoint], steps: Sequence[datetime], step: floa
 
 
 def flow_of(points: Sequence[FlowPoint], now: datetime, window: float, step: float) -> Flow:
-    """Return the flow of a window, every step named whether something happened in it or not."""
+    """Return the flow of a window of time, with every step, also empty ones."""
     steps = steps_of(now, window, step)
     failed = [point for point in points if is_failure(point.event, point.category)]
     found = {point.category for point in failed}
@@ -75,7 +75,7 @@ def flow_of(points: Sequence[FlowPoint], now: datetime, window: float, step: flo
 
 
 def event_count(counts: Mapping[tuple[FlowEvent, str], int], *events: FlowEvent) -> int:
-    """Return how often some events happened, whatever their category."""
+    """Return how often these events happened, in all categories."""
     return sum(number for (event, _), number in counts.items() if event in events)
 
 
@@ -85,7 +85,7 @@ def failed_attempts(counts: Mapping[tuple[FlowEvent, str], int]) -> int:
 
 
 def failures_by_category(counts: Mapping[tuple[FlowEvent, str], int]) -> dict[str, int]:
-    """Return how many attempts failed of each category, the most frequent first."""
+    """Return how many attempts failed in each category, most frequent first."""
     found: dict[str, int] = {}
     for (event, category), number in counts.items():
         if number and is_failure(event, category):
@@ -94,16 +94,16 @@ def failures_by_category(counts: Mapping[tuple[FlowEvent, str], int]) -> dict[st
 
 
 def is_new_store(pulse: Pulse) -> bool:
-    """Tell whether the first thing in the books happened not long ago.
+    """Return whether the first task was enqueued within `NEW_STORE_SECONDS`.
 
-    What began anew after a silence is not young: most tasks that ever were are not among those of late.
+    A store that is used again after a pause is not new: most of its tasks are older than the last hour.
 
     Args:
-        pulse: Of the last hour.
+        pulse: The pulse of the last hour.
     """
     if not pulse.newest_task:
         return True
     if not pulse.flow or (pulse.at - min(point.at for point in pulse.flow)).total_seconds() > NEW_STORE_SECONDS:
         return False
-    lately = sum(point.count for point in pulse.flow if point.event is FlowEvent.ENQUEUED)
-    return lately * 2 >= pulse.newest_task
+    recent = sum(point.count for point in pulse.flow if point.event is FlowEvent.ENQUEUED)
+    return recent * 2 >= pulse.newest_task

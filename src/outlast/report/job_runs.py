@@ -1,4 +1,4 @@
-"""Runs of batch jobs in words and figures, for the command line and the page alike. Pure: rows in, facts out."""
+"""Runs of batch jobs in words and figures, shared by the command line and the dashboard."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -10,22 +10,22 @@ from outlast.decide.gate import Gate
 from outlast.ports.job_rows import Run, RunState, TargetStatus
 
 DIED = "died"
-"""The state of a run that is said to run, and nobody does."""
+"""State of a run that is stored as running, although no process holds its job."""
 COUNT_KEYS = {
     TargetStatus.SUCCESS: "success_targets",
     TargetStatus.FAILED: "failed_targets",
     TargetStatus.DEFERRED: "deferred_targets",
     TargetStatus.SKIPPED: "skipped_targets",
 }
-"""What a summary calls the targets of each kind."""
+"""Key of a run's summary that counts the targets of each status."""
 
 
 class GateLine(NamedTuple):
-    """What a gate said of a run.
+    """The result of a run's gate.
 
     Attributes:
-        text: In a sentence.
-        kind: ``ok``, ``bad``, or ``info`` where there is no verdict yet.
+        text: The result in a sentence.
+        kind: ``ok``, ``bad``, or ``info`` if there is no result yet.
     """
 
     text: str
@@ -33,21 +33,21 @@ class GateLine(NamedTuple):
 
 
 def run_state(run: Run, holder: str | None) -> str:
-    """Return where a run stands.
+    """Return the state of a run; `DIED` if it is stored as running but nobody runs it.
 
     Args:
         run: The row.
-        holder: Who has the lock of its job for this run; None for nobody.
+        holder: Who holds the lock of its job for this run; None for nobody.
     """
     return DIED if run.state is RunState.RUNNING and holder is None else str(run.state)
 
 
 def run_result(run: Run, state: str) -> str:
-    """Return what became of a run, in a word: ``passed``, ``failed``, or its state where it has no verdict.
+    """Return ``passed``, ``failed``, or the state of a run that has no result yet.
 
     Args:
         run: The row.
-        state: As `state_of` has it.
+        state: What `run_state` returned.
     """
     if run.exit_code is None or run.ended_at is None:
         return state
@@ -55,11 +55,11 @@ def run_result(run: Run, state: str) -> str:
 
 
 def target_counts(run: Run, counted: Mapping[TargetStatus, int]) -> dict[str, int]:
-    """Return targets of each kind, by the names that a summary has for them.
+    """Return how many targets have each status, by the keys of a summary.
 
     Args:
-        run: The row; its summary is believed, where there is one.
-        counted: What was counted, for a run without a summary.
+        run: The row. Its summary is used if it has one.
+        counted: Targets by status, for a run without a summary.
     """
     if run.summary is not None:
         return {name: int(run.summary.get(name, 0)) for name in (*COUNT_KEYS.values(), "not_attempted")}
@@ -67,7 +67,7 @@ def target_counts(run: Run, counted: Mapping[TargetStatus, int]) -> dict[str, in
 
 
 def run_seconds(run: Run, state: str, now: datetime) -> float | None:
-    """Return how long a run took, or has taken so far; None if nobody knows, as of one that died."""
+    """Return how many seconds a run took, or has taken so far; None if unknown, as for a run that died."""
     if run.summary is not None and "duration" in run.summary:
         duration = run.summary["duration"]
         return None if duration is None else float(duration)
@@ -79,19 +79,19 @@ def run_seconds(run: Run, state: str, now: datetime) -> float | None:
 
 
 def comparison_text(compared: Mapping[str, Any] | None) -> str | None:
-    """Return how a run differs from another, in one line."""
+    """Return how a run differs from another, in one line; None if there is nothing to compare."""
     if not compared:
         return None
     return f"{compared.get('fixed')} fixed, {compared.get('broken')} broken, {compared.get('still')} still failing"
 
 
 def remaining_command(data: Mapping[str, Any], words: Sequence[str], *, limit: int | None = None) -> str | None:
-    """Return the command that does what a run has left to do; None if that is nothing.
+    """Return the shell command that runs the remaining targets of a run; None if there are none.
 
     Args:
         data: The summary.
-        words: What names the job on the command line.
-        limit: How many targets it had at most.
+        words: Arguments that name the job on the command line.
+        limit: The run's limit of targets, if it had one.
     """
     command, run_id = ["outlast", "job", "run", *words], str(data["run_id"])
     if data.get("not_attempted") or not data.get("total_is_known", True):
@@ -102,47 +102,48 @@ def remaining_command(data: Mapping[str, Any], words: Sequence[str], *, limit: i
 
 
 def gate_line(run: Run, state: str, counts: Mapping[str, int], gate: Gate | None) -> GateLine:
-    """Return what the gate said of a run, in a sentence.
+    """Return the result of a run's gate, in a sentence.
 
     Args:
         run: The row.
-        state: As `state_of` has it.
-        counts: As `counts_of` has them.
-        gate: That of the job as it is now, where the job is at hand; a run before may have had another.
+        state: What `run_state` returned.
+        counts: What `target_counts` returned.
+        gate: The job's current gate, if its code is loaded. Earlier runs may have had another one.
     """
     if state == DIED:
-        return GateLine("Its process died before the gate could judge it. What it has done is kept.", "bad")
+        return GateLine("Its process died before the gate checked it. Completed targets are kept.", "bad")
     if run.exit_code is None or run.ended_at is None:
-        return GateLine(f"It runs; the gate judges it at its end. {_gate_text(gate)}".strip(), "info")
+        return GateLine(f"Running; the gate checks it at the end. {_gate_text(gate)}".strip(), "info")
     reasons = [str(each) for each in (run.summary or {}).get("reasons") or ()]
     would = [str(each) for each in (run.summary or {}).get("would") or ()]
     if would and run.exit_code == 0:
-        return GateLine(f"It was only observed: {'; '.join(would)}.", "info")
+        return GateLine(f"Observed only: {'; '.join(would)}.", "info")
     if run.exit_code == 0:
-        return GateLine(f"The gate let it pass: {_failed_text(run, counts)}. {_gate_text(gate)}".strip(), "ok")
+        return GateLine(f"The gate passed: {_failed_text(run, counts)}. {_gate_text(gate)}".strip(), "ok")
     why = "; ".join(reasons) if reasons else f"exit code {run.exit_code}"
-    return GateLine(f"The gate did not let it pass: {why}.", "bad")
+    return GateLine(f"The gate failed: {why}.", "bad")
 
 
 def _failed_text(run: Run, counts: Mapping[str, int]) -> str:
     failed, deferred = counts.get("failed_targets", 0), counts.get("deferred_targets", 0)
     rate = (run.summary or {}).get("failure_rate")
-    said = f"{failed} of {run.total} failed" if failed else f"none of {run.total} failed"
-    put_off = f", {deferred} put off" if deferred else ""
-    return f"{said}{put_off}" + (f" ({_percent_text(float(rate))})" if failed and rate is not None else "")
+    text = f"{failed or 'none'} of {run.total} failed"
+    if deferred:
+        text += f", {deferred} deferred"
+    return f"{text} ({_percent_text(float(rate))})" if failed and rate is not None else text
 
 
 def _gate_text(gate: Gate | None) -> str:
-    """Return what a gate lets pass, in a sentence."""
+    """Return the limits of a gate, in a sentence; empty without a gate."""
     if gate is None:
         return ""
     rate = float(Fraction(repr(gate.max_failure_rate)) * 100)
-    said = f"Up to {rate:g} % of the targets may fail" if rate else "No target may fail"
+    text = f"Up to {rate:g} % of the targets may fail" if rate else "No target may fail"
     if gate.min_sample:
-        said += f" where there are {gate.min_sample} or more"
+        text += f" if there are {gate.min_sample} or more"
     if gate.max_failures is not None:
-        said += f", and {gate.max_failures} at most"
-    return said + ("; what is put off does not count." if gate.defer_ok else "; what is put off counts as failed.")
+        text += f", and {gate.max_failures} at most"
+    return text + ("; deferred targets do not count." if gate.defer_ok else "; deferred targets count as failed.")
 
 
 def _percent_text(share: float) -> str:

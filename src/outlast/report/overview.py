@@ -1,4 +1,4 @@
-"""What the overview says in words: whether all is well, what is not, and what changed in the last hour."""
+"""The texts of the overview: its headline, the changes of the last hour, and the badges of the menu."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -8,25 +8,26 @@ from outlast.ports.read_rows import Change, FlowEvent, Pulse
 from outlast.report.flow import event_count, failed_attempts, failures_by_category
 from outlast.report.text_format import category_look, count, counted, span
 
-RISE_MINIMUM = 10
-"""Failures in an hour from which on a rise is worth a word."""
-RISE_FACTOR = 2.0
+CHANGE_MINIMUM = 10
+"""Events in an hour from which a rise or fall is reported."""
+CHANGE_FACTOR = 2.0
+"""How many times as many events as in the other hour make a rise or fall."""
 LATE_SECONDS = 300.0
-"""Seconds for which a ready task waits when its queue does not keep up."""
+"""Seconds that a ready task may wait before its queue counts as slow."""
 STALLED_ALERTS = 20
-"""Alerts that wait when their channel does not take them."""
+"""Undelivered alerts from which their channel counts as stalled."""
 
 _SEVERITY_ORDER = {"bad": 0, "warn": 1, "info": 2, "mute": 3, "ok": 4}
 
 
 class HeadlinePoint(NamedTuple):
-    """One thing worth knowing, and the list behind it.
+    """One problem, and the page that lists it.
 
     Attributes:
-        kind: How bad it is: ``bad``, ``warn``, ``info`` or ``ok``.
-        text: In words.
+        kind: Severity: ``bad``, ``warn``, ``info`` or ``ok``.
+        text: The problem in words.
         page: Name of the page that shows more.
-        params: What narrows that page to it.
+        params: Filter of that page.
     """
 
     kind: str
@@ -36,15 +37,15 @@ class HeadlinePoint(NamedTuple):
 
 
 class Headline(NamedTuple):
-    """Whether all is well.
+    """Whether everything works.
 
     Attributes:
-        kind: ``ok``, ``warn``, ``bad``, or ``mute`` where nothing has happened yet.
+        kind: ``ok``, ``warn``, ``bad``, or ``mute`` if nothing has happened yet.
         title: The answer in one line.
-        text: What else there is to say.
+        text: More details.
         page: Name of the page behind the title; empty for none.
-        params: What narrows that page.
-        points: What else is not as it should be, the worst first.
+        params: Filter of that page.
+        points: Further problems, worst first.
     """
 
     kind: str
@@ -56,25 +57,25 @@ class Headline(NamedTuple):
 
 
 def headline(pulse: Pulse) -> Headline:
-    """Return the answer to the question whether all is well."""
+    """Return whether everything works: the worst problem first, or that there is none."""
     found = points(pulse)
     if found:
         first, *others = found
         return Headline(first.kind, first.text, _status_text(pulse), first.page, first.params, tuple(others))
     if not pulse.newest_task and not sum(pulse.sources.values()) and not pulse.running_jobs:
-        text = "Enqueue a task, start a worker, add a source or run a job: it shows here at once."
+        text = "Enqueue a task, start a worker, add a source or run a job: it appears here immediately."
         return Headline("mute", "Nothing has happened yet", text, "", {}, ())
     return Headline("ok", "All is well", _status_text(pulse), "", {}, ())
 
 
 def points(pulse: Pulse) -> tuple[HeadlinePoint, ...]:
-    """Return what is not as it should be, the worst first."""
+    """Return all problems, worst first."""
     return tuple(sorted(_collect_points(pulse), key=lambda point: _SEVERITY_ORDER[point.kind]))
 
 
 def is_rise(now: int, before: int) -> bool:
-    """Tell whether there were markedly more failures in an hour than in the one before."""
-    return now >= RISE_MINIMUM and now >= RISE_FACTOR * before
+    """Return whether there were many more failures in an hour than in the hour before."""
+    return now >= CHANGE_MINIMUM and now >= CHANGE_FACTOR * before
 
 
 def _collect_points(pulse: Pulse) -> Iterable[HeadlinePoint]:
@@ -99,12 +100,13 @@ def _blockage_points(pulse: Pulse) -> Iterable[HeadlinePoint]:
     if pulse.workers and pulse.oldest_ready is not None and pulse.oldest_ready >= LATE_SECONDS:
         yield HeadlinePoint("warn", f"A ready task has waited for {span(pulse.oldest_ready)}", "queues", {})
     if pulse.silent_workers:
-        said = counted(pulse.silent_workers, "worker has gone silent", "workers have gone silent")
-        yield HeadlinePoint("warn", said, "queues", {})
+        text = counted(pulse.silent_workers, "worker has gone silent", "workers have gone silent")
+        yield HeadlinePoint("warn", text, "queues", {})
     if pulse.open_breakers:
         yield HeadlinePoint("warn", counted(pulse.open_breakers, "breaker is open", "breakers are open"), "waits", {})
     if pulse.cooldowns:
-        yield HeadlinePoint("warn", counted(pulse.cooldowns, "resource cools down", "resources cool down"), "waits", {})
+        text = counted(pulse.cooldowns, "resource is in cooldown", "resources are in cooldown")
+        yield HeadlinePoint("warn", text, "waits", {})
     if pulse.paused_queues:
         yield HeadlinePoint("warn", counted(pulse.paused_queues, "queue is paused", "queues are paused"), "queues", {})
     if pulse.alerts_waiting >= STALLED_ALERTS:
@@ -121,15 +123,15 @@ def _source_points(states: Mapping[str, int]) -> Iterable[HeadlinePoint]:
 
 
 def _main_category_text(pulse: Pulse) -> str:
-    """Say what most failures of the last hour are, and of which task if all that is new of it is of one."""
+    """Return the most frequent category of the last hour, with the task if all its new groups are of one task."""
     share = failures_by_category(pulse.last_hour)
     if not share:
         return ""
     category, number = next(iter(share.items()))
     tasks = {change.name for change in pulse.changes if change.kind == "group" and change.after == category}
     where = f" in {tasks.pop()}" if len(tasks) == 1 else ""
-    how = "all" if len(share) == 1 else "mostly" if number * 2 > sum(share.values()) else "most often"
-    return f": {how} {category_look(category).label}{where}"
+    most = "mostly" if number * 2 > sum(share.values()) else "most often"
+    return f": {'all' if len(share) == 1 else most} {category_look(category).label}{where}"
 
 
 def _failures_link(pulse: Pulse) -> tuple[str, dict[str, Any]]:
@@ -139,7 +141,7 @@ def _failures_link(pulse: Pulse) -> tuple[str, dict[str, Any]]:
 
 
 def _status_text(pulse: Pulse) -> str:
-    """Say what runs, in one line."""
+    """Return throughput, failures, workers and dead letters in one line."""
     parts = [f"{counted(event_count(pulse.last_hour, FlowEvent.DONE), 'task')} done in the last hour"]
     failures = failed_attempts(pulse.last_hour)
     if failures and not is_rise(failures, failed_attempts(pulse.hour_before)):
@@ -150,35 +152,30 @@ def _status_text(pulse: Pulse) -> str:
     return ", ".join(parts) + "."
 
 
-# What changed in the last hour, in sentences. Many changes of one kind are told as one.
-
-CHANGE_MINIMUM = 10
-"""From so many in an hour on, more or fewer is worth a sentence."""
-CHANGE_FACTOR = 2.0
 GROUP_FROM = 3
-"""Changes of one kind from which on they are told in one sentence."""
+"""Changes of one kind from which they share one sentence."""
 NAMES_SHOWN = 3
-"""Of those, so many are named."""
+"""How many of them that sentence names."""
 
 _SOURCE_KINDS = {"healthy": "ok", "warning": "warn", "error": "bad", "disabled": "mute", "probation": "warn"}
 _BREAKER_TEXTS = {
     "open": ("bad", "Breaker of {} opened"),
-    "half_open": ("warn", "Breaker of {} tries again"),
+    "half_open": ("warn", "Breaker of {} is half-open"),
     "closed": ("ok", "Breaker of {} closed"),
 }
 _RUN_TEXTS = {"done": "done", "aborted": "was aborted", "stopped": "was stopped"}
 
 
 class ChangeLine(NamedTuple):
-    """One sentence.
+    """A change, in one sentence.
 
     Attributes:
-        at: When; None for what happened over the whole hour.
+        at: When it happened; None for a change over the whole hour.
         kind: ``ok``, ``info``, ``warn``, ``bad`` or ``mute``.
         text: The sentence.
-        detail: More, such as the message of a failure; may be empty.
-        page: Name of the page behind it.
-        params: What narrows that page to it.
+        detail: Details, such as the message of a failure; may be empty.
+        page: Name of the page that shows more.
+        params: Filter of that page.
     """
 
     at: datetime | None
@@ -190,14 +187,14 @@ class ChangeLine(NamedTuple):
 
 
 def recent_changes(pulse: Pulse, most: int = 12) -> list[ChangeLine]:
-    """Return what changed in the last hour: first what the numbers say, then what happened, newest first.
+    """Return the changes of the last hour: first those in the counts, then single events, newest first.
 
     Args:
-        pulse: What is known.
-        most: How many sentences at most.
+        pulse: The pulse of the last hour.
+        most: Most sentences to return.
     """
-    single = sorted(_change_lines(_deduplicate(pulse.changes)), key=lambda said: said.at or pulse.at, reverse=True)
-    return [*_count_lines(pulse), *single][:most]
+    events = sorted(_change_lines(_deduplicate(pulse.changes)), key=lambda line: line.at or pulse.at, reverse=True)
+    return [*_count_lines(pulse), *events][:most]
 
 
 def _count_lines(pulse: Pulse) -> Iterable[ChangeLine]:
@@ -215,7 +212,7 @@ def _count_lines(pulse: Pulse) -> Iterable[ChangeLine]:
         yield ChangeLine(None, kind, f"{what} {_trend_text(done, done_before)}.", "", "tasks", {"status": "DONE"})
     for event, text, page in (
         (FlowEvent.FAILED, "became dead letters", "dead_letters"),
-        (FlowEvent.LOST, "went down with their worker", "failures"),
+        (FlowEvent.LOST, "lost their worker", "failures"),
         (FlowEvent.REPLAYED, "replayed", "tasks"),
         (FlowEvent.DISCARDED, "discarded", "dead_letters"),
         (FlowEvent.CANCELLED, "cancelled", "tasks"),
@@ -231,7 +228,7 @@ def _event_line(event: FlowEvent, number: int, text: str, page: str) -> ChangeLi
     if event in {FlowEvent.REPLAYED, FlowEvent.DISCARDED}:
         return ChangeLine(None, kind, f"{counted(number, 'dead letter')} {text}.", "", page, {})
     if number == 1:
-        text = "became a dead letter" if event is FlowEvent.FAILED else "went down with its worker"
+        text = "became a dead letter" if event is FlowEvent.FAILED else "lost its worker"
     return ChangeLine(None, kind, f"{counted(number, 'task')} {text}.", "", page, {})
 
 
@@ -242,14 +239,14 @@ def _is_notable(now: int, before: int) -> bool:
 
 def _trend_text(now: int, before: int) -> str:
     if not before:
-        return f"began: {count(now)} in the last hour, none in the hour before"
+        return f"started: {count(now)} in the last hour, none in the hour before"
     if not now:
-        return f"ceased: none in the last hour, {count(before)} in the hour before"
-    return f"{'rose' if now > before else 'fell'} from {count(before)} to {count(now)} an hour"
+        return f"stopped: none in the last hour, {count(before)} in the hour before"
+    return f"{'rose' if now > before else 'fell'} from {count(before)} to {count(now)} per hour"
 
 
 def _deduplicate(changes: Sequence[Change]) -> list[Change]:
-    """Return changes once for each subject and state: what many processes told is one change."""
+    """Return one change for each subject and state: many processes may report the same change."""
     seen: dict[tuple[str, str, str], Change] = {}
     for change in changes:
         seen.setdefault((change.kind, change.subject, change.after), change)
@@ -299,7 +296,7 @@ def _source_line(change: Change) -> ChangeLine:
     kind = _SOURCE_KINDS.get(change.after, "info")
     page, params = "source", {"number": change.subject}
     if change.after == "healthy":
-        return ChangeLine(change.at, kind, f"Source {change.name} is well again.", "", page, params)
+        return ChangeLine(change.at, kind, f"Source {change.name} is healthy again.", "", page, params)
     text = f"Source {change.name} is {_state_text(change.after)} now"
     return ChangeLine(change.at, kind, f"{text}{_previous_state_text(change.before)}.", change.text, page, params)
 
@@ -327,7 +324,7 @@ def _group_line(changes: Sequence[Change]) -> ChangeLine:
     if first.kind == "worker":
         return ChangeLine(at, "info", f"{number} workers started.", detail, "queues", {})
     if first.after == "healthy":
-        return ChangeLine(at, "ok", f"{number} sources are well again.", detail, "sources", {"state": "healthy"})
+        return ChangeLine(at, "ok", f"{number} sources are healthy again.", detail, "sources", {"state": "healthy"})
     text = f"{number} sources are {_state_text(first.after)} now{_previous_state_text(first.before, many=True)}."
     return ChangeLine(at, _SOURCE_KINDS.get(first.after, "info"), text, detail, "sources", {"state": first.after})
 
@@ -340,19 +337,17 @@ def _previous_state_text(before: str, *, many: bool = False) -> str:
     return f", {'were' if many else 'was'} {_state_text(before)}" if before else ""
 
 
-# The small numbers beside the pages' names.
-
 _THOUSAND, _MILLION = 1_000, 1_000_000
 _COMPACT_DECIMALS_BELOW = 10
 
 
 class Badge(NamedTuple):
-    """What stands beside a page's name.
+    """A small number beside a page's name in the menu.
 
     Attributes:
         text: A short number.
         kind: ``warn``, ``bad``, ``info`` or ``mute``.
-        title: The same in words.
+        title: What the number counts, in words.
     """
 
     text: str
@@ -361,7 +356,7 @@ class Badge(NamedTuple):
 
 
 def badges(pulse: Pulse) -> dict[str, Badge]:
-    """Return the badges of those pages that have something to say, by name."""
+    """Return the badges by name of the page; pages without a number have none."""
     found: dict[str, Badge] = {}
     now, before = failed_attempts(pulse.last_hour), failed_attempts(pulse.hour_before)
     if now:
@@ -375,20 +370,20 @@ def badges(pulse: Pulse) -> dict[str, Badge]:
     if not pulse.workers and pulse.counts.get("QUEUED", 0):
         found["queues"] = Badge("!", "bad", "No worker is alive and tasks wait")
     elif pulse.paused_queues:
-        said = counted(pulse.paused_queues, "queue is paused", "queues are paused")
-        found["queues"] = Badge(compact(pulse.paused_queues), "warn", said)
+        title = counted(pulse.paused_queues, "queue is paused", "queues are paused")
+        found["queues"] = Badge(compact(pulse.paused_queues), "warn", title)
     elif pulse.silent_workers:
-        said = counted(pulse.silent_workers, "worker has gone silent", "workers have gone silent")
-        found["queues"] = Badge(compact(pulse.silent_workers), "warn", said)
+        title = counted(pulse.silent_workers, "worker has gone silent", "workers have gone silent")
+        found["queues"] = Badge(compact(pulse.silent_workers), "warn", title)
     if failed := pulse.sources.get("error", 0) + pulse.sources.get("warning", 0):
         kind = "bad" if pulse.sources.get("error", 0) else "warn"
         found["sources"] = Badge(compact(failed), kind, counted(failed, "source fails", "sources fail"))
     if pulse.running_jobs:
-        said = counted(pulse.running_jobs, "job runs", "jobs run")
-        found["jobs"] = Badge(compact(pulse.running_jobs), "info", said)
+        title = counted(pulse.running_jobs, "job runs", "jobs run")
+        found["jobs"] = Badge(compact(pulse.running_jobs), "info", title)
     if waits := pulse.open_breakers + pulse.cooldowns:
-        said = f"{counted(pulse.cooldowns, 'cooldown')}, {counted(pulse.open_breakers, 'open breaker')}"
-        found["waits"] = Badge(compact(waits), "warn", said)
+        title = f"{counted(pulse.cooldowns, 'cooldown')}, {counted(pulse.open_breakers, 'open breaker')}"
+        found["waits"] = Badge(compact(waits), "warn", title)
     return found
 
 

@@ -1,4 +1,4 @@
-"""Sources in words, for the command line and the page alike: when one is polled next and why then, and its history."""
+"""Sources in words, shared by the command line and the dashboard: the next poll, the last failure and the history."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -20,14 +20,14 @@ OUTCOME_KINDS = {
     "error": "bad",
     "disabled": "mute",
 }
-"""How each line of a history looks."""
-_OUTCOME_GROUPS = {"changed": "answered", "unchanged": "answered", "failed": "failed", "deferred": "put off"}
+"""How each outcome of a poll, or each new state, is shown: ok, info, warn, bad or mute."""
+_OUTCOME_GROUPS = {"changed": "answered", "unchanged": "answered", "failed": "failed", "deferred": "deferred"}
 _OUTCOME_TEXTS = {
-    "changed": "answered, with something new",
-    "unchanged": "answered, nothing new",
+    "changed": "answered, changed",
+    "unchanged": "answered, unchanged",
     "failed": "failed",
-    "deferred": "put off",
-    "withdrawn": "its failure does not count, for there was an outage",
+    "deferred": "deferred",
+    "withdrawn": "its failure does not count, because there was an outage",
     "enabled": "enabled by hand",
     "disabled": "disabled",
 }
@@ -37,9 +37,9 @@ class NextPoll(NamedTuple):
     """When a source is polled next.
 
     Attributes:
-        how: ``never`` (disabled by hand), ``now`` (a monitor has it), ``due``, ``probe`` (disabled by its profile, and
-            looked at once in a while), ``held`` (its host is left alone until then) or ``scheduled``.
-        at: When, where that is a time to come.
+        how: ``never`` (disabled by hand), ``now`` (a monitor is polling it), ``due``, ``probe`` (disabled by its
+            profile, and probed from time to time), ``held`` (its host is in cooldown until then) or ``scheduled``.
+        at: When, if that is in the future.
     """
 
     how: str
@@ -47,11 +47,11 @@ class NextPoll(NamedTuple):
 
 
 class HistoryCell(NamedTuple):
-    """One line of a history as a strip shows it.
+    """One entry of a source's history, as a cell of a strip.
 
     Attributes:
-        kind: How it looks: ok, warn, bad, info or mute.
-        title: What happened, in a line.
+        kind: How it is shown: ok, warn, bad, info or mute.
+        title: What happened, in one line.
     """
 
     kind: str
@@ -63,7 +63,7 @@ def next_poll(source: Source, now: datetime) -> NextPoll:
 
     Args:
         source: The row.
-        now: The time.
+        now: The store's time.
     """
     if source.health.disabled_by == "hand" and not source.is_active:
         return NextPoll("never", None)
@@ -80,23 +80,23 @@ def next_poll(source: Source, now: datetime) -> NextPoll:
 
 
 def failure_text(failure: Mapping[str, Any] | None) -> str | None:
-    """Return a failure as it was stored, in one line; another program may have stored anything."""
+    """Return a stored failure in one line; None if there is none. Any field may be missing."""
     if not failure:
         return None
     status = failure.get("http_status")
-    said = f"{failure.get('category', 'unknown')}{f' ({status})' if status else ''}"
-    return f"{said}: {failure.get('exception_name', '')}: {failure.get('message', '')}"
+    category = f"{failure.get('category', 'unknown')}{f' ({status})' if status else ''}"
+    return f"{category}: {failure.get('exception_name', '')}: {failure.get('message', '')}"
 
 
 def uncounted_failures_text(source: Source, polls: Sequence[Poll]) -> str:
-    """Return what its state does not say of a source: that it never answered, or fails and is not blamed for it.
+    """Return what a source's state does not show: that it never answered, or that its last failures did not count.
 
     Args:
         source: The row.
-        polls: The last lines of its history, newest first.
+        polls: Its history, newest first.
     """
-    lines = [poll.outcome for poll in polls if poll.outcome in _OUTCOME_GROUPS]
-    failed = next((place for place, outcome in enumerate(lines) if outcome != "failed"), len(lines))
+    outcomes = [poll.outcome for poll in polls if poll.outcome in _OUTCOME_GROUPS]
+    failed = next((place for place, outcome in enumerate(outcomes) if outcome != "failed"), len(outcomes))
     if not failed:
         return ""
     if source.health.last_success_at is None:
@@ -107,27 +107,27 @@ def uncounted_failures_text(source: Source, polls: Sequence[Poll]) -> str:
 
 
 def history_cell(poll: Poll) -> HistoryCell:
-    """Return a line of a source's history for its strip."""
-    moved = f", {poll.before} to {poll.after}" if poll.after is not None and poll.before is not None else ""
+    """Return an entry of a source's history for its strip."""
+    change = f", {poll.before} to {poll.after}" if poll.after is not None and poll.before is not None else ""
     status = f", {poll.http_status}" if poll.http_status else ""
     why = ": ".join(each for each in (poll.category, poll.error) if each)
-    said = f"{_OUTCOME_TEXTS.get(poll.outcome, poll.outcome)}{status}{moved}{f': {why}' if why else ''}"
+    text = f"{_OUTCOME_TEXTS.get(poll.outcome, poll.outcome)}{status}{change}{f': {why}' if why else ''}"
     return HistoryCell(
-        OUTCOME_KINDS.get(poll.outcome, "mute"), f"{poll.at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC: {said}"
+        OUTCOME_KINDS.get(poll.outcome, "mute"), f"{poll.at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC: {text}"
     )
 
 
 def history_summary(polls: Sequence[Poll]) -> str:
-    """Return what a strip shows, in a line."""
+    """Return the outcomes of a source's history, counted, in one line."""
     counts = Counter(_OUTCOME_GROUPS.get(poll.outcome, "other") for poll in polls)
-    figures = [f"{counts[name]} {name}" for name in ("answered", "failed", "put off", "other") if counts[name]]
-    return f"The last {len(polls)} lines: {', '.join(figures)}" if polls else "Not polled yet"
+    figures = [f"{counts[name]} {name}" for name in ("answered", "failed", "deferred", "other") if counts[name]]
+    return f"The last {len(polls)} entries: {', '.join(figures)}" if polls else "Not polled yet"
 
 
 def cycle_text(cycle: Cycle) -> str:
-    """Return what a cycle found, in a line."""
-    figures = [f"{cycle.polled} polled", f"{cycle.changed} with something new", f"{cycle.failed} failed"]
+    """Return the outcomes of a cycle, counted, in one line."""
+    figures = [f"{cycle.polled} polled", f"{cycle.changed} changed", f"{cycle.failed} failed"]
     if cycle.deferred:
-        figures.append(f"{cycle.deferred} put off")
-    outage = "; so many failed together that it is taken for an outage" if cycle.outage_since is not None else ""
+        figures.append(f"{cycle.deferred} deferred")
+    outage = "; so many failed together that it counts as an outage" if cycle.outage_since is not None else ""
     return f"{', '.join(figures)}{outage}"

@@ -1,4 +1,4 @@
-"""Numbers, lengths of time and categories as people read them on a page."""
+"""Numbers, durations, categories and store locations as people read them."""
 
 from datetime import datetime
 from typing import NamedTuple
@@ -11,12 +11,12 @@ _DECIMALS_BELOW = 10.0
 
 
 class CategoryLook(NamedTuple):
-    """How a category is told from others without its colour.
+    """How a category is shown, so that it can be recognised without its colour.
 
     Attributes:
         code: Two letters.
-        label: In words.
-        retryable: Whether trying again may help; drawn plain if it does and hatched if it does not.
+        label: Its name in words.
+        retryable: Whether a retry may help; drawn plain if so, hatched if not.
         meaning: What it says of the failure, in one line.
     """
 
@@ -27,28 +27,28 @@ class CategoryLook(NamedTuple):
 
 
 _LOOKS = {
-    Category.NETWORK: ("NE", "the other side could not be reached, or the connection broke"),
-    Category.RATE_LIMIT: ("RL", "the other side asks to be left alone for a while"),
-    Category.API_TEMPORARY: ("AT", "the other side answered that it is unwell"),
+    Category.NETWORK: ("NE", "the server could not be reached, or the connection broke"),
+    Category.RATE_LIMIT: ("RL", "the server asks for fewer requests"),
+    Category.API_TEMPORARY: ("AT", "the server answered with a temporary error"),
     Category.DATABASE_BUSY: ("DB", "the database was busy, locked or restarting"),
     Category.SYSTEM: ("SY", "this machine ran short of something, or a process died"),
-    Category.ACCESS_DENIED: ("AD", "the other side does not let this caller in"),
-    Category.NOT_FOUND: ("NF", "what was asked for is not there"),
-    Category.INVALID_PARAMETERS: ("IP", "what was sent cannot be used as it is"),
+    Category.ACCESS_DENIED: ("AD", "the server denies access to this caller"),
+    Category.NOT_FOUND: ("NF", "the requested thing does not exist"),
+    Category.INVALID_PARAMETERS: ("IP", "the request is not valid"),
     Category.AUTHENTICATION: ("AU", "the credentials were not accepted"),
-    Category.QUOTA_EXHAUSTED: ("QU", "a quota is used up; it takes long or money to get more"),
-    Category.CONFIGURATION: ("CF", "something is set up wrongly on this side"),
+    Category.QUOTA_EXHAUSTED: ("QU", "a quota is used up; waiting for its renewal or paying helps"),
+    Category.CONFIGURATION: ("CF", "something is configured wrongly on this side"),
     Category.INTEGRITY: ("IN", "the data would contradict itself"),
-    Category.DATA: ("DA", "what came back cannot be read as what it should be"),
-    Category.UNKNOWN: ("UN", "nothing said what it is"),
+    Category.DATA: ("DA", "the data received does not have the expected form"),
+    Category.UNKNOWN: ("UN", "nothing showed what it is"),
 }
 
 CATEGORIES = tuple(str(category) for category in _LOOKS)
-"""All of them, in the order in which they are listed and stacked."""
+"""All categories, in the order of lists and charts."""
 
 
 def category_look(category: str) -> CategoryLook:
-    """Return how a category is shown; one that this version does not know gets a look of its own too."""
+    """Return how a category is shown, also one that this version does not know."""
     try:
         known = Category(category)
     except ValueError:
@@ -58,7 +58,7 @@ def category_look(category: str) -> CategoryLook:
 
 
 def count(number: float) -> str:
-    """Return a number with its thousands apart."""
+    """Return a number with thousands separators."""
     return f"{number:,.0f}"
 
 
@@ -68,7 +68,7 @@ def counted(number: int, one: str, many: str = "") -> str:
 
 
 def span(seconds: float) -> str:
-    """Return a length of time in at most two units: ``0.4 s``, ``12 s``, ``3 min``, ``2 h 5 min``, ``4 d``."""
+    """Return a duration in at most two units: ``0.4 s``, ``12 s``, ``3 min``, ``2 h 5 min``, ``4 d``."""
     if seconds < _DECIMALS_BELOW:
         return f"{max(seconds, 0.0):.2g} s"
     whole = round(seconds)
@@ -84,25 +84,22 @@ def span(seconds: float) -> str:
 def ago(at: datetime, now: datetime) -> str:
     """Return how far a time is from now: ``just now``, ``now``, ``4 min ago``, ``in 2 h``."""
     seconds = (now - at).total_seconds()
-    if abs(seconds) < 1.5:  # noqa: PLR2004  # what a glance does not tell from now
+    if abs(seconds) < 1.5:  # noqa: PLR2004  # too short to matter to a reader
         return "just now" if seconds >= 0 else "now"
     whole = round(abs(seconds))
     unit, size = next(((unit, size) for unit, size in _UNITS if whole >= size), ("s", 1))
     return f"{whole // size} {unit} ago" if seconds > 0 else f"in {whole // size} {unit}"
 
 
-# Where a store is, for people: without a password.
-
-
 def store_location(store: object) -> str:
-    """Return where a store keeps its tables."""
+    """Return where a store keeps its tables, as a URL without a password."""
     if getattr(store, "in_process", False):
         return "memory"
     database = getattr(store, "db", None)
     path = getattr(database, "path", None)
     if path is not None:
         return f"sqlite:///{path}"
-    parameters = getattr(database, "_parameters", None)  # of libpq, the password among them
+    parameters = getattr(database, "_parameters", None)  # of libpq, including the password
     if isinstance(parameters, dict):
         server = ":".join(str(parameters[key]) for key in ("host", "port") if parameters.get(key))
         return redact(f"postgresql://{server}/{parameters.get('dbname', '')}")

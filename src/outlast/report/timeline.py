@@ -1,7 +1,7 @@
-"""The time of a task, drawn to scale: each attempt, and each wait with what it waited for.
+"""The timeline of a task, drawn to scale: each attempt, and each wait with its reason.
 
-A tenth of a second beside an hour could not be seen, so an attempt has a least width. A wait that is very much longer
-than all that happens around it would crush the rest, so it is cut, and marked as cut.
+An attempt has a minimum width, because a tenth of a second would be invisible beside an hour. A wait that is much
+longer than everything else is cut short and marked as cut.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,19 +13,15 @@ from typing import NamedTuple
 from outlast.ports.rows import Attempt, Cooldown, Status, Task
 from outlast.report.text_format import counted, span
 
-# The history of a task, from its rows to stretches of time: what waited for what, which attempt ran when.
-#
-# The store keeps failed attempts and the last start. What lies between them follows from the waits that were decided,
-# and where more than one thing can have happened, the text says so.
+# The store only keeps failed attempts and the last start. The intervals between them follow from the decided waits;
+# where more than one thing may have happened, the text says so.
 
-_TOLERANCE = timedelta(
-    seconds=1
-)  # a worker takes a task up so much after its time without anything having held it back
-_MAX_WAIT = 1e9  # seconds: a wait beyond the end of the calendar cannot be drawn
+_TOLERANCE = timedelta(seconds=1)  # normal delay between the time a task is due and its claim
+_MAX_WAIT = 1e9  # seconds; a wait beyond the end of the calendar cannot be drawn
 
 
 class IntervalKind(StrEnum):
-    """What a stretch of time is: an attempt, or a kind of waiting."""
+    """What an interval is: an attempt, or a kind of wait."""
 
     ATTEMPT = "attempt"
     QUEUE = "queue"
@@ -40,17 +36,17 @@ class IntervalKind(StrEnum):
 
 
 class TaskInterval(NamedTuple):
-    """A part of a task's time.
+    """An interval of a task's time.
 
     Attributes:
         kind: What it is.
         begin: When it began.
-        end: When it ended; now for what goes on, a time to come for what is planned.
-        text: What happened, for people.
-        place: Of a failed attempt, its place among them, from 1; otherwise 0.
-        number: Of an attempt, the number of its start; 0 for a wait.
+        end: When it ended; now if it goes on, a future time if it is planned.
+        text: What happened, in words.
+        place: Position among the failed attempts, from 1; otherwise 0.
+        number: Number of the start of an attempt; 0 for a wait.
         outcome: Of an attempt: ``retry``, ``fail``, ``lost``, ``done`` or ``running``; empty for a wait.
-        planned: Whether it is still to come.
+        planned: Whether it is in the future.
     """
 
     kind: IntervalKind
@@ -64,71 +60,69 @@ class TaskInterval(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """How long it is."""
+        """Its length in seconds."""
         return (self.end - self.begin).total_seconds()
 
 
 def task_intervals(
     task: Task, attempts: Sequence[Attempt], now: datetime, cooldown: Cooldown | None = None
 ) -> list[TaskInterval]:
-    """Return a task's time from its creation on, without gaps.
+    """Return a task's intervals since its creation, without gaps.
 
     Args:
-        task: As it stands.
+        task: The task.
         attempts: Its failed attempts, oldest first.
-        now: By the store's clock.
-        cooldown: Of its resource, if that cools down.
+        now: The store's time.
+        cooldown: The cooldown of its resource, if there is one.
     """
-    stretches: list[TaskInterval] = []
+    intervals: list[TaskInterval] = []
     before: Attempt | None = None
     begin = task.created_at
     for place, attempt in enumerate(attempts, start=1):
         start = max(begin, attempt.started_at or attempt.finished_at)
-        stretches += _wait_intervals(task, before, begin, start)
+        intervals += _wait_intervals(task, before, begin, start)
         end = max(start, attempt.finished_at)
-        stretches.append(
+        intervals.append(
             TaskInterval(
                 IntervalKind.ATTEMPT, start, end, _attempt_text(attempt), place, attempt.attempt, attempt.outcome
             )
         )
         before, begin = attempt, end
-    stretches += _last_intervals(task, before, begin, now, cooldown)
-    return [stretch for stretch in stretches if stretch.kind is IntervalKind.ATTEMPT or stretch.end > stretch.begin]
+    intervals += _last_intervals(task, before, begin, now, cooldown)
+    return [each for each in intervals if each.kind is IntervalKind.ATTEMPT or each.end > each.begin]
 
 
 def _attempt_text(attempt: Attempt) -> str:
     if attempt.outcome == "lost":
         if attempt.error_type in {"", "WorkerLost"}:
-            return "its worker died, or was silent for too long"
-        return f"took down the process it ran in, alone ({attempt.error_type})"
+            return "its worker died or missed its heartbeats"
+        return f"crashed its process, in which it ran alone ({attempt.error_type})"
     what = f"{attempt.error_category} ({attempt.error_type})" if attempt.error_type else attempt.error_category
     return f"failed for good: {what}" if attempt.outcome == "fail" else f"failed: {what}"
 
 
 def _wait_intervals(task: Task, before: Attempt | None, begin: datetime, end: datetime) -> Iterator[TaskInterval]:
-    """Yield the waits between two attempts, or before the first."""
+    """Yield the waits between two attempts, or before the first one."""
     if before is None:
         yield from _first_wait(task, begin, end, known=False)
     elif before.outcome == "fail":
-        yield TaskInterval(IntervalKind.DEAD, begin, end, "was a dead letter, until it was replayed and begun again")
+        yield TaskInterval(IntervalKind.DEAD, begin, end, "was a dead letter until it was replayed and started again")
     elif before.delay is None:
-        yield TaskInterval(IntervalKind.QUEUE, begin, end, "was given back, and waited for a worker that runs it alone")
+        yield TaskInterval(IntervalKind.QUEUE, begin, end, "was queued again and waited for a worker to run it alone")
     else:
         yield from _decided_wait(task, before, begin, end, max(begin, _due_time(before, before.delay)))
 
 
 def _due_time(before: Attempt, delay: float) -> datetime:
-    """Return when the attempt behind a failed one was due."""
+    """Return when the attempt after a failed one was due."""
     return before.finished_at + timedelta(seconds=min(max(delay, 0.0), _MAX_WAIT))
 
 
 def _decided_wait(task: Task, before: Attempt, begin: datetime, end: datetime, due: datetime) -> Iterator[TaskInterval]:
-    """Yield a wait that was decided when an attempt had failed, and what came behind it."""
+    """Yield the wait that was decided after a failed attempt, and what followed it."""
     kind, why = _wait_reason(before)
     if end < due - _TOLERANCE:
-        yield TaskInterval(
-            kind, begin, end, f"{why}; it was to be {span(before.delay or 0.0)}, and was cut short by hand"
-        )
+        yield TaskInterval(kind, begin, end, f"{why}; planned for {span(before.delay or 0.0)}, and cut short by hand")
     elif end <= due + _TOLERANCE:
         yield TaskInterval(kind, begin, end, why)
     else:
@@ -137,28 +131,29 @@ def _decided_wait(task: Task, before: Attempt, begin: datetime, end: datetime, d
 
 
 def _wait_reason(before: Attempt) -> tuple[IntervalKind, str]:
-    """Return why there was a wait behind an attempt: the policy's, or what the other side asked for."""
-    asked = before.failure.get("retry_after")
-    if isinstance(asked, int | float) and asked > 0 and (before.delay or 0.0) >= asked - 0.01:  # it is rounded
-        return IntervalKind.HINT, f"waited because the other side asked for {span(asked)}"
-    return IntervalKind.BACKOFF, "waited as its policy says (backoff)"
+    """Return why there was a wait after an attempt: the policy's backoff, or a wait that the server asked for."""
+    retry_after = before.failure.get("retry_after")
+    rounding = 0.01  # of stored delays
+    if isinstance(retry_after, int | float) and 0 < retry_after <= (before.delay or 0.0) + rounding:
+        return IntervalKind.HINT, f"waited because the server asked for {span(retry_after)}"
+    return IntervalKind.BACKOFF, "waited for the backoff of its policy"
 
 
 def _ready_interval(task: Task, begin: datetime, end: datetime) -> TaskInterval:
-    """Return a wait of a task whose time had come."""
+    """Return the wait of a task that was due."""
     if task.deferrals:
-        text = f"waited for a worker, or was put off without an attempt spent (in all {_times(task.deferrals)})"
+        text = f"waited for a worker, or was deferred without spending an attempt ({_times(task.deferrals)} in total)"
         return TaskInterval(IntervalKind.DEFERRAL, begin, end, text)
-    return TaskInterval(IntervalKind.QUEUE, begin, end, "was ready, and waited for a worker")
+    return TaskInterval(IntervalKind.QUEUE, begin, end, "was ready and waited for a worker")
 
 
 def _first_wait(task: Task, begin: datetime, end: datetime, *, known: bool) -> Iterator[TaskInterval]:
-    """Yield the waits before the first attempt; when it was due is only known as long as none has failed."""
+    """Yield the waits before the first attempt. When it was due is only known until an attempt fails."""
     due = min(max(begin, task.next_run_after), end) if known else begin
     if known and task.deferrals:
         due = begin
     if due - begin > _TOLERANCE:
-        yield TaskInterval(IntervalKind.SCHEDULED, begin, due, "waited for the time it was scheduled for")
+        yield TaskInterval(IntervalKind.SCHEDULED, begin, due, "waited for its scheduled time")
         begin = due
     yield _ready_interval(task, begin, end)
 
@@ -166,18 +161,16 @@ def _first_wait(task: Task, begin: datetime, end: datetime, *, known: bool) -> I
 def _last_intervals(
     task: Task, before: Attempt | None, begin: datetime, now: datetime, cooldown: Cooldown | None
 ) -> Iterator[TaskInterval]:
-    """Yield what came behind the last failed attempt, as the task stands."""
+    """Yield what followed the last failed attempt, depending on the task's status."""
     match task.status:
         case Status.QUEUED:
             yield from _queued_intervals(task, before, begin, max(now, begin), cooldown)
         case Status.PARKED:
-            yield TaskInterval(
-                IntervalKind.PARKED, begin, max(now, begin), "is parked: no worker knows a task of its name"
-            )
+            yield TaskInterval(IntervalKind.PARKED, begin, max(now, begin), "is parked: no worker knows its task name")
         case Status.RUNNING if task.started_at is None:
             claimed = max(begin, task.updated_at)
             yield from _last_wait(task, before, begin, claimed)
-            yield TaskInterval(IntervalKind.HELD, claimed, max(now, claimed), "is in a worker's hands, not begun yet")
+            yield TaskInterval(IntervalKind.HELD, claimed, max(now, claimed), "is claimed by a worker, not started yet")
         case Status.RUNNING | Status.DONE:
             end = task.finished_at or now
             start = max(begin, task.started_at or end)
@@ -189,7 +182,7 @@ def _last_intervals(
             yield from _last_wait(task, before, begin, max(begin, task.finished_at or begin))
         case Status.DISCARDED:
             end = max(begin, task.finished_at or begin)
-            yield TaskInterval(IntervalKind.DEAD, begin, end, "was a dead letter, until it was discarded")
+            yield TaskInterval(IntervalKind.DEAD, begin, end, "was a dead letter until it was discarded")
         case Status.FAILED:
             return
 
@@ -203,34 +196,35 @@ def _last_wait(task: Task, before: Attempt | None, begin: datetime, end: datetim
 def _queued_intervals(
     task: Task, before: Attempt | None, begin: datetime, now: datetime, cooldown: Cooldown | None
 ) -> Iterator[TaskInterval]:
-    """Yield what a task waits for: up to now, and from now on."""
+    """Yield what a queued task waits for: until now, and from now on."""
     due = max(begin, task.next_run_after)
     if cooldown is not None and due <= cooldown.until + _TOLERANCE:
-        due, kind, text = max(due, cooldown.until), IntervalKind.COOLDOWN, "waits for its resource to cool down"
+        due, kind, text = max(due, cooldown.until), IntervalKind.COOLDOWN, "waits for the cooldown of its resource"
     else:
         kind, text = _current_wait(task, before, due, now)
     if due <= now:
         yield TaskInterval(kind, begin, due, text)
-        yield TaskInterval(IntervalKind.QUEUE, due, now, "is ready, and waits for a worker")
+        yield TaskInterval(IntervalKind.QUEUE, due, now, "is ready and waits for a worker")
     else:
         yield TaskInterval(kind, begin, now, text)
-        yield TaskInterval(kind, now, due, "still to wait", planned=True)
+        yield TaskInterval(kind, now, due, "remaining wait", planned=True)
 
 
 def _current_wait(task: Task, before: Attempt | None, due: datetime, now: datetime) -> tuple[IntervalKind, str]:
-    """Return what a task waits for until it is due, and that in words."""
+    """Return the kind of wait until a task is due, and its text."""
     if before is not None and before.delay is not None:
         decided = _due_time(before, before.delay)
         if due <= decided + _TOLERANCE:
             kind, text = _wait_reason(before)
             return kind, text if due >= decided - _TOLERANCE else f"{text}; it was cut short by hand"
     if task.deferrals and (due > now or before is None):
-        return IntervalKind.DEFERRAL, f"was put off without an attempt spent ({_times(task.deferrals)})"
+        return IntervalKind.DEFERRAL, f"was deferred without spending an attempt ({_times(task.deferrals)})"
     if before is None:
-        return IntervalKind.SCHEDULED, "waits for the time it is scheduled for" if due > now else "waited for its time"
+        text = "waits for its scheduled time" if due > now else "waited for its scheduled time"
+        return IntervalKind.SCHEDULED, text
     if before.outcome == "fail":
-        return IntervalKind.DEAD, "was a dead letter, until it was replayed"
-    return IntervalKind.QUEUE, "was given back, and waits for a worker that runs it alone"
+        return IntervalKind.DEAD, "was a dead letter until it was replayed"
+    return IntervalKind.QUEUE, "was queued again and waits for a worker to run it alone"
 
 
 def _times(count: int) -> str:
@@ -238,36 +232,36 @@ def _times(count: int) -> str:
 
 
 MAX_ATTEMPTS_DRAWN = 25
-"""Attempts that are drawn, the last ones."""
+"""How many attempts are drawn: the last ones."""
 
 _WIDTH = 100.0  # percent
 _MIN_ATTEMPT_WIDTH, _MIN_WAIT_WIDTH = 1.2, 0.3  # percent
-_MAX_MINIMUM_WIDTHS = 60.0  # percent that least widths may take in all, however many there are
-_CUT_FROM = 20.0  # times the longest stretch that is kept
-_CRUSHED_SHARE = 0.1  # of the whole: what is kept and would take more than that is not crushed
-_CUT_TO = 3.0  # times all that is kept, for those that are cut together
-_LONG_ATTEMPT = 10.0  # seconds from which the length of an attempt is worth seeing
+_MAX_MINIMUM_WIDTHS = 60.0  # percent that all minimum widths together may take
+_CUT_FROM = 20.0  # an interval this many times as long as the longest uncut one is cut
+_CRUSHED_SHARE = 0.1  # nothing is cut if the uncut intervals already take this share of the total
+_CUT_TO = 3.0  # all cut intervals together are drawn this many times as long as the uncut ones
+_LONG_ATTEMPT = 10.0  # seconds; shorter attempts need not be drawn to scale
 _LABEL_WIDTH, _NUMBER_WIDTH = 9.0, 3.5  # percent that a text needs
 
 
 class Segment(NamedTuple):
-    """A stretch as it is drawn.
+    """An interval as it is drawn.
 
     Attributes:
         kind: What it is.
         begin: When it began.
-        end: When it ended or is to end.
-        text: What happened, for people.
-        place: Of a failed attempt, its place among all of them, from 1; otherwise 0.
-        number: Of an attempt, the number of its start; otherwise 0.
+        end: When it ended or will end.
+        text: What happened, in words.
+        place: Position among the failed attempts, from 1; otherwise 0.
+        number: Number of the start of an attempt; otherwise 0.
         outcome: Of an attempt: ``retry``, ``fail``, ``lost``, ``done`` or ``running``.
-        planned: Whether it is still to come.
-        seconds: How long it really is.
-        x: Where it begins, in percent of the width.
-        width: In percent.
-        cut: Whether it is drawn shorter than it is.
-        label: Text that has room beside it: the number of an attempt, the length of a wait; or empty.
-        told: The whole of it in one sentence.
+        planned: Whether it is in the future.
+        seconds: Its real length.
+        x: Where it begins, in percent of the total width.
+        width: Its width in percent.
+        cut: Whether it is drawn shorter than its length.
+        label: The number of an attempt or the length of a wait, if there is room; otherwise empty.
+        told: The interval in one sentence.
     """
 
     kind: IntervalKind
@@ -287,16 +281,16 @@ class Segment(NamedTuple):
 
 
 class Timeline(NamedTuple):
-    """A task's time.
+    """A task's time as it is drawn.
 
     Attributes:
-        segments: From the oldest on, without gaps.
-        begin: Where it begins.
-        end: Where it ends; a time to come where something is planned.
-        now: Where the present is, in percent, where something is planned behind it; otherwise None.
-        left_out: Attempts that are too many to be drawn, the oldest.
-        summary: How it went, in one sentence.
-        scale: What to know of the scale, in one sentence.
+        segments: Oldest first, without gaps.
+        begin: When the first segment begins.
+        end: When the last segment ends; a future time if it is planned.
+        now: Position of the present in percent if a segment is planned; otherwise None.
+        left_out: How many attempts, the oldest, are not drawn because there are too many.
+        summary: The task's history in one sentence.
+        scale: A note on the scale, in one sentence.
     """
 
     segments: tuple[Segment, ...]
@@ -309,45 +303,44 @@ class Timeline(NamedTuple):
 
 
 def timeline(task: Task, attempts: Sequence[Attempt], now: datetime, cooldown: Cooldown | None = None) -> Timeline:
-    """Return a task's time, to scale.
+    """Return a task's timeline, to scale.
 
     Args:
-        task: As it stands.
+        task: The task.
         attempts: Its failed attempts, oldest first.
-        now: By the store's clock.
-        cooldown: Of its resource, if that cools down.
+        now: The store's time.
+        cooldown: The cooldown of its resource, if there is one.
     """
-    stretches = task_intervals(task, attempts, now, cooldown)
-    summary = _summary(task, attempts, stretches, now)
-    places = [index for index, stretch in enumerate(stretches) if stretch.kind is IntervalKind.ATTEMPT]
+    intervals = task_intervals(task, attempts, now, cooldown)
+    summary = _summary(task, attempts, intervals, now)
+    places = [index for index, interval in enumerate(intervals) if interval.kind is IntervalKind.ATTEMPT]
     left_out = max(0, len(places) - MAX_ATTEMPTS_DRAWN)
     if left_out:
-        stretches = stretches[places[left_out - 1] + 1 :]
-    cut = _cut_length(stretches)
-    widths = _widths(stretches, cut)
-    segments = tuple(_draw_segments(stretches, widths, cut))
+        intervals = intervals[places[left_out - 1] + 1 :]
+    cut = _cut_length(intervals)
+    widths = _widths(intervals, cut)
+    segments = tuple(_draw_segments(intervals, widths, cut))
     planned = [segment.x for segment in segments if segment.planned]
-    begin, end = (stretches[0].begin, stretches[-1].end) if stretches else (task.created_at, task.created_at)
+    begin, end = (intervals[0].begin, intervals[-1].end) if intervals else (task.created_at, task.created_at)
     return Timeline(
-        segments, begin, end, planned[0] if planned else None, left_out, summary, _scale(segments, widths, stretches)
+        segments, begin, end, planned[0] if planned else None, left_out, summary, _scale(segments, widths, intervals)
     )
 
 
-def _is_significant(stretch: TaskInterval) -> bool:
-    """Tell whether a stretch is what people come to see: waits between attempts, and attempts that took their time."""
-    if stretch.kind is IntervalKind.ATTEMPT:
-        return stretch.seconds >= _LONG_ATTEMPT
-    return stretch.kind in {IntervalKind.BACKOFF, IntervalKind.HINT}
+def _is_significant(interval: TaskInterval) -> bool:
+    """Return whether an interval must stay visible: a wait between attempts, or a long attempt."""
+    if interval.kind is IntervalKind.ATTEMPT:
+        return interval.seconds >= _LONG_ATTEMPT
+    return interval.kind in {IntervalKind.BACKOFF, IntervalKind.HINT}
 
 
-def _cut_length(stretches: list[TaskInterval]) -> float | None:
-    """Return the length from which stretches are cut; None where everything can be drawn as it is.
+def _cut_length(intervals: list[TaskInterval]) -> float | None:
+    """Return the length in seconds from which intervals are cut; None if everything can be drawn to scale.
 
-    It stands where lengths jump: what is longer is many times as long as all below it that tells the story, and would
-    crush it.
+    That is where the sorted lengths jump: the longer intervals would leave no room for the significant ones.
     """
-    lengths = sorted(stretch.seconds for stretch in stretches)
-    least = min((stretch.seconds for stretch in stretches if _is_significant(stretch)), default=None)
+    lengths = sorted(interval.seconds for interval in intervals)
+    least = min((interval.seconds for interval in intervals if _is_significant(interval)), default=None)
     if not least:
         return None
     for place, (longest, longer) in enumerate(pairwise(lengths), start=1):
@@ -357,23 +350,23 @@ def _cut_length(stretches: list[TaskInterval]) -> float | None:
     return None
 
 
-def _widths(stretches: list[TaskInterval], cut: float | None) -> list[float]:
-    """Return how wide each stretch is, in percent: in proportion, but none below its least."""
-    if not stretches:
+def _widths(intervals: list[TaskInterval], cut: float | None) -> list[float]:
+    """Return the width of each interval in percent: proportional, but at least its minimum."""
+    if not intervals:
         return []
-    lengths = [stretch.seconds for stretch in stretches]
+    lengths = [interval.seconds for interval in intervals]
     if cut is not None:
         kept = [length for length in lengths if length < cut]
         most = max(2 * max(kept), _CUT_TO * sum(kept) / (len(lengths) - len(kept)))
         lengths = [min(length, most) if length >= cut else length for length in lengths]
-    least = [_MIN_ATTEMPT_WIDTH if stretch.kind is IntervalKind.ATTEMPT else _MIN_WAIT_WIDTH for stretch in stretches]
+    least = [_MIN_ATTEMPT_WIDTH if interval.kind is IntervalKind.ATTEMPT else _MIN_WAIT_WIDTH for interval in intervals]
     if sum(least) > _MAX_MINIMUM_WIDTHS:
         least = [each * _MAX_MINIMUM_WIDTHS / sum(least) for each in least]
     return _share_width(lengths, least)
 
 
 def _share_width(lengths: list[float], least: list[float]) -> list[float]:
-    """Share the width out in proportion to lengths, after what would get less than its least has got that."""
+    """Return widths in proportion to lengths, after each interval that needs its minimum has got it."""
     small: set[int] = set()
     while True:
         free = _WIDTH - sum(least[index] for index in small)
@@ -390,30 +383,30 @@ def _share_width(lengths: list[float], least: list[float]) -> list[float]:
             return [each * _WIDTH / sum(least) for each in least]
 
 
-def _draw_segments(stretches: list[TaskInterval], widths: list[float], cut: float | None) -> list[Segment]:
+def _draw_segments(intervals: list[TaskInterval], widths: list[float], cut: float | None) -> list[Segment]:
     drawn: list[Segment] = []
     x, free = 0.0, -_WIDTH  # where the next number of an attempt has room
-    for stretch, width in zip(stretches, widths, strict=True):
-        is_cut = cut is not None and stretch.seconds >= cut
+    for interval, width in zip(intervals, widths, strict=True):
+        is_cut = cut is not None and interval.seconds >= cut
         label = ""
-        if stretch.kind is IntervalKind.ATTEMPT:
+        if interval.kind is IntervalKind.ATTEMPT:
             middle = x + width / 2
             if middle - free >= _NUMBER_WIDTH:
-                label, free = str(stretch.number), middle
+                label, free = str(interval.number), middle
         elif width >= _LABEL_WIDTH:
-            label = span(stretch.seconds)
+            label = span(interval.seconds)
         at, wide = round(x, 2), round(width, 2)
-        drawn.append(Segment(*stretch, stretch.seconds, at, wide, is_cut, label, _segment_text(stretch)))
+        drawn.append(Segment(*interval, interval.seconds, at, wide, is_cut, label, _segment_text(interval)))
         x += width
     return drawn
 
 
-def _segment_text(stretch: TaskInterval) -> str:
-    long = span(stretch.seconds)
-    if stretch.kind is IntervalKind.ATTEMPT:
-        after = f", after {long}" if stretch.seconds else ""  # else its start is not known
-        return f"attempt {stretch.number}: {stretch.text}{after}" if stretch.outcome else stretch.text
-    return f"{stretch.text}: {long}"
+def _segment_text(interval: TaskInterval) -> str:
+    length = span(interval.seconds)
+    if interval.kind is IntervalKind.ATTEMPT:
+        after = f", after {length}" if interval.seconds else ""  # without a length its start is unknown
+        return f"attempt {interval.number}: {interval.text}{after}" if interval.outcome else interval.text
+    return f"{interval.text}: {length}"
 
 
 _END_TEXTS = {
@@ -424,29 +417,29 @@ _END_TEXTS = {
 }
 
 
-def _summary(task: Task, attempts: Sequence[Attempt], stretches: list[TaskInterval], now: datetime) -> str:
-    """Return how it went: the end, the whole time, and how much of it was work."""
+def _summary(task: Task, attempts: Sequence[Attempt], intervals: list[TaskInterval], now: datetime) -> str:
+    """Return the task's end, its total time, and how much of it was work."""
     over = task.status in _END_TEXTS
-    end = max([stretch.end for stretch in stretches], default=task.created_at) if over else now
+    end = max([interval.end for interval in intervals], default=task.created_at) if over else now
     whole = max(0.0, (end - task.created_at).total_seconds())
     head = f"{_END_TEXTS[task.status]} after {span(whole)}" if over else f"{span(whole)} so far"
-    if all(stretch.kind is not IntervalKind.ATTEMPT for stretch in stretches):
-        return f"{head}, nothing but waiting"
-    work = sum(stretch.seconds for stretch in stretches if stretch.kind is IntervalKind.ATTEMPT)
+    if all(interval.kind is not IntervalKind.ATTEMPT for interval in intervals):
+        return f"{head}, only waiting"
+    work = sum(interval.seconds for interval in intervals if interval.kind is IntervalKind.ATTEMPT)
     tried = counted(len(attempts), "failed attempt") if attempts else "no attempt failed"
-    worked = f", {span(work)} of work" if work else ""  # else no start is known
+    worked = f", {span(work)} of work" if work else ""  # without work no start is known
     return f"{head}: {tried}{worked}, {span(max(0.0, whole - work))} of waiting"
 
 
-def _scale(segments: tuple[Segment, ...], widths: list[float], stretches: list[TaskInterval]) -> str:
-    """Return what a reader has to know of the scale."""
+def _scale(segments: tuple[Segment, ...], widths: list[float], intervals: list[TaskInterval]) -> str:
+    """Return a note on the scale: what is cut or widened."""
     cut = sum(segment.cut for segment in segments)
     if cut:
-        which = "one part is" if cut == 1 else f"{cut} parts are"
-        return f"To scale, but {which} cut (//): drawn shorter, so that the rest can be seen."
-    whole = sum(stretch.seconds for stretch in stretches)
+        parts = "one part is" if cut == 1 else f"{cut} parts are"
+        return f"To scale, but {parts} cut (//): drawn shorter, so that the rest is visible."
+    whole = sum(interval.seconds for interval in intervals)
     widened = any(
-        stretch.kind is IntervalKind.ATTEMPT and stretch.seconds * _WIDTH < width * whole * 0.9
-        for stretch, width in zip(stretches, widths, strict=True)
+        interval.kind is IntervalKind.ATTEMPT and interval.seconds * _WIDTH < width * whole * 0.9
+        for interval, width in zip(intervals, widths, strict=True)
     )
-    return "To scale; attempts too short to be seen are drawn wider." if widened else "To scale."
+    return "To scale; very short attempts are drawn wider." if widened else "To scale."
