@@ -60,8 +60,8 @@ def test_all_is_well(busy):
         "settings", "store", "clock", "writing", "spool", "disk", "workers", "ledger",
     ]  # fmt: skip
     assert "✗" not in said
-    assert "4 tasks = 1 done + 2 dead + 1 live + 0 cancelled + 0 discarded; the counters match" in said
-    assert "written anew" not in busy.run("doctor", "--mend").stdout
+    assert "4 tasks = 1 done + 2 dead + 1 live + 0 cancelled + 0 discarded, as by the books" in said
+    assert "written anew" not in busy.run("doctor", "--repair").stdout
 
 
 def test_as_json(busy):
@@ -204,18 +204,18 @@ def test_books_that_are_off_and_are_put_right(busy, statement, check, said):
     assert said in text
     assert found(busy, code=1)[check][0] is False
 
-    mended = busy.run("doctor", "--mend").stdout
+    mended = busy.run("doctor", "--repair").stdout
     assert said in mended, "what was off is told also when it is put right"
     assert "the books were written anew from what is there" in mended
     assert mended.splitlines()[-1].startswith("✓ ledger")
     assert found(busy)["ledger"][0] is True
-    assert "written anew" not in busy.run("doctor", "--mend").stdout
+    assert "written anew" not in busy.run("doctor", "--repair").stdout
 
 
 def test_a_lost_dead_letter_is_rebuilt_and_written_down(busy):
     before = {each["action"] for each in busy.json("audit")}
     spoil(busy, "DELETE FROM dead_letter_queue WHERE id = 1")
-    said = busy.run("doctor", "--mend").stdout
+    said = busy.run("doctor", "--repair").stdout
 
     assert "1 dead letter was rebuilt from the failed task and its last attempt" in said
     assert busy.json("status")["counts"]["dead_letters"] == 2
@@ -228,7 +228,7 @@ def test_a_lost_dead_letter_is_rebuilt_and_written_down(busy):
 
 def test_put_right_as_json(busy):
     spoil(busy, "DELETE FROM task_queue WHERE status = 'DONE'")
-    answer = busy.json("doctor", "--mend")
+    answer = busy.json("doctor", "--repair")
 
     assert answer["ok"] is True
     assert [each["ok"] for each in answer["findings"] if each["check"] == "ledger"] == [False, True]
@@ -238,7 +238,7 @@ def test_what_cannot_be_mended_stays_off(busy, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Disk(2**40, 0, 1))
     spoil(busy, "DELETE FROM task_queue WHERE status = 'DONE'")
 
-    assert "written anew" in busy.run("doctor", "--mend", code=1).stdout
+    assert "written anew" in busy.run("doctor", "--repair", code=1).stdout
     checks = found(busy, code=1)
     assert (checks["disk"][0], checks["ledger"][0]) == (False, True)
 

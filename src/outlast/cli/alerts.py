@@ -1,4 +1,4 @@
-"""``outlast alerts``: what is told to people, whether it arrived, and whether it would."""
+"""``outlast alerts``: list alerts, test the channels, deliver waiting alerts."""
 
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -22,19 +22,19 @@ _MASKED = ("key", "title", "text", "last_error")
 _MAX_DELIVERIES = 100  # of up to 500 alerts each
 _MAX_WAITING = 1000
 _NO_CHANNEL = (
-    "nothing says where alerts go, so they are only logged: give App(notify=…) in your program and --app here, notify "
-    "under [app] in outlast.toml, or set OUTLAST_NOTIFY"
+    "no alert channel is configured, so alerts are only logged; use App(notify=…) in your program and --app here, put "
+    "notify under [app] in outlast.toml, or set OUTLAST_NOTIFY"
 )
 
 
 @click.group()
 def alerts() -> None:
-    """Look at alerts, try the channels, deliver what waits.
+    """List alerts, test the channels, deliver waiting alerts.
 
-    An alert tells that a source is in trouble or well again, that so many fail together that it is an outage, or of
-    dead letters. Monitors deliver them while they run, and workers of an app with notify=…; where neither runs, give
-    outlast alerts deliver to cron. Where to is said by App(notify=…), by notify under [app] in outlast.toml, or by
-    the variable OUTLAST_NOTIFY.
+    Alerts report that a source fails or has recovered, that many sources fail together (an outage), or new dead
+    letters. Monitors deliver them while they run, and so do workers of an app with notify=…. If neither runs, call
+    outlast alerts deliver from cron. Set the channels with App(notify=…), with notify under [app] in outlast.toml, or
+    with the variable OUTLAST_NOTIFY.
 
     \b
     Examples:
@@ -44,8 +44,8 @@ def alerts() -> None:
 
 
 @alerts.command("list")
-@click.option("--waiting", is_flag=True, help="Only those that are not delivered yet.")
-@click.option("--limit", type=ROW_LIMIT, metavar="N", default=50, show_default=True, help="How many at most.")
+@click.option("--waiting", is_flag=True, help="Only alerts that are not delivered yet.")
+@click.option("--limit", type=ROW_LIMIT, metavar="N", default=50, show_default=True, help="Alerts at most.")
 @click.option("--json", "as_json", is_flag=True, help="Print a list of JSON objects.")
 @with_app()
 def list_alerts(app: "App", *, waiting: bool, limit: int, as_json: bool) -> None:
@@ -64,11 +64,9 @@ def list_alerts(app: "App", *, waiting: bool, limit: int, as_json: bool) -> None
         return
     if not found:
         if waiting:
-            print_empty("no alert waits", f"{next_command('alerts', 'list')} shows those that were delivered")
+            print_empty("no alerts are waiting", f"{next_command('alerts', 'list')} shows the delivered ones")
         else:
-            print_empty(
-                "no alerts", f"monitors and workers make them of trouble; try: {next_command('alerts', 'test')}"
-            )
+            print_empty("no alerts", f"to send a test message: {next_command('alerts', 'test')}")
         return
     columns = {"ID": None, "KIND": None, "WHEN": None, "TRIES": None, "DELIVERY": 10, "ALERT": None}
     rows = (
@@ -85,17 +83,17 @@ def list_alerts(app: "App", *, waiting: bool, limit: int, as_json: bool) -> None
     make_console().print(make_table(columns, rows))
     if len(found) == limit:
         print_text(f"there may be more: --limit {limit * 2}", "dim")
-    if why := untried_alerts_hint(found):
-        print_text(why, "yellow")
+    if hint := untried_alerts_hint(found):
+        print_text(hint, "yellow")
 
 
 def untried_alerts_hint(found: "Iterable[Alert]") -> str:
-    """Return what to do where alerts wait and nobody has tried to deliver one; nothing where somebody has."""
+    """Return what to do if alerts wait and none was ever tried; empty otherwise."""
     tries = [alert.deliveries for alert in found if alert.delivered_at is None]
     if not tries or any(tries):
         return ""
     return (
-        "nobody has tried to deliver them; monitors do so, and workers of an app with notify=…; where neither runs: "
+        "no process has tried to deliver them; monitors do, and workers of an app with notify=…; if neither runs: "
         f"{next_command('alerts', 'deliver')}"
     )
 
@@ -116,9 +114,9 @@ def _delivery_text(alert: "Alert") -> str:
 
 @alerts.command("test")
 @click.option("--json", "as_json", is_flag=True, help="Print a list of JSON objects.")
-@with_app(tells=True)
+@with_app(notifies=True)
 def test_channels(app: "App", *, as_json: bool) -> None:
-    """Send a test message to every channel, and say whether it arrived. Exit code 1 if one did not.
+    """Send a test message to every channel. Exit code 1 if one was not delivered.
 
     \b
     Examples:
@@ -134,7 +132,7 @@ def test_channels(app: "App", *, as_json: bool) -> None:
     message = Message(
         "Outlast: a test", "If you can read this, alerts arrive here. Nothing is wrong.", (AlertKind.FIRST,)
     )
-    with suppress(Exception):  # it says nothing about the store, which need not have tables yet
+    with suppress(Exception):  # the test must also work before the tables exist
         write_audit_entry(app, "test_alerts", "alerts", channels=[channel.name for channel in app.channels])
     outcomes = {channel.name: _send_error(channel, message) for channel in app.channels}
     if as_json:
@@ -146,19 +144,19 @@ def test_channels(app: "App", *, as_json: bool) -> None:
         )
     else:
         for name, why in outcomes.items():
-            said = f"not delivered: {printable_line(mask_secrets(why))}" if why else "delivered"
-            print_text(f"{name}: {said}", "red" if why else "green")
+            result = f"not delivered: {printable_line(mask_secrets(why))}" if why else "delivered"
+            print_text(f"{name}: {result}", "red" if why else "green")
     if any(outcomes.values()):
         click.get_current_context().exit(EXIT_FAILED)
 
 
 def _send_error(channel: Any, message: Any) -> str:
-    """Send a message; return why it could not be, or nothing."""
+    """Send a message; return why it failed, or an empty text."""
     from outlast.classify import classify  # noqa: PLC0415  # not for --help
 
     try:
         channel.send(message)
-    except (Exception, SystemExit) as error:  # noqa: BLE001  # the channel may be anybody's
+    except (Exception, SystemExit) as error:  # noqa: BLE001  # a channel may raise anything
         failure = classify(error)
         return f"{failure.category}: {failure.exception_name}: {failure.message}"
     return ""
@@ -166,13 +164,12 @@ def _send_error(channel: Any, message: Any) -> str:
 
 @alerts.command("deliver")
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as a JSON object.")
-@with_app(tells=True)
+@with_app(notifies=True)
 def deliver(app: "App", *, as_json: bool) -> None:
-    """Deliver now what waits and is due, reminders too; for cron, where nobody else delivers.
+    """Deliver all alerts and reminders that are due; for cron, if no other process delivers them.
 
-    Monitors do so while they run, and workers of an app with notify=…, unless they drain.
-    Without a channel alerts are written to standard error. Exit code 1 if one could not be delivered; it is tried
-    again later, for a day.
+    Monitors deliver alerts while they run, and so do workers of an app with notify=…, except with --drain. Without a
+    channel, alerts are written to standard error. Exit code 1 if a delivery failed; it is retried for a day.
 
     \b
     Example:
@@ -181,21 +178,21 @@ def deliver(app: "App", *, as_json: bool) -> None:
     from outlast.cli.output import count_text, print_json, print_text  # noqa: PLC0415  # not for --help
 
     set_up_logs("warning", as_json=False)
-    if app.store.alerts(waiting=True, limit=1):  # a cron asks every minute, mostly for nothing
+    if app.store.alerts(waiting=True, limit=1):  # cron runs this every minute, mostly with nothing to do
         write_audit_entry(app, "deliver_alerts", "alerts")
     deliverer = app.deliverer()
-    taken = 0
+    tried = 0
     for _ in range(_MAX_DELIVERIES):
-        now = deliverer.deliver()
-        taken += now
-        if not now:
+        count = deliverer.deliver()
+        tried += count
+        if not count:
             break
     waiting = app.store.alerts(waiting=True, limit=_MAX_WAITING)
     failed = [alert for alert in waiting if alert.last_error is not None]
     if as_json:
-        print_json({"tried": taken, "waiting": len(waiting), "failed": len(failed)})
+        print_json({"tried": tried, "waiting": len(waiting), "failed": len(failed)})
     else:
-        rest = f"; {len(waiting)} wait, {len(failed)} of them after a failure" if waiting else ""
-        print_text(f"{count_text(taken, 'alert')} tried{rest}" if taken or waiting else "no alert waits")
+        rest = f"; {len(waiting)} waiting, {len(failed)} of them after a failure" if waiting else ""
+        print_text(f"{count_text(tried, 'alert')} tried{rest}" if tried or waiting else "no alerts are waiting")
     if failed:
         click.get_current_context().exit(EXIT_FAILED)

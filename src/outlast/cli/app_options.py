@@ -1,4 +1,4 @@
-"""Which store a command looks at: ``--app``, ``--url``, the environment, the file, or the file that is there."""
+"""The store of a command: ``--app``, ``--url``, OUTLAST_URL, outlast.toml, or ``outlast.db`` in the current folder."""
 
 import functools
 import os
@@ -21,43 +21,41 @@ R = TypeVar("R")
 
 URL_VARIABLE = "OUTLAST_URL"
 DEFAULT_FILE = "outlast.db"
-_MISSING_TABLE_ERRORS = ("UndefinedTable", "UndefinedColumn")  # as psycopg calls it, which need not be installed
+_MISSING_TABLE_ERRORS = ("UndefinedTable", "UndefinedColumn")  # names in psycopg, which may not be installed
 
 
 def with_app(
-    *, may_create: bool = False, adds: bool = False, tells: bool = False
+    *, may_create: bool = False, creates_file: bool = False, notifies: bool = False
 ) -> "Callable[[Callable[Concatenate[App, P], R]], Callable[..., R]]":
-    """Give a command the options ``--app`` and ``--url``, and the app that they lead to as its first argument.
+    """Add the options ``--app`` and ``--url`` to a command, and pass the app as its first argument.
 
     Args:
-        may_create: Whether the file of a SQLite URL may come into being; a mistyped name should not make one.
-        adds: Whether the command adds something; the file of an app, hardly a mistype, may come into being.
-        tells: Whether the command notifies people; without an app they are those that the settings name.
+        may_create: Whether the SQLite file of a URL may be created. Mostly not, so that a typo creates no file.
+        creates_file: Whether the SQLite file of an ``--app`` may be created.
+        notifies: Whether the command sends alerts. Without ``--app`` the channels come from the settings.
     """
 
     def decorate(command: "Callable[Concatenate[App, P], R]") -> Callable[..., R]:
-        @click.option(
-            "--app", "reference", metavar="MODULE:APP", help="The app whose store is meant, such as jobs:app."
-        )
+        @click.option("--app", "reference", metavar="MODULE:APP", help="The app whose store to use, such as jobs:app.")
         @click.option(
             "--url",
             metavar="URL",
             help=f"The store, such as sqlite:///outlast.db. Default: ${URL_VARIABLE}, then url under [app] in "
-            f"outlast.toml, then {DEFAULT_FILE} if that file is there.",
+            f"outlast.toml, then {DEFAULT_FILE} if that file exists.",
         )
         @functools.wraps(command)
         def run(*args: Any, reference: str | None, url: str | None, **kwargs: Any) -> R:
-            created = may_create or (adds and reference is not None)
+            created = may_create or (creates_file and reference is not None)
             from outlast.errors import SchemaError  # noqa: PLC0415  # not for --help
 
-            app = resolve_app(reference, url, may_create=created, tells=tells)
+            app = resolve_app(reference, url, may_create=created, notifies=notifies)
             try:
                 return command(app, *args, **kwargs)
             except SchemaError as error:
                 raise _missing_tables_error(error, reference, url) from error
             except Exception as error:
                 if type(error).__name__ in _MISSING_TABLE_ERRORS:
-                    _check_tables(app, reference, url)  # which says what to do about it
+                    _check_tables(app, reference, url)  # its error says what to do
                 raise
             finally:
                 app.close()
@@ -77,20 +75,20 @@ def _check_tables(app: "App", reference: str | None, url: str | None) -> None:
 
 
 def _missing_tables_error(error: "SchemaError", reference: str | None, url: str | None) -> CommandError:
-    """Return the error with the whole command that helps; a URL that holds a secret is not repeated."""
+    """Return the error with the complete command to run; a URL with a secret is not repeated."""
     text = str(error)
-    more = shlex.join(_store_words(reference, url))
-    return CommandError(f"{text} {more}" if more and "; run: " in text else text)
+    store = shlex.join(_store_words(reference, url))
+    return CommandError(f"{text} {store}" if store and "; run: " in text else text)
 
 
 def next_command(*words: object) -> str:
-    """Return a command to type next, with the ``--app`` or ``--url`` that this one was given."""
+    """Return a command to run next, with the ``--app`` or ``--url`` of this one."""
     params = click.get_current_context().params
     return shlex.join(["outlast", *map(str, words), *_store_words(params.get("reference"), params.get("url"))])
 
 
 def _store_words(reference: str | None, url: str | None) -> list[str]:
-    """Return the words that name the store; a URL that holds a secret is not repeated."""
+    """Return the options that name the store; a URL with a secret is not repeated."""
     from outlast.redact import redact  # noqa: PLC0415  # not for --help
 
     if reference:
@@ -98,17 +96,17 @@ def _store_words(reference: str | None, url: str | None) -> list[str]:
     return ["--url", url] if url and redact(url) == url else []
 
 
-def resolve_app(reference: str | None, url: str | None, *, may_create: bool = False, tells: bool = False) -> "App":
-    """Return the app that is meant; the settings of outlast.toml are in use from here on.
+def resolve_app(reference: str | None, url: str | None, *, may_create: bool = False, notifies: bool = False) -> "App":
+    """Load the settings of outlast.toml and return the app of a command.
 
     Args:
-        reference: ``MODULE:APP``, if it was given.
-        url: Of the store, if it was given.
-        may_create: Whether a SQLite file may come into being.
-        tells: Whether the people that the settings name are needed.
+        reference: ``MODULE:APP``, or None.
+        url: URL of the store, or None.
+        may_create: Whether a SQLite file may be created.
+        notifies: Whether the app needs the alert channels of the settings.
 
     Raises:
-        ConfigError: If nothing says which store is meant, or it cannot be.
+        ConfigError: If no store is configured, or it cannot be used.
     """
     from outlast.config import configure  # noqa: PLC0415  # not for --help
 
@@ -119,47 +117,47 @@ def resolve_app(reference: str | None, url: str | None, *, may_create: bool = Fa
     if reference is not None:
         from outlast.cli.loader import load_app  # noqa: PLC0415  # not for --help
 
-        app, meant = load_app(reference), f"--app {reference}"
+        app, option = load_app(reference), f"--app {reference}"
     else:
         from outlast.app import App  # noqa: PLC0415  # not for --help
 
         chosen = _resolve_url(url, config.app.get("url"))
-        notify = config.app.get("notify", ()) if tells else ()
-        app, meant = App(chosen, notify=notify), f"--url {chosen}"
+        notify = config.app.get("notify", ()) if notifies else ()
+        app, option = App(chosen, notify=notify), f"--url {chosen}"
     if not may_create:
-        _check_file(app, meant)
+        _check_file(app, option)
     return app
 
 
-def _resolve_url(given: str | None, configured: str | None) -> str:
+def _resolve_url(option: str | None, configured: str | None) -> str:
     from outlast.errors import ConfigError  # noqa: PLC0415  # not for --help
 
-    chosen = given or os.environ.get(URL_VARIABLE) or configured
+    chosen = option or os.environ.get(URL_VARIABLE) or configured
     if chosen:
         return chosen
     if Path(DEFAULT_FILE).is_file():
         return f"sqlite:///{DEFAULT_FILE}"
     message = (
-        f"nothing says which store is meant, and there is no {DEFAULT_FILE} here; give --app MODULE:APP or --url URL, "
+        f"no store is configured, and there is no {DEFAULT_FILE} in this folder; give --app MODULE:APP or --url URL, "
         f"set {URL_VARIABLE}, or put url under [app] in outlast.toml (outlast init writes one)"
     )
     raise ConfigError(message)
 
 
-def _check_file(app: "App", meant: str) -> None:
-    """See that a SQLite file is there; it is opened with the first question, which would create it."""
+def _check_file(app: "App", option: str) -> None:
+    """Check that a SQLite file exists, because the first query would create it."""
     from outlast.errors import ConfigError  # noqa: PLC0415  # not for --help
 
     path = getattr(getattr(app.store, "db", None), "path", None)
     if isinstance(path, Path) and not app.store.in_process and not path.exists():
         name = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
-        which = "URL" if meant.startswith("--url") else "app"
-        message = f"there is no file {name}; is the {which} right? To create it: outlast db init {meant}"
+        what = "URL" if option.startswith("--url") else "app"
+        message = f"the file {name} does not exist; check the {what}, or create the file: outlast db init {option}"
         raise ConfigError(message)
 
 
 def store_label(app: "App") -> str:
-    """Return where an app's tasks are, for people: without a password."""
+    """Return the location of an app's store, without a password."""
     from outlast.report.text_format import store_location  # noqa: PLC0415  # not for --help
 
     return store_location(app.store)

@@ -1,4 +1,4 @@
-"""``outlast audit``: who asked for what by hand."""
+"""``outlast audit``, and the audit entries that commands write before they change something."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -12,18 +12,15 @@ if TYPE_CHECKING:
     from outlast.ports.triage import AuditEntry
 
 
-# The audit log of what is typed: who asks for what is written down before it is done.
-
-
 def write_audit_entry(app: "App", action: str, subject: str, why: str = "", **detail: Any) -> None:
-    """Write down that the user of this process asks for something.
+    """Write an audit entry for the user of this process.
 
     Args:
-        app: In whose store.
-        action: What, such as ``cancel_task``; the dashboard calls it the same.
-        subject: To what, such as ``task:42``.
-        why: Why, in their words.
-        detail: More.
+        app: The app whose store keeps the entry.
+        action: What is done, such as ``cancel_task``; the dashboard uses the same names.
+        subject: What it is done to, such as ``task:42``.
+        why: The user's reason.
+        detail: More fields.
     """
     from outlast.queue import audit  # noqa: PLC0415  # not for --help
 
@@ -31,19 +28,18 @@ def write_audit_entry(app: "App", action: str, subject: str, why: str = "", **de
 
 
 @click.command()
-@click.option("--subject", metavar="WHAT", help="Only what was done to this, such as dead_letter:7 or queue:mail.")
-@click.option("--action", metavar="NAME", help="Only what is called so, such as discard_dead_letter.")
-@click.option("--before", type=ROW_NUMBER, metavar="ID", help="Only those with smaller numbers: the next page.")
-@click.option("--limit", type=ROW_LIMIT, metavar="N", default=50, show_default=True, help="How many at most.")
+@click.option("--subject", metavar="WHAT", help="Only entries about this, such as dead_letter:7 or queue:mail.")
+@click.option("--action", metavar="NAME", help="Only this action, such as discard_dead_letter.")
+@click.option("--before", type=ROW_NUMBER, metavar="ID", help="Only entries with smaller ids: the next page.")
+@click.option("--limit", type=ROW_LIMIT, metavar="N", default=50, show_default=True, help="Entries at most.")
 @click.option("--json", "as_json", is_flag=True, help="Print a list of JSON objects.")
 @with_app()
 def audit(
     app: "App", *, subject: str | None, action: str | None, before: int | None, limit: int, as_json: bool
 ) -> None:
-    """Show who asked for what by hand, newest first.
+    """Show who changed what with commands and on the dashboard, newest first.
 
-    What is done with commands and on the dashboard is written down before it is done. Nothing of the arguments of a
-    task is in it.
+    An entry is written before the change is made. Entries never contain the arguments of a task.
 
     \b
     Examples:
@@ -57,11 +53,11 @@ def audit(
         print_json([_entry_data(entry) for entry in found])
         return
     if not found:
-        narrowed = any(each is not None for each in (subject, action, before))
-        if narrowed:
-            print_empty("nothing like that was asked for", f"{next_command('audit')} shows all")
+        has_filter = any(each is not None for each in (subject, action, before))
+        if has_filter:
+            print_empty("no audit entries match", f"{next_command('audit')} shows all")
         else:
-            print_empty("nothing was asked for by hand yet", "commands such as outlast dlq replay are noted here")
+            print_empty("no audit entries yet", "commands such as outlast dlq replay write them")
         return
     columns = {"ID": None, "WHEN": None, "WHO": 20, "ACTION": None, "SUBJECT": 28, "WHY": None}
     rows = ((row.id, relative_time(row.at), row.who, row.action, row.subject, _reason_text(row)) for row in found)
@@ -71,7 +67,7 @@ def audit(
 
 
 def _reason_text(entry: "AuditEntry") -> str:
-    """Return the reason, and what else is known."""
+    """Return the reason and the other details of an entry, without secrets."""
     from outlast.cli.output import mask_secrets  # noqa: PLC0415  # not for --help
 
     more = ", ".join(f"{name} {_value_text(value)}" for name, value in entry.detail.items())

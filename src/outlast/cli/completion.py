@@ -1,4 +1,7 @@
-"""``outlast completion``: the script by which a shell completes commands, options and values."""
+"""``outlast completion``: a script that lets a shell complete commands, options and values.
+
+A completion never fails, never waits and never runs the user's code: no server is queried and no app is imported.
+"""
 
 import os
 from collections.abc import Callable, Iterable
@@ -12,23 +15,19 @@ if TYPE_CHECKING:
     from outlast.app import App
 
 
-# Values that the shell completes: what is known by heart, and what a SQLite file tells at once.
-#
-# A completion never fails, waits for nobody and runs no code of the user: no server is asked, and no app is imported.
-
 Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 _MAX_RUNS = 20
 _SQLITE_SCHEME = "sqlite:///"
 
 
 def _completer(names: Callable[[click.Context], Iterable[str]]) -> Completer:
-    """Return what click asks for completions; where the names cannot be had, there are none."""
+    """Return a completion function for click; on any error it completes nothing."""
 
     @wraps(names)
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001  # as click calls it
         try:
             return [name for name in names(ctx) if name.startswith(incomplete)]
-        except Exception:  # noqa: BLE001  # whoever presses a key must not see a traceback
+        except Exception:  # noqa: BLE001  # pressing Tab must not show a traceback
             return []
 
     return complete
@@ -44,7 +43,7 @@ def category_names(_: click.Context) -> Iterable[str]:
 
 @_completer
 def policy_names(_: click.Context) -> Iterable[str]:
-    """Complete the policies that have names."""
+    """Complete the names of policies."""
     from outlast.config import configure  # noqa: PLC0415  # not for --help
     from outlast.decide.presets import PRESETS  # noqa: PLC0415  # not for --help
 
@@ -61,7 +60,7 @@ def profile_names(_: click.Context) -> Iterable[str]:
 
 @_completer
 def queue_names(ctx: click.Context) -> Iterable[str]:
-    """Complete the queues that the store knows."""
+    """Complete the queues of the store."""
     return _names_in_store(ctx, lambda app: [row.name for row in app.tasks.queues()])
 
 
@@ -71,42 +70,42 @@ def run_ids(ctx: click.Context) -> Iterable[str]:
     return _names_in_store(ctx, lambda app: [run.id for run in app.store.runs(None, _MAX_RUNS)])
 
 
-def _names_in_store(ctx: click.Context, ask: "Callable[[App], Iterable[str]]") -> Iterable[str]:
-    """Ask the store, if it is a file that is there; no name brings one into being."""
+def _names_in_store(ctx: click.Context, read: "Callable[[App], Iterable[str]]") -> Iterable[str]:
+    """Return names from the store if it is a SQLite file that exists; never create one."""
     from outlast.cli.app_options import DEFAULT_FILE, URL_VARIABLE  # noqa: PLC0415  # not for --help
     from outlast.config import configure  # noqa: PLC0415  # not for --help
 
     if ctx.params.get("reference"):
-        return ()  # the file is known to the app alone, whose module may do anything
-    given = ctx.params.get("url") or os.environ.get(URL_VARIABLE) or configure().app.get("url")
-    url = str(given or f"{_SQLITE_SCHEME}{DEFAULT_FILE}")
+        return ()  # only the app knows the file, and importing its module may do anything
+    configured = ctx.params.get("url") or os.environ.get(URL_VARIABLE) or configure().app.get("url")
+    url = str(configured or f"{_SQLITE_SCHEME}{DEFAULT_FILE}")
     if not url.startswith(_SQLITE_SCHEME) or not Path(url.removeprefix(_SQLITE_SCHEME)).is_file():
         return ()
     from outlast.app import App  # noqa: PLC0415  # not for --help
 
     app = App(url)
     try:
-        return list(ask(app))
+        return list(read(app))
     finally:
         app.close()
 
 
 SHELLS = ("bash", "zsh", "fish")
-_COMPLETE_VARIABLE = "_OUTLAST_COMPLETE"  # by which the script asks; the same name that click makes of the program's
+_COMPLETE_VARIABLE = "_OUTLAST_COMPLETE"  # set by the script; click derives this name from the program's
 
 
 @click.command()
 @click.argument("shell", type=click.Choice(SHELLS))
 def completion(shell: str) -> None:
-    """Print a script that has a shell complete what you type: bash, zsh or fish.
+    """Print a completion script for your shell: bash, zsh or fish.
 
-    It completes commands, options, and values where they are known: states, categories, policies, profiles; queues and
-    runs of a SQLite file. It works in shells that are opened afterwards.
+    It completes commands, options and many values: states, categories, policies, profiles, and the queues and runs of
+    a SQLite file. It takes effect in new shells.
 
     \b
     For bash, put this into ~/.bashrc:
       eval "$(outlast completion bash)"
-    For zsh, put this into ~/.zshrc, behind compinit:
+    For zsh, put this into ~/.zshrc, after compinit:
       eval "$(outlast completion zsh)"
     For fish, write a file once, as below.
 
@@ -119,6 +118,6 @@ def completion(shell: str) -> None:
 
     root = click.get_current_context().find_root()
     kind = get_completion_class(shell)
-    assert kind is not None, shell  # noqa: S101  # click knows all of them
-    made = kind(root.command, {}, "outlast", _COMPLETE_VARIABLE)
-    click.echo(ShellComplete.source(made))  # of the base: bash need not be asked for its version
+    assert kind is not None, shell  # noqa: S101  # click supports all of them
+    script = kind(root.command, {}, "outlast", _COMPLETE_VARIABLE)
+    click.echo(ShellComplete.source(script))  # of the base class, which does not run bash to get its version

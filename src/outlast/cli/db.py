@@ -1,4 +1,4 @@
-"""``outlast db``: the tables."""
+"""``outlast db``: create, migrate and check the tables; ``outlast move``: from SQLite to PostgreSQL."""
 
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
@@ -7,7 +7,6 @@ import click
 
 from outlast import clock
 from outlast.cli.app_options import store_label, with_app
-from outlast.cli.output import make_console
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def db() -> None:
-    """Create the tables, bring them up to date, check them.
+    """Create, migrate and check the tables.
 
     \b
     Examples:
@@ -33,7 +32,7 @@ def db() -> None:
 @db.command("init")
 @with_app(may_create=True)
 def create(app: "App") -> None:
-    """Create the tables. Safe to run twice, and by two at once.
+    """Create the tables. It is safe to run this repeatedly and in parallel.
 
     \b
     Example:
@@ -45,7 +44,7 @@ def create(app: "App") -> None:
 @db.command("migrate")
 @with_app()
 def migrate(app: "App") -> None:
-    """Bring the tables up to date. Safe to run twice, and by two at once.
+    """Migrate the tables to this version. It is safe to run this repeatedly and in parallel.
 
     \b
     Example:
@@ -65,7 +64,7 @@ def _migrate_tables(app: "App") -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 @with_app()
 def check(app: "App", *, as_json: bool) -> None:
-    """See that the tables fit, and that a dead letter can be written.
+    """Check that the tables have the right version, and that a dead letter can be written.
 
     \b
     Example:
@@ -75,83 +74,76 @@ def check(app: "App", *, as_json: bool) -> None:
 
     app.store.check_schema()
     app.store.check_dead_letters()
-    version = app.create_schema()  # nothing is left to do: the version alone is wanted
+    version = app.create_schema()  # changes nothing here; returns the version
     counts = app.tasks.counts()
     if as_json:
         print_json({"store": store_label(app), "version": version, "counts": counts})
         return
-    print_text(f"{store_label(app)}: fine; the tables have version {version}, dead letters can be written", "green")
+    print_text(f"{store_label(app)}: ok; the tables have version {version}, dead letters can be written", "green")
     print_text(status_counts_text(counts))
 
 
-# How far a move is: a bar at a terminal, elsewhere a line every ten seconds.
-
-_LINE_EVERY = 10.0  # seconds
+_LINE_EVERY = 10.0  # seconds between two lines of progress, if there is no terminal
 
 
 @contextmanager
 def move_progress() -> "Iterator[Callable[[MoveProgress], object]]":
-    """Within the block, show the steps that the yielded function is given."""
+    """Yield a function that shows the progress of a move: a bar on a terminal, or else a line now and then."""
+    from outlast.cli.output import make_console  # noqa: PLC0415  # not for --help
+
     console = make_console(stderr=True)
     if not console.is_terminal:
         yield _print_progress_lines()
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn  # noqa: PLC0415  # at a terminal alone
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn  # noqa: PLC0415  # only on a terminal
 
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console, transient=True) as progress:
-        bar = progress.add_task("looking", total=None)
+        bar = progress.add_task("reading", total=None)
         yield lambda step: progress.update(bar, description=step.doing, completed=step.rows, total=step.total or None)
 
 
 def _print_progress_lines() -> "Callable[[MoveProgress], object]":
-    said_at = clock.monotonic()
+    printed_at = clock.monotonic()
 
     def show(step: "MoveProgress") -> None:
-        nonlocal said_at
-        if clock.monotonic() - said_at >= _LINE_EVERY:
-            said_at = clock.monotonic()
+        nonlocal printed_at
+        if clock.monotonic() - printed_at >= _LINE_EVERY:
+            printed_at = clock.monotonic()
             click.echo(f"{step.doing}: {step.rows:,} of {step.total:,} rows", err=True)
 
     return show
 
 
-# ``outlast move``: from a SQLite file to PostgreSQL, with everything.
-
-
 @click.command()
 @click.argument("sqlite_url", metavar="SQLITE_URL")
 @click.argument("postgres_url", metavar="POSTGRES_URL", required=False)
-@click.option("--dry-run", is_flag=True, help="Say what would be moved, and what stands in the way; change nothing.")
-@click.option("--cancel", is_flag=True, help="Give up a move that is not over, and use the file as before.")
+@click.option("--dry-run", is_flag=True, help="Show what would be moved and what prevents it; change nothing.")
+@click.option("--cancel", is_flag=True, help="Cancel an unfinished move and use the file as before.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def move(sqlite_url: str, postgres_url: str | None, *, dry_run: bool, cancel: bool, as_json: bool) -> None:
-    """Move all that is in a SQLite file to PostgreSQL.
+    """Move all data from a SQLite file to PostgreSQL.
 
-    Tasks, their history and results, dead letters, replays, groups of failures, sources, runs of jobs, alerts, queues
-    that are paused, the audit log and the books: under the same numbers, with the same times. Nothing runs twice for
-    it, and nobody is told twice.
+    This moves tasks with their history and results, dead letters, replays, groups of failures, sources, job runs,
+    alerts, paused queues, the audit log and the counters. Ids and times stay the same. No task runs twice and no alert
+    is sent twice.
 
-    Stop workers and monitors before. The file is frozen while it is copied: whoever still writes to it gets an error.
-    The target has to be empty; its tables are created. At the end both sides are counted and their books compared, and
-    the exit code is 1 if they differ. The file is never deleted; it stays as it was, and refuses to be written to.
+    Stop workers and monitors first. The file is frozen during the copy: writing to it fails. The target must be empty;
+    its tables are created. At the end the rows and counters of both sides are compared; the exit code is 1 if they
+    differ. The file is never deleted; it stays as it is and refuses writes.
 
-    Interrupted, by whatever, the same command goes on where it was. Run once more after the end, it says so. A password
-    need not be typed: PGPASSWORD and ~/.pgpass are read.
+    After an interruption, run the same command again to continue. Running it again after the end changes nothing. The
+    password may come from PGPASSWORD or ~/.pgpass.
 
     \b
     Examples:
       outlast move sqlite:///outlast.db postgresql://shop@db/shop --dry-run
       outlast move sqlite:///outlast.db postgresql://shop@db/shop
       outlast move sqlite:///outlast.db postgresql://shop@db/shop --cancel
-      outlast move sqlite:///outlast.db --cancel   # that database is gone
+      outlast move sqlite:///outlast.db --cancel   # if the target is gone
     """  # noqa: D301  # click reads the control character, not a backslash
     from outlast.report.text_format import store_location  # noqa: PLC0415  # not for --help
-    from outlast.stores.move.move import (  # noqa: PLC0415  # not for --help
-        MoveNames,  # not for --help
-        open_source,
-        open_target,
-    )
+    from outlast.stores.move.move import MoveNames, open_source, open_target  # noqa: PLC0415  # not for --help
 
     if dry_run and cancel:
         message = "give --dry-run or --cancel, not both"
@@ -173,17 +165,17 @@ def move(sqlite_url: str, postgres_url: str | None, *, dry_run: bool, cancel: bo
 
 def _cancel(source: "SourceFile", target: "TargetDatabase | None", names: "MoveNames", *, as_json: bool) -> None:
     from outlast.cli.output import print_json, print_text  # noqa: PLC0415  # not for --help
-    from outlast.stores.move.move import cancel_move as give_up  # noqa: PLC0415  # not for --help
+    from outlast.stores.move.move import cancel_move  # noqa: PLC0415  # not for --help
 
-    found = give_up(source, target, names)
+    cancelled = cancel_move(source, target, names)
     if as_json:
-        print_json({"source": names.source, "cancelled": found})
-    elif found:
-        print_text(f"the move was given up; {names.source} is used as before", "green")
+        print_json({"source": names.source, "cancelled": cancelled})
+    elif cancelled:
+        print_text(f"the move was cancelled; use {names.source} as before", "green")
         if target is None:
-            print_text("what was copied by then is where it was copied to, and lets nobody in; drop those tables")
+            print_text("the target database keeps the rows copied so far and refuses to be used; drop its tables")
     else:
-        print_text("no move was begun; nothing to give up")
+        print_text("no move was started; there is nothing to cancel")
 
 
 def _print_dry_run(source: "SourceFile", target: "TargetDatabase", names: "MoveNames", *, as_json: bool) -> None:
@@ -196,7 +188,7 @@ def _print_dry_run(source: "SourceFile", target: "TargetDatabase", names: "MoveN
         return
     _print_tables(tables)
     print_text(
-        f"{sum(tables.values()):,} rows would be moved from {names.source} to {names.target}; nothing stands in the way"
+        f"{sum(tables.values()):,} rows would be moved from {names.source} to {names.target}; nothing prevents it"
     )
     _print_foreign_tables(source.foreign_tables())
 
@@ -211,7 +203,7 @@ def _move(source: "SourceFile", target: "TargetDatabase", names: "MoveNames", *,
     except BaseException:
         mark = source.mark()
         if mark is not None and mark.ended_at is None:
-            line = "the file stays frozen until the move is over: run it again to go on, or give it up by --cancel"
+            line = "the file stays frozen until the move is finished: run it again to continue, or with --cancel"
             click.secho(line, fg="yellow", err=True)
         raise
     if as_json:
@@ -225,28 +217,28 @@ def _print_result(moved: "MoveResult", names: "MoveNames") -> None:
 
     rows = sum(moved.tables.values())
     if moved.already:
-        print_text(f"{names.source} was moved to {names.target} before; there is nothing left to do", "green")
+        print_text(f"{names.source} was already moved to {names.target}; there is nothing to do", "green")
         return
     _print_tables(moved.tables)
-    again = f", {moved.copied:,} of them now" if moved.resumed else ""
+    resumed = f", {moved.copied:,} of them now" if moved.resumed else ""
     print_text(
-        f"{rows:,} rows were moved to {names.target}{again}, in {moved.seconds:.1f} s; both sides agree", "green"
+        f"{rows:,} rows were moved to {names.target}{resumed}, in {moved.seconds:.1f} s; both sides match", "green"
     )
     if moved.rescued:
-        print_text(f"given back by workers that had died: {count_text(moved.rescued, 'task')}")
+        print_text(f"returned to the queue from dead workers: {count_text(moved.rescued, 'task')}")
     _print_foreign_tables(moved.strangers)
     print_text("next:")
-    print_text("  1. give your App the new URL, and OUTLAST_URL and url in outlast.toml where they are set")
-    print_text("  2. outlast doctor, with the new URL")
+    print_text("  1. use the new URL in your App, and in OUTLAST_URL and outlast.toml if you set it there")
+    print_text("  2. run outlast doctor with the new URL")
     print_text("  3. start workers and monitors")
-    print_text(f"{names.source} stays as it is, and refuses to be written to; keep it for as long as you like", "dim")
+    print_text(f"{names.source} stays as it is and refuses writes; keep it as long as you like", "dim")
 
 
 def _print_foreign_tables(tables: list[str]) -> None:
     from outlast.cli.output import print_text  # noqa: PLC0415  # not for --help
 
     if tables:
-        print_text(f"tables in the file that are not Outlast's stay where they are: {', '.join(tables)}", "yellow")
+        print_text(f"other tables in the file are not moved: {', '.join(tables)}", "yellow")
 
 
 def _print_tables(tables: dict[str, int]) -> None:

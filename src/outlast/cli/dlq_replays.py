@@ -1,4 +1,4 @@
-"""``outlast dlq replays``: replays that workers carry on: how far they are, stop one, have it go on."""
+"""``outlast dlq replays``: follow, list, stop and resume the replays that workers run."""
 
 import time
 from typing import TYPE_CHECKING, Any
@@ -8,25 +8,26 @@ import click
 from outlast.cli.app_options import next_command, with_app
 from outlast.cli.errors import EXIT_FAILED
 from outlast.cli.formats import ROW_LIMIT, ROW_NUMBER, exact_time, relative_time
-from outlast.cli.output import make_console, mask_secrets, print_json, print_text, row_data
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from rich.console import Console
 
     from outlast.app import App
     from outlast.ports.triage import Replay
     from outlast.report.dead_letters import ReplayLine
 
 
-# How far a replay is that workers carry on: followed until it is over, whoever does it.
-
-_POLL_SECONDS = 0.25  # seconds between two looks
-_WORKER_CHECK_SECONDS = 5.0  # seconds between two looks for workers
-_WORKER_WAIT_SECONDS = 30.0  # seconds without a worker: one may be restarting
+CONFLICT_TEXT = "a live task has the same unique key; it stays a dead letter"
+_POLL_SECONDS = 0.25
+_WORKER_CHECK_SECONDS = 5.0
+_WORKER_WAIT_SECONDS = 30.0  # how long to wait without a worker, because one may be restarting
 
 
 def masked_replay_line(replay: "Replay") -> "ReplayLine":
-    """Return a replay as people are told of it, secrets masked."""
+    """Return a replay as it is shown to people, secrets masked."""
+    from outlast.cli.output import mask_secrets  # noqa: PLC0415  # not for --help
     from outlast.report.dead_letters import replay_line  # noqa: PLC0415  # not for --help
 
     which = replay.which._replace(text=mask_secrets(replay.which.text))
@@ -36,37 +37,42 @@ def masked_replay_line(replay: "Replay") -> "ReplayLine":
 
 
 def replay_data(replay: "Replay") -> dict[str, Any]:
-    """Return a replay as JSON has it; of what was meant only what narrows."""
-    which = {name: value for name, value in row_data(replay.which).items() if value is not None}
+    """Return a replay as JSON data, with the filters that are set."""
+    from outlast.cli.output import mask_secrets, row_data  # noqa: PLC0415  # not for --help
+
+    filters = {name: value for name, value in row_data(replay.which).items() if value is not None}
+    if "text" in filters:
+        filters["text"] = mask_secrets(filters["text"])
     data = row_data(replay)
     del data["epoch"]
-    return {**data, "which": {**which, **({"text": mask_secrets(which["text"])} if "text" in which else {})},
-            "stopped_by": mask_secrets(replay.stopped_by)}  # fmt: skip
+    return {**data, "which": filters, "stopped_by": mask_secrets(replay.stopped_by)}
 
 
 def warn_without_worker(app: "App") -> bool:
-    """Say it if nobody is there to carry replays on; tell whether."""
+    """Print a warning if no worker is alive to run replays; return whether it was printed."""
     if any(worker.alive for worker in app.tasks.workers()):
         return False
-    click.secho("no worker is alive to carry it on; outlast worker MODULE:APP starts one", fg="yellow", err=True)
+    click.secho("no worker is alive to run it; outlast worker MODULE:APP starts one", fg="yellow", err=True)
     return True
 
 
-def follow_replay(app: "App", replay: "Replay", *, wait: bool, as_json: bool, begun: str = "has begun") -> None:
-    """Say that a replay has begun, and stay until it is over if that is wished.
+def follow_replay(app: "App", replay: "Replay", *, wait: bool, as_json: bool, verb: str = "started") -> None:
+    """Print that a replay started, and optionally wait for its end.
 
-    Exit code 1 if it is stopped, if a dead letter stays, or if nobody is there to carry it on.
+    The exit code is 1 if the replay stops, if a dead letter stays because of a conflict, or if no worker is alive.
     """
+    from outlast.cli.output import print_json, print_text  # noqa: PLC0415  # not for --help
+
     number = replay.id
     if not as_json:
-        print_text(f"replay {number} {begun}: {masked_replay_line(replay).told}")
+        print_text(f"replay {number} {verb}: {masked_replay_line(replay).told}")
     if warn_without_worker(app) or not wait:
         _print_follow_up(number, as_json=as_json, replay=replay)
         click.get_current_context().exit(EXIT_FAILED if wait else 0)
     try:
         last = _show_progress(_poll_replay(app, replay))
     except KeyboardInterrupt:
-        click.echo(f"replay {number} goes on without this", err=True)
+        click.echo(f"replay {number} continues without this command", err=True)
         _print_follow_up(number, as_json=False, replay=replay)
         raise
     if as_json:
@@ -81,16 +87,18 @@ def follow_replay(app: "App", replay: "Replay", *, wait: bool, as_json: bool, be
 
 
 def _print_follow_up(number: int, *, as_json: bool, replay: "Replay") -> None:
+    from outlast.cli.output import print_json  # noqa: PLC0415  # not for --help
+
     if as_json:
         print_json(replay_data(replay))
         return
-    look, stop = next_command("dlq", "replays", "show", number), next_command("dlq", "replays", "stop", number)
-    click.echo(f"to look at it: {look}\nto stop it:    {stop}", err=True)
+    show, stop = next_command("dlq", "replays", "show", number), next_command("dlq", "replays", "stop", number)
+    click.echo(f"to show it: {show}\nto stop it: {stop}", err=True)
 
 
 def _poll_replay(app: "App", replay: "Replay") -> "Iterator[Replay]":
-    """Yield how it stands, again and again until it is over, or nobody carries it on any more."""
-    alive_at = looked_at = time.monotonic()
+    """Yield the state of a replay repeatedly until it has ended, or no worker has been alive for a while."""
+    alive_at = checked_at = time.monotonic()
     while True:
         yield replay
         if replay.state != "running":
@@ -98,8 +106,8 @@ def _poll_replay(app: "App", replay: "Replay") -> "Iterator[Replay]":
         time.sleep(_POLL_SECONDS)
         replay = app.dead_letters.replay_run(replay.id)
         now = time.monotonic()
-        if now - looked_at >= _WORKER_CHECK_SECONDS:
-            looked_at = now
+        if now - checked_at >= _WORKER_CHECK_SECONDS:
+            checked_at = now
             if any(worker.alive for worker in app.tasks.workers()):
                 alive_at = now
             elif now - alive_at > _WORKER_WAIT_SECONDS:
@@ -107,24 +115,26 @@ def _poll_replay(app: "App", replay: "Replay") -> "Iterator[Replay]":
 
 
 def _show_progress(steps: "Iterator[Replay]") -> "Replay":
-    """Show how far it is: a bar at a terminal, elsewhere a line for each stage; return how it stands at last."""
+    """Show a progress bar on a terminal, or else a line for each stage; return the last state."""
+    from outlast.cli.output import make_console  # noqa: PLC0415  # not for --help
+
     console = make_console(stderr=True)
     if console.is_terminal:
-        return _show_bar(steps)
-    said, last = None, next(steps)
+        return _show_bar(steps, console)
+    shown, last = None, next(steps)
     for last in steps:
         stage = (last.stage, last.replayed > 0)
-        if stage != said and last.state == "running":
-            said = stage
+        if stage != shown and last.state == "running":
+            shown = stage
             click.echo(f"replay {last.id}: {masked_replay_line(last).told}", err=True)
     return last
 
 
-def _show_bar(steps: "Iterator[Replay]") -> "Replay":
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn  # noqa: PLC0415  # at a terminal alone
+def _show_bar(steps: "Iterator[Replay]", console: "Console") -> "Replay":
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn  # noqa: PLC0415  # only on a terminal
 
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=make_console(stderr=True), transient=True) as progress:
+    with Progress(*columns, console=console, transient=True) as progress:
         bar = progress.add_task("replayed")
         last = next(steps)
         for last in steps:
@@ -135,21 +145,23 @@ def _show_bar(steps: "Iterator[Replay]") -> "Replay":
 
 
 def _print_end(last: "Replay") -> None:
+    from outlast.cli.output import print_text  # noqa: PLC0415  # not for --help
+
     line = masked_replay_line(last)
     print_text(f"replay {last.id}: {line.told}", "green" if last.state == "done" and not last.conflicts else "red")
     if line.stopped_by:
         print_text(f"  {line.stopped_by}", "red")
     for number in last.conflict_ids:
-        click.secho(f"dead letter {number}: a live task has its unique key; it stays", fg="red", err=True)
+        click.secho(f"dead letter {number}: {CONFLICT_TEXT}", fg="red", err=True)
     if line.can_resume:
-        print_text(f"once it is fixed: {next_command('dlq', 'replays', 'resume', last.id)}", "dim")
+        print_text(f"when the cause is fixed: {next_command('dlq', 'replays', 'resume', last.id)}", "dim")
 
 
 class _ReplaysGroup(click.Group):
-    """A group that lists when no command is named, and shows one when a number is."""
+    """A group that runs ``list`` without a command, and ``show`` for a number."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put in the command that is meant."""
+        """Insert the default command, then parse the arguments."""
         first = args[0] if args else "--"
         if first.isdecimal():
             args = ["show", *args]
@@ -160,9 +172,9 @@ class _ReplaysGroup(click.Group):
 
 @click.group(cls=_ReplaysGroup)
 def replays() -> None:
-    """List replays that workers carry on; stop one, have it go on.
+    """List, stop and resume the replays that workers run.
 
-    They are begun by outlast dlq replay with --canary or --rate, or on the dashboard.
+    Start one with outlast dlq replay and --canary or --rate, or on the dashboard.
 
     \b
     Examples:
@@ -172,8 +184,8 @@ def replays() -> None:
 
 
 @replays.command("list")
-@click.option("--running", is_flag=True, help="Only those that are not over.")
-@click.option("--limit", type=ROW_LIMIT, metavar="N", default=20, show_default=True, help="How many at most.")
+@click.option("--running", is_flag=True, help="Only replays that are running.")
+@click.option("--limit", type=ROW_LIMIT, metavar="N", default=20, show_default=True, help="Replays at most.")
 @click.option("--json", "as_json", is_flag=True, help="Print a list of JSON objects.")
 @with_app()
 def list_replays(app: "App", *, running: bool, limit: int, as_json: bool) -> None:
@@ -191,10 +203,11 @@ def list_replays(app: "App", *, running: bool, limit: int, as_json: bool) -> Non
         return
     if not found:
         print_empty(
-            "no replay runs" if running else "no replays", "outlast dlq replay --group GROUP --canary begins one"
+            "no replay is running" if running else "no replays",
+            "outlast dlq replay --group GROUP --canary starts one",
         )
         return
-    columns = {"ID": None, "STATE": None, "QUEUED": None, "OF": None, "STAYED": None, "BEGUN": None, "WHAT": None}
+    columns = {"ID": None, "STATE": None, "QUEUED": None, "OF": None, "CONFLICTS": None, "STARTED": None, "WHAT": None}
     rows = (
         (
             each.id,
@@ -217,7 +230,7 @@ def list_replays(app: "App", *, running: bool, limit: int, as_json: bool) -> Non
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 @with_app()
 def show_replay(app: "App", number: int, *, as_json: bool) -> None:
-    """Show how far a replay is, and why it was stopped.
+    """Show the progress of a replay, and why it stopped.
 
     \b
     Example:
@@ -242,18 +255,18 @@ def _print_replay(found: "Replay") -> None:
         facts_table(
             [
                 ("replay", f"{line.id}, {line.state}"),
-                ("of", line.what),
-                ("stands", line.told),
+                ("what", line.what),
+                ("progress", line.told),
                 ("stopped by", line.stopped_by or None),
-                ("stayed", ", ".join(map(str, line.conflict_ids)) or None),
+                ("conflicts", ", ".join(map(str, line.conflict_ids)) or None),
                 ("rate", line.rate),
                 ("steps", ", ".join(f"{step.name}: {step.state}" for step in line.steps) or None),
-                ("begun by", line.who),
+                ("started by", line.who),
                 ("why", line.reason or None),
-                ("begun", exact_time(line.created_at)),
+                ("started", exact_time(line.created_at)),
                 ("last step", exact_time(line.updated_at)),
                 ("ended", exact_time(line.ended_at)),
-                ("go on", next_command("dlq", "replays", "resume", line.id) if line.can_resume else None),
+                ("resume", next_command("dlq", "replays", "resume", line.id) if line.can_resume else None),
             ]
         )
     )
@@ -261,10 +274,10 @@ def _print_replay(found: "Replay") -> None:
 
 @replays.command("stop")
 @click.argument("number", type=ROW_NUMBER, metavar="ID")
-@click.option("--why", metavar="TEXT", default="", help="Why, for those who look at it later.")
+@click.option("--why", metavar="TEXT", default="", help="The reason, for the audit log.")
 @with_app()
 def stop_replay(app: "App", number: int, *, why: str) -> None:
-    """Have a replay queue no more; what it has queued already runs. Exit code 1 if it does not run.
+    """Stop a replay. Tasks that it has already queued still run. Exit code 1 if it was not running.
 
     \b
     Example:
@@ -273,27 +286,25 @@ def stop_replay(app: "App", number: int, *, why: str) -> None:
     from outlast.cli.output import print_text  # noqa: PLC0415  # not for --help
 
     if app.dead_letters.stop_replay(number, why=why):
-        print_text(
-            f"replay {number}: stopped; {next_command('dlq', 'replays', 'resume', number)} has it go on", "yellow"
-        )
+        print_text(f"replay {number}: stopped; to resume: {next_command('dlq', 'replays', 'resume', number)}", "yellow")
         return
-    print_text(f"replay {number}: was over already", "red")
+    print_text(f"replay {number}: was not running", "red")
     click.get_current_context().exit(EXIT_FAILED)
 
 
 @replays.command("resume")
 @click.argument("number", type=ROW_NUMBER, metavar="ID")
-@click.option("--why", metavar="TEXT", default="", help="Why, for those who look at it later.")
-@click.option("--wait/--no-wait", default=True, help="Whether to stay until it is over.")
+@click.option("--why", metavar="TEXT", default="", help="The reason, for the audit log.")
+@click.option("--wait/--no-wait", default=True, help="Whether to wait for the end.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object at the end.")
 @with_app()
 def resume_replay(app: "App", number: int, *, why: str, wait: bool, as_json: bool) -> None:
-    """Have a replay go on that was stopped: one first again, then ten, then the rest. Exit code 1 if it stops again.
+    """Resume a stopped replay: one task, then ten, then the rest. Exit code 1 if it stops again.
 
-    What had failed is taken up again too.
+    Tasks of the replay that failed are replayed too.
 
     \b
     Example:
       outlast dlq replays resume 3
     """  # noqa: D301  # click reads the control character, not a backslash
-    follow_replay(app, app.dead_letters.resume_replay(number, why=why), wait=wait, as_json=as_json, begun="goes on")
+    follow_replay(app, app.dead_letters.resume_replay(number, why=why), wait=wait, as_json=as_json, verb="resumed")

@@ -1,4 +1,4 @@
-"""``outlast doctor``: is all well, and are the books right?"""
+"""``outlast doctor``: check settings, store, workers and counters."""
 
 import os
 import shutil
@@ -20,24 +20,25 @@ if TYPE_CHECKING:
 
 _MIN_FREE_SHARE = 0.05  # share of the disk
 _MAX_WAITING = 1000  # alerts that are counted
+_COUNTER_CHECKS = {"ledger", "pairs"}
 
 
 @click.command()
-@click.option("--mend", is_flag=True, help="Write the books anew from what is there, if they are off.")
+@click.option("--repair", is_flag=True, help="Recount the counters if they differ from the rows.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 @with_app()
-def doctor(app: "App", *, mend: bool, as_json: bool) -> None:
+def doctor(app: "App", *, repair: bool, as_json: bool) -> None:
     """Check settings, store and workers, and that no task was lost.
 
-    Every task that was ever enqueued is done, dead, live, cancelled or discarded: the books say how many of each there
-    are, and they are compared with the rows, counted at the same moment. Workers may go on meanwhile. Exits with 1 if
-    something is off.
+    Every task that was ever enqueued is done, dead, live, cancelled or discarded. Counters keep how many there are of
+    each; this command compares them with the rows, read at the same time. Workers may keep running. The exit code is 1
+    if a check fails.
 
     \b
     Examples:
       outlast doctor --app jobs:app
       outlast doctor --json
-      outlast doctor --mend
+      outlast doctor --repair
     """  # noqa: D301  # click reads the control character, not a backslash
     from outlast.cli.output import print_json, print_text  # noqa: PLC0415  # not for --help
     from outlast.report.doctor import finding_text  # noqa: PLC0415  # not for --help
@@ -47,47 +48,52 @@ def doctor(app: "App", *, mend: bool, as_json: bool) -> None:
         found.append(finding)
         if not as_json:
             print_text(finding_text(finding), {True: "green", False: "red", None: ""}[finding.ok])
-    sick = any(each.ok is False for each in found)
-    if mend and any(each.ok is False and each.check in {"ledger", "pairs"} for each in found):
-        rebuilt = _repair_finding(app, found)
+    failed = any(each.ok is False for each in found)
+    if repair and any(each.ok is False and each.check in _COUNTER_CHECKS for each in found):
+        rebuilt = _repair_counters(app, found)
         if rebuilt:
             found.append(rebuilt)
         found += _check_ledger(app)
-        sick = any(each.ok is False for each in found if each.check not in {"ledger", "pairs"}) or not found[-1].ok
+        failed = any(each.ok is False for each in found if each.check not in _COUNTER_CHECKS) or not found[-1].ok
         if not as_json:
-            print_text("the books were written anew from what is there")
+            print_text("the counters were recounted from the rows")
             if rebuilt:
                 print_text(finding_text(rebuilt))
             print_text(finding_text(found[-1]), "green" if found[-1].ok else "red")
     if as_json:
-        print_json({"store": store_label(app), "ok": not sick, "findings": [each._asdict() for each in found]})
-    if sick:
+        print_json({"store": store_label(app), "ok": not failed, "findings": [each._asdict() for each in found]})
+    if failed:
         raise SystemExit(1)
 
 
 def _run_checks(app: "App") -> "Iterator[DoctorFinding]":
-    """Check one thing after the other; what cannot be reached ends it."""
+    """Yield the result of each check; a store that cannot be used is the last one."""
     from outlast.classify import classify  # noqa: PLC0415  # not for --help
     from outlast.errors import SchemaError  # noqa: PLC0415  # not for --help
     from outlast.report.doctor import DoctorFinding, clock_finding  # noqa: PLC0415  # not for --help
 
-    yield DoctorFinding("settings", ok=True, text="outlast.toml and the environment can be used")  # or we were not here
+    yield DoctorFinding(
+        "settings", ok=True, text="outlast.toml and the environment are valid"
+    )  # or the app would not exist
     try:
         began = time.perf_counter()
         app.store.check_schema()
         took = time.perf_counter() - began
         yield DoctorFinding(
-            "store", ok=True, text=f"{store_label(app)} answers within {took * 1000:.0f} ms, its tables fit"
+            "store",
+            ok=True,
+            text=f"{store_label(app)} answers within {took * 1000:.0f} ms, its tables have the right version",
         )
         yield clock_finding(time.time() - app.store.now().timestamp())
         app.store.check_dead_letters()
         yield DoctorFinding("writing", ok=True, text="a dead letter can be written")
-    except Exception as error:  # noqa: BLE001  # whatever it is, it is what was asked for
+    except Exception as error:  # noqa: BLE001  # any error is a finding
         failure = classify(error)
         text = f"{failure.exception_name}: {failure.message}"
-        tables = "outlast db init creates the tables and brings them up to date."
-        reached = "Is the address right, does the server run, and may this user write? Nothing more can be checked."
-        yield DoctorFinding("store", ok=False, text=text, todo=tables if isinstance(error, SchemaError) else reached)
+        todo = "Check the URL, that the server is running, and that the user can write. The other checks are skipped."
+        if isinstance(error, SchemaError):
+            todo = "outlast db init creates and migrates the tables."
+        yield DoctorFinding("store", ok=False, text=text, todo=todo)
         return
     yield from _check_environment(app)
     yield from _check_ledger(app)
@@ -99,35 +105,35 @@ def _check_environment(app: "App") -> "Iterator[DoctorFinding]":
     spool = app.settings.spool
     left, refused = (len([*spool.glob(f"*.{kind}")]) for kind in ("jsonl", "refused"))
     if left:
-        todo = "They are applied when a worker starts; start one where this folder is."
-        text = f"{_files_text(left)} that could not be stored {'lies' if left == 1 else 'lie'} in {spool}"
+        todo = "A worker applies them when it starts; start one on this machine."
+        text = f"{_files_text(left)} in {spool} {'is' if left == 1 else 'are'} not stored yet"
         yield DoctorFinding("spool", ok=False, text=text, todo=todo)
     if refused:
-        todo = "No worker applies them: those tasks ran again. Look at them (*.refused), then delete or move them."
-        text = f"{_files_text(refused)} that the store refused for good {'lies' if refused == 1 else 'lie'} in {spool}"
+        todo = "No worker applies them; their tasks ran again. Check the files (*.refused), then delete or move them."
+        text = f"{_files_text(refused)} in {spool} {'was' if refused == 1 else 'were'} refused by the store"
         yield DoctorFinding("refused", ok=None, text=text, todo=todo)
     if not left:
-        yield DoctorFinding("spool", ok=True, text="no outcome waits to be stored")
+        yield DoctorFinding("spool", ok=True, text="no outcomes are waiting to be stored")
     file = getattr(getattr(app.store, "db", None), "path", None)
     if isinstance(file, Path) and not app.store.in_process:
         disk = shutil.disk_usage(file.parent)
         free = disk.free / disk.total
-        todo = "" if free >= _MIN_FREE_SHARE else "Make room: a full disk stops all workers."
+        todo = "" if free >= _MIN_FREE_SHARE else "Free some disk space: a full disk stops all workers."
         yield DoctorFinding(
             "disk", ok=free >= _MIN_FREE_SHARE, text=f"{free:.0%} free, {disk.free / 2**30:.1f} GiB", todo=todo
         )
         if not os.access(file.parent, os.W_OK):
-            yield DoctorFinding("folder", ok=False, text=f"{file.parent} cannot be written to", todo="SQLite needs it.")
+            yield DoctorFinding("folder", ok=False, text=f"{file.parent} is not writable", todo="SQLite needs it.")
     workers = app.tasks.workers()
     alive = sum(worker.alive for worker in workers)
     silent = len(workers) - alive
     todo = "outlast worker MODULE:APP starts one." if not alive else ""
-    text = f"{alive} alive" + (f", {silent} silent: what they held is given to others" if silent else "")
+    text = f"{alive} alive" + (f", {silent} without a heartbeat: other workers take over their tasks" if silent else "")
     yield DoctorFinding("workers", ok=True if alive else None, text=text, todo=todo)
     waiting = app.store.alerts(waiting=True, limit=_MAX_WAITING)
     if waiting:
-        why = untried_alerts_hint(waiting)
-        todo = f"{why[0].upper()}{why[1:]}" if why else f"{next_command('alerts', 'list', '--waiting')} says why."
+        hint = untried_alerts_hint(waiting)
+        todo = f"{hint[0].upper()}{hint[1:]}" if hint else f"{next_command('alerts', 'list', '--waiting')} shows why."
         yield DoctorFinding("alerts", ok=None, text=f"{len(waiting)} not delivered yet", todo=todo)
 
 
@@ -137,19 +143,19 @@ def _check_ledger(app: "App") -> "list[DoctorFinding]":
     return ledger_findings(*app.store.counter_check())
 
 
-def _repair_finding(app: "App", found: "list[DoctorFinding]") -> "DoctorFinding | None":
-    """Write down who mends what, then mend; tell how many dead letters were rebuilt, if any were."""
+def _repair_counters(app: "App", found: "list[DoctorFinding]") -> "DoctorFinding | None":
+    """Recount the counters, with an audit entry; return how many dead letters were rebuilt, if any."""
     from outlast.queue.audit import write_audit  # noqa: PLC0415  # not for --help
     from outlast.report.doctor import DoctorFinding  # noqa: PLC0415  # not for --help
 
-    off = [each.text for each in found if each.ok is False and each.check in {"ledger", "pairs"}]
+    off = [each.text for each in found if each.ok is False and each.check in _COUNTER_CHECKS]
     write_audit(app.store, "mend_books", "books", {"off": off})
     count = app.store.recount().get("rebuilt", 0)
     if not count:
         return None
-    letters = "1 dead letter was" if count == 1 else f"{count:,} dead letters were"
-    text = f"{letters} rebuilt from the failed task and its last attempt"
-    return DoctorFinding("rebuilt", ok=None, text=text, todo="outlast dlq list shows them; nothing was given up.")
+    dead_letters = "1 dead letter was" if count == 1 else f"{count:,} dead letters were"
+    text = f"{dead_letters} rebuilt from the failed task and its last attempt"
+    return DoctorFinding("rebuilt", ok=None, text=text, todo="outlast dlq list shows them; nothing was lost.")
 
 
 def _files_text(count: int) -> str:

@@ -1,4 +1,10 @@
-"""Commands that are imported when they are used, so that ``outlast --help`` and completion answer at once."""
+"""Errors of the command line: a line with what is wrong, a line with what to do, and an exit code.
+
+Also the groups that import a command when it is used, so that ``outlast --help`` and completion are fast.
+
+Exit codes: 0 done; 1 it failed (no such task, missing tables, database not reached, a conflict); 2 wrong usage
+(options, settings, arguments of a task); 130 Ctrl-C.
+"""
 
 import difflib
 import errno
@@ -16,23 +22,22 @@ from outlast.redact import MASK, safe_text
 
 
 class LazyGroup(click.Group):
-    """A group that knows its commands by name and one line of help, and imports the one that is called.
+    """A group that imports a command when it is called.
 
     Args:
-        lazy: For each name, ``module:attribute`` and the line that ``--help`` shows.
+        lazy: For each command name, ``module:attribute`` and the line that ``--help`` shows.
     """
 
     def __init__(self, *args: Any, lazy: dict[str, tuple[str, str]], **kwargs: Any) -> None:
-        """Import nothing."""
         super().__init__(*args, **kwargs)
         self.lazy = lazy
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names in the order in which they were given."""
+        """Return the command names in the order of the definition."""
         return [*self.lazy, *super().list_commands(ctx)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a command."""
+        """Import a command and return it."""
         if cmd_name not in self.lazy:
             return super().get_command(ctx, cmd_name)
         module, _, attribute = self.lazy[cmd_name][0].partition(":")
@@ -45,58 +50,57 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, line) for name, (_, line) in self.lazy.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem[Any]]":
-        """Complete the names of commands without importing them; options as every command does."""
+        """Complete command names without importing the commands, and options."""
         names = [
             CompletionItem(name, help=line) for name, (_, line) in self.lazy.items() if name.startswith(incomplete)
         ]
         return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
 
 
-# What to do about an error whose own text does not say: the second line under it.
-
 _DRIVERS = {"sqlite3", "psycopg", "psycopg_pool"}
-_DEFAULT_DATABASE_HINT = "is the URL right? outlast db check says when it is"
+_DEFAULT_DATABASE_HINT = "check the URL; outlast db check tests the connection"
 _DATABASE_HINTS = (
-    (r"was moved to PostgreSQL", "give the new URL, here and to your App"),
-    (r"being moved to PostgreSQL", "wait for the end of outlast move; then give the new URL, here and to your App"),
-    (r"the move is not over", "run outlast move again until it says that it is, or give it up by --cancel"),
-    (r"not a database|file is encrypted", "the URL names a file of another kind; is it the right one?"),
-    (r"malformed|corrupt", "the file is damaged; put back a copy of it"),
-    (r"disk I/O", "the disk may be full, gone or failing: look at that first, and leave the file as it is"),
-    (r"too many clients|connection slots", "the server has no connection left; close some, or raise max_connections"),
-    (r"statement timeout|lock timeout", "it took longer than the server allows; try again, or raise that time"),
-    (r"locked|busy", "another program holds it; try again in a moment"),
-    (r"readonly|read-only|permission denied|InsufficientPrivilege", "whoever runs this needs the right to write there"),
-    (r"unable to open", "is the folder there, and may you write into it?"),
-    (r"password|authentication|role .* does not exist", "are name and password in the URL right?"),
+    (r"was moved to PostgreSQL", "use the new URL, here and in your App"),
+    (r"being moved to PostgreSQL", "wait until outlast move has finished; then use the new URL, here and in your App"),
+    (r"the move is not (over|finished)", "run outlast move again to finish it, or cancel it with --cancel"),
+    (r"not a database|file is encrypted", "the URL names a file that is not a SQLite database; check the path"),
+    (r"malformed|corrupt", "the file is damaged; restore a backup"),
+    (r"disk I/O", "the disk may be full, missing or failing: check it first, and leave the file as it is"),
+    (r"too many clients|connection slots", "the server has no free connection; close some, or raise max_connections"),
+    (r"statement timeout|lock timeout", "it took longer than the server allows; try again, or raise the time limit"),
+    (r"locked|busy", "another program holds a lock; try again in a moment"),
+    (r"readonly|read-only|permission denied|InsufficientPrivilege", "your user needs write permission there"),
+    (r"unable to open", "check that the folder exists and that you can write to it"),
+    (r"password|authentication|role .* does not exist", "check the user name and the password in the URL"),
     (r"database .* does not exist", "create the database, or correct its name in the URL"),
-    (r"refused|connect|timeout|resolve|translate host|No such file", f"is the server up? {_DEFAULT_DATABASE_HINT}"),
-    (r"full|No space", "make room on the disk"),
+    (r"refused|connect|timeout|resolve|translate host|No such file",
+     "check that the server is running, and the URL; outlast db check tests the connection"),
+    (r"full|No space", "free some disk space"),
 )  # fmt: skip
 _MESSAGE_HINTS = (
-    (r"^there is no task \d", "outlast tasks list shows what there is"),
-    (r"^there is no dead letter \d", "outlast dlq list shows what there is"),
-    (r"cannot be read: No such file", "is the name right, and is it in this folder?"),
-    (r"cannot be read: Permission", "whoever runs this needs the right to it"),
-    (r"this is not OPML", "give an OPML file, or a text file with one URL on each line"),
-    (r"^\S*\.toml: ", "correct it there; outlast init --path other.toml writes one with every setting explained"),
+    (r"^(there is no task \d|task \d+ does not exist)", "outlast tasks list shows the tasks"),
+    (r"^(there is no dead letter \d|dead letter \d+ does not exist)", "outlast dlq list shows the dead letters"),
+    (r"cannot be read: No such file", "check the name; a relative path starts in the current folder"),
+    (r"cannot be read: Permission", "your user needs read permission"),
+    (r"not (valid )?OPML", "give an OPML file, or a text file with one URL per line"),
+    (r"^\S*\.toml: ", "correct the file; outlast init --path other.toml writes one with every setting explained"),
     (r"^the folder of the database", "create the folder, or correct the URL"),
-    (r"^the dashboard cannot listen", "for example --port 8788; --port 0 picks a free one"),
+    (r"^the dashboard cannot listen", "for example --port 8788; --port 0 picks a free port"),
     (r"^SQLite \S+ is too old", "use a Python with a newer SQLite"),
 )
 _FILE_HINTS = {
-    errno.ENOENT: "is the name right?",
-    errno.EISDIR: "name a file in it",
-    errno.EACCES: "whoever runs this needs the right to it",
-    errno.EPERM: "whoever runs this needs the right to it",
-    errno.ENOSPC: "make room, or send it elsewhere",
-    errno.EADDRINUSE: "choose another port, or end the program that listens there",
+    errno.ENOENT: "check the path",
+    errno.EISDIR: "give the path of a file, not of a folder",
+    errno.EACCES: "your user needs permission for it",
+    errno.EPERM: "your user needs permission for it",
+    errno.ENOSPC: "free some disk space, or write elsewhere",
+    errno.EADDRINUSE: "choose another port, or stop the program that uses it",
     errno.EMFILE: "raise the limit of open files: ulimit -n",
 }
 
 
 def database_hint(error: BaseException) -> str | None:
-    """Return what to do about the error of a database's driver; None if it is none."""
+    """Return what to do about an error of a database driver; None for other errors."""
     if not any(kind.__module__.partition(".")[0] in _DRIVERS for kind in type(error).__mro__):
         return None
     text = f"{type(error).__name__}: {error}"
@@ -108,42 +112,36 @@ def database_hint(error: BaseException) -> str | None:
 
 def file_hint(error: OSError) -> str:
     """Return what to do about an error of the operating system."""
-    return _FILE_HINTS.get(error.errno or 0, "put that right, and try again")
+    return _FILE_HINTS.get(error.errno or 0, "fix the problem and try again")
 
 
 def message_hint(text: str) -> str:
-    """Return what to do about an error that Outlast tells in one line; nothing where the line itself says it."""
+    """Return what to do about an error of Outlast; empty if its text already says so."""
     return next((hint for pattern, hint in _MESSAGE_HINTS if re.search(pattern, text)), "")
 
 
-# Errors as the command line tells them: a line of what is wrong, one of what to do, and an exit code for scripts.
-#
-# Exit codes: 0 done; 1 it could not be done (no such task, tables missing, database not reached, a conflict); 2 what
-# was asked for makes no sense (options, settings, arguments of a task); 130 Ctrl-C.
-
 EXIT_FAILED, _EXIT_USAGE, _EXIT_INTERRUPTED = 1, 2, 130
 _LIST_SEPARATOR = "\n  "  # before each of several mistakes
-_HINT_SEPARATOR = "; "  # what is wrong, and what to do about it
+_HINT_SEPARATOR = "; "  # between what is wrong and what to do
 _URL_PASSWORD = re.compile(r"(://[^\s:/@]{0,200}:)[^\s@]{1,500}@")
 
 
 class CommandError(click.ClickException):
-    """An error that is told in a red line, and a second one that says what to do.
+    """An error shown as a red line, with a second line that says what to do.
 
     Args:
-        message: What is wrong. Where no hint is given, what stands behind its first semicolon is the second line.
-        hint: What to do about it.
+        message: What is wrong. Without a hint, the text after its first semicolon becomes the second line.
+        hint: What to do.
     """
 
     exit_code = EXIT_FAILED
 
     def __init__(self, message: str, hint: str = "") -> None:
-        """Keep both."""
         super().__init__(message)
         self.hint = hint
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Write the lines; what a terminal would obey is taken out, and secrets are."""
+        """Write the lines, without secrets and control characters."""
         message, hint = self.safe(self.message), self.safe(self.hint)
         if not hint:
             message, _, hint = message.partition(_HINT_SEPARATOR)
@@ -152,29 +150,29 @@ class CommandError(click.ClickException):
             click.echo(f"  {hint}", file=file or sys.stderr)
 
     def safe(self, text: str) -> str:
-        """Return a text as it is written."""
+        """Return the text without secrets and control characters, in one line."""
         return _redacted_line(text)
 
 
 class InvalidUsageError(CommandError):
-    """The same for what makes no sense as it was asked for."""
+    """Wrong usage: options, settings or arguments that cannot be used. Exit code 2."""
 
     exit_code = _EXIT_USAGE
 
 
 class _ClickUsageError(InvalidUsageError):
-    """The same for words that cannot be read; they are ours or were just typed, and ``KEY=VALUE`` is no secret."""
+    """Wrong usage found by click. The words are ours or were just typed, so ``KEY=VALUE`` is not masked."""
 
     def safe(self, text: str) -> str:
-        """Return the text with nothing that a terminal would obey, and without the password of a URL."""
+        """Return the text without control characters and without the password of a URL."""
         return _URL_PASSWORD.sub(rf"\1{MASK}@", " ".join(safe_text(text).split()))
 
 
 class MultipleMistakesError(InvalidUsageError):
-    """The same for a list of what makes no sense: its heading, then a line each."""
+    """Several mistakes: a heading, then one line for each."""
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Write all lines, each made safe by itself."""
+        """Write all lines, each without secrets and control characters."""
         heading, *lines = self.message.split(_LIST_SEPARATOR)
         click.secho(f"Error: {_redacted_line(heading)}", file=file or sys.stderr, fg="red")
         for line in lines:
@@ -182,16 +180,16 @@ class MultipleMistakesError(InvalidUsageError):
 
 
 def _redacted_line(text: str) -> str:
-    from outlast.classify import default_classifier  # noqa: PLC0415  # only where something went wrong
+    from outlast.classify import default_classifier  # noqa: PLC0415  # only for errors
 
     return " ".join(default_classifier().redact(text).split())
 
 
 class RootGroup(LazyGroup):
-    """The outermost group: turns the errors of all commands into lines and exit codes."""
+    """The outermost group: turns the errors of all commands into messages and exit codes."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the command line; whoever stops reading its output gets no word about it."""
+        """Run the command line. A closed pipe ends it without a message."""
         try:
             return super().main(*args, **kwargs)
         except OSError as error:  # of --help and --version, which are written before any command runs
@@ -200,7 +198,7 @@ class RootGroup(LazyGroup):
             sys.exit(EXIT_FAILED)
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        """Read the words before the first command."""
+        """Parse the arguments before the first command."""
         try:
             return super().make_context(*args, **kwargs)
         except click.UsageError as error:
@@ -212,7 +210,7 @@ class RootGroup(LazyGroup):
             return super().invoke(ctx)
         except KeyboardInterrupt:
             if sys.stderr.isatty():
-                click.echo(err=True)  # behind the ^C that the terminal shows
+                click.echo(err=True)  # after the ^C that the terminal shows
             ctx.exit(_EXIT_INTERRUPTED)
         except BrokenPipeError:
             _flush_output()
@@ -222,26 +220,26 @@ class RootGroup(LazyGroup):
         except Exception as error:
             if isinstance(error, OSError) and not _flush_output():
                 raise CommandError(_output_error_text(error), _OUTPUT_ERROR_HINT) from error
-            told = _to_command_error(error)
-            if told is None:
+            command_error = _to_command_error(error)
+            if command_error is None:
                 raise
-            raise told from error
+            raise command_error from error
 
 
 def _flush_output() -> bool:
-    """Tell whether the output can be written; if not, what is left of it is dropped, also at the end of the process."""
+    """Return whether the output can be written; if not, drop the rest of it, also at the end of the process."""
     try:
         if sys.stdout is not None:  # it is None where the process was started without one
             sys.stdout.flush()
     except OSError:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)
         return False
     return True
 
 
-_OUTPUT_ERROR_HINT = "make room, or send it elsewhere"
+_OUTPUT_ERROR_HINT = "free some disk space, or write elsewhere"
 
 
 def _output_error_text(error: OSError) -> str:
@@ -249,19 +247,19 @@ def _output_error_text(error: OSError) -> str:
 
 
 def _usage_error(error: click.UsageError) -> click.ClickException:
-    """Return the lines for words that cannot be read; the help that click shows for no words at all stays as it is."""
-    if type(error).__name__ == "NoArgsIsHelpError":  # not there before click 8.2
+    """Return the error to show for wrong usage; the help that click shows for no arguments stays as it is."""
+    if type(error).__name__ == "NoArgsIsHelpError":  # since click 8.2
         return error
     message = error.format_message().removesuffix(".")
     path = error.ctx.command_path if error.ctx is not None else "outlast"
-    meant = _similar_command(message, error.ctx)
-    if meant:
-        return _ClickUsageError(message, f"did you mean {path} {meant}?")
+    similar = _similar_command(message, error.ctx)
+    if similar:
+        return _ClickUsageError(message, f"did you mean {path} {similar}?")
     return _ClickUsageError(message, "" if _HINT_SEPARATOR in message else f"see {path} --help")
 
 
 def _similar_command(message: str, ctx: click.Context | None) -> str:
-    """Return the command that was meant by one that is not there, or nothing."""
+    """Return the command whose name is closest to one that does not exist; empty if none is close."""
     found = re.fullmatch(r"No such command '([^']+)'", message)
     if found is None or ctx is None or not isinstance(ctx.command, click.Group):
         return ""
@@ -269,19 +267,18 @@ def _similar_command(message: str, ctx: click.Context | None) -> str:
 
 
 def _to_command_error(error: Exception) -> CommandError | None:
-    """Return the lines for an error that needs no traceback; None for a fault of ours."""
-    if isinstance(error, ConfigError) and _LIST_SEPARATOR in str(error):
-        return MultipleMistakesError(str(error))
-
+    """Return the error to show without a traceback; None for a bug in Outlast."""
     text = str(error)
+    if isinstance(error, ConfigError) and _LIST_SEPARATOR in text:
+        return MultipleMistakesError(text)
     if isinstance(error, ConfigError | PayloadError):
         return InvalidUsageError(text, message_hint(text))
-    if isinstance(error, OutlastError) or type(error) is LookupError:  # a KeyError would be a fault of ours
+    if isinstance(error, OutlastError) or type(error) is LookupError:  # a KeyError would be a bug
         return CommandError(text, message_hint(text))
     if (hint := database_hint(error)) is not None:
-        return CommandError(f"the database says: {type(error).__name__}: {text}", hint)
+        return CommandError(f"database error: {type(error).__name__}: {text}", hint)
     if isinstance(error, UnicodeEncodeError):
-        return InvalidUsageError("something that was given is no valid UTF-8", "type it again, rather than paste it")
+        return InvalidUsageError("an argument is not valid UTF-8", "type it instead of pasting it")
     if isinstance(error, OSError) and error.errno is not None:
         return CommandError(text, file_hint(error))
     return None

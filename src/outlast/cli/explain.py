@@ -1,4 +1,4 @@
-"""``outlast explain``: what Outlast makes of an error, and how to make it something else."""
+"""``outlast explain``: how Outlast classifies an error, and the rule that would change it."""
 
 import builtins
 import importlib
@@ -7,7 +7,7 @@ import json
 import os
 import re
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
@@ -26,13 +26,10 @@ from outlast.redact import MASK
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
 
     from outlast.app import App
     from outlast.report.classification import Suggestion
 
-
-# What somebody means by ``outlast explain SOMETHING``: a status, a code, an exception's name, or a text.
 
 _STDLIB_MODULES = frozenset(
     [
@@ -79,11 +76,11 @@ _ERRNO_PATTERN = re.compile(r"\[Errno (-?\d{1,6})\] ([^:]*)")
 def parse_subject(
     words: str, headers: "Mapping[str, str]", *, credentials_sent: bool | None = None
 ) -> BaseException | Evidence:
-    """Return what to judge.
+    """Return the exception or evidence that the arguments of ``outlast explain`` describe.
 
     Args:
         words: A status ("503"), a SQLSTATE, an errno name, an API error code, an exception's name, or any text.
-        headers: Response headers that go with a status.
+        headers: Response headers, for a status.
         credentials_sent: Whether the request carried credentials.
     """
     low = {name.lower(): value for name, value in headers.items()}
@@ -108,7 +105,7 @@ def parse_subject(
 
 
 def make_error(name: str, message: str) -> BaseException:
-    """Return an error of the class of that name, real where the class can be had, made up where not."""
+    """Return an error of the named class; if the class cannot be imported, of a new class with that name."""
     kind = exception_class(name)
     if kind is None:
         module, _, bare = name.rpartition(".")
@@ -121,7 +118,7 @@ def make_error(name: str, message: str) -> BaseException:
 
 
 def _make_instance(kind: type[BaseException], message: str) -> BaseException:
-    """Make an instance with a text but without calling the class, whose arguments nobody knows."""
+    """Return an instance with a text, without calling the class, because its arguments are unknown."""
     body = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__str__": lambda _: message}
     shown: type[BaseException] = type(kind.__name__, (kind,), body)
     if issubclass(kind, BaseExceptionGroup):
@@ -132,9 +129,8 @@ def _make_instance(kind: type[BaseException], message: str) -> BaseException:
 def exception_class(name: str) -> type[BaseException] | None:
     """Return an exception class by its qualified name, or None.
 
-    A name may come from a traceback, and a traceback from anywhere. So only modules of the standard library that hold
-    exceptions are imported for it, and of other libraries only those that Outlast describes, from where packages are
-    installed: never a file that happens to lie in the current folder.
+    The name may come from an untrusted traceback. So only known modules of the standard library are imported for it,
+    and libraries that Outlast describes, if they are installed: never a file in the current folder.
     """
     module, _, bare = name.rpartition(".")
     if not module:
@@ -148,7 +144,7 @@ def exception_class(name: str) -> type[BaseException] | None:
         return None
     try:
         return _as_exception_class(getattr(importlib.import_module(module), bare, None))
-    except Exception:  # noqa: BLE001  # not installed, or broken; the name alone has to do
+    except Exception:  # noqa: BLE001  # not installed, or broken; the name is enough
         return None
 
 
@@ -165,8 +161,6 @@ def _as_exception_class(thing: object) -> type[BaseException] | None:
     return thing if isinstance(thing, type) and issubclass(thing, BaseException) else None
 
 
-# From the text of a traceback or a log back to an error that can be judged, with its causes.
-
 _TRACEBACK_START = "Traceback (most recent call last):"
 _CAUSE = "The above exception was the direct cause of the following exception:"
 _CONTEXT = "During handling of the above exception, another exception occurred:"
@@ -178,7 +172,7 @@ _GROUP_FRAME = re.compile(r"^\s*[|+][-|+ ]*(?:\d+ -+)?\s?", re.MULTILINE)
 
 
 def parse_error_text(text: str) -> BaseException | None:
-    """Return the last error of a log or a traceback, linked to what it came from; None where there is none."""
+    """Return the last error of a log or a traceback, linked to its causes; None if there is none."""
     if "Exception Group Traceback" in text:
         return _parse_group(text)
     error: BaseException | None = None
@@ -199,7 +193,7 @@ def parse_error_text(text: str) -> BaseException | None:
 
 
 def _parse_traceback(text: str) -> BaseException | None:
-    """Read the last traceback of a text: its frames are indented, the line after them names the error."""
+    """Parse the last traceback of a text: its frames are indented, the line after them names the error."""
     if _TRACEBACK_START not in text:
         return None
     for line in text.rpartition(_TRACEBACK_START)[2].splitlines():
@@ -210,7 +204,7 @@ def _parse_traceback(text: str) -> BaseException | None:
 
 
 def _parse_group(text: str) -> BaseException | None:
-    """Read the traceback of an exception group: the errors in it, each after frames of its own."""
+    """Parse the traceback of an exception group: its errors, each after its own frames."""
     parts = _GROUP_FRAME.sub("", text).split(_TRACEBACK_START)[1:]
     leaves = [
         leaf for part in parts if (leaf := _parse_traceback(_TRACEBACK_START + _restore_indent(part))) is not None
@@ -220,12 +214,12 @@ def _parse_group(text: str) -> BaseException | None:
 
 
 def _restore_indent(part: str) -> str:
-    """Put frames back behind the indent that the group's drawing took away."""
+    """Indent the frames again after the box of the group was removed."""
     return re.sub(r"^(File \".*|(?<=\n)\s*\S.*(?=\n(?:File|\s*\^)))", r"  \1", part, flags=re.MULTILINE)
 
 
 def _parse_log(text: str) -> BaseException | None:
-    """Find the last line of a log that names an error and says something of it."""
+    """Parse the last line of a log that has the name and message of an error."""
     for line in reversed(text.splitlines()):
         match = _LOG_LINE.search(line)
         if match:
@@ -233,21 +227,18 @@ def _parse_log(text: str) -> BaseException | None:
     return None
 
 
-# ``outlast explain --unknown``: rules that would judge what is stored and nobody knows.
-
-_NO_RULE = "# nothing in it tells it apart from other errors; raise an exception class of your own"
-_MAX_MESSAGE_CHARS = 160  # characters of a message
+_NO_RULE = "# nothing distinguishes it from other errors; raise your own exception class"
+_MAX_MESSAGE_CHARS = 160
 
 
 @with_app()
 def show_suggestions(app: "App", *, as_json: bool) -> None:
-    """Print a rule for each cause that is unknown or judged by weak signs; nothing is written.
+    """Print a rule for each stored failure that is unknown or classified by weak evidence.
 
     Args:
-        app: Whose store is looked at.
+        app: The app whose store to read.
         as_json: Whether to print JSON.
     """
-    from outlast.classify import default_classifier  # noqa: PLC0415  # not for --help
     from outlast.cli.output import print_json, print_text  # noqa: PLC0415  # not for --help
     from outlast.queue.failure_groups import LARGEST_GROUPS, sampled_groups  # noqa: PLC0415  # not for --help
     from outlast.report.classification import suggestions  # noqa: PLC0415  # not for --help
@@ -257,10 +248,10 @@ def show_suggestions(app: "App", *, as_json: bool) -> None:
         print_json([each._asdict() for each in found])
         return
     if not found:
-        print_text("every failure is known: none is judged by weak signs, or a rule of yours knows it now")
+        print_text("every failure is classified by strong evidence or by one of your rules")
         return
     print_text(
-        f"Of the {LARGEST_GROUPS} largest groups of failures; to judge them, put what is right into outlast.toml:"
+        f"Suggestions for the {LARGEST_GROUPS} largest groups of failures; put the right ones into outlast.toml:"
     )
     for each in found:
         print_text("")
@@ -269,7 +260,7 @@ def show_suggestions(app: "App", *, as_json: bool) -> None:
 
 
 def _rule_comments(suggestion: "Suggestion") -> list[str]:
-    """Return the comments above a rule; each in one line, for it is meant to be copied."""
+    """Return the comments above a rule, one line each, to be copied with it."""
     line = " ".join(suggestion.message.split())
     shown = f"{line[:_MAX_MESSAGE_CHARS]} …" if len(line) > _MAX_MESSAGE_CHARS else line
     matched = (
@@ -291,15 +282,13 @@ _MAX_RULE_CHARS = 200
 
 @click.command()
 @click.argument("words", nargs=-1)
-@click.option(
-    "-H", "--header", "headers", multiple=True, metavar="NAME:VALUE", help="A response header; may be repeated."
-)
+@click.option("-H", "--header", "headers", multiple=True, metavar="NAME:VALUE", help="A response header; repeatable.")
 @click.option(
     "--credentials/--no-credentials", default=None, help="Whether the request carried credentials (decides a 403)."
 )
-@click.option("--config", type=click.Path(dir_okay=False), help="An outlast.toml with rules of your own.")
-@click.option("--unknown", is_flag=True, help="Propose rules for the failures in a store that no rule is sure of.")
-@click.option("--app", "reference", metavar="MODULE:APP", help="With --unknown: the app whose store is meant.")
+@click.option("--config", type=click.Path(dir_okay=False), help="An outlast.toml with your rules.")
+@click.option("--unknown", is_flag=True, help="Suggest rules for stored failures that are unknown or uncertain.")
+@click.option("--app", "reference", metavar="MODULE:APP", help="With --unknown: the app whose store to read.")
 @click.option("--url", metavar="URL", help="With --unknown: the store. Default: as for all commands.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def explain(  # noqa: PLR0913  # its options
@@ -313,12 +302,12 @@ def explain(  # noqa: PLR0913  # its options
     url: str | None,
     as_json: bool,
 ) -> None:
-    """Say what an error is, how sure that is, and what a policy does about it.
+    """Explain an error, and what a policy does about it.
 
-    WORDS is an HTTP status, a SQLSTATE, an errno name or an API's error code, the name of an exception, or the text of
-    a message. Without WORDS, or with -, a traceback or a log is read from standard input and its last error explained.
-    With --unknown, the failures in a store that are unknown or judged by weak signs are shown, each with a rule for
-    outlast.toml and how many it would have matched; nothing is written.
+    WORDS is an HTTP status, a SQLSTATE, an errno name, an API's error code, the name of an exception, or the text of a
+    message. Without WORDS, or with -, the last error of a traceback or log from standard input is explained. With
+    --unknown, the stored failures that are unknown or classified by weak evidence are listed, each with a rule for
+    outlast.toml and the number of failures it would match; nothing is changed.
 
     \b
     Examples:
@@ -331,13 +320,12 @@ def explain(  # noqa: PLR0913  # its options
     """  # noqa: D301  # click reads the control character, not a backslash
     if unknown:
         if words or headers or credentials is not None or config is not None:
-            message = "--unknown looks at a store, and goes with --app, --url and --json alone"
+            message = "--unknown can only be combined with --app, --url and --json"
             raise click.UsageError(message)
-
         show_suggestions(reference=reference, url=url, as_json=as_json)
         return
     if reference is not None or url is not None:
-        message = "--app and --url go with --unknown, for instance: outlast explain --unknown --app jobs:app"
+        message = "--app and --url need --unknown; for example: outlast explain --unknown --app jobs:app"
         raise click.UsageError(message)
     configure(config)
     subject = (
@@ -346,7 +334,7 @@ def explain(  # noqa: PLR0913  # its options
         else parse_subject(" ".join(words), _parse_headers(headers), credentials_sent=credentials)
     )
     if (headers or credentials is not None) and not (isinstance(subject, Evidence) and subject.http_status):
-        message = "--header and --credentials go with an HTTP status, for instance: outlast explain 403 --credentials"
+        message = "--header and --credentials need an HTTP status; for example: outlast explain 403 --credentials"
         raise click.UsageError(message)
     explained = explain_error(subject, classifier=default_classifier())
     if as_json:
@@ -357,14 +345,14 @@ def explain(  # noqa: PLR0913  # its options
 
 def _read_input() -> BaseException:
     if sys.stdin.isatty():
-        message = "say what to explain, or pipe a traceback into it; see outlast explain --help"
+        message = "there is nothing to explain; give an error, or pipe a traceback into this command"
         raise click.UsageError(message)
-    text = sys.stdin.read(_MAX_READ_BYTES)[-_MAX_INPUT_CHARS:]  # the last error is what counts
+    text = sys.stdin.read(_MAX_READ_BYTES)[-_MAX_INPUT_CHARS:]  # only the last error is explained
     error = parse_error_text(text)
     if error is not None:
         return error
     if not text.strip():
-        message = "standard input is empty: neither a traceback nor a text"
+        message = "standard input is empty; pipe a traceback or a text into this command"
         raise click.UsageError(message)
     return Exception(text.strip())
 
@@ -374,13 +362,13 @@ def _parse_headers(headers: tuple[str, ...]) -> dict[str, str]:
     for header in headers:
         name, colon, value = header.partition(":")
         if not colon or not name.strip():
-            message = f"{header!r} is no header; write it as 'Retry-After: 120'"
+            message = f"{header!r} is not a header; write it as 'Retry-After: 120'"
             raise click.BadParameter(message, param_hint="--header")
         parsed[name.strip()] = value.strip()
     return parsed
 
 
-def _explanation_data(explained: Explanation, subject: BaseException | Evidence) -> "dict[str, Any]":
+def _explanation_data(explained: Explanation, subject: BaseException | Evidence) -> dict[str, Any]:
     return {
         **explained.failure.to_dict(),
         "strength": explained.strength.value,
@@ -402,12 +390,12 @@ def _print_explanation(explained: Explanation, subject: BaseException | Evidence
             shown.stylize(colour, 12, 12 + len(explained.failure.category))
         shown.highlight_regex(r"^  (?:verdict|because|agrees|differs|asked|policy)", "dim")
         console.print(shown)
-    console.print(Text("\nTo have it judged otherwise, put this into outlast.toml:", style="dim"))
+    console.print(Text("\nTo classify it differently, put this into outlast.toml:", style="dim"))
     console.print(Text(_rule_lines(explained, subject), style="dim"))
 
 
 def _rule_lines(explained: Explanation, subject: BaseException | Evidence) -> str:
-    """Return the lines of outlast.toml that would change the verdict, with another category to choose."""
+    """Return the lines for outlast.toml that would change the category."""
     failure = explained.failure
     conditions = []
     if failure.http_status:
@@ -426,6 +414,6 @@ def _rule_lines(explained: Explanation, subject: BaseException | Evidence) -> st
     ):
         conditions.append(f"text = {json.dumps(words, ensure_ascii=False)}")
     if not conditions:
-        return "# nothing in it tells it apart from other errors; raise an exception class of your own"
+        return _NO_RULE
     other = Category.INVALID_PARAMETERS if failure.retryable else Category.API_TEMPORARY
     return "\n".join(["[[classify.rules]]", *conditions, f'category = "{other}"  # or any other category'])

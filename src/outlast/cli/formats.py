@@ -1,4 +1,4 @@
-"""Times as people type and read them: ``2h`` ago, ``3d``, an ISO time; and back as ``5m ago``."""
+"""Times, durations, numbers and rates: the types of options, and the text that commands print."""
 
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -9,10 +9,11 @@ from outlast import clock
 from outlast.units import DURATION_FORMAT, RATE_FORMAT, parse_duration, parse_rate
 
 if TYPE_CHECKING:
-    _DurationBase = click.ParamType[float]
+    _FloatBase = click.ParamType[float]
+    _IntegerBase = click.ParamType[int]
     _TimeBase = click.ParamType[datetime]
 else:
-    _DurationBase = _TimeBase = click.ParamType  # not generic before click 8.4
+    _FloatBase = _IntegerBase = _TimeBase = click.ParamType  # not generic before click 8.4
 
 
 _SHOWN_UNITS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
@@ -23,7 +24,7 @@ def _now() -> datetime:
     return datetime.fromtimestamp(clock.now(), UTC)
 
 
-class _DurationType(_DurationBase):
+class _DurationType(_FloatBase):
     """Seconds, or a number with a unit."""
 
     name = "span"
@@ -37,10 +38,10 @@ class _DurationType(_DurationBase):
 
 
 class _TimeType(_TimeBase):
-    """An ISO time with its offset."""
+    """An ISO time with its UTC offset."""
 
     name = "time"
-    _choices = "write it with its offset, such as 2026-11-15T10:00:00+00:00 or 2026-11-15T10:00Z"
+    _expected = "give it with its UTC offset, such as 2026-11-15T10:00:00+00:00 or 2026-11-15T10:00Z"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
         """Return an aware datetime."""
@@ -49,14 +50,14 @@ class _TimeType(_TimeBase):
         try:
             moment = datetime.fromisoformat(str(value).strip())
         except ValueError:
-            self.fail(f"{value!r} is no time; {self._choices}", param, ctx)
+            self.fail(f"{value!r} is not a time; {self._expected}", param, ctx)
         if moment.tzinfo is None:
-            self.fail(f"{value!r} is another moment in every time zone; {self._choices}", param, ctx)
+            self.fail(f"{value!r} has no UTC offset; {self._expected}", param, ctx)
         return moment
 
 
 def _is_iso(text: str) -> bool:
-    """Tell whether a text is an ISO time; ``20261115`` is one, and not that many seconds."""
+    """Return whether a text is an ISO time; ``20261115`` is a date, not a number of seconds."""
     try:
         datetime.fromisoformat(text.strip())
     except ValueError:
@@ -65,10 +66,10 @@ def _is_iso(text: str) -> bool:
 
 
 class _PastTimeType(_TimeType):
-    """An ISO time with its offset, or how long ago."""
+    """An ISO time with its UTC offset, or how long ago."""
 
     name = "time"
-    _choices = "write how long ago, such as 15m, 2h or 3d, or 2026-11-15T10:00:00+00:00"
+    _expected = "give how long ago, such as 15m, 2h or 3d, or a time such as 2026-11-15T10:00:00+00:00"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
         """Return an aware datetime."""
@@ -77,11 +78,11 @@ class _PastTimeType(_TimeType):
 
 
 DURATION, TIME, PAST_TIME = _DurationType(), _TimeType(), _PastTimeType()
-"""The types of options: seconds; a time; a time or how long ago."""
+"""Types of options: seconds; a time; a time or how long ago."""
 
 
 def relative_time(moment: datetime | None) -> str:
-    """Return a time as seen from now: ``5m ago``, ``in 2h``, ``now``; a dash for none."""
+    """Return a time relative to now: ``5m ago``, ``in 2h``, ``now``; a dash for None."""
     if moment is None:
         return "-"
     seconds = (moment - _now()).total_seconds()
@@ -93,35 +94,27 @@ def relative_time(moment: datetime | None) -> str:
 
 
 def exact_time(moment: datetime | None) -> str | None:
-    """Return a time to the second, and as seen from now; None for none."""
+    """Return a time in seconds precision and relative to now; None for None."""
     return None if moment is None else f"{moment.isoformat(timespec='seconds')} ({relative_time(moment)})"
 
 
 def duration_text(seconds: float | None) -> str | None:
-    """Return how long something took: ``0.4s``, ``12s``, ``3m20s``, ``1h05m``; None if nobody knows."""
+    """Return a duration as ``0.4s``, ``12s``, ``3m20s`` or ``1h05m``; None if it is unknown."""
     if seconds is None:
         return None
     whole = round(seconds)
     if whole < _MINUTE:
-        return f"{seconds:.1f}s" if seconds < 10 else f"{whole}s"  # noqa: PLR2004  # two digits do
+        return f"{seconds:.1f}s" if seconds < 10 else f"{whole}s"  # noqa: PLR2004  # two digits are enough
     if whole < _HOUR:
         return f"{whole // _MINUTE}m{whole % _MINUTE:02}s"
     return f"{whole // _HOUR}h{whole % _HOUR // _MINUTE:02}m"
 
 
-# Numbers as options and arguments take them: what every database can hold.
-
-if TYPE_CHECKING:
-    _NumberBase = click.ParamType[int]
-else:
-    _NumberBase = click.ParamType  # not generic before click 8.4
+_MAX_NUMBER_DIGITS = 20
 
 
-_MAX_NUMBER_DIGITS = 20  # digits
-
-
-class _NumberType(_NumberBase):
-    """A whole number from 1 on; click's own range would put the largest one into every help."""
+class _NumberType(_IntegerBase):
+    """A whole number from 1; click's own range type would show the upper bound in every help text."""
 
     name = "number"
 
@@ -133,24 +126,16 @@ class _NumberType(_NumberBase):
         text = str(value)
         number = int(text) if len(text) <= _MAX_NUMBER_DIGITS and text.isascii() and text.isdecimal() else 0
         if not 1 <= number <= self.largest:
-            self.fail(f"{value!r} is none; give a whole number from 1 to {self.largest}", param, ctx)
+            self.fail(f"{value!r} is not a valid number; give a whole number from 1 to {self.largest}", param, ctx)
         return number
 
 
 ROW_NUMBER, ROW_LIMIT = _NumberType(2**63 - 1), _NumberType(2**31 - 1)
-"""The types of options: the number of a task or a dead letter; how many at most."""
+"""Types of options: the number of a row, such as a task; how many rows at most. Every database can hold them."""
 
 
-# Rates as people type them: ``10/s``, ``30/min``, ``100/h``.
-
-if TYPE_CHECKING:
-    _RateBase = click.ParamType[float]
-else:
-    _RateBase = click.ParamType  # not generic before click 8.4
-
-
-class _RateType(_RateBase):
-    """Tasks per second."""
+class _RateType(_FloatBase):
+    """A rate such as ``10/s``, ``30/min`` or ``100/h``."""
 
     name = "rate"
 
@@ -163,4 +148,4 @@ class _RateType(_RateBase):
 
 
 RATE = _RateType()
-"""The type of an option: tasks per second."""
+"""Type of an option: tasks per second."""

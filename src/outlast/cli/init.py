@@ -1,4 +1,4 @@
-"""``outlast init``: an outlast.toml to begin with."""
+"""``outlast init``: write a first outlast.toml."""
 
 from pathlib import Path
 
@@ -6,47 +6,47 @@ import click
 
 _FILE = "outlast.toml"
 TEMPLATE = """\
-# Settings of Outlast. Programs read them with outlast.configure(), and so does the command `outlast`.
-# What is commented out shows the default, unless it says otherwise.
+# Settings of Outlast. Programs read them with outlast.configure(); the command `outlast` reads them too.
+# Settings that are commented out show the default, unless noted otherwise.
 
 [app]
-# Where tasks are kept. The commands use it, and a program that says App(**outlast.configure().for_app).
-# The variable OUTLAST_URL goes before it: a password belongs there rather than in this file.
+# Where tasks are stored. The commands use it, and so does a program with App(**outlast.configure().for_app).
+# The variable OUTLAST_URL overrides it; put a password there, not into this file.
 url = "sqlite:///outlast.db"  # four slashes for an absolute path; or "postgresql://host/database"
 
-# How many tasks a worker (`outlast worker`) runs at once, and in which queues it looks.
+# How many tasks a worker (`outlast worker`) runs at once, and from which queues.
 concurrency = 10
 # queues = ["default", "mail"]  # default: all queues that the app's tasks name
 
-# Where alerts about sources go: Slack webhooks, or what Apprise knows (extra `notify`). Without any they are logged.
-# For programs that pass it on, as above; `outlast alerts test` tries it. An address is a secret: rather put it into
-# the variable OUTLAST_NOTIFY, several with commas between them.
+# Where alerts go: Slack webhooks, or any Apprise URL (extra `notify`). Without a channel, alerts are logged.
+# Used by programs that pass it on, as above; `outlast alerts test` tests it. The address is a secret: you can put it
+# into the variable OUTLAST_NOTIFY instead, several separated by commas.
 # notify = ["https://hooks.slack.com/services/T000/B000/XXXX"]  # default: none
 
-# For programs that pass them on, as above.
-# lease = 20.0       # seconds that a worker may be silent before its tasks are given to others
-# heartbeat = 5.0    # seconds between two signs of life; a quarter of the lease
-# crash_limit = 3    # processes that a task may take down, running alone, before it is a dead letter
-# grace = 30.0       # seconds that running tasks have to end when a worker stops
+# Used by programs that pass them on, as above.
+# lease = 20.0       # seconds without a heartbeat after which other workers take over a worker's tasks
+# heartbeat = 5.0    # seconds between two heartbeats; a quarter of the lease
+# crash_limit = 3    # processes that a task may crash, running alone, before it becomes a dead letter
+# grace = 30.0       # seconds that running tasks have to finish when a worker stops
 
-# Rules go before what Outlast knows by itself. `outlast explain` says what it makes of an error, and shows the rule
-# that would change it. Conditions: type, status, code, text; all that are given have to fit.
+# Your rules are checked before the built-in ones. `outlast explain` explains an error and shows the rule that would
+# change the result. Conditions: type, status, code, text; all conditions of a rule must match.
 [[classify.rules]]
 name = "the vendor is being deployed"
 status = 418
 category = "api_temporary"
 retry_after = 30
 
-# A policy by name, for outlast.configure().policies["patient"].
+# A named policy: outlast.configure().policies["patient"].
 [policies.patient]
 max_attempts = 8
 base_delay = 2.0
 max_delay = 300.0
 
-# [policies.patient.overrides.rate_limit]  # another pace for one category
+# [policies.patient.overrides.rate_limit]  # other settings for one category
 # max_attempts = 20
 
-# Further secrets that are masked in errors and payloads: regular expressions.
+# Regular expressions for more secrets that are masked in errors and payloads.
 # [redact]
 # patterns = ["customer \\\\d+"]
 """
@@ -54,9 +54,13 @@ max_delay = 300.0
 
 @click.command()
 @click.option(
-    "--path", type=click.Path(dir_okay=False, path_type=Path), default=_FILE, show_default=True, help="The file."
+    "--path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=_FILE,
+    show_default=True,
+    help="The file to write.",
 )
-@click.option("--force", is_flag=True, help="Overwrite the file if it is there.")
+@click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
 def init(path: Path, *, force: bool) -> None:
     """Write an outlast.toml with every setting explained.
 
@@ -72,9 +76,9 @@ def init(path: Path, *, force: bool) -> None:
         with path.open("w" if force else "x", encoding="utf-8") as file:
             file.write(TEMPLATE)
     except FileExistsError:
-        message = f"{path} is there already; --force overwrites it"
+        message = f"{path} already exists; --force overwrites it"
         raise ConfigError(message) from None
     except OSError as error:
         message = f"{path} cannot be written: {error.strerror or error}"
         raise ConfigError(message) from None
-    print_text(f"{path} is written; next: outlast db init", "green")
+    print_text(f"wrote {path}; next: outlast db init", "green")

@@ -1,4 +1,4 @@
-"""``outlast job``: list the runs of batch jobs; running them and looking into one have files of their own."""
+"""``outlast job``: run batch jobs, list their runs, show a run and its failures."""
 
 import logging
 import sys
@@ -29,15 +29,13 @@ if TYPE_CHECKING:
     from outlast.ports.job_rows import Jobs, TargetRow, TargetStatus
 
 
-# ``outlast job run``: run a job over its targets, and say how it went.
-
 _LOGGER = "outlast.jobs"
 _LAST_RUN = "last"
-_MAX_TRACEBACK_CHARS = 32_768  # characters of a traceback
+_MAX_TRACEBACK_CHARS = 32_768
 
 
 class _RunArguments(NamedTuple):
-    """What the options say of a run, and of how it is shown."""
+    """The options of a run and of its output."""
 
     resume: str | None
     only_failed: str | None
@@ -52,40 +50,43 @@ class _RunArguments(NamedTuple):
 
 @click.command("run")
 @click.argument("reference", metavar="MODULE:JOB")
-@click.option("--name", metavar="NAME", help="Which job, where an app is named that has several.")
+@click.option("--name", metavar="NAME", help="Name of the job, if MODULE:JOB is an app with several.")
 @click.option(
     "--only-failed",
     metavar="RUN",
-    help="Do again what failed or was put off in a run, in a run of its own; 'last' is the last run of the job.",
+    help="Start a new run with the failed and deferred targets of a run; 'last' is the job's last run.",
 )
 @click.option(
     "--resume",
     metavar="RUN",
-    help="Go on with a run that ended too soon: what it has done is skipped; 'last' is the last run of the job.",
+    help="Continue an unfinished run; completed targets are skipped; 'last' is the job's last run.",
 )
-@click.option("--limit", type=ROW_LIMIT, metavar="N", help="How many targets at most.")
+@click.option("--limit", type=ROW_LIMIT, metavar="N", help="Targets at most.")
 @click.option(
-    "--concurrency", type=click.IntRange(min=1), metavar="N", default=8, show_default=True, help="Targets at once."
+    "--concurrency", type=click.IntRange(min=1), metavar="N", default=8, show_default=True, help="Concurrent targets."
 )
-@click.option("--from-raw", is_flag=True, help="Apply again from raw objects, without fetching; the job needs etl=….")
-@click.option("--dry-run", is_flag=True, help="Tell handlers to write nothing, and keep no ledger of it.")
-@click.option("--json", "as_json", is_flag=True, help="Print the summary as a JSON object, and show no progress.")
-@click.option("--no-progress", is_flag=True, help="Show no bar, and log no line every ten seconds.")
+@click.option(
+    "--from-raw", is_flag=True, help="Process stored raw objects again, without fetching; the job needs etl=…."
+)
+@click.option("--dry-run", is_flag=True, help="Ask handlers to write nothing, and store no run.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as a JSON object; show no progress.")
+@click.option("--no-progress", is_flag=True, help="Show no progress bar and log no progress.")
 @click.option(
     "--log-level", type=click.Choice(LEVELS, case_sensitive=False), default="info", show_default=True,
-    help="What is logged at least.",
+    help="The lowest level that is logged.",
 )  # fmt: skip
 @click.option("--json-logs", is_flag=True, help="Log one JSON object per line.")
 def run(reference: str, *, name: str | None, log_level: str, **options: Any) -> None:
-    """Run a job over the targets that it names itself.
+    """Run a job over its targets.
 
-    MODULE:JOB is where the job is: etl:items for the function items in etl.py that @app.job(…, targets=…) made a job.
-    The current folder is looked in too. An app may be named instead, with --name if it has several jobs.
+    MODULE:JOB names the job: etl:items for the function items in etl.py, decorated with @app.job(…, targets=…), also in
+    the current folder. It may also name an app, with --name if the app has several jobs.
 
-    The exit code is 0 if the gate of the job lets it pass, 1 if not, if it was stopped, or if somebody else runs the
-    job; 2 if there is no such job, or it has no targets. At the end stands the command that does the rest.
+    The exit code is 0 if the job's gate passes. It is 1 if the gate fails, if the run was stopped, or if another
+    process runs the job; 2 if the job does not exist or has no targets. If targets remain, the command that runs them
+    is printed at the end.
 
-    SIGTERM or Ctrl-C stops it: targets that run may finish, and the run can be resumed. A second one ends it at once.
+    SIGTERM or Ctrl-C stops it: running targets may finish, and you can resume the run. A second signal ends it at once.
 
     \b
     Examples:
@@ -95,118 +96,119 @@ def run(reference: str, *, name: str | None, log_level: str, **options: Any) -> 
       outlast job run etl:items --from-raw
       outlast job run etl:app --name items --json | jq .failure_rate
     """  # noqa: D301  # click reads the control character, not a backslash
-    how = _RunArguments(**options)
-    if how.resume is not None and how.only_failed is not None:
-        message = "--resume goes on with a run, --only-failed begins another; give one of them"
+    arguments = _RunArguments(**options)
+    if arguments.resume is not None and arguments.only_failed is not None:
+        message = "--resume continues a run, --only-failed starts a new one; give only one of them"
         raise click.UsageError(message)
     from outlast.cli.loader import load_job  # noqa: PLC0415  # not for --help
     from outlast.config import configure  # noqa: PLC0415  # not for --help
 
-    set_up_logs(log_level, as_json=how.json_logs)
+    set_up_logs(log_level, as_json=arguments.json_logs)
     quiet_clients(log_level)
     configure()
-    chosen = load_job(reference, name)
+    loaded = load_job(reference, name)
     try:
-        if chosen.job.ledger and (not how.dry_run or how.resume or how.only_failed):
-            chosen.check_tables()
-        data = _run_job(chosen, _resolve_last_run(chosen, how))
+        if loaded.job.ledger and (not arguments.dry_run or arguments.resume or arguments.only_failed):
+            loaded.check_tables()
+        data = _run_job(loaded, _resolve_last_run(loaded, arguments))
     finally:
-        chosen.close()
+        loaded.close()
     if data["exit_code"]:
         click.get_current_context().exit(EXIT_FAILED)
 
 
-def _resolve_last_run(chosen: "LoadedJob", how: _RunArguments) -> _RunArguments:
-    """Return the options with the number of the run that 'last' means."""
-    if _LAST_RUN not in {how.resume, how.only_failed}:
-        return how
-    job = chosen.job
+def _resolve_last_run(loaded: "LoadedJob", arguments: _RunArguments) -> _RunArguments:
+    """Return the arguments with 'last' replaced by the id of the job's last run."""
+    if _LAST_RUN not in {arguments.resume, arguments.only_failed}:
+        return arguments
+    job = loaded.job
     found = [] if job.store is None or not job.ledger else job.store.runs(job.name, 1)
     if not found:
-        message = f"job {job.name} has no run yet; leave --resume and --only-failed out, and it gets one"
+        message = f"job {job.name} has no run yet; start one without --resume and --only-failed"
         raise CommandError(message)
     run_id = found[0].id
-    return how._replace(
-        resume=run_id if how.resume == _LAST_RUN else how.resume,
-        only_failed=run_id if how.only_failed == _LAST_RUN else how.only_failed,
+    return arguments._replace(
+        resume=run_id if arguments.resume == _LAST_RUN else arguments.resume,
+        only_failed=run_id if arguments.only_failed == _LAST_RUN else arguments.only_failed,
     )
 
 
-def _run_job(chosen: "LoadedJob", how: _RunArguments) -> dict[str, Any]:
+def _run_job(loaded: "LoadedJob", arguments: _RunArguments) -> dict[str, Any]:
     from outlast.cli.job_views import run_summary_data  # noqa: PLC0415  # not for --help
 
-    job = chosen.job.from_raw() if how.from_raw else chosen.job
-    seen_here = not how.json_logs and sys.stderr.isatty() and sys.stdout.isatty()
-    with _collect_summaries(hidden=seen_here and not how.as_json) as words:
+    job = loaded.job.from_raw() if arguments.from_raw else loaded.job
+    on_terminal = not arguments.json_logs and sys.stderr.isatty() and sys.stdout.isatty()
+    with _collect_summaries(hidden=on_terminal and not arguments.as_json) as summaries:
         try:
-            with _explain_target_errors(job), _progress_display(job, how) as progress:
+            with _explain_target_errors(job), _progress_display(job, arguments) as progress:
                 summary = job.run(
-                    concurrency=how.concurrency,
-                    resume=how.resume,
-                    only_failed=how.only_failed,
-                    limit=how.limit,
-                    dry_run=how.dry_run,
+                    concurrency=arguments.concurrency,
+                    resume=arguments.resume,
+                    only_failed=arguments.only_failed,
+                    limit=arguments.limit,
+                    dry_run=arguments.dry_run,
                     progress=progress,
                 )
         except BaseException:  # a second Ctrl-C, or a ledger that cannot be written
-            if words:
-                _print_result(run_summary_data(words[-1]), chosen, how)
+            if summaries:
+                _print_result(run_summary_data(summaries[-1]), loaded, arguments)
             raise
     data = run_summary_data(summary.to_dict())
-    _print_result(data, chosen, how)
+    _print_result(data, loaded, arguments)
     return data
 
 
 @contextmanager
 def _explain_target_errors(job: "Job") -> "Iterator[None]":
-    """Within the block, targets that cannot be had end the command with a line; above it stands where that fails."""
-    theirs = job.targets
-    if theirs is None:
+    """Within the block, an error of the job's targets function is shown as a traceback and one line."""
+    original = job.targets
+    if original is None:
         yield
         return
+    from outlast.classify import classify  # noqa: PLC0415  # not for --help
+    from outlast.errors import OutlastError  # noqa: PLC0415  # not for --help
+    from outlast.queue.masking import masked_text  # noqa: PLC0415  # not for --help
+    from outlast.redact import safe_text  # noqa: PLC0415  # not for --help
 
     def targets() -> "Iterable[Any]":
         try:
-            return theirs()
+            return original()
         except OutlastError:
             raise
         except Exception as error:
             trace = error.__traceback__.tb_next if error.__traceback__ is not None else None  # without this frame
             frames = traceback.format_exception(type(error), error, trace)
             click.echo(safe_text(masked_text("".join(frames)), _MAX_TRACEBACK_CHARS), err=True)
-            message = f"the targets of {job.name} cannot be had: {classify(error)}"
+            message = f"the targets of {job.name} cannot be listed: {classify(error)}"
             raise CommandError(message) from error
-
-    from outlast.classify import classify  # noqa: PLC0415  # not for --help
-    from outlast.errors import OutlastError  # noqa: PLC0415  # not for --help
-    from outlast.queue.masking import masked_text  # noqa: PLC0415  # not for --help
-    from outlast.redact import safe_text  # noqa: PLC0415  # not for --help
 
     job.targets = targets
     try:
         yield
     finally:
-        job.targets = theirs
+        job.targets = original
 
 
-def _progress_display(job: "Job", how: _RunArguments) -> "AbstractContextManager[Callable[[RunTally], None] | None]":
+def _progress_display(
+    job: "Job", arguments: _RunArguments
+) -> "AbstractContextManager[Callable[[RunTally], None] | None]":
     from outlast.cli.job_views import show_progress  # noqa: PLC0415  # not for --help
 
-    if how.as_json or how.no_progress:
+    if arguments.as_json or arguments.no_progress:
         return nullcontext()
-    return show_progress(job.name, plain=how.json_logs)
+    return show_progress(job.name, plain=arguments.json_logs)
 
 
 @contextmanager
 def _collect_summaries(*, hidden: bool) -> "Iterator[list[dict[str, Any]]]":
-    """Within the block, collect the summaries that are logged: a run that raises has one too.
+    """Within the block, collect the summaries that are logged, because a run that raises logs one too.
 
     Args:
-        hidden: Whether they are not to be seen in the log, for the same stands beneath it in a table.
+        hidden: Whether to keep them out of the log, because the same is printed as a table.
     """
     found: list[dict[str, Any]] = []
 
-    class Listener(logging.Handler):
+    class SummaryHandler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             if not is_other(record):
                 found.append(vars(record)["summary"])
@@ -215,41 +217,39 @@ def _collect_summaries(*, hidden: bool) -> "Iterator[list[dict[str, Any]]]":
         summary = getattr(record, "summary", None)
         return record.name != _LOGGER or not isinstance(summary, dict) or "exit_code" not in summary
 
-    logger, listener, handlers = logging.getLogger(_LOGGER), Listener(), logging.getLogger().handlers[:]
-    logger.addHandler(listener)
+    logger, collector, handlers = logging.getLogger(_LOGGER), SummaryHandler(), logging.getLogger().handlers[:]
+    logger.addHandler(collector)
     for handler in handlers if hidden else ():
         handler.addFilter(is_other)
     try:
         yield found
     finally:
-        logger.removeHandler(listener)
+        logger.removeHandler(collector)
         for handler in handlers:
             handler.removeFilter(is_other)
 
 
-def _print_result(data: dict[str, Any], chosen: "LoadedJob", how: _RunArguments) -> None:
+def _print_result(data: dict[str, Any], loaded: "LoadedJob", arguments: _RunArguments) -> None:
     from outlast.cli.job_views import print_run_summary  # noqa: PLC0415  # not for --help
     from outlast.cli.output import print_json, print_text  # noqa: PLC0415  # not for --help
     from outlast.report.job_runs import remaining_command  # noqa: PLC0415  # not for --help
 
-    if how.as_json:
+    if arguments.as_json:
         print_json(data)
         return
-    print_run_summary(data, dry_run=how.dry_run, before=how.only_failed)
-    job = chosen.job
-    command = remaining_command(data, chosen.words, limit=how.limit)
-    if job.hand_over is not None and data["failed_targets"] and job.ledger and not how.dry_run:
-        print_text(f"what failed was given to the task {job.hand_over.name}; outlast tasks list shows it")
-    if command is not None and job.ledger and not how.dry_run:
-        print_text(f"the rest: {command}", "bold")
+    print_run_summary(data, dry_run=arguments.dry_run, before=arguments.only_failed)
+    job = loaded.job
+    command = remaining_command(data, loaded.words, limit=arguments.limit)
+    if job.hand_over is not None and data["failed_targets"] and job.ledger and not arguments.dry_run:
+        print_text(f"failed targets were passed to the task {job.hand_over.name}; outlast tasks list shows them")
+    if command is not None and job.ledger and not arguments.dry_run:
+        print_text(f"to run the rest: {command}", "bold")
 
-
-# ``outlast job show`` and ``failures``: look into one run.
 
 _SHOWN_GROUPS = 5
-_MAX_GROUPS = 1000  # among which those of a category are looked for
+_MAX_GROUPS = 1000  # that are searched for a category
 _PAGE_ROWS = 1000
-_JOB_PLACEHOLDER = "MODULE:JOB"  # a store knows the name of a job, and not where its code is
+_JOB_PLACEHOLDER = "MODULE:JOB"  # the store knows the name of a job, but not where its code is
 
 
 @click.command("show")
@@ -257,7 +257,7 @@ _JOB_PLACEHOLDER = "MODULE:JOB"  # a store knows the name of a job, and not wher
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 @with_app()
 def show(app: "App", run_id: str, *, as_json: bool) -> None:
-    """Show one run: its summary, whose rest it did, and how it differs from the run before.
+    """Show one run: its summary, the run that it continues, and how it differs from that run.
 
     \b
     Examples:
@@ -276,7 +276,7 @@ def show(app: "App", run_id: str, *, as_json: bool) -> None:
 
 
 def _comparison(store: "Jobs", known: "JobRunView") -> dict[str, Any] | None:
-    """Return how a run differs from the one before: as it was at its end, else as far as it is."""
+    """Return how a run differs from its parent: as stored at its end, or else as of now."""
     run = known.run
     if run.summary is not None:
         compared: dict[str, Any] | None = run.summary.get("compared")
@@ -287,50 +287,37 @@ def _comparison(store: "Jobs", known: "JobRunView") -> dict[str, Any] | None:
 def _print_run(app: "App", known: "JobRunView", compared: dict[str, Any] | None) -> None:
     from outlast.cli.job_views import print_run_summary, run_summary_data  # noqa: PLC0415  # not for --help
     from outlast.cli.output import facts_table, make_console, mask_secrets, print_text  # noqa: PLC0415  # not for --help
-    from outlast.report.job_runs import (  # noqa: PLC0415  # not for --help
-        DIED,  # not for --help
-        comparison_text,
-        remaining_command,
-    )
+    from outlast.report.job_runs import DIED, comparison_text, remaining_command  # noqa: PLC0415  # not for --help
 
     run = known.run
-    over = run.summary is not None
+    entity = f"of {mask_secrets(run.entity)}, " if run.entity else ""
     lines: list[tuple[str, object]] = [
         ("run", run.id),
-        (
-            "job",
-            ", ".join(
-                [
-                    mask_secrets(run.job),
-                    *([f"of {mask_secrets(run.entity)}"] if run.entity else []),
-                    f"in {mask_secrets(run.env)}",
-                ]
-            ),
-        ),
+        ("job", f"{mask_secrets(run.job)}, {entity}in {mask_secrets(run.env)}"),
         ("state", f"{known.state}{f', by {mask_secrets(known.holder)}' if known.holder else ''}"),
         ("rest of run", run.parent),
         ("started", exact_time(run.started_at)),
         ("ended", exact_time(run.ended_at)),
     ]
-    if not over:
-        lines += [("has taken", duration_text(known.seconds)), *known.counts.items()]
+    if run.summary is None:
+        lines += [("duration so far", duration_text(known.seconds)), *known.counts.items()]
         lines.append((f"compared with {run.parent}", comparison_text(compared)))
     make_console().print(facts_table((name.replace("_", " "), value) for name, value in lines))
     if run.summary is not None:
         print_text("")
         print_run_summary(run_summary_data(run.summary), before=run.parent)
     if known.counts["failed_targets"] or known.counts["deferred_targets"]:
-        print_text(f"what failed, and why: {next_command('job', 'failures', run.id)}")
+        print_text(f"to show the failures: {next_command('job', 'failures', run.id)}")
     if known.state == DIED:
-        print_text("its process died; what it has done is kept, and the job can be run again", "yellow")
-    left = run.summary or {"run_id": run.id, "total_is_known": known.state != DIED}
-    rest = remaining_command(left, _job_reference(app, run.job))
-    if rest is not None:
-        print_text(f"the rest: {rest}", "bold")
+        print_text("its process died; completed targets are kept, and the job can be run again", "yellow")
+    summary = run.summary or {"run_id": run.id, "total_is_known": known.state != DIED}
+    command = remaining_command(summary, _job_reference(app, run.job))
+    if command is not None:
+        print_text(f"to run the rest: {command}", "bold")
 
 
 def _job_reference(app: "App", name: str) -> list[str]:
-    """Return what names a job on the command line, as far as that is known."""
+    """Return the arguments that name a job on the command line, or a placeholder."""
     reference = click.get_current_context().params.get("reference")
     return [reference, "--name", name] if reference and name in app.jobs_by_name else [_JOB_PLACEHOLDER]
 
@@ -341,16 +328,14 @@ def _job_reference(app: "App", name: str) -> list[str]:
     "--category",
     metavar="NAME",
     shell_complete=category_names,
-    help="Only those of a category of failure, such as network.",
+    help="Only failures of this category, such as network.",
 )
-@click.option(
-    "--status", type=click.Choice(["failed", "deferred"]), help="Only those that failed, or only those put off."
-)
-@click.option("--limit", type=ROW_LIMIT, metavar="N", default=50, show_default=True, help="How many targets at most.")
+@click.option("--status", type=click.Choice(["failed", "deferred"]), help="Only failed targets, or only deferred ones.")
+@click.option("--limit", type=ROW_LIMIT, metavar="N", default=50, show_default=True, help="Targets at most.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 @with_app()
 def failures(app: "App", run_id: str, *, category: str | None, status: str | None, limit: int, as_json: bool) -> None:
-    """Show what failed in a run: the largest groups of failures, then the targets.
+    """Show the failures of a run: the largest groups, then the targets.
 
     \b
     Examples:
@@ -374,12 +359,11 @@ def failures(app: "App", run_id: str, *, category: str | None, status: str | Non
         _print_failures(groups, found)
         if len(found) == limit:
             counts = app.store.target_counts(run.id)
-            print_text(f"{sum(counts[each] for each in statuses)} in all; --limit shows more", "dim")
+            print_text(f"{sum(counts[each] for each in statuses)} in total; --limit shows more", "dim")
+    elif category or status:
+        print_empty(f"no targets of run {run.id} match", f"{next_command('job', 'failures', run.id)} shows all")
     else:
-        narrowed = category or status
-        command = next_command("job", "failures" if narrowed else "show", run.id)
-        hint = f"{command} shows {'all' if narrowed else 'how it went'}"
-        print_empty(f"no such target in run {run.id}" if narrowed else f"nothing failed in run {run.id}", hint)
+        print_empty(f"no targets of run {run.id} failed", f"{next_command('job', 'show', run.id)} shows the summary")
 
 
 def _failure_groups(store: "Jobs", run_id: str, category: str | None) -> list[dict[str, Any]]:
@@ -463,15 +447,15 @@ def _retry_text(moment: "datetime | None") -> str | None:
     return None if moment is None else relative_time(moment)
 
 
-_WIDE_COLUMNS = 100  # columns from which there is room for what matters less
+_WIDE_COLUMNS = 100  # from this width on, less important columns are shown too
 
 
 @click.group()
 def job() -> None:
-    """Run batch jobs, and look at their runs.
+    """Run batch jobs and show their runs.
 
-    A job is a function for one target that runs over many of them. Targets fail alone; a gate says whether the run as a
-    whole has failed; what is left can be done again.
+    A job is a function for one target that runs over many targets. Targets fail independently; a gate decides whether
+    the whole run failed; failed and remaining targets can be run again.
 
     \b
     Examples:
@@ -483,14 +467,14 @@ def job() -> None:
 
 
 @job.command("list")
-@click.option("--job", "name", metavar="NAME", help="Only runs of a job.")
-@click.option("--limit", type=ROW_LIMIT, metavar="N", default=20, show_default=True, help="How many at most.")
+@click.option("--job", "name", metavar="NAME", help="Only runs of this job.")
+@click.option("--limit", type=ROW_LIMIT, metavar="N", default=20, show_default=True, help="Runs at most.")
 @click.option("--json", "as_json", is_flag=True, help="Print a list of JSON objects.")
 @with_app()
 def list_runs(app: "App", *, name: str | None, limit: int, as_json: bool) -> None:
     """List the runs of jobs, newest first.
 
-    A run that is said to have died was ended with its process, by a crash or a power cut. Go on with it:
+    The state died means that the process of the run ended, by a crash or a power cut. To continue the run:
     outlast job run MODULE:JOB --resume RUN.
 
     \b
@@ -508,7 +492,7 @@ def list_runs(app: "App", *, name: str | None, limit: int, as_json: bool) -> Non
         console = make_console()
         console.print(_runs_table(found, wide=console.width >= _WIDE_COLUMNS))
     else:
-        print_empty(f"no run{f' of {name}' if name is not None else ''} yet", "outlast job run MODULE:JOB begins one")
+        print_empty(f"no run{f' of {name}' if name is not None else ''} yet", "outlast job run MODULE:JOB starts one")
 
 
 def _runs_table(found: "Sequence[JobRunView]", *, wide: bool) -> "Table":
@@ -527,7 +511,7 @@ def _runs_table(found: "Sequence[JobRunView]", *, wide: bool) -> "Table":
             each.run.exit_code,
             relative_time(each.run.started_at),
             duration_text(each.seconds),
-            each.told,
+            each.failed_text,
         )
         for each in found
     )

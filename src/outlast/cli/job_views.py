@@ -1,4 +1,4 @@
-"""The summary of a run as it is shown: to people as tables, to programs as JSON; and the command that does the rest."""
+"""Runs of jobs as they are shown: summaries as tables and JSON, the state of a run, and its progress."""
 
 import logging
 import sys
@@ -35,27 +35,27 @@ _ETL_FIGURES = ("diff_new_hash", "s3_put_success", "s3_put_fail", "db_upsert_suc
 
 
 def run_summary_data(summary: "Mapping[str, Any]") -> dict[str, Any]:
-    """Return the fields of a summary as JSON has them, the texts of others without secrets.
+    """Return a summary as JSON data, without secrets.
 
     Args:
-        summary: As `Summary.to_dict` returns it, or as it is kept with the run.
+        summary: The result of `Summary.to_dict`, or the summary stored with the run.
     """
     data: dict[str, Any] = mask_secrets(to_json_value(summary))
     return data
 
 
 def print_run_summary(data: "Mapping[str, Any]", *, dry_run: bool = False, before: str | None = None) -> None:
-    """Print how a run ended, for people.
+    """Print the summary of a run.
 
     Args:
-        data: The summary as it is kept with the run; another version may have kept other fields.
-        dry_run: Whether nothing was written.
-        before: The run with which it was compared, where that is known.
+        data: The summary; one stored by another version may have other fields.
+        dry_run: Whether it was a dry run.
+        before: Id of the run that it is compared with, if known.
     """
     passed, state = data.get("exit_code") == 0, data.get("state", "done")
-    how = f"{'passed' if passed else 'failed'}{'' if state == 'done' else f', {state}'}"
-    dry = " (dry run: handlers were told to write nothing, and no ledger was kept)" if dry_run else ""
-    print_text(f"{data.get('job_id')} {data.get('run_id')}: {how}{dry}", "bold green" if passed else "bold red")
+    result = f"{'passed' if passed else 'failed'}{'' if state == 'done' else f', {state}'}"
+    note = " (dry run: handlers were asked to write nothing, and the run was not stored)" if dry_run else ""
+    print_text(f"{data.get('job_id')} {data.get('run_id')}: {result}{note}", "bold green" if passed else "bold red")
     make_console().print(
         facts_table(
             [
@@ -85,7 +85,7 @@ def print_run_summary(data: "Mapping[str, Any]", *, dry_run: bool = False, befor
 
 def failure_groups_table(groups: "Sequence[Mapping[str, Any]]") -> "Table":
     """Return the table of the largest groups of failures."""
-    columns = {"SIZE": None, "CATEGORY": 18, "ORIGIN": None, "FOR INSTANCE": 20, "ERROR": None}
+    columns = {"SIZE": None, "CATEGORY": 18, "ORIGIN": None, "EXAMPLE": 20, "ERROR": None}
     rows = (
         (
             each.get("size"),
@@ -100,7 +100,7 @@ def failure_groups_table(groups: "Sequence[Mapping[str, Any]]") -> "Table":
 
 
 def _etl_figures(data: "Mapping[str, Any]") -> tuple[str, ...]:
-    """Return the figures that only an ETL has; in other jobs they stay at zero, and are left out."""
+    """Return the names of the ETL figures; empty if all are zero, as in other jobs."""
     return _ETL_FIGURES if any(data.get(name) for name in _ETL_FIGURES) else ()
 
 
@@ -109,7 +109,7 @@ def _figure_label(name: str) -> str:
 
 
 def _figure_text(data: "Mapping[str, Any]", name: str) -> str:
-    more = ", and more that were not read" if name == "total_targets" and not data.get("total_is_known", True) else ""
+    more = ", and more that were not listed" if name == "total_targets" and not data.get("total_is_known", True) else ""
     return f"{data.get(name, 0)}{more}"
 
 
@@ -121,54 +121,51 @@ def _counts_text(counts: "Mapping[str, int] | None") -> str | None:
     return ", ".join(f"{name} {count}" for name, count in counts.items()) if counts else None
 
 
-# Runs as they are shown: where one stands, also if its process died, and what is known of it while it runs.
-
-_MAX_LATER_RUNS = 1000  # runs of a job among which a later one is looked for
+_MAX_LATER_RUNS = 1000  # runs of a job that are searched for a later one
 
 
 class JobRunView:
-    """A run, and what its row does not say.
+    """A run with its current state and counts.
 
     Args:
-        store: Where it is kept.
+        store: The store of the run.
         run: The row.
-        holder: Who runs it; None if nobody does.
+        holder: The process that runs it; None if there is none.
 
     Attributes:
-        state: Where it stands; ``died`` if it is said to run, and nobody does.
+        state: The state; ``died`` if the row says running, but no process runs it.
     """
 
     def __init__(self, store: "Jobs", run: "Run", holder: str | None) -> None:
-        """Ask for nothing yet."""
         self._store = store
         self.run, self.holder = run, holder
         self.state = run_state(run, holder)
 
     @cached_property
     def counts(self) -> "Mapping[str, int]":
-        """Targets of each kind, by the names that a summary has for them; where there is none, they are counted."""
+        """Number of targets by the keys of a summary; counted in the store if the run has no summary yet."""
         return target_counts(self.run, {} if self.run.summary is not None else self._store.target_counts(self.run.id))
 
     @property
     def seconds(self) -> float | None:
-        """How long it took, or has taken so far; None if nobody knows."""
+        """Duration in seconds, so far if it is running; None if unknown."""
         return run_seconds(self.run, self.state, datetime.fromtimestamp(clock.now(), UTC))
 
     @property
     def failure_rate(self) -> float | None:
-        """Share of the targets that failed, once it is over."""
+        """Fraction of the targets that failed, once the run has ended."""
         rate = (self.run.summary or {}).get("failure_rate")
         return None if rate is None else float(rate)
 
     @property
-    def told(self) -> str:
-        """How much failed, in a few words."""
+    def failed_text(self) -> str:
+        """How many targets failed and were deferred, in a few words."""
         failed, deferred, rate = self.counts["failed_targets"], self.counts["deferred_targets"], self.failure_rate
         if self.run.ended_at is None:
-            told = [f"{failed} of {sum(self.counts.values())} so far"]
+            parts = [f"{failed} of {sum(self.counts.values())} so far"]
         else:
-            told = [*([f"{rate:.1%}"] if rate is not None else []), f"{failed} of {self.run.total}"]
-        return ", ".join([*told, *([f"{deferred} put off"] if deferred else [])])
+            parts = [*([f"{rate:.1%}"] if rate is not None else []), f"{failed} of {self.run.total}"]
+        return ", ".join([*parts, *([f"{deferred} deferred"] if deferred else [])])
 
 
 def recent_runs(store: "Jobs", job: str | None, limit: int) -> list[JobRunView]:
@@ -180,19 +177,19 @@ def recent_runs(store: "Jobs", job: str | None, limit: int) -> list[JobRunView]:
             holders[run.job] = store.job_holder(run.job)
             found.append(JobRunView(store, run, holders[run.job]))
         else:
-            found.append(JobRunView(store, run, None))  # one lock, one run: an older one that seems to run has died
+            found.append(JobRunView(store, run, None))  # a job has one lock: an older run that seems to run has died
     return found
 
 
 def find_run(store: "Jobs", run_id: str) -> JobRunView:
-    """Return one.
+    """Return a run by its id.
 
     Raises:
-        OneLineError: If there is none.
+        CommandError: If it does not exist.
     """
     run = store.run(run_id)
     if run is None:
-        message = f"there is no run {run_id}; {next_command('job', 'list')} shows what there is"
+        message = f"run {run_id} does not exist; {next_command('job', 'list')} shows the runs"
         raise CommandError(message)
     if run.state is not RunState.RUNNING:
         return JobRunView(store, run, None)
@@ -201,11 +198,11 @@ def find_run(store: "Jobs", run_id: str) -> JobRunView:
 
 
 def run_data(known: JobRunView, *, whole: bool = False) -> dict[str, Any]:
-    """Return a run as JSON has it.
+    """Return a run as JSON data.
 
     Args:
         known: The run.
-        whole: With all of its summary.
+        whole: Whether to include its summary.
     """
     data = row_data(known.run)
     summary = data.pop("summary")
@@ -222,25 +219,23 @@ def run_data(known: JobRunView, *, whole: bool = False) -> dict[str, Any]:
     return data
 
 
-# How far a run is: a bar at a terminal, elsewhere a line in the log every ten seconds.
-
-_LINE_EVERY = 10.0  # seconds
-_BAR_EVERY = 0.05
-_RATE_SAMPLES = 30  # a second apart, at the least
+_LINE_EVERY = 10.0  # seconds between two log lines of progress, if there is no terminal
+_BAR_EVERY = 0.05  # seconds between two updates of the bar
+_RATE_SAMPLES = 30  # at least a second apart
 _BAR_WIDTH = 20
 log = logging.getLogger("outlast.jobs")
 
 
 class ProgressFigures(NamedTuple):
-    """How far a run is.
+    """Progress of a run.
 
     Attributes:
-        done: Targets that came to an end.
-        total: All of them, where that is known.
-        failed: Those that failed.
-        deferred: Those that were put off.
-        rate: Targets per second, of late.
-        seconds_left: Until the end, if it goes on so; None where nobody knows.
+        done: Targets that have ended.
+        total: All targets; None if unknown.
+        failed: Targets that failed.
+        deferred: Targets that were deferred.
+        rate: Recent targets per second.
+        seconds_left: Estimated seconds until the end; None if unknown.
     """
 
     done: int
@@ -251,28 +246,27 @@ class ProgressFigures(NamedTuple):
     seconds_left: float | None
 
     def __str__(self) -> str:
-        """Return them in one line."""
-        rate = f"{self.rate:.0f}/s" if self.rate >= 100 else f"{self.rate:.1f}/s"  # noqa: PLR2004  # three digits do
-        told = [
+        """Return the progress in one line."""
+        rate = f"{self.rate:.0f}/s" if self.rate >= 100 else f"{self.rate:.1f}/s"  # noqa: PLR2004  # three digits are enough
+        parts = [
             f"{self.done}/{self.total}" if self.total is not None else f"{self.done} done",
             rate,
             f"failed {self.failed}",
-            f"put off {self.deferred}",
+            f"deferred {self.deferred}",
         ]
         if self.seconds_left is not None:
-            told.append(f"{_clock_text(self.seconds_left)} left")
-        return "  ".join(told)
+            parts.append(f"{_clock_text(self.seconds_left)} left")
+        return "  ".join(parts)
 
 
 class ProgressRate:
-    """How fast a run is of late."""
+    """Measures the recent speed of a run."""
 
     def __init__(self) -> None:
-        """Begin now, with nothing done."""
         self._samples: deque[tuple[float, int]] = deque([(clock.monotonic(), 0)], _RATE_SAMPLES)
 
     def figures(self, tally: "RunTally") -> ProgressFigures:
-        """Return how far the run is."""
+        """Return the progress of the run now."""
         counts, total, now = tally.counts(), tally.total, clock.monotonic()
         done = counts.total
         since, before = self._samples[0]
@@ -285,17 +279,17 @@ class ProgressRate:
 
 @contextmanager
 def show_progress(name: str, *, plain: bool) -> "Iterator[Callable[[RunTally], None]]":
-    """Within the block, show how far a run is.
+    """Yield a function that shows the progress of a run: a bar on a terminal, or else log lines.
 
     Args:
-        name: Of the job.
-        plain: Lines also at a terminal, for who logs JSON.
+        name: Name of the job.
+        plain: Whether to write log lines on a terminal too, as with JSON logs.
     """
     console = None if plain else _terminal_console()
     if console is None:
         yield _log_progress(name)
         return
-    from rich.progress import BarColumn, Progress, TextColumn  # noqa: PLC0415  # only at a terminal
+    from rich.progress import BarColumn, Progress, TextColumn  # noqa: PLC0415  # only on a terminal
 
     from outlast.cli.output import printable_line  # noqa: PLC0415  # it needs rich
 
@@ -304,8 +298,8 @@ def show_progress(name: str, *, plain: bool) -> "Iterator[Callable[[RunTally], N
         BarColumn(_BAR_WIDTH),
         TextColumn("{task.description}", markup=False),
         console=console,
-        transient=True,  # the summary says more
-        redirect_stdout=sys.stdout.isatty(),  # what goes to a file is to arrive there
+        transient=True,  # the summary follows
+        redirect_stdout=sys.stdout.isatty(),  # output to a file must arrive there
     )
     with bar:
         task = bar.add_task("", total=None)
@@ -338,10 +332,10 @@ def _log_progress(name: str) -> "Callable[[RunTally], None]":
 
 
 def _terminal_console() -> "Console | None":
-    """Return the console on which logs appear too, so that they stand above the bar; None where there is none."""
+    """Return the console of the logs, so that they appear above the bar; None without a terminal."""
     if not sys.stderr.isatty():
         return None
-    from rich.logging import RichHandler  # noqa: PLC0415  # only at a terminal
+    from rich.logging import RichHandler  # noqa: PLC0415  # only on a terminal
 
     from outlast.cli.output import make_console  # noqa: PLC0415  # it needs rich
 

@@ -1,4 +1,4 @@
-"""From ``MODULE:APP`` to the app, with an error that says what is wrong and what there is instead."""
+"""Load the app, job or monitor that a reference such as ``jobs:app`` names; errors say what the module has instead."""
 
 import importlib
 import sys
@@ -23,32 +23,32 @@ _MAX_TRACEBACK_CHARS = 32_768  # characters of a traceback
 
 
 def load_app(reference: str) -> App:
-    """Import a module, from the current folder too, and return the app in it.
+    """Import a module, also from the current folder, and return the app in it.
 
     Args:
         reference: Such as ``jobs:app`` or ``shop.jobs:Jobs.app``.
 
     Raises:
-        ConfigError: If there is no such app; the message names those that the module has.
+        ConfigError: If the app does not exist; the message names the apps of the module.
     """
     return load_object(reference, App)[1]
 
 
 def load_object(reference: str, *kinds: type[T]) -> tuple[ModuleType, T]:
-    """Import a module, from the current folder too; return it and what the reference names in it.
+    """Import a module, also from the current folder; return it and the object that the reference names.
 
     Args:
         reference: Such as ``jobs:app``.
-        kinds: What it may be.
+        kinds: Classes that the object may have.
 
     Raises:
-        ConfigError: If there is no such thing; the message names those that the module has.
+        ConfigError: If the object does not exist; the message names those that the module has.
     """
     name, colon, path = reference.partition(":")
     _check_reference(reference, name)
     module = _import_module(name)
     if not colon or not path:
-        message = f"{reference!r} names no app; write MODULE:APP{_alternatives_text(module, kinds)}"
+        message = f"{reference!r} does not name an app; write MODULE:APP{_alternatives_text(module, kinds)}"
         raise ConfigError(message)
     found: object = module
     for part in path.split("."):
@@ -58,7 +58,7 @@ def load_object(reference: str, *kinds: type[T]) -> tuple[ModuleType, T]:
             message = f"module {name} has no {path!r}{_alternatives_text(module, kinds)}"
             raise ConfigError(message) from None
     if not isinstance(found, kinds):
-        message = f"{reference} is no {_kind_names(kinds)} but {_describe(found)}{_alternatives_text(module, kinds)}"
+        message = f"{reference} is {_describe(found)}, not an {_kind_names(kinds)}{_alternatives_text(module, kinds)}"
         raise ConfigError(message)
     return module, found
 
@@ -67,11 +67,11 @@ def _check_reference(reference: str, name: str) -> None:
     file = Path(name)
     if file.suffix == ".py" or "/" in name:
         parts = file.with_suffix("").parts if file.name else ()  # a folder alone has no name
-        meant = ".".join(part for part in parts if part not in {"/", ".", ".."}) or "MODULE"
-        message = f"{reference!r} names a file; write the module as in an import: {meant}:APP"
+        module = ".".join(part for part in parts if part not in {"/", ".", ".."}) or "MODULE"
+        message = f"{reference!r} names a file; write the module as in an import: {module}:APP"
         raise ConfigError(message)
     if not all(part.isidentifier() for part in name.split(".")):
-        message = f"{reference!r} is no MODULE:APP; write the module as in an import, such as jobs:app"
+        message = f"{reference!r} is not a valid MODULE:APP; write the module as in an import, such as jobs:app"
         raise ConfigError(message)
 
 
@@ -85,8 +85,8 @@ def _import_module(name: str) -> ModuleType:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise _import_failure(name, error) from error
         message = (
-            f"there is no module {error.name!r}; it was looked for in {here} and where packages are installed: "
-            "run this in its folder, or install it"
+            f"module {error.name!r} was not found in {here} or among the installed packages; "
+            "run this command in the module's folder, or install it"
         )
         raise ConfigError(message) from None
     except Exception as error:
@@ -94,7 +94,7 @@ def _import_module(name: str) -> ModuleType:
 
 
 def _import_failure(name: str, error: Exception) -> InvalidUsageError:
-    """Show where the module fails, from its own first line on, and return what ends the command."""
+    """Print the traceback from the module's first own line on, and return the error that ends the command."""
     frames = traceback.format_exception(type(error), error, _trim_traceback(error.__traceback__))
     click.echo(safe_text(masked_text("".join(frames)), _MAX_TRACEBACK_CHARS), err=True)
     return InvalidUsageError(
@@ -105,12 +105,12 @@ def _import_failure(name: str, error: Exception) -> InvalidUsageError:
 def _error_text(error: Exception) -> str:
     try:
         return str(error)
-    except Exception:  # noqa: BLE001  # the class is a foreign one
-        return "its text cannot be had"
+    except Exception:  # noqa: BLE001  # the class is the user's
+        return "its message cannot be read"
 
 
 def _trim_traceback(trace: TracebackType | None) -> TracebackType | None:
-    """Return the part of a traceback that begins in the module itself."""
+    """Return the part of a traceback that starts in the module itself."""
     ours = {__file__, importlib.__file__}
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
@@ -121,7 +121,7 @@ def _trim_traceback(trace: TracebackType | None) -> TracebackType | None:
 
 
 def objects_in_module(module: ModuleType, *kinds: type[T]) -> dict[str, T]:
-    """Return what a module has of some kinds, by ``MODULE:NAME``; what it has under two names once."""
+    """Return a module's objects of some classes, by ``MODULE:NAME``; an object with two names is listed once."""
     found = {f"{module.__name__}:{name}": value for name, value in vars(module).items() if isinstance(value, kinds)}
     firsts = {id(value): name for name, value in reversed(found.items())}
     return {name: value for name, value in found.items() if firsts[id(value)] == name}
@@ -129,9 +129,7 @@ def objects_in_module(module: ModuleType, *kinds: type[T]) -> dict[str, T]:
 
 def _alternatives_text(module: ModuleType, kinds: tuple[type[object], ...]) -> str:
     names = objects_in_module(module, *kinds)
-    return (
-        f"; it has {', '.join(names)}" if names else f"; there is no {_kind_names(kinds)} in {module.__name__} at all"
-    )
+    return f"; it has {', '.join(names)}" if names else f"; {module.__name__} has no {_kind_names(kinds)} at all"
 
 
 def _kind_names(kinds: tuple[type[object], ...]) -> str:
@@ -144,18 +142,16 @@ def _describe(found: object) -> str:
     return f"of type {type(found).__name__}"
 
 
-# From ``MODULE:JOB``, or ``MODULE:APP`` and a name, to the job that is meant.
-
 _JOB_KINDS: tuple[type[App | Job], ...] = (App, Job)
 
 
 class LoadedJob(NamedTuple):
-    """A job, and where it belongs.
+    """A job and its app.
 
     Attributes:
-        job: As the user made it.
-        words: What names it on the command line.
-        app: Whose store its runs are kept in; None where they are kept nowhere.
+        job: The user's job.
+        words: Arguments that name the job on the command line.
+        app: The app whose store keeps the runs; None if they are not stored.
     """
 
     job: Job
@@ -163,25 +159,25 @@ class LoadedJob(NamedTuple):
     app: App | None
 
     def check_tables(self) -> None:
-        """See that the store has the tables that are needed; SQLite gets them."""
+        """Check that the store has the tables; SQLite creates them."""
         if self.app is not None:
             self.app.store.check_schema()
 
     def close(self) -> None:
-        """Give connections back."""
+        """Close the connections of the app."""
         if self.app is not None:
             self.app.close()
 
 
 def load_job(reference: str, name: str | None) -> LoadedJob:
-    """Return the job that is meant.
+    """Return the job that a reference and a name select.
 
     Args:
-        reference: Such as ``etl:items``, or ``etl:app``.
-        name: Of a job of the app; it need not be given where there is but one.
+        reference: Such as ``etl:items`` or ``etl:app``.
+        name: Name of a job of the app; not needed if it has only one.
 
     Raises:
-        ConfigError: If there is no such job, or several could be meant.
+        ConfigError: If the job does not exist, or the app has several.
     """
     module, found = load_object(reference, *_JOB_KINDS)
     if isinstance(found, Job):
@@ -192,13 +188,13 @@ def load_job(reference: str, name: str | None) -> LoadedJob:
     jobs = found.jobs_by_name
     if not jobs:
         message = (
-            f"{reference} has no jobs; @app.job(…) makes one of a function. "
-            "Is the module that defines them imported by the one of the app?"
+            f"{reference} has no jobs; @app.job(…) makes a function a job. "
+            "Check that the app's module imports the module that defines the jobs"
         )
         raise ConfigError(message)
     if name is None:
         if len(jobs) > 1:
-            message = f"{reference} has several jobs; say which: {', '.join(f'--name {each}' for each in jobs)}"
+            message = f"{reference} has several jobs; choose one: {', '.join(f'--name {each}' for each in jobs)}"
             raise ConfigError(message)
         name = next(iter(jobs))
     if name not in jobs:
@@ -216,19 +212,17 @@ def _app_of_job(job: Job, module: "ModuleType") -> App | None:
     return App(job.store)  # type: ignore[arg-type]  # the store of an app, which made the job
 
 
-# From ``MODULE:APP`` or ``MODULE:MONITOR`` to the monitor that is meant, and to what the command line needs of it.
-
 _DEFAULT_PROFILE = "feed"
 _MONITOR_KINDS: tuple[type[App | Monitor], ...] = (App, Monitor)
 
 
 class LoadedMonitor(NamedTuple):
-    """A monitor, and where it belongs.
+    """A monitor and its app.
 
     Attributes:
-        monitor: As the user made it, or made for an app of theirs.
-        app: Whose store it looks into; one of our own around the same store where theirs is not to be found.
-        app_reference: Where their app is, to be put behind ``--app``; None where it is not to be found.
+        monitor: The user's monitor, or a new one for the user's app.
+        app: The user's app, or a new one with the same store if the module has none.
+        app_reference: The value of ``--app`` for the user's app; None if the module has none.
     """
 
     monitor: Monitor
@@ -237,23 +231,22 @@ class LoadedMonitor(NamedTuple):
 
     @property
     def deliverer(self) -> Deliverer:
-        """What brings its alerts to people."""
+        """Delivers the alerts of the monitor."""
         own = self.monitor.delivery
         return own if isinstance(own, Deliverer) else self.app.deliverer()
 
 
 def load_monitor(reference: str, profile: str | None) -> LoadedMonitor:
-    """Return the monitor that is meant.
+    """Return the monitor that a reference selects.
 
-    One that is named is taken. Of an app it is the one that the module has of it, and of the profile if one is given;
-    if it has none, one is made.
+    For an app, this is the monitor in its module with the same store and the profile; without one, a new monitor.
 
     Args:
         reference: Such as ``feeds:app`` or ``feeds:monitor``.
-        profile: Whose sources are polled; None for ``feed``, or for what a monitor says that was found.
+        profile: Name of the profile whose sources to poll; None for the profile of the monitor, else ``feed``.
 
     Raises:
-        ConfigError: If there is no such thing, or several could be meant.
+        ConfigError: If the object does not exist, or the app has several monitors.
     """
     module, found = load_object(reference, *_MONITOR_KINDS)
     if isinstance(found, Monitor):
@@ -264,17 +257,17 @@ def load_monitor(reference: str, profile: str | None) -> LoadedMonitor:
             )
             raise ConfigError(message)
         return _load_named_monitor(found, module)
-    theirs = {
+    monitors = {
         name: each
         for name, each in objects_in_module(module, Monitor).items()
         if each.store is found.store and profile in {None, each.profile.name}
     }
-    if len(theirs) > 1:
-        told = ", ".join(f"{name} ({each.profile.name})" for name, each in theirs.items())
-        message = f"several monitors of {reference} could be meant; name one of them: {told}"
+    if len(monitors) > 1:
+        names = ", ".join(f"{name} ({each.profile.name})" for name, each in monitors.items())
+        message = f"{reference} has several monitors; name one of them: {names}"
         raise ConfigError(message)
-    if theirs:
-        return LoadedMonitor(next(iter(theirs.values())), found, reference)
+    if monitors:
+        return LoadedMonitor(next(iter(monitors.values())), found, reference)
     chosen = profile or _DEFAULT_PROFILE
     return LoadedMonitor(found.monitor(found.sources.profiles.get(chosen, chosen)), found, reference)
 
@@ -284,4 +277,4 @@ def _load_named_monitor(monitor: Monitor, module: "ModuleType") -> LoadedMonitor
     for name, app in objects_in_module(module, App).items():
         if app.store is store:
             return LoadedMonitor(monitor, app, name)
-    return LoadedMonitor(monitor, App(store), None)  # type: ignore[arg-type]  # an app's store, and it was made by one
+    return LoadedMonitor(monitor, App(store), None)  # type: ignore[arg-type]  # the store of the app that made the monitor

@@ -1,4 +1,4 @@
-"""Logs of a worker or a monitor on standard error: for people at a terminal, in plain lines, or as JSON lines."""
+"""Logs on standard error: coloured on a terminal, else plain lines, or JSON lines."""
 
 import logging
 import sys
@@ -12,7 +12,7 @@ _HTTP_LOGGERS = frozenset(["httpx", "httpx2", "httpcore", "httpcore2"])  # they 
 
 
 class PlainFormatter(logging.Formatter):
-    """``2026-11-15T10:00:00.000+00:00 WARNING outlast.worker: …``, with nothing that a terminal would obey."""
+    """``2026-11-15T10:00:00.000+00:00 WARNING outlast.worker: …``, without control characters."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the lines of a record."""
@@ -26,11 +26,11 @@ def _time(record: logging.LogRecord) -> str:
 
 
 def set_up_logs(level: str, *, as_json: bool) -> None:
-    """Have all that is logged written to standard error.
+    """Write all logs to standard error.
 
     Args:
-        level: One of `LEVELS`.
-        as_json: One JSON object per line.
+        level: The lowest level to log, one of `LEVELS`.
+        as_json: Whether to write one JSON object per line.
     """
     handler: logging.Handler = logging.StreamHandler()
     if as_json:
@@ -48,7 +48,7 @@ def set_up_logs(level: str, *, as_json: bool) -> None:
 
 
 def quiet_clients(level: str) -> None:
-    """Have HTTP clients log no line for each request, unless all is to be logged.
+    """Turn off the log line that HTTP clients write for each request, except at the level debug.
 
     Args:
         level: One of `LEVELS`.
@@ -58,7 +58,7 @@ def quiet_clients(level: str) -> None:
 
 
 def _redact_record(record: logging.LogRecord) -> bool:
-    """Take secrets out of what an HTTP client logs; let everything pass."""
+    """Remove secrets from the records of HTTP clients; return True, so that no record is dropped."""
     if record.name.partition(".")[0] in _HTTP_LOGGERS:
         from outlast.observe.json_logs import record_message  # noqa: PLC0415  # not for --help
         from outlast.queue.masking import masked_text  # noqa: PLC0415  # not for --help
@@ -68,13 +68,13 @@ def _redact_record(record: logging.LogRecord) -> bool:
 
 
 def _terminal_handler() -> logging.Handler:
-    from rich.highlighter import NullHighlighter  # noqa: PLC0415  # only at a terminal
-    from rich.logging import RichHandler  # noqa: PLC0415  # only at a terminal
+    from rich.highlighter import NullHighlighter  # noqa: PLC0415  # only on a terminal
+    from rich.logging import RichHandler  # noqa: PLC0415  # only on a terminal
 
     from outlast.cli.output import make_console  # noqa: PLC0415  # it needs rich
 
-    class Safe(logging.Formatter):
-        """The message, with nothing in it that a terminal would obey."""
+    class SafeFormatter(logging.Formatter):
+        """The message without control characters."""
 
         def format(self, record: logging.LogRecord) -> str:
             return safe_text(super().format(record), _MAX_MESSAGE_CHARS)
@@ -86,5 +86,5 @@ def _terminal_handler() -> logging.Handler:
         highlighter=NullHighlighter(),
         log_time_format="%H:%M:%S",
     )
-    handler.setFormatter(Safe())
+    handler.setFormatter(SafeFormatter())
     return handler

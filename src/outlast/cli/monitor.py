@@ -24,15 +24,17 @@ log = logging.getLogger("outlast.monitor")
 
 @click.command()
 @click.argument("reference", metavar="MODULE:APP")
-@click.option("--profile", metavar="NAME", help="Whose sources: blog, feed or your own. Default: feed.")
-@click.option("--once", is_flag=True, help="Poll all active sources once, print what came of it, and end; for cron.")
-@click.option("--every", type=DURATION, metavar="SPAN", help="Between two polls of a source: seconds, or 90s, 15m, 2h.")
-@click.option("--concurrency", type=click.IntRange(min=1), metavar="N", help="Requests at once.")
-@click.option("--per-host", type=click.IntRange(min=1), metavar="N", help="Requests at once to one host.")
+@click.option("--profile", metavar="NAME", help="Profile of the sources: blog, feed or your own. Default: feed.")
+@click.option("--once", is_flag=True, help="Poll all active sources once, print a summary and exit; for cron.")
+@click.option(
+    "--every", type=DURATION, metavar="SPAN", help="Interval between two polls of a source: seconds, or 90s, 15m, 2h."
+)
+@click.option("--concurrency", type=click.IntRange(min=1), metavar="N", help="Concurrent requests.")
+@click.option("--per-host", type=click.IntRange(min=1), metavar="N", help="Concurrent requests per host.")
 @click.option("--json", "as_json", is_flag=True, help="With --once: print a JSON object.")
 @click.option(
     "--log-level", type=click.Choice(LEVELS, case_sensitive=False), default="info", show_default=True,
-    help="What is logged at least.",
+    help="The lowest level that is logged.",
 )  # fmt: skip
 @click.option("--json-logs", is_flag=True, help="Log one JSON object per line.")
 @with_health_options
@@ -48,16 +50,17 @@ def monitor(  # noqa: PLR0913  # its options
     health_host: str,
     **changes: Any,
 ) -> None:
-    """Poll the sources of an app until told to stop.
+    """Poll the sources of an app until stopped.
 
-    MODULE:APP is where the app is: feeds:app for the variable app in feeds.py. The current folder is looked in too. If
-    the module has a monitor of the app, made by app.monitor(…), that one is used, with its on_change; if it has
-    several, name one: feeds:blogs. If it has none, changes are logged. What the module says goes for what is not given.
+    MODULE:APP names the app: feeds:app for the variable app in feeds.py, also in the current folder. If the module has
+    a monitor of the app, made by app.monitor(…), it is used, with its on_change and its settings; if it has several,
+    name one: feeds:blogs. Without a monitor, changes are logged. Options override the settings of the monitor.
 
-    SIGTERM or Ctrl-C stops it: requests that run may finish, all else is given back. A second one ends it at once.
+    SIGTERM or Ctrl-C stops it: running requests may finish, other sources are released. A second signal ends it at
+    once.
 
-    With --once the exit code is 1 if so many sources failed together that it is an outage, if on_change failed, or if
-    it was stopped.
+    With --once the exit code is 1 if many sources failed together (an outage), if on_change failed, or if it was
+    stopped.
 
     \b
     Examples:
@@ -70,35 +73,35 @@ def monitor(  # noqa: PLR0913  # its options
     from outlast.config import configure  # noqa: PLC0415  # not for --help
 
     if as_json and not once:
-        message = "--json goes with --once; for a log in JSON there is --json-logs"
+        message = "--json needs --once; for a log in JSON use --json-logs"
         raise click.UsageError(message)
     set_up_logs(log_level, as_json=json_logs)
     quiet_clients(log_level)
     config = configure()
-    chosen = load_monitor(reference, profile)
-    made = chosen.monitor
+    loaded = load_monitor(reference, profile)
+    made = loaded.monitor
     try:
         _apply_options(made, changes)
-        reached = _check_store(chosen, once=once)  # before a start is told
-        life = ProcessState(lambda: made.last_beat, lambda: made.stopping)
-        with serve_health(chosen.app, life, health_port, health_host):
+        reached = _check_store(loaded, once=once)  # before the start is logged
+        state = ProcessState(lambda: made.last_beat, lambda: made.stopping)
+        with serve_health(loaded.app, state, health_port, health_host):
             if reached:
-                _log_start(chosen, config)
+                _log_start(loaded, config)
             if once:
-                _run_once(chosen, as_json=as_json)
+                _run_once(loaded, as_json=as_json)
             else:
                 _run_until_stopped(made)
     finally:
-        chosen.app.close()
+        loaded.app.close()
 
 
-def _check_store(chosen: "LoadedMonitor", *, once: bool) -> bool:
-    """See that it can begin; tell whether that could be seen, for a monitor waits for a store that is not there yet."""
+def _check_store(loaded: "LoadedMonitor", *, once: bool) -> bool:
+    """Check store and monitor; return False if the store cannot be reached, because a monitor waits for it."""
     from outlast.run.store_wait import is_store_outage  # noqa: PLC0415  # not for --help
 
     try:
-        chosen.app.store.check_schema()
-        chosen.monitor.check()
+        loaded.app.store.check_schema()
+        loaded.monitor.check()
     except Exception as error:
         if once or not is_store_outage(error):
             raise
@@ -107,39 +110,39 @@ def _check_store(chosen: "LoadedMonitor", *, once: bool) -> bool:
 
 
 def _apply_options(made: "Monitor", changes: dict[str, Any]) -> None:
-    """Have the monitor do as the options say, and have changes logged that nobody else looks at."""
-    given = {name: value for name, value in changes.items() if value is not None}
-    if given.get("every") == 0:
-        message = "without a pause sources would be polled on and on; give a span above 0, such as 15m"
+    """Apply the options to the monitor's settings; log changes if it has no on_change."""
+    settings = {name: value for name, value in changes.items() if value is not None}
+    if settings.get("every") == 0:
+        message = "the interval must be above 0, such as 15m"
         raise click.BadParameter(message, param_hint="--every")
     if made.settings.on_change is None:
-        given["on_change"] = _log_change
-    made.settings = made.settings._replace(**given)
+        settings["on_change"] = _log_change
+    made.settings = made.settings._replace(**settings)
 
 
 async def _log_change(changed: "Changed") -> None:
     from outlast.sources.announcements import redacted_source_url  # noqa: PLC0415  # not for --help
 
     url, entries = redacted_source_url(changed.source), len(changed.fetched.entries)
-    news = f"{entries} new {'entry' if entries == 1 else 'entries'}" if entries else "something new"
+    news = f"{entries} new {'entry' if entries == 1 else 'entries'}" if entries else "new content"
     log.info(
         "source %d has %s%s: %s",
         changed.source.id,
         news,
-        ", seen for the first time" if changed.first else "",
+        ", polled for the first time" if changed.first else "",
         url,
         extra={"source_id": changed.source.id, "url": url, "first": changed.first, "entries": entries},
     )
 
 
-def _log_start(chosen: "LoadedMonitor", config: "Config") -> None:
+def _log_start(loaded: "LoadedMonitor", config: "Config") -> None:
     from outlast.cli.app_options import store_label  # noqa: PLC0415  # not for --help
     from outlast.cli.output import count_text  # noqa: PLC0415  # not for --help
 
-    made, settings = chosen.monitor, chosen.monitor.settings
-    counts = {str(state): count for state, count in chosen.app.sources.health(made.profile.name).items() if count}
-    channels = [channel.name for channel in chosen.deliverer.channels]
-    where, number = store_label(chosen.app), sum(counts.values())
+    made, settings = loaded.monitor, loaded.monitor.settings
+    counts = {str(state): count for state, count in loaded.app.sources.health(made.profile.name).items() if count}
+    channels = [channel.name for channel in loaded.deliverer.channels]
+    where, number = store_label(loaded.app), sum(counts.values())
     log.info(
         "monitor %s: profile %s; %s%s; every %g s; concurrency %d, per host %d; store %s; alerts go to %s%s",
         made.name,
@@ -150,7 +153,7 @@ def _log_start(chosen: "LoadedMonitor", config: "Config") -> None:
         settings.concurrency,
         settings.per_host,
         where,
-        ", ".join(channels) or "the log alone",
+        ", ".join(channels) or "the log only",
         f"; settings {config.source}" if config.source else "",
         extra={
             "monitor": made.name,
@@ -165,11 +168,11 @@ def _log_start(chosen: "LoadedMonitor", config: "Config") -> None:
     )
     if not number:
         log.warning(
-            "there are no sources of the profile %s; add some: outlast sources add https://… --profile %s%s, or "
+            "the profile %s has no sources; add some: outlast sources add https://… --profile %s%s, or "
             "outlast sources import feeds.opml",
             made.profile.name,
             made.profile.name,
-            f" --app {chosen.app_reference}" if chosen.app_reference else "",
+            f" --app {loaded.app_reference}" if loaded.app_reference else "",
         )
 
 
@@ -181,11 +184,11 @@ def _run_until_stopped(made: "Monitor") -> None:
         log.info("monitor %s ended after %.1f s", made.name, time.monotonic() - began)
 
 
-def _run_once(chosen: "LoadedMonitor", *, as_json: bool) -> None:
+def _run_once(loaded: "LoadedMonitor", *, as_json: bool) -> None:
     from outlast.cli.output import print_json  # noqa: PLC0415  # not for --help
     from outlast.cli.sources import cycle_summary_data, print_cycle_summary  # noqa: PLC0415  # not for --help
 
-    made = chosen.monitor
+    made = loaded.monitor
     summary = made.cycle()
     stopped = summary is None and made.stopping
     if as_json:

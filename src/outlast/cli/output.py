@@ -1,12 +1,12 @@
-"""What commands print: tables for people, JSON for programs, and nothing that a terminal would obey.
+"""What commands print: tables for people, JSON for programs, never control characters.
 
-Text from a store was written by whoever enqueued or failed. It is printed as text, never as markup, and characters that
-are not printable are replaced: no payload can colour, move or forge what the terminal shows.
+Text from a store is untrusted: a task's arguments, or an error message. It is printed as text, never as markup, and
+characters that are not printable are replaced, so that no payload can colour, move or forge what the terminal shows.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
@@ -14,16 +14,18 @@ from rich.table import Table
 from rich.text import Text
 
 from outlast.cli.formats import relative_time
-from outlast.ports.rows import Attempt
 from outlast.queue.masking import masked_text, masked_value
 from outlast.record.json_values import json_text
 from outlast.redact import safe_text
 
+if TYPE_CHECKING:
+    from outlast.ports.rows import Attempt
+
 _MAX_CELL_CHARS = 400
 _MAX_TEXT_CHARS = 300_000  # a payload may have 256 KiB
-_COLUMN_GAP = 2  # blanks
-_MIN_LAST_COLUMN = 40  # characters of the last column that are worth more than the others in full
-_NUMBER_COLUMNS = {"EXIT", "FAILED", "HTTP", "TASKS", "TOOK", "TRIES"}  # also where all are unknown, or have a unit
+_COLUMN_GAP = 2  # spaces
+_MIN_LAST_COLUMN = 40  # characters; other columns are cut before the last one gets narrower
+_NUMBER_COLUMNS = {"EXIT", "FAILED", "HTTP", "TASKS", "TOOK", "TRIES"}  # right-aligned even if all values are dashes
 _FREE_TEXT = ("unique_key", "resource", "last_error", "error_message", "reason", "traceback", "failure")
 _STYLES = {
     "RUNNING": "cyan",
@@ -45,12 +47,12 @@ _STYLES = {
 
 
 def make_console(*, stderr: bool = False) -> Console:
-    """Return the console: no markup, no emoji codes, no guessing at numbers and URLs."""
+    """Return a console without markup, emoji codes and highlighting."""
     return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
 
 
 def printable_text(text: object) -> str:
-    """Return text that is safe to print, of any number of lines."""
+    """Return text that is safe to print, with its line breaks."""
     return safe_text(str(text), _MAX_TEXT_CHARS).replace("\t", "    ")
 
 
@@ -60,7 +62,7 @@ def printable_line(text: object, limit: int = _MAX_CELL_CHARS) -> str:
 
 
 def styled_text(text: object, style: str = "") -> Text:
-    """Return text for the console, never read as markup."""
+    """Return text for the console that is never read as markup."""
     return Text(printable_text(text), style=style)
 
 
@@ -70,42 +72,35 @@ def print_text(text: object, style: str = "") -> None:
 
 
 def make_table(columns: Mapping[str, int | None], rows: Iterable[Sequence[object]]) -> Table:
-    """Return a table whose rows keep to one line each; where there is no room, it is the last column that gives way.
+    """Return a table with one line per row, except that the last column wraps if there is no room.
 
     Args:
-        columns: Headings, with how wide a column may be where there is no room for all; columns of numbers stand to
-            the right.
-        rows: Their cells; None is shown as a dash.
+        columns: Headings, each with the maximum width of its column if there is no room for all; None for no
+            maximum. Columns of numbers are right-aligned.
+        rows: The cells; None is shown as a dash.
     """
-    given = [list(row) for row in rows]
-    cells = [[_cell(value) for value in row] for row in given]
-    widest = [max([len(heading), *(row[number].cell_len for row in cells)]) for number, heading in enumerate(columns)]
-    roomy = sum(widest[:-1]) + _COLUMN_GAP * len(widest) + min(widest[-1], _MIN_LAST_COLUMN) <= make_console().width
-    made = Table(box=None, pad_edge=False, header_style="bold")
-    for number, (heading, most) in enumerate(columns.items()):
-        is_last = number == len(columns) - 1
-        numbers = any(isinstance(row[number], int) for row in given) or (heading in _NUMBER_COLUMNS and not is_last)
-        made.add_column(
+    values = [list(row) for row in rows]
+    cells = [[_cell(value) for value in row] for row in values]
+    widest = [max([len(heading), *(row[index].cell_len for row in cells)]) for index, heading in enumerate(columns)]
+    has_room = sum(widest[:-1]) + _COLUMN_GAP * len(widest) + min(widest[-1], _MIN_LAST_COLUMN) <= make_console().width
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for index, (heading, maximum) in enumerate(columns.items()):
+        is_last = index == len(columns) - 1
+        is_numeric = any(isinstance(row[index], int) for row in values) or (heading in _NUMBER_COLUMNS and not is_last)
+        width = widest[index] if has_room or maximum is None else max(len(heading), min(widest[index], maximum))
+        table.add_column(
             Text(heading, no_wrap=True),
             no_wrap=not is_last,
-            width=None
-            if is_last
-            else widest[number]
-            if roomy or most is None
-            else _column_width(heading, widest[number], most),
-            justify="right" if numbers else "left",
+            width=None if is_last else width,
+            justify="right" if is_numeric else "left",
         )
     for row in cells:
-        made.add_row(*row)
-    return made
-
-
-def _column_width(heading: str, widest: int, most: int) -> int:
-    return max(len(heading), min(widest, most))
+        table.add_row(*row)
+    return table
 
 
 def print_empty(what: str, hint: str) -> None:
-    """Say that a list is empty, and what to do about it."""
+    """Print that a list is empty, and what to do."""
     make_console().print(Text(printable_text(what)).append(printable_text(f"; {hint}"), "dim"), soft_wrap=True)
 
 
@@ -115,30 +110,30 @@ def _cell(value: object) -> Text:
 
 
 def facts_table(pairs: Iterable[tuple[str, object]]) -> Table:
-    """Return names and values beneath one another; what is None is left out."""
-    made = Table(box=None, pad_edge=False, show_header=False)
-    made.add_column(style="dim", no_wrap=True)
-    made.add_column(overflow="fold")
+    """Return a table with a name and a value per line; values that are None are left out."""
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
     for name, value in pairs:
         if value is not None:
-            made.add_row(name, styled_text(value))
-    return made
+            table.add_row(name, styled_text(value))
+    return table
 
 
 def status_counts_text(counts: Mapping[str, int]) -> str:
-    """Return how many tasks there are of each status, in one line."""
-    told = [f"{name.lower().replace('_', ' ')} {count}" for name, count in counts.items() if count]
-    return ", ".join(told) or "no tasks"
+    """Return the number of tasks of each status, in one line."""
+    parts = [f"{name.lower().replace('_', ' ')} {count}" for name, count in counts.items() if count]
+    return ", ".join(parts) or "no tasks"
 
 
 def count_text(count: int, word: str) -> str:
-    """Return a number with its word: ``1 attempt``, ``2 attempts``."""
+    """Return a count with its noun: ``1 attempt``, ``2 attempts``."""
     return f"{count} {word if count == 1 else f'{word}s'}"
 
 
 def mask_secrets(value: Any) -> Any:
-    """Return what may hold text of others without the secrets in it: a text, a table of texts, or None."""
-    if type(value) is str:  # the members of an enumeration are words of ours
+    """Return a value without the secrets in its texts: a text, a dict or list of texts, or None."""
+    if type(value) is str:  # members of an enumeration hold no secrets
         return masked_text(value)
     if isinstance(value, dict):
         return {key: mask_secrets(each) for key, each in value.items()}
@@ -146,7 +141,7 @@ def mask_secrets(value: Any) -> Any:
 
 
 def row_data(row: Any) -> dict[str, Any]:
-    """Return a row as JSON has it: times as ISO text with their offset, the payload as an object, secrets masked."""
+    """Return a row as JSON data: times as ISO text with their offset, the payload as an object, secrets masked."""
     data: dict[str, Any] = row._asdict()
     for name, value in data.items():
         if isinstance(value, datetime):
@@ -160,7 +155,7 @@ def row_data(row: Any) -> dict[str, Any]:
 
 
 def print_json(value: object) -> None:
-    """Print JSON; what is not printable is written as an escape, which means the same and moves no cursor."""
+    """Print JSON; characters that are not printable are written as escapes."""
     text = json_text(value, indent=2)
     if not text.isprintable():
         text = "".join(char if char.isprintable() or char == "\n" else _escape_char(char) for char in text)
@@ -172,15 +167,13 @@ def _escape_char(char: str) -> str:
     return "".join(f"\\u{units[place]:02x}{units[place + 1]:02x}" for place in range(0, len(units), 2))
 
 
-# The history of a task, failed attempts and lost workers, as ``tasks show`` and ``dlq show`` print them.
-
 _LOST_OUTCOME = "lost"
 _WORKER_LOST = "WorkerLost"
-_WHOLE_SECONDS_FROM = 10.0  # seconds from which tenths do not matter
+_WHOLE_SECONDS_FROM = 10.0  # seconds; longer delays are shown without tenths
 
 
-def print_attempts(attempts: Sequence[Attempt]) -> None:
-    """Print what happened, oldest first."""
+def print_attempts(attempts: "Sequence[Attempt]") -> None:
+    """Print the history of a task, oldest first: failed attempts and lost workers."""
     if not attempts:
         return
     console = make_console()
@@ -195,38 +188,42 @@ def print_attempts(attempts: Sequence[Attempt]) -> None:
             soft_wrap=True,
         )
         if each.outcome != _LOST_OUTCOME:
-            told = f"     {each.error_type}: {printable_line(mask_secrets(each.error_message))}"
-            console.print(styled_text(told), soft_wrap=True)
+            error = f"     {each.error_type}: {printable_line(mask_secrets(each.error_message))}"
+            console.print(styled_text(error), soft_wrap=True)
     if attempts[-1].traceback:
         print_traceback(attempts[-1].traceback)
 
 
-def _attempts_summary(attempts: Sequence[Attempt]) -> str:
+def _attempts_summary(attempts: "Sequence[Attempt]") -> str:
     lost, crashed = count_lost_workers(attempts), count_isolated_crashes(attempts)
     failed = len(attempts) - lost - crashed
-    said = [count_text(failed, "failed attempt")] * bool(failed) + [count_text(lost, "lost worker")] * bool(lost)
+    parts = []
+    if failed:
+        parts.append(count_text(failed, "failed attempt"))
+    if lost:
+        parts.append(count_text(lost, "lost worker"))
     if crashed:
-        said.append(f"{crashed} {'crash' if crashed == 1 else 'crashes'} apart")
-    return ", ".join(said)
+        parts.append(f"{crashed} isolated {'crash' if crashed == 1 else 'crashes'}")
+    return ", ".join(parts)
 
 
-def count_lost_workers(attempts: Sequence[Attempt]) -> int:
-    """Return how many of them ended with their worker; those count as no failure of the task."""
+def count_lost_workers(attempts: "Sequence[Attempt]") -> int:
+    """Return how many attempts ended because their worker died; these do not count as failures of the task."""
     return sum(each.outcome == _LOST_OUTCOME and each.error_type == _WORKER_LOST for each in attempts)
 
 
-def count_isolated_crashes(attempts: Sequence[Attempt]) -> int:
-    """Return how many of them took down the process apart in which suspects run; those count as no failure either."""
+def count_isolated_crashes(attempts: "Sequence[Attempt]") -> int:
+    """Return how many attempts crashed the process in which a suspect runs alone; these do not count as failures."""
     return sum(each.outcome == _LOST_OUTCOME and each.error_type != _WORKER_LOST for each in attempts)
 
 
-def _outcome_text(attempt: Attempt) -> str:
+def _outcome_text(attempt: "Attempt") -> str:
     if attempt.outcome == _LOST_OUTCOME:
         return f"lost: {printable_line(mask_secrets(attempt.error_message).removeprefix('worker lost: '))}"
     category = attempt.error_category
     if attempt.delay is None:
-        return f"failed, {category}: the last one" if attempt.outcome == "fail" else f"failed, {category}"
-    return f"failed, {category}: again in {attempt.delay:.{0 if attempt.delay >= _WHOLE_SECONDS_FROM else 1}f} s"
+        return f"failed, {category}: last attempt" if attempt.outcome == "fail" else f"failed, {category}"
+    return f"failed, {category}: retry in {attempt.delay:.{0 if attempt.delay >= _WHOLE_SECONDS_FROM else 1}f} s"
 
 
 def print_traceback(text: str) -> None:

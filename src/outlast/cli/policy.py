@@ -1,4 +1,4 @@
-"""``outlast policy``: what a policy does, before anything fails."""
+"""``outlast policy``: list the named policies and preview their waits."""
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,7 +21,7 @@ _DEFAULT_NAME = "default"  # what a bare @outlast.retry does
 
 
 class _NamedPolicy(NamedTuple):
-    """A policy, and where it is from."""
+    """A policy and where it is defined."""
 
     name: str
     place: str
@@ -30,7 +30,7 @@ class _NamedPolicy(NamedTuple):
 
 
 class _JitterType(click.ParamType):  # type: ignore[type-arg]  # not generic before click 8.4
-    """A kind of jitter, or a share of the wait."""
+    """A kind of jitter, or a fraction of the wait."""
 
     name = "jitter"
 
@@ -41,12 +41,13 @@ class _JitterType(click.ParamType):  # type: ignore[type-arg]  # not generic bef
         except ValueError:
             if value in {"none", "full", "equal", "decorrelated"}:
                 return value
-            self.fail(f"{value!r} is none; give none, full, equal, decorrelated, or a share such as 0.1", param, ctx)
+            expected = "none, full, equal, decorrelated, or a fraction such as 0.1"
+            self.fail(f"{value!r} is not a valid jitter; give {expected}", param, ctx)
 
 
 @click.group()
 def policy() -> None:
-    """See what a policy does: how often it tries, and how long it waits.
+    """Show what a policy does: how often it tries, and how long it waits.
 
     \b
     Examples:
@@ -57,19 +58,21 @@ def policy() -> None:
 
 @policy.command("preview")
 @click.argument("name", required=False, metavar="[NAME]", shell_complete=policy_names)
-@click.option("--app", "reference", metavar="MODULE:APP", help="NAME is a task of this app, and its policy is meant.")
-@click.option("--max-attempts", type=click.IntRange(1, _MAX_ATTEMPTS), metavar="N", help="Calls in all.")
+@click.option("--app", "reference", metavar="MODULE:APP", help="Show the policy of the task NAME of this app.")
+@click.option("--max-attempts", type=click.IntRange(1, _MAX_ATTEMPTS), metavar="N", help="Calls in total.")
 @click.option("--backoff", type=click.Choice(["fixed", "linear", "exponential"]), help="How waits grow.")
 @click.option("--base-delay", type=DURATION, metavar="SPAN", help="The first wait: seconds, or 90s, 15m, 2h.")
-@click.option("--max-delay", type=DURATION, metavar="SPAN", help="What no wait exceeds.")
-@click.option("--jitter", type=_JitterType(), metavar="KIND", help="none, full, equal, decorrelated, or a share: 0.1.")
-@click.option("--deadline", type=DURATION, metavar="SPAN", help="The time for everything together.")
+@click.option("--max-delay", type=DURATION, metavar="SPAN", help="The longest wait.")
+@click.option(
+    "--jitter", type=_JitterType(), metavar="KIND", help="none, full, equal, decorrelated, or a fraction: 0.1."
+)
+@click.option("--deadline", type=DURATION, metavar="SPAN", help="Time limit for all attempts and waits together.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def preview(name: str | None, *, reference: str | None, as_json: bool, **settings: Any) -> None:
-    """Draw the waits of a policy, where calls fail at once and nobody asks for more.
+    """Draw the waits of a policy, if every call fails at once and no answer has a Retry-After.
 
-    NAME is one of those that outlast policy list shows, or a task with --app. Options change what it says; without a
-    name they are the policy, as RetryPolicy(...) has them. With neither it is what a bare @retry does.
+    NAME is a policy from outlast policy list or, with --app, a task. Options override its settings. With options but
+    without a NAME, they are the policy, as in RetryPolicy(...). With neither, the policy of a bare @retry is shown.
 
     \b
     Examples:
@@ -81,38 +84,37 @@ def preview(name: str | None, *, reference: str | None, as_json: bool, **setting
     from outlast.cli.output import print_json, print_text  # noqa: PLC0415  # not for --help
 
     changes = {key: value for key, value in settings.items() if value is not None}
-    meant = _resolve_policy(name, reference, changes)
+    named = _resolve_policy(name, reference, changes)
+    retried = _retry_on_text(named.policy, of_task=named.of_task)
     if as_json:
-        retried = {"retried": _retry_on_text(meant.policy, of_task=meant.of_task)}
-        print_json({"name": meant.name, "from": meant.place, **_policy_data(meant.policy), **retried})
+        print_json({"name": named.name, "from": named.place, **_policy_data(named.policy), "retried": retried})
         return
-    print_text(
-        f"{meant.name}, from {meant.place}; tries again after {_retry_on_text(meant.policy, of_task=meant.of_task)}",
-        "bold",
-    )
-    _print_waits(meant.policy)
-    for category, other in meant.policy.overrides.items():
-        print_text(f"\nafter {category}, unless the answer says how long", "bold")
+    print_text(f"{named.name}, from {named.place}; retries {retried}", "bold")
+    _print_waits(named.policy)
+    for category, other in named.policy.overrides.items():
+        print_text(f"\nafter {category}, without a Retry-After", "bold")
         _print_waits(other)
-    if meant.policy.jitter is None and reference is not None:
-        print_text("a worker spreads these waits by a tenth", "dim")
+    if named.policy.jitter is None and reference is not None:
+        print_text("a worker adds 10 % jitter to these waits", "dim")
 
 
-def _print_waits(chosen: "RetryPolicy") -> None:
+def _print_waits(policy: "RetryPolicy") -> None:
     from outlast.cli.output import print_text  # noqa: PLC0415  # not for --help
 
-    schedule = chosen.preview()
+    schedule = policy.preview()
     print_text(schedule)
-    if not schedule.waits and chosen.max_attempts > 1:
-        first = chosen.get_delay(1, chance=lambda: 0.0)
-        said = f"  the first wait would be {first:g} s, and {chosen.deadline:g} s are all the time there is"
-        print_text(f"{said}: no second attempt is made", "yellow")
+    if not schedule.waits and policy.max_attempts > 1:
+        first = policy.get_delay(1, chance=lambda: 0.0)
+        print_text(
+            f"  no second attempt: the first wait would be {first:g} s, but the deadline is {policy.deadline:g} s",
+            "yellow",
+        )
 
 
 @policy.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print a list of JSON objects.")
 def list_policies(*, as_json: bool) -> None:
-    """List the policies that have names: those that come with Outlast, and those of outlast.toml.
+    """List the named policies: the built-in ones and those of outlast.toml.
 
     \b
     Examples:
@@ -128,23 +130,23 @@ def list_policies(*, as_json: bool) -> None:
         print_json([{"name": each.name, "from": each.place, **_policy_settings(each.policy)} for each in found])
         return
     columns = {
-        "POLICY": 16, "TRIES": None, "WAITS": None, "JITTER": None, "IN ALL": None, "FROM": 13,
-        "TRIES AGAIN AFTER": None,
+        "POLICY": 16, "TRIES": None, "WAITS": None, "JITTER": None, "DEADLINE": None, "FROM": 13,
+        "RETRIES": None,
     }  # fmt: skip
     make_console().print(make_table(columns, (_policy_row(each) for each in found)))
     if not config.policies:
-        print_text("outlast.toml adds more, under [policies.NAME]; outlast init writes one", "dim")
+        print_text("add your own under [policies.NAME] in outlast.toml; outlast init writes that file", "dim")
 
 
 def _named_policies(config: "Config") -> "Iterator[_NamedPolicy]":
-    """Yield all policies that have names; one of the file goes before one of ours."""
+    """Yield all named policies; one in the file replaces a built-in one of the same name."""
     from outlast.decide.policy import DEFAULT_POLICY  # noqa: PLC0415  # not for --help
     from outlast.decide.presets import PRESETS  # noqa: PLC0415  # not for --help
 
     file = config.source.name if config.source is not None else ""
     yield from (_NamedPolicy(name, file, each) for name, each in config.policies.items())
-    ours = {_DEFAULT_NAME: DEFAULT_POLICY, **PRESETS}
-    yield from (_NamedPolicy(name, "Outlast", each) for name, each in ours.items() if name not in config.policies)
+    built_in = {_DEFAULT_NAME: DEFAULT_POLICY, **PRESETS}
+    yield from (_NamedPolicy(name, "Outlast", each) for name, each in built_in.items() if name not in config.policies)
 
 
 def _resolve_policy(name: str | None, reference: str | None, changes: dict[str, Any]) -> _NamedPolicy:
@@ -168,7 +170,7 @@ def _policy_by_name(config: "Config", name: str) -> _NamedPolicy:
     known = {each.name: each for each in _named_policies(config)}
     if name not in known:
         message = (
-            f"there is no policy {name!r}; there are: {', '.join(known)}. For that of a task give --app MODULE:APP"
+            f"policy {name!r} does not exist; choose one of {', '.join(known)}. For the policy of a task give --app"
         )
         raise ConfigError(message)
     return known[name]
@@ -181,7 +183,8 @@ def _policy_of_task(reference: str, name: str | None) -> _NamedPolicy:
     app: App = load_app(reference)
     try:
         if name is None:
-            message = f"say which task is meant; {reference} has: {', '.join(sorted(app.tasks_by_name)) or 'none'}"
+            tasks = ", ".join(sorted(app.tasks_by_name))
+            message = f"the name of a task is missing; {reference} has {f'the tasks {tasks}' if tasks else 'no tasks'}"
             raise click.UsageError(message)
         return _NamedPolicy(f"task {name}", reference, task_definition(app, name).policy, of_task=True)
     finally:
@@ -189,48 +192,49 @@ def _policy_of_task(reference: str, name: str | None) -> _NamedPolicy:
 
 
 def _policy_row(named: _NamedPolicy) -> tuple[object, ...]:
-    chosen = named.policy
-    grows = chosen.backoff if isinstance(chosen.backoff, str) else "own"
+    policy = named.policy
+    backoff = policy.backoff if isinstance(policy.backoff, str) else "own"
+    delays = f"{policy.base_delay:g}s" if backoff == "fixed" else f"{policy.base_delay:g}-{policy.max_delay:g}s"
     return (
         named.name,
-        chosen.max_attempts,
-        f"{grows} {chosen.base_delay:g}-{chosen.max_delay:g}s" if grows != "fixed" else f"fixed {chosen.base_delay:g}s",
-        chosen.jitter,
-        None if chosen.deadline is None else f"{chosen.deadline:g}s",
+        policy.max_attempts,
+        f"{backoff} {delays}",
+        policy.jitter,
+        None if policy.deadline is None else f"{policy.deadline:g}s",
         named.place,
-        _retry_on_text(chosen),
+        _retry_on_text(policy),
     )
 
 
-def _retry_on_text(chosen: "RetryPolicy", *, of_task: bool = False) -> str:
-    """Return what is tried again, in a few words; a worker asks the classifier where a policy does not say."""
+def _retry_on_text(policy: "RetryPolicy", *, of_task: bool = False) -> str:
+    """Return which errors are retried, in a few words; without retry_on, a worker retries by category."""
     from outlast.failure import RETRYABLE  # noqa: PLC0415  # not for --help
 
-    what: Any = chosen.retry_on
-    if what is None:
-        return "what may heal" if of_task else "any error but a PermanentError"
-    if isinstance(what, frozenset):
-        return "what may heal" if what == RETRYABLE else ", ".join(sorted(what))
-    kinds = what if isinstance(what, tuple) else (what,)
+    retry_on: Any = policy.retry_on
+    if retry_on is None:
+        return "temporary failures" if of_task else "any error but a PermanentError"
+    if isinstance(retry_on, frozenset):
+        return "temporary failures" if retry_on == RETRYABLE else ", ".join(sorted(retry_on))
+    kinds = retry_on if isinstance(retry_on, tuple) else (retry_on,)
     return ", ".join(getattr(each, "__name__", "a predicate") for each in kinds) or "nothing"
 
 
-def _policy_settings(chosen: "RetryPolicy") -> dict[str, Any]:
+def _policy_settings(policy: "RetryPolicy") -> dict[str, Any]:
     return {
-        "max_attempts": chosen.max_attempts,
-        "backoff": chosen.backoff if isinstance(chosen.backoff, str) else None,
-        "base_delay": chosen.base_delay,
-        "max_delay": chosen.max_delay,
-        "jitter": chosen.jitter,
-        "deadline": chosen.deadline,
-        "retried": _retry_on_text(chosen),
+        "max_attempts": policy.max_attempts,
+        "backoff": policy.backoff if isinstance(policy.backoff, str) else None,
+        "base_delay": policy.base_delay,
+        "max_delay": policy.max_delay,
+        "jitter": policy.jitter,
+        "deadline": policy.deadline,
+        "retried": _retry_on_text(policy),
     }
 
 
-def _policy_data(chosen: "RetryPolicy") -> dict[str, Any]:
+def _policy_data(policy: "RetryPolicy") -> dict[str, Any]:
     waits = [
         {"after": wait.after, "least": wait.least, "most": wait.most, "total": wait.total}
-        for wait in chosen.preview().waits
+        for wait in policy.preview().waits
     ]
-    overrides = {str(category): _policy_data(other) for category, other in chosen.overrides.items()}
-    return {**_policy_settings(chosen), "waits": waits, "overrides": overrides}
+    overrides = {str(category): _policy_data(other) for category, other in policy.overrides.items()}
+    return {**_policy_settings(policy), "waits": waits, "overrides": overrides}

@@ -1,4 +1,4 @@
-"""``outlast queues``: list queues, pause and resume them."""
+"""``outlast queues``: list, pause and resume queues; ``outlast limits``: the limits that all workers share."""
 
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def queues() -> None:
-    """List queues, pause and resume them.
+    """List, pause and resume queues.
 
     \b
     Examples:
@@ -50,7 +50,7 @@ def list_queues(app: "App", *, as_json: bool) -> None:
     elif found:
         make_console().print(queues_table(found))
     else:
-        print_empty("no queue has tasks, and none is paused", "outlast enqueue MODULE:APP TASK adds a task")
+        print_empty("no queue has tasks or is paused", "outlast enqueue MODULE:APP TASK adds a task")
 
 
 def queues_table(found: "Sequence[QueueRow]") -> "Table":
@@ -69,7 +69,7 @@ def queues_table(found: "Sequence[QueueRow]") -> "Table":
 @click.argument("names", nargs=-1, required=True, metavar="QUEUE...", shell_complete=queue_names)
 @with_app()
 def pause_queues(app: "App", names: tuple[str, ...]) -> None:
-    """Have nothing claimed from queues. What runs is left to run, and tasks can still be added.
+    """Pause queues: workers start no more tasks from them. Running tasks finish, and tasks can still be added.
 
     \b
     Example:
@@ -88,7 +88,7 @@ def pause_queues(app: "App", names: tuple[str, ...]) -> None:
 @click.argument("names", nargs=-1, required=True, metavar="QUEUE...", shell_complete=queue_names)
 @with_app()
 def resume_queues(app: "App", names: tuple[str, ...]) -> None:
-    """Have queues claimed from again. Exit code 1 if one is neither paused nor has tasks.
+    """Resume queues. Exit code 1 if a queue is not paused and has no tasks.
 
     \b
     Example:
@@ -99,7 +99,7 @@ def resume_queues(app: "App", names: tuple[str, ...]) -> None:
     paused = {row.name: row.paused for row in app.tasks.queues()}
     for name in names:
         if name not in paused:
-            print_text(f"queue {name}: is not paused and has no tasks; is the name right?", "red")
+            print_text(f"queue {name}: is not paused and has no tasks; check the name", "red")
             continue
         write_audit_entry(app, "resume_queue", f"queue:{name}")
         app.tasks.resume(name)
@@ -108,16 +108,13 @@ def resume_queues(app: "App", names: tuple[str, ...]) -> None:
         click.get_current_context().exit(EXIT_FAILED)
 
 
-# ``outlast limits``: what resources take from all workers together, and how it stands.
-
-
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print a list of JSON objects.")
 @with_app()
 def limits(app: "App", *, as_json: bool) -> None:
-    """Show what resources take from all workers together, by app.limit(…), and how it stands.
+    """Show the limits that all workers share, set by app.limit(…), and their current use.
 
-    Those are shown for which a worker has asked within a day, with the settings of the one that asked last.
+    Limits that a worker used within the last day are listed, with the settings of the worker that used them last.
 
     \b
     Examples:
@@ -131,7 +128,7 @@ def limits(app: "App", *, as_json: bool) -> None:
         print_json([row_data(row) for row in found])
         return
     if not found:
-        print_empty("no worker has asked for a limit within a day", "app.limit(RESOURCE, rate=…) sets one")
+        print_empty("no worker used a limit within the last day", "app.limit(RESOURCE, rate=…) sets one")
         return
     columns = {
         "RESOURCE": 30,
@@ -140,7 +137,7 @@ def limits(app: "App", *, as_json: bool) -> None:
         "RETRIES": None,
         "NEXT START": None,
         "WAITING UNTIL": None,
-        "ASKED": None,
+        "USED": None,
     }
     make_console().print(make_table(columns, (_limit_cells(row, mask_secrets(row.resource)) for row in found)))
 
@@ -158,10 +155,10 @@ def _limit_cells(row: "LimitRow", name: str) -> tuple[object, ...]:
 
 
 def _rate_text(rate: float | None, burst: int) -> str | None:
-    """Return a rate, with what may come at once where that is more than one."""
+    """Return a rate, with its burst if that is more than one."""
     from outlast.units import rate_text  # noqa: PLC0415  # not for --help
 
-    return None if rate is None else f"{rate_text(rate)}{f', {burst} at once' if burst > 1 else ''}"
+    return None if rate is None else f"{rate_text(rate)}{f', burst {burst}' if burst > 1 else ''}"
 
 
 def _latest_time(*times: "datetime | None") -> str | None:

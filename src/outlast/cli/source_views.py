@@ -1,4 +1,4 @@
-"""Sources as they are shown: to people in lines and tables, to programs as JSON; their URLs without secrets."""
+"""Sources and polls as they are shown: tables for people, JSON for programs, URLs without secrets."""
 
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -23,23 +23,22 @@ _INTERNAL_FIELDS = ("epoch",)
 
 
 def source_title(source: "Source") -> str:
-    """Return what a source is called: its name, else its URL without secrets."""
+    """Return the name of a source, or else its URL, without secrets."""
     return str(mask_secrets(source.name or source.url))
 
 
 def state_counts_text(counts: "Mapping[SourceState, int]") -> str:
-    """Return how many sources there are of each state, in one line."""
-    told = [f"{state} {count}" for state, count in counts.items() if count]
-    number = sum(counts.values())
-    return f"{count_text(number, 'source')}: {', '.join(told)}" if told else "no sources"
+    """Return the number of sources of each state, in one line."""
+    parts = [f"{state} {count}" for state, count in counts.items() if count]
+    return f"{count_text(sum(counts.values()), 'source')}: {', '.join(parts)}" if parts else "no sources"
 
 
 def source_data(source: "Source", *, whole: bool = False) -> dict[str, Any]:
-    """Return a source as JSON has it, its health among its fields.
+    """Return a source as JSON data, including the fields of its health.
 
     Args:
         source: The row.
-        whole: With what its fetcher remembers, which may be much.
+        whole: Whether to include the memory of its fetcher, which may be large.
     """
     data = row_data(source)
     health = row_data(data.pop("health"))
@@ -51,7 +50,7 @@ def source_data(source: "Source", *, whole: bool = False) -> dict[str, Any]:
 
 
 def poll_data(poll: "Poll") -> dict[str, Any]:
-    """Return a line of a source's history as JSON has it."""
+    """Return a poll of a source's history as JSON data."""
     data = row_data(poll)
     del data["source_id"]
     data["error"] = mask_secrets(data["error"])
@@ -79,7 +78,7 @@ def source_table(found: "Sequence[Source]") -> "Table":
 
 
 def source_facts(source: "Source") -> "Table":
-    """Return all that is known of a source, one thing on a line."""
+    """Return a table with the fields of a source, one per line."""
     health, (when, why) = source.health, _next_poll_text(source)
     return facts_table(
         [
@@ -106,7 +105,7 @@ def source_facts(source: "Source") -> "Table":
 
 
 def history_table(polls: "Sequence[Poll]") -> "Table":
-    """Return the table of what happened to a source."""
+    """Return the table of a source's polls."""
     columns = {"WHEN": None, "OUTCOME": None, "TRIES": None, "HTTP": None, "STATE": None, "ERROR": None}
     rows = (
         (
@@ -128,27 +127,25 @@ def _state_text(source: "Source") -> str:
     health = source.health
     if health.disabled_by is None or source.is_active:
         return str(source.state)
-    by = (
-        "by hand"
-        if health.disabled_by == "hand"
-        else f"by its profile, {count_text(health.probes, 'probe')} failed since"
-    )
+    by = "by hand"
+    if health.disabled_by != "hand":
+        by = f"by its profile, {count_text(health.probes, 'probe')} failed since"
     return f"{source.state} {relative_time(health.disabled_at)}, {by}"
 
 
 def _next_poll_text(source: "Source") -> tuple[str, str]:
-    """Return when a source is polled next, and why then."""
-    how, at = next_poll(source, datetime.fromtimestamp(clock.now(), UTC))
+    """Return when a source is polled next, and why."""
+    kind, at = next_poll(source, datetime.fromtimestamp(clock.now(), UTC))
     when = relative_time(at) if at is not None else "due"
-    match how:
+    match kind:
         case "never":
-            return how, f"it was disabled by hand; {next_command('sources', 'enable', source.id)}"
+            return kind, f"it was disabled by hand; {next_command('sources', 'enable', source.id)}"
         case "now":
-            return how, "a monitor has it in its hands"
+            return kind, "a monitor is polling it"
         case "probe":
-            return when, f"it is probed then; sooner: {next_command('sources', 'probe', source.id)}"
+            return when, f"as a probe; to probe it sooner: {next_command('sources', 'probe', source.id)}"
         case "held":
-            return when, "its host asked to be left alone until then"
+            return when, "its host asked for no requests until then"
         case _:
             return when, ""
 
@@ -158,9 +155,9 @@ def _last_failure_text(source: "Source") -> str | None:
 
 
 def _stored_failure_text(failure: "Mapping[str, Any] | None") -> str | None:
-    """Return a failure as it was stored, in one line."""
-    told = failure_text(failure)
-    return None if told is None else str(mask_secrets(told))
+    """Return a stored failure in one line, without secrets."""
+    text = failure_text(failure)
+    return None if text is None else str(mask_secrets(text))
 
 
 def _since_text(moment: datetime | None) -> str | None:

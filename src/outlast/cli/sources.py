@@ -1,4 +1,4 @@
-"""``outlast sources``: look at what is polled; adding and changing sources have files of their own."""
+"""``outlast sources``: list, add, enable, disable, probe and remove sources; list their cycles."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -19,16 +19,13 @@ if TYPE_CHECKING:
     from outlast.sources.announcements import CycleSummary
 
 
-# How cycles are shown: the one that has just ended, and the last ones.
-
-
 @click.command()
-@click.option("--profile", metavar="NAME", shell_complete=profile_names, help="Only those of a profile.")
-@click.option("--limit", type=ROW_LIMIT, metavar="N", default=20, show_default=True, help="How many at most.")
+@click.option("--profile", metavar="NAME", shell_complete=profile_names, help="Only cycles of this profile.")
+@click.option("--limit", type=ROW_LIMIT, metavar="N", default=20, show_default=True, help="Cycles at most.")
 @click.option("--json", "as_json", is_flag=True, help="Print a list of JSON objects.")
 @with_app()
 def cycles(app: "App", *, profile: str | None, limit: int, as_json: bool) -> None:
-    """List the last cycles, newest first: one round through the sources that were due.
+    """List the last cycles, newest first. A cycle polls all sources of a profile that are due.
 
     \b
     Examples:
@@ -42,11 +39,11 @@ def cycles(app: "App", *, profile: str | None, limit: int, as_json: bool) -> Non
         print_json([row_data(cycle) for cycle in found])
         return
     if not found:
-        print_empty("no cycle yet", "outlast monitor MODULE:APP begins one")
+        print_empty("no cycle yet", "outlast monitor MODULE:APP starts one")
         return
     columns = {
         "CYCLE": None, "STARTED": None, "TOOK": None, "SOURCES": None, "POLLED": None, "CHANGED": None, "FAILED": None,
-        "PUT OFF": None, "PROFILE": None,
+        "DEFERRED": None, "PROFILE": None,
     }  # fmt: skip
     rows = (
         (
@@ -66,11 +63,11 @@ def cycles(app: "App", *, profile: str | None, limit: int, as_json: bool) -> Non
 
 
 def _cycle_duration(cycle: "Cycle") -> str | None:
-    return "runs" if cycle.ended_at is None else duration_text((cycle.ended_at - cycle.started_at).total_seconds())
+    return "running" if cycle.ended_at is None else duration_text((cycle.ended_at - cycle.started_at).total_seconds())
 
 
 def cycle_summary_data(profile: str, summary: "CycleSummary | None", *, stopped: bool) -> dict[str, Any]:
-    """Return how a cycle ended, as JSON has it; ``cycle`` is None where no source was due, or it was stopped."""
+    """Return the result of a cycle as JSON data; ``cycle`` is None if no source was due, or it was stopped."""
     if summary is None:
         return {"cycle": None, "profile": profile, "stopped": stopped}
     from outlast.cli.output import row_data  # noqa: PLC0415  # not for --help
@@ -88,17 +85,17 @@ def cycle_summary_data(profile: str, summary: "CycleSummary | None", *, stopped:
 
 
 def print_cycle_summary(profile: str, summary: "CycleSummary | None", *, stopped: bool) -> None:
-    """Print how a cycle ended, for people."""
+    """Print the result of a cycle."""
     from outlast.cli.output import facts_table, make_console, print_text  # noqa: PLC0415  # not for --help
 
     if summary is None:
         if stopped:
             print_text(
-                "stopped before the end of the cycle; what was polled is kept, the rest is polled next time", "yellow"
+                "stopped before the end of the cycle; finished polls are kept, the rest is polled next time", "yellow"
             )
         else:
             print_text(
-                f"no source of the profile {profile} can be polled now: there is none, or all are put off or disabled"
+                f"no source of the profile {profile} can be polled now: it has none, or all are deferred or disabled"
             )
         return
     cycle = summary.cycle
@@ -110,20 +107,18 @@ def print_cycle_summary(profile: str, summary: "CycleSummary | None", *, stopped
                 ("polled", cycle.polled),
                 ("changed", cycle.changed),
                 ("failed", cycle.failed),
-                ("put off", cycle.deferred),
-                ("in another state", summary.transitions),
+                ("deferred", cycle.deferred),
+                ("changed state", summary.transitions),
                 ("on_change failed", summary.broken_callbacks or None),
             ]
         )
     )
     if cycle.outage_since is not None:
         print_text(
-            "so many failed together that it is an outage, not their fault; what each said: outlast sources show ID",
+            "outage: many sources failed together, so their failures do not count; outlast sources show ID shows why",
             "red",
         )
 
-
-# ``outlast sources add`` and ``outlast sources import``.
 
 _MAX_LISTED = 20
 
@@ -131,16 +126,16 @@ _MAX_LISTED = 20
 @click.command()
 @click.argument("urls", nargs=-1, required=True, metavar="URL...")
 @click.option(
-    "--profile", metavar="NAME", default="feed", show_default=True, help="Who judges them: blog, feed or your own."
+    "--profile", metavar="NAME", default="feed", show_default=True, help="Their profile: blog, feed or your own."
 )
-@click.option("--name", metavar="TEXT", default="", help="What people call it; for one URL.")
-@click.option("--selector", metavar="CSS", help="The part of a page that is watched.")
+@click.option("--name", metavar="TEXT", default="", help="A name for the source; for one URL.")
+@click.option("--selector", metavar="CSS", help="The part of a page to watch.")
 @click.option("--json", "as_json", is_flag=True, help="Print a list of JSON objects.")
-@with_app(adds=True)
+@with_app(creates_file=True)
 def add(app: "App", urls: tuple[str, ...], *, profile: str, name: str, selector: str | None, as_json: bool) -> None:
-    """Add sources, due at once. All or none: if a URL or the selector is none, all mistakes are told.
+    """Add sources, due at once. If a URL or the selector is not valid, nothing is added and all mistakes are listed.
 
-    One that is known already stays as it is.
+    Sources that already exist stay as they are.
 
     \b
     Examples:
@@ -151,7 +146,7 @@ def add(app: "App", urls: tuple[str, ...], *, profile: str, name: str, selector:
     from outlast.ports.source_rows import NewSource  # noqa: PLC0415  # not for --help
 
     if name and len(urls) > 1:
-        message = "--name is for one URL; add the others on their own"
+        message = "--name needs exactly one URL; add the others separately"
         raise click.UsageError(message)
     write_audit_entry(app, "add_sources", "sources", profile=profile, urls=list(urls))
     added = app.sources.add_many([NewSource(url, profile, name, selector) for url in urls])
@@ -160,23 +155,23 @@ def add(app: "App", urls: tuple[str, ...], *, profile: str, name: str, selector:
         print_json([{"id": row.id, "created": created, "url": mask_secrets(row.url)} for row, created in rows])
     else:
         for row, created in rows:
-            became = "added, due at once" if created else f"known already, {row.state}"
-            print_text(f"source {row.id}: {became}: {mask_secrets(row.url)}", "green" if created else "")
+            result = "added, due at once" if created else f"already exists, {row.state}"
+            print_text(f"source {row.id}: {result}: {mask_secrets(row.url)}", "green" if created else "")
     _warn_unknown_profile(app, profile)
 
 
 @click.command("import")
 @click.argument("file", type=click.Path(), metavar="FILE")
 @click.option(
-    "--profile", metavar="NAME", default="feed", show_default=True, help="Who judges them: blog, feed or your own."
+    "--profile", metavar="NAME", default="feed", show_default=True, help="Their profile: blog, feed or your own."
 )
-@click.option("--dry-run", is_flag=True, help="Say what would be added, and add nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be added; add nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as a JSON object.")
-@with_app(adds=True)
+@with_app(creates_file=True)
 def import_sources(app: "App", file: str, *, profile: str, dry_run: bool, as_json: bool) -> None:
-    """Add the sources of an OPML file, or of a text file with one URL on each line.
+    """Add the sources of an OPML file, or of a text file with one URL per line.
 
-    Those that are known already stay as they are, so that the same file can be imported again.
+    Sources that already exist stay as they are, so you can import the same file again.
 
     \b
     Examples:
@@ -186,26 +181,27 @@ def import_sources(app: "App", file: str, *, profile: str, dry_run: bool, as_jso
     from outlast.cli.output import mask_secrets, print_json, print_text  # noqa: PLC0415  # not for --help
 
     if dry_run:
-        fresh, known = _compare_import(app, file, profile)
-        new = len(fresh)
+        new_sources, known = _compare_import(app, file, profile)
+        new = len(new_sources)
     else:
         write_audit_entry(app, "import_sources", "sources", profile=profile, file=file)
-        fresh, added = [], {each.id: each.created for each in app.sources.import_file(file, profile=profile)}
+        new_sources, added = [], {each.id: each.created for each in app.sources.import_file(file, profile=profile)}
         new = sum(added.values())
         known = len(added) - new
     if as_json:
         print_json({"new": new, "known": known, "dry_run": dry_run})
     else:
-        print_text(f"{new} {'would be added' if dry_run else 'new'}, {known} known already", "green" if new else "")
-        for source in fresh[:_MAX_LISTED]:
+        verb = "would be added" if dry_run else "added"
+        print_text(f"{new} {verb}, {known} already {'exists' if known == 1 else 'exist'}", "green" if new else "")
+        for source in new_sources[:_MAX_LISTED]:
             print_text(f"  {mask_secrets(source.url)}")
-        if len(fresh) > _MAX_LISTED:
-            print_text(f"  … and {len(fresh) - _MAX_LISTED} more")
+        if len(new_sources) > _MAX_LISTED:
+            print_text(f"  … and {len(new_sources) - _MAX_LISTED} more")
     _warn_unknown_profile(app, profile)
 
 
 def _compare_import(app: "App", file: str, profile: str) -> "tuple[Sequence[Source], int]":
-    """Import a file into a store that is forgotten; return what would be new, and how many are known."""
+    """Import a file into a temporary store; return the sources that would be new, and how many already exist."""
     from outlast.sources.registry import SourceRegistry  # noqa: PLC0415  # not for --help
     from outlast.stores.sqlite.memory import MemoryStore  # noqa: PLC0415  # not for --help
 
@@ -213,19 +209,17 @@ def _compare_import(app: "App", file: str, profile: str) -> "tuple[Sequence[Sour
     trial.import_file(file, profile=profile)
     found = trial.list()
     known = {(source.profile, source.url) for source in app.sources.list(profile=profile)}
-    fresh = [source for source in found if (source.profile, source.url) not in known]
-    return fresh, len(found) - len(fresh)
+    new_sources = [source for source in found if (source.profile, source.url) not in known]
+    return new_sources, len(found) - len(new_sources)
 
 
 def _warn_unknown_profile(app: "App", profile: str) -> None:
-    """Warn of a profile that nobody may know: its sources would never be polled."""
+    """Warn about an unknown profile, because its sources may never be polled."""
     if profile not in app.sources.profiles:
         known = ", ".join(app.sources.profiles)
-        text = f"{profile!r} is none of the profiles {known}: a monitor of that name has to poll it; is it right?"
+        text = f"{profile!r} is not one of the profiles {known}; its sources are polled only by a monitor with it"
         click.secho(text, fg="yellow", err=True)
 
-
-# ``outlast sources enable``, ``disable``, ``probe`` and ``remove``: what is done to sources by hand.
 
 _MAX_ID = 2**63 - 1
 _MAX_ID_DIGITS = 19
@@ -233,10 +227,10 @@ _MAX_NAMED = 5
 
 
 def find_source(app: "App", word: str) -> "Source":
-    """Return the source of a number or a URL.
+    """Return the source with an id or a URL.
 
     Raises:
-        OneLineError: If there is none, or several could be meant.
+        CommandError: If it does not exist, or several have the URL.
     """
     from outlast.errors import ConfigError  # noqa: PLC0415  # not for --help
 
@@ -246,7 +240,7 @@ def find_source(app: "App", word: str) -> "Source":
             return app.sources.get(number if number <= _MAX_ID else 0)
         return app.sources.get(word)
     except ConfigError as error:
-        message = f"{word}: {error}; {next_command('sources', 'list')} shows what there is"
+        message = f"{word}: {error}; {next_command('sources', 'list')} shows the sources"
         raise CommandError(message) from None
 
 
@@ -254,7 +248,7 @@ def find_source(app: "App", word: str) -> "Source":
 @click.argument("words", nargs=-1, required=True, metavar="ID_OR_URL...")
 @with_app()
 def enable(app: "App", words: tuple[str, ...]) -> None:
-    """Have sources polled again, at once and with their failures forgotten. Exit code 1 if there is no such source.
+    """Enable sources: reset their failures and poll them at once. Exit code 1 if a source does not exist.
 
     \b
     Example:
@@ -265,17 +259,17 @@ def enable(app: "App", words: tuple[str, ...]) -> None:
         write_audit_entry(app, "enable_source", f"source:{source.id}")
         transition = app.sources.enable(source.id)
         was = f", was {transition.before}" if transition is not None else " already"
-        return f"healthy{was}; its failures are forgotten and it is due now"
+        return f"healthy{was}; its failures are reset and it is due now"
 
     _apply_to_each(app, words, act)
 
 
 @click.command()
 @click.argument("words", nargs=-1, required=True, metavar="ID_OR_URL...")
-@click.option("--reason", metavar="TEXT", default="", help="Why, for its history.")
+@click.option("--reason", metavar="TEXT", default="", help="The reason, for its history.")
 @with_app()
 def disable(app: "App", words: tuple[str, ...], *, reason: str) -> None:
-    """Have sources polled no more, not even as a probe, until they are enabled. Exit code 1 if there is no such source.
+    """Disable sources: do not poll or probe them until you enable them. Exit code 1 if a source does not exist.
 
     \b
     Example:
@@ -286,7 +280,7 @@ def disable(app: "App", words: tuple[str, ...], *, reason: str) -> None:
         was = source.state
         write_audit_entry(app, "disable_source", f"source:{source.id}", reason)
         app.sources.disable(source.id, reason)
-        return f"disabled, was {was}; {next_command('sources', 'enable', source.id)} brings it back"
+        return f"disabled, was {was}; to enable it: {next_command('sources', 'enable', source.id)}"
 
     _apply_to_each(app, words, act)
 
@@ -295,9 +289,9 @@ def disable(app: "App", words: tuple[str, ...], *, reason: str) -> None:
 @click.argument("words", nargs=-1, required=True, metavar="ID_OR_URL...")
 @with_app()
 def probe(app: "App", words: tuple[str, ...]) -> None:
-    """Have sources polled in the next cycle, also those that their profile has disabled.
+    """Poll sources in the next cycle, even if their profile has disabled them.
 
-    A monitor has to run, or outlast monitor --once. Exit code 1 if there is none, or it was disabled by hand.
+    Needs a running monitor, or outlast monitor --once. Exit code 1 if a source does not exist or was disabled by hand.
 
     \b
     Example:
@@ -307,8 +301,8 @@ def probe(app: "App", words: tuple[str, ...]) -> None:
     def act(source: "Source") -> str:
         write_audit_entry(app, "probe_source", f"source:{source.id}")
         if app.sources.probe(source.id):
-            return "is polled in the next cycle"
-        message = f"was disabled by hand; {next_command('sources', 'enable', source.id)} brings it back"
+            return "will be polled in the next cycle"
+        message = f"was disabled by hand; to enable it: {next_command('sources', 'enable', source.id)}"
         raise CommandError(message)
 
     _apply_to_each(app, words, act)
@@ -316,10 +310,10 @@ def probe(app: "App", words: tuple[str, ...]) -> None:
 
 @click.command()
 @click.argument("words", nargs=-1, required=True, metavar="ID_OR_URL...")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @with_app()
 def remove(app: "App", words: tuple[str, ...], *, yes: bool) -> None:
-    """Remove sources and their history, after asking. If there is no such source, none is removed; exit code 1.
+    """Remove sources and their history. If one does not exist, none is removed and the exit code is 1.
 
     \b
     Example:
@@ -327,57 +321,55 @@ def remove(app: "App", words: tuple[str, ...], *, yes: bool) -> None:
     """  # noqa: D301  # click reads the control character, not a backslash
     from outlast.cli.output import print_text  # noqa: PLC0415  # not for --help
 
-    meant = list({source.id: source for source in (find_source(app, word) for word in words)}.values())
+    selected = list({source.id: source for source in (find_source(app, word) for word in words)}.values())
     if not yes:
-        click.confirm(f"Remove {_source_names(meant)} for good?", abort=True, err=True)
-    for source in meant:
+        click.confirm(f"Remove {_source_names(selected)} for good?", abort=True, err=True)
+    for source in selected:
         write_audit_entry(app, "remove_source", f"source:{source.id}", profile=source.profile, url=source.url)
         app.sources.remove(source.id)
         print_text(f"source {source.id}: removed", "green")
 
 
-def _source_names(meant: "Sequence[Source]") -> str:
+def _source_names(selected: "Sequence[Source]") -> str:
     from outlast.cli.output import count_text, printable_line  # noqa: PLC0415  # not for --help
     from outlast.cli.source_views import source_title  # noqa: PLC0415  # not for --help
 
-    if len(meant) > _MAX_NAMED:
-        return f"{count_text(len(meant), 'source')} and their history"
-    return (
-        ", ".join(f"source {source.id} ({printable_line(source_title(source))})" for source in meant)
-        + " with its history"
-    )
+    if len(selected) > _MAX_NAMED:
+        return f"{count_text(len(selected), 'source')} and their history"
+    names = ", ".join(f"source {source.id} ({printable_line(source_title(source))})" for source in selected)
+    return f"{names} and {'its' if len(selected) == 1 else 'their'} history"
 
 
 def _apply_to_each(app: "App", words: "Sequence[str]", act: "Callable[[Source], str]") -> None:
-    """Do something to sources one by one; one that cannot be done hinders no other."""
+    """Apply an action to sources one by one; a failure does not stop the others. Exit code 1 if one fails."""
     from outlast.cli.output import mask_secrets, print_text  # noqa: PLC0415  # not for --help
 
-    set_up_logs("error", as_json=False)  # what the book logs is said here
+    set_up_logs("error", as_json=False)  # what the registry logs is printed here
     failed = False
     for word in words:
         try:
             source = find_source(app, word)
-            said = f"source {source.id}: {act(source)}"
+            line = f"source {source.id}: {act(source)}"
         except CommandError as error:
             failed = True
-            said = error.message if error.message.startswith(word) else f"source {word}: {error.message}"
-            print_text(mask_secrets(said), "red")
+            line = error.message if error.message.startswith(word) else f"source {word}: {error.message}"
+            print_text(mask_secrets(line), "red")
         else:
-            print_text(said, "green")
+            print_text(line, "green")
     if failed:
         click.get_current_context().exit(EXIT_FAILED)
 
 
 _STATES = ("healthy", "warning", "error", "disabled", "probation")
-_HISTORY_ROWS = 20  # of a source's history
+_HISTORY_ROWS = 20
 
 
 @click.group()
 def sources() -> None:
-    """Look at what is polled, add sources, enable and disable them.
+    """List, add, enable and disable the sources that are polled.
 
-    A source is a feed or a page that outlast monitor polls. It is healthy; in warning after a failure that counts; in
-    error, or disabled where its profile says so, after several in a row; on probation when it answers again.
+    A source is a feed or a page that outlast monitor polls. Its state is healthy; warning after a failure that counts;
+    error or, depending on its profile, disabled after several failures in a row; probation when it answers again.
 
     \b
     Examples:
@@ -388,11 +380,11 @@ def sources() -> None:
 
 
 @sources.command("list")
-@click.option("--state", type=click.Choice(_STATES, case_sensitive=False), help="Only those that stand so.")
-@click.option("--profile", metavar="NAME", shell_complete=profile_names, help="Only those of a profile.")
-@click.option("--text", metavar="TEXT", help="Only those with this text in URL or name.")
-@click.option("--after", type=ROW_LIMIT, metavar="ID", help="Only those with larger numbers: the next page.")
-@click.option("--limit", type=ROW_LIMIT, metavar="N", default=50, show_default=True, help="How many at most.")
+@click.option("--state", type=click.Choice(_STATES, case_sensitive=False), help="Only sources in this state.")
+@click.option("--profile", metavar="NAME", shell_complete=profile_names, help="Only sources of this profile.")
+@click.option("--text", metavar="TEXT", help="Only sources with this text in URL or name.")
+@click.option("--after", type=ROW_LIMIT, metavar="ID", help="Only sources with larger ids: the next page.")
+@click.option("--limit", type=ROW_LIMIT, metavar="N", default=50, show_default=True, help="Sources at most.")
 @click.option("--json", "as_json", is_flag=True, help="Print a list of JSON objects.")
 @with_app()
 def list_sources(
@@ -405,7 +397,7 @@ def list_sources(
     limit: int,
     as_json: bool,
 ) -> None:
-    """List sources by number, with how many there are of each state.
+    """List sources by id, with the number of sources in each state.
 
     \b
     Examples:
@@ -422,14 +414,14 @@ def list_sources(
     counts = app.sources.health(profile)
     of = f" of the profile {profile}" if profile else ""
     if not sum(counts.values()):
-        adding = f"{next_command('sources', 'add')} https://…, or {next_command('sources', 'import', 'feeds.opml')}"
-        print_empty(f"no sources{of}", f"add some: {adding}")
+        commands = f"{next_command('sources', 'add')} https://…, or {next_command('sources', 'import', 'feeds.opml')}"
+        print_empty(f"no sources{of}", f"add some: {commands}")
         return
     print_text(f"{state_counts_text(counts)}{f' ({profile})' if profile else ''}", "bold")
     if found:
         make_console().print(source_table(found))
     else:
-        print_empty("none of them is like that", f"{next_command('sources', 'list')} shows all")
+        print_empty("no sources match", f"{next_command('sources', 'list')} shows all")
     if len(found) == limit:
         print_text(f"there may be more: --after {found[-1].id}", "dim")
 
@@ -439,7 +431,7 @@ def list_sources(
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 @with_app()
 def show_source(app: "App", word: str, *, as_json: bool) -> None:
-    """Show a source: its health, when it is polled next and why then, its history.
+    """Show a source: its health, when and why it is polled next, and its history.
 
     \b
     Examples:
@@ -458,7 +450,7 @@ def show_source(app: "App", word: str, *, as_json: bool) -> None:
     if polls:
         make_console().print(styled_text(""), history_table(polls))
     else:
-        print_empty("it was not polled yet", "outlast monitor MODULE:APP polls it")
+        print_empty("it has not been polled yet", "outlast monitor MODULE:APP polls it")
 
 
 for _command in (add, import_sources, enable, disable, probe, remove, cycles):

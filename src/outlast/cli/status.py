@@ -1,4 +1,4 @@
-"""``outlast status``: what waits, runs and fails, and who works."""
+"""``outlast status``: tasks, queues, workers, cooldowns, sources, jobs and failures on one screen."""
 
 import time
 from typing import TYPE_CHECKING, Any
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from outlast.ports.source_rows import Alert
 
 
-_REFRESH_SECONDS = 1.0  # seconds
+_REFRESH_SECONDS = 1.0
 _MAX_WAITING = 1000  # alerts that are counted
-_MAX_RUNS = 50  # the last ones that are looked at
-_MOVE_HINT = "a move into this database is not over: run outlast move again to go on, or give it up by --cancel"
+_MAX_RUNS = 50  # latest runs that are read
+_MOVE_HINT = "a move into this database is not finished: run outlast move again to continue, or cancel it with --cancel"
 
 
 @click.command()
-@click.option("--watch", is_flag=True, help="Refresh every second, until Ctrl-C.")
+@click.option("--watch", is_flag=True, help="Refresh every second until Ctrl-C.")
 @click.option(
     "--groups",
     "top",
@@ -35,12 +35,12 @@ _MOVE_HINT = "a move into this database is not over: run outlast move again to g
     metavar="N",
     default=5,
     show_default=True,
-    help="Groups of failures.",
+    help="Groups of failures to show.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 @with_app()
 def status(app: "App", *, watch: bool, top: int, as_json: bool) -> None:
-    """Show what waits, runs and fails, and who works.
+    """Show tasks, queues, workers, cooldowns and failures.
 
     \b
     Examples:
@@ -51,7 +51,7 @@ def status(app: "App", *, watch: bool, top: int, as_json: bool) -> None:
     from outlast.cli.output import make_console, print_json  # noqa: PLC0415  # not for --help
 
     if watch and as_json:
-        message = "--watch is for people, --json for programs; give one of them"
+        message = "give --watch or --json, not both"
         raise click.UsageError(message)
     if watch:
         _watch(app, top)
@@ -93,7 +93,7 @@ def _status_data(app: "App", top: int) -> dict[str, Any]:
 
 
 def _overview(app: "App", top: int) -> "RenderableType":
-    """Return all tables that have something to show."""
+    """Return all tables that are not empty."""
     from rich.console import Group  # noqa: PLC0415  # not for --help
 
     from outlast.cli.dlq import dead_letter_groups_table  # noqa: PLC0415  # not for --help
@@ -112,7 +112,7 @@ def _overview(app: "App", top: int) -> "RenderableType":
         parts += [styled_text(""), queues_table(queues)]
     parts += [
         styled_text(""),
-        _workers_table(workers) if workers else styled_text(f"no worker is known; {_worker_hint(app)}", "yellow"),
+        _workers_table(workers) if workers else styled_text(f"no workers; {_worker_hint(app)}", "yellow"),
     ]
     if cooldowns:
         parts += [styled_text(""), _cooldowns_table(cooldowns)]
@@ -122,16 +122,16 @@ def _overview(app: "App", top: int) -> "RenderableType":
 
 
 def _worker_hint(app: "App") -> str:
-    """Return what starts a worker: ours, or that of an engine whose tasks are all that the app has."""
-    if getattr(app.store, "receives_move", bool)():  # PostgreSQL alone can be the target of a move
+    """Return how to start a worker of Outlast, or of the engine that runs the app's tasks."""
+    if getattr(app.store, "receives_move", bool)():  # only PostgreSQL can be the target of a move
         return _MOVE_HINT
-    ours = ["outlast worker MODULE:APP starts one"] if app.tasks_by_name or not app.engines else []
-    whose = "other tasks" if ours else "its tasks"
-    return "; ".join([*ours, *(f"{whose} are {name}'s: {start}" for name, start in app.engines.items())])
+    hints = ["outlast worker MODULE:APP starts one"] if app.tasks_by_name or not app.engines else []
+    what = "other tasks" if hints else "its tasks"
+    return "; ".join([*hints, *(f"{what} run in {name}: {start}" for name, start in app.engines.items())])
 
 
 def _source_lines(app: "App") -> "list[RenderableType]":
-    """Return a line about sources and one about alerts, where there are any."""
+    """Return a line about sources and a line about waiting alerts, if there are any."""
     from outlast.cli.output import count_text, styled_text  # noqa: PLC0415  # not for --help
     from outlast.cli.source_views import state_counts_text  # noqa: PLC0415  # not for --help
 
@@ -149,24 +149,22 @@ def _source_lines(app: "App") -> "list[RenderableType]":
 
 
 def _job_lines(app: "App") -> "list[RenderableType]":
-    """Return a line about every job that runs, or whose last run died."""
+    """Return a line about every job that is running or whose last run died."""
     from outlast.cli.output import mask_secrets, styled_text  # noqa: PLC0415  # not for --help
     from outlast.report.job_runs import DIED  # noqa: PLC0415  # not for --help
 
     parts: list[RenderableType] = []
     for each in _open_runs(app):
         job, run_id, died = mask_secrets(each.run.job), each.run.id, each.state == DIED
-        how = (
-            f"died: {next_command('job', 'show', run_id)}"
-            if died
-            else f"is running, begun {relative_time(each.run.started_at)}: run {run_id}"
-        )
-        parts.append(styled_text(f"job {job} {how}", "red" if died else "cyan"))
+        state = f"is running, started {relative_time(each.run.started_at)}: run {run_id}"
+        if died:
+            state = f"died: {next_command('job', 'show', run_id)}"
+        parts.append(styled_text(f"job {job} {state}", "red" if died else "cyan"))
     return parts
 
 
 def _open_runs(app: "App") -> "Sequence[JobRunView]":
-    """Return the last run of each job if it has not ended; one that died and was followed by another is past."""
+    """Return the last run of each job if it has not ended; earlier runs that died are left out."""
     from outlast.cli.job_views import recent_runs  # noqa: PLC0415  # not for --help
 
     newest = {each.run.job: each for each in reversed(recent_runs(app.store, None, _MAX_RUNS))}
@@ -180,7 +178,7 @@ def _waiting_alerts(app: "App") -> "Sequence[Alert]":
 def _workers_table(workers: "Sequence[WorkerRow]") -> "Table":
     from outlast.cli.output import make_table  # noqa: PLC0415  # not for --help
 
-    columns = {"WORKER": 30, "TASKS": None, "SEEN": None, "QUEUES": 16, "STATE": None}
+    columns = {"WORKER": 30, "TASKS": None, "HEARTBEAT": None, "QUEUES": 16, "STATE": None}
     rows = (
         (
             row.name,
@@ -197,7 +195,7 @@ def _workers_table(workers: "Sequence[WorkerRow]") -> "Table":
 def _cooldowns_table(cooldowns: "Sequence[Cooldown]") -> "Table":
     from outlast.cli.output import make_table, mask_secrets  # noqa: PLC0415  # not for --help
 
-    columns = {"COOLING DOWN": 36, "OVER": None, "WHY": None}
+    columns = {"COOLDOWN": 36, "ENDS": None, "REASON": None}
     return make_table(
         columns, ((mask_secrets(row.resource), relative_time(row.until), mask_secrets(row.reason)) for row in cooldowns)
     )

@@ -1,4 +1,4 @@
-"""``outlast tasks``: look at tasks, cancel them, make them due now."""
+"""``outlast tasks``: list tasks, cancel them, or make them due now; ``outlast enqueue``: add a task."""
 
 import difflib
 import inspect
@@ -26,19 +26,16 @@ if TYPE_CHECKING:
     from outlast.queue.task_reader import TaskHistory
 
 
-# ``outlast enqueue``: add a task from the command line.
-
-
 @click.command()
 @click.argument("reference", metavar="MODULE:APP")
 @click.argument("task")
 @click.argument("pairs", nargs=-1, metavar="[KEY=VALUE]...")
 @click.option("--args", "arguments", metavar="JSON", help="All arguments: an object by name, or a list by position.")
-@click.option("--delay", type=DURATION, metavar="SPAN", help="How long to wait first: seconds, or 90s, 15m, 2h, 3d.")
-@click.option("--run-at", type=TIME, metavar="TIME", help="When to run, such as 2026-11-15T10:00:00+00:00.")
-@click.option("--unique-key", metavar="TEXT", help="Add nothing while a task of this key waits or runs.")
-@click.option("--priority", type=click.IntRange(0, 9), metavar="0-9", help="0 goes first, 9 last.")
-@click.option("--queue", metavar="NAME", help="Where it waits. Default: as the task says.")
+@click.option("--delay", type=DURATION, metavar="SPAN", help="Run it after this time: seconds, or 90s, 15m, 2h, 3d.")
+@click.option("--run-at", type=TIME, metavar="TIME", help="Run it at this time, such as 2026-11-15T10:00:00+00:00.")
+@click.option("--unique-key", metavar="TEXT", help="Add nothing while a task with this key waits or runs.")
+@click.option("--priority", type=click.IntRange(0, 9), metavar="0-9", help="0 runs first, 9 last.")
+@click.option("--queue", metavar="NAME", help="The queue. Default: the queue of the task.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def enqueue(
     reference: str,
@@ -51,7 +48,7 @@ def enqueue(
 ) -> None:
     """Add a task.
 
-    A VALUE is read as JSON where it is JSON, else as text; a parameter that is annotated as str takes it as text.
+    A VALUE that is valid JSON is read as JSON, else as text. For a parameter annotated as str it is always text.
 
     \b
     Examples:
@@ -70,8 +67,11 @@ def enqueue(
     app = load_app(reference)
     try:
         definition = task_definition(app, task)
-        given = _named_arguments(definition, arguments) if arguments is not None else _pair_arguments(definition, pairs)
-        args, kwargs = _decode_arguments(definition, given)
+        if arguments is not None:
+            by_name = _json_arguments(definition, arguments)
+        else:
+            by_name = _pair_arguments(definition, pairs)
+        args, kwargs = _decode_arguments(definition, by_name)
         chosen = {name: value for name, value in options.items() if value is not None}
         added = definition.enqueue(*args, **kwargs, **chosen)
     finally:
@@ -82,14 +82,14 @@ def enqueue(
     elif added.created:
         print_text(f"task {added.id}: {definition.name} is queued")
     else:
-        print_text(f"task {added.id}: {definition.name} has this unique key already; nothing was added", "yellow")
+        print_text(f"task {added.id}: {definition.name} already has this unique key; nothing was added", "yellow")
 
 
 def task_definition(app: "App", name: str) -> "TaskDefinition[Any, Any]":
     """Return a task of an app by its name.
 
     Raises:
-        ConfigError: If it has none of that name; the message says which it has.
+        ConfigError: If the app has no task with that name; the message lists its tasks.
     """
     if name in app.tasks_by_name:
         return app.tasks_by_name[name]
@@ -101,55 +101,54 @@ def task_definition(app: "App", name: str) -> "TaskDefinition[Any, Any]":
     if close:
         hint = f"did you mean {close[0]}?"
     elif others:
-        hint = f"{f'there are: {known}; others' if known else 'its tasks'} are {others}, sent by your program as ever"
+        hint = f"{f'it has: {known}; other' if known else 'its'} tasks are {others} and are sent by your program"
     else:
-        hint = f"there are: {known or 'none'}"
+        hint = f"it has: {known or 'none'}"
     message = f"the app has no task {name!r}; {hint}"
     raise ConfigError(message)
 
 
-def _named_arguments(definition: "TaskDefinition[Any, Any]", text: str) -> dict[str, Any]:
+def _json_arguments(definition: "TaskDefinition[Any, Any]", text: str) -> dict[str, Any]:
     """Return the arguments of ``--args``, by name."""
     try:
-        given = json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        message = f"this is no JSON: {error}"
+        message = f"not valid JSON: {error}"
         raise click.BadParameter(message, param_hint="--args") from None
-    if isinstance(given, dict):
-        return given
-    if not isinstance(given, list):
+    if isinstance(value, dict):
+        return value
+    if not isinstance(value, list):
         message = 'give an object, such as \'{"url": "https://example.com"}\', or a list'
         raise click.BadParameter(message, param_hint="--args")
     kinds = {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
     parameters = inspect.signature(definition.function).parameters.values()
     names = [each.name for each in parameters if each.kind in kinds]
     rest = next((each.name for each in parameters if each.kind is each.VAR_POSITIONAL), None)
-    by_name = dict(zip(names, given, strict=False))
-    if len(given) > len(names):
+    by_name = dict(zip(names, value, strict=False))
+    if len(value) > len(names):
         if rest is None:
-            many = "1 argument is" if len(given) == 1 else f"{len(given)} arguments are"
-            message = f"{many} too many for task {definition.name}, which takes {len(names)}"
+            message = f"too many arguments for task {definition.name}: it takes {len(names)}, not {len(value)}"
             raise click.BadParameter(message, param_hint="--args")
-        by_name[rest] = given[len(names) :]
+        by_name[rest] = value[len(names) :]
     return by_name
 
 
 def _pair_arguments(definition: "TaskDefinition[Any, Any]", pairs: tuple[str, ...]) -> dict[str, Any]:
     try:
         hints = typing.get_type_hints(definition.function)
-    except Exception:  # noqa: BLE001  # a hint that cannot be read says nothing
+    except Exception:  # noqa: BLE001  # a hint that cannot be resolved is ignored
         hints = {}
-    given: dict[str, Any] = {}
+    by_name: dict[str, Any] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals or not name:
-            message = f"{pair!r} is no KEY=VALUE, such as url=https://example.com"
+            message = f"{pair!r} is not KEY=VALUE, such as url=https://example.com"
             raise click.UsageError(message)
-        if name in given:
+        if name in by_name:
             message = f"{name} is given twice"
             raise click.UsageError(message)
-        given[name] = _parse_value(text, hints.get(name))
-    return given
+        by_name[name] = _parse_value(text, hints.get(name))
+    return by_name
 
 
 def _parse_value(text: str, hint: object) -> Any:
@@ -161,39 +160,42 @@ def _parse_value(text: str, hint: object) -> Any:
 
 
 def _decode_arguments(
-    definition: "TaskDefinition[Any, Any]", given: dict[str, Any]
+    definition: "TaskDefinition[Any, Any]", by_name: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the call that the JSON values mean by the task's hints: a text becomes a datetime where one is wanted."""
-    parameters = inspect.signature(definition.function).parameters.values()
-    more = next((each.name for each in parameters if each.kind is each.VAR_KEYWORD), None)
+    """Return positional and keyword arguments, decoded by the task's type hints: a text becomes a datetime, say."""
+    signature = inspect.signature(definition.function)
+    parameters = signature.parameters.values()
     known = {each.name for each in parameters}
-    unknown = [name for name in given if name not in known]
-    if more is not None and unknown:
-        given = {name: value for name, value in given.items() if name in known} | {
-            more: {name: given[name] for name in unknown}
-        }
+    unknown = [name for name in by_name if name not in known]
+    var_keyword = next((each.name for each in parameters if each.kind is each.VAR_KEYWORD), None)
+    if var_keyword is not None and unknown:
+        more = {name: by_name[name] for name in unknown}
+        by_name = {name: value for name, value in by_name.items() if name in known} | {var_keyword: more}
         unknown = []
     required = [each.name for each in parameters if each.default is each.empty and each.kind not in _VARIADIC_KINDS]
-    missing = [name for name in required if name not in given]
+    missing = [name for name in required if name not in by_name]
     if missing or unknown:
-        said = [f"{', '.join(missing)} is missing"] * bool(missing) + [
-            f"it has no parameter {', '.join(unknown)}"
-        ] * bool(unknown)
-        signature = inspect.signature(definition.function)
-        message = f"task {definition.name} cannot be called so: {'; '.join(said)}; its parameters are {signature}"
+        problems = []
+        if missing:
+            problems.append(f"is missing the {_arguments_text(missing)}")
+        if unknown:
+            problems.append(f"has no {_arguments_text(unknown)}")
+        message = f"{definition.name}() {' and '.join(problems)}; its parameters are {signature}"
         raise click.UsageError(message)
-    return definition.codec.decode(json.dumps(given))
+    return definition.codec.decode(json.dumps(by_name))
+
+
+def _arguments_text(names: list[str]) -> str:
+    return f"argument{'' if len(names) == 1 else 's'} {', '.join(map(repr, names))}"
 
 
 _VARIADIC_KINDS = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
-
-
 _STATUSES = ("queued", "running", "parked", "done", "failed", "cancelled", "discarded")
 
 
 @click.group()
 def tasks() -> None:
-    """Look at tasks, cancel them, make them due now.
+    """List tasks, cancel them, or make them due now.
 
     \b
     Examples:
@@ -203,11 +205,11 @@ def tasks() -> None:
 
 
 @tasks.command("list")
-@click.option("--status", type=click.Choice(_STATUSES, case_sensitive=False), help="Only those that stand so.")
-@click.option("--queue", metavar="NAME", shell_complete=queue_names, help="Only those of a queue.")
-@click.option("--task", "task_type", metavar="NAME", help="Only those of a name.")
-@click.option("--before", type=ROW_NUMBER, metavar="ID", help="Only those with smaller numbers: the next page.")
-@click.option("--limit", type=ROW_LIMIT, metavar="N", default=50, show_default=True, help="How many at most.")
+@click.option("--status", type=click.Choice(_STATUSES, case_sensitive=False), help="Only tasks with this status.")
+@click.option("--queue", metavar="NAME", shell_complete=queue_names, help="Only tasks of this queue.")
+@click.option("--task", "task_type", metavar="NAME", help="Only tasks with this name.")
+@click.option("--before", type=ROW_NUMBER, metavar="ID", help="Only tasks with smaller ids: the next page.")
+@click.option("--limit", type=ROW_LIMIT, metavar="N", default=50, show_default=True, help="Tasks at most.")
 @click.option("--json", "as_json", is_flag=True, help="Print a list of JSON objects.")
 @with_app()
 def list_tasks(
@@ -243,12 +245,10 @@ def list_tasks(
         make_console().print(_tasks_table(found))
         if len(found) == limit:
             print_text(f"there may be more: --before {found[-1].id}", "dim")
+    elif any(each is not None for each in (status, queue, task_type, before)):
+        print_empty("no tasks match", f"{next_command('tasks', 'list')} shows all")
     else:
-        narrowed = any(each is not None for each in (status, queue, task_type, before))
-        hint = next_command("tasks", "list") if narrowed else "outlast enqueue MODULE:APP TASK"
-        print_empty(
-            "no tasks like that" if narrowed else "no tasks", f"{hint} {'shows all' if narrowed else 'adds one'}"
-        )
+        print_empty("no tasks", "outlast enqueue MODULE:APP TASK adds one")
 
 
 def _tasks_table(found: "Sequence[Task]") -> "Table":
@@ -274,7 +274,7 @@ def _tasks_table(found: "Sequence[Task]") -> "Table":
 
 
 def _task_time(task: "Task") -> "datetime":
-    """Return when it ended, or began, or is due: what is next for it, or was last."""
+    """Return when a task ended, or else started, or else is due."""
     running = task.started_at if task.status == "RUNNING" else None
     return task.finished_at or task.failed_at or running or task.next_run_after
 
@@ -300,13 +300,7 @@ def show_task(app: "App", number: int, *, as_json: bool) -> None:
 
 
 def _print_task(history: "TaskHistory") -> None:
-    from outlast.cli.output import (  # noqa: PLC0415  # not for --help
-        count_text,
-        facts_table,
-        make_console,
-        mask_secrets,
-        print_attempts,  # not for --help
-    )
+    from outlast.cli.output import count_text, facts_table, make_console, mask_secrets, print_attempts  # noqa: PLC0415  # not for --help
     from outlast.queue.masking import masked_parameters  # noqa: PLC0415  # not for --help
 
     task = history.task
@@ -322,8 +316,8 @@ def _print_task(history: "TaskHistory") -> None:
                 ("resource", mask_secrets(task.resource)),
                 ("starts", _starts_text(history)),
                 ("crashes", task.crash_count or None),
-                ("suspect", "it was running when a worker died; it runs alone next time" if task.suspect else None),
-                ("put off", count_text(task.deferrals, "time") if task.deferrals else None),
+                ("suspect", "it was running when a worker died; next time it runs alone" if task.suspect else None),
+                ("deferred", count_text(task.deferrals, "time") if task.deferrals else None),
                 ("replays", task.replays or None),
                 ("worker", task.worker_id),
                 ("last error", mask_secrets(task.last_error)),
@@ -338,20 +332,25 @@ def _print_task(history: "TaskHistory") -> None:
 
 
 def _starts_text(history: "TaskHistory") -> str:
-    """Tell how the starts ended: what a process took with it is no failure, and a replay begins the count anew."""
+    """Return how often a task started and how the starts ended; a lost worker is not a failure."""
     from outlast.cli.output import count_isolated_crashes, count_lost_workers  # noqa: PLC0415  # not for --help
 
     task, lost, crashed = history.task, count_lost_workers(history.attempts), count_isolated_crashes(history.attempts)
-    anew = " since the last replay" if task.replays else ""
-    said = f"{task.attempt}, {task.retry_count} failed{anew}" + (f", {lost} lost with a worker" if lost else "")
-    return said + (f", {crashed} lost with a process apart" if crashed else "")
+    text = f"{task.attempt}, {task.retry_count} failed"
+    if task.replays:  # a replay resets the count
+        text += " since the last replay"
+    if lost:
+        text += f", {lost} lost with a worker"
+    if crashed:
+        text += f", {crashed} crashed in isolation"
+    return text
 
 
 @tasks.command("cancel")
 @click.argument("numbers", type=ROW_NUMBER, nargs=-1, required=True, metavar="ID...")
 @with_app()
 def cancel_tasks(app: "App", numbers: tuple[int, ...]) -> None:
-    """Cancel tasks that wait or are parked. What runs is left to run.
+    """Cancel tasks that wait or are parked. Running tasks are not stopped.
 
     \b
     Example:
@@ -364,9 +363,9 @@ def cancel_tasks(app: "App", numbers: tuple[int, ...]) -> None:
 @click.argument("numbers", type=ROW_NUMBER, nargs=-1, required=True, metavar="ID...")
 @with_app()
 def retry_tasks(app: "App", numbers: tuple[int, ...]) -> None:
-    """Make tasks that wait due now, whatever they wait for.
+    """Make waiting tasks due now, whatever they wait for.
 
-    For a task that has failed for good see `outlast dlq replay`.
+    For a task that failed for good, see outlast dlq replay.
 
     \b
     Example:
@@ -376,27 +375,25 @@ def retry_tasks(app: "App", numbers: tuple[int, ...]) -> None:
 
 
 def _apply_to_each(
-    app: "App", numbers: tuple[int, ...], act: "Callable[..., Sequence[int]]", word: str, action: str
+    app: "App", numbers: tuple[int, ...], act: "Callable[..., Sequence[int]]", result: str, action: str
 ) -> None:
-    """Do something to tasks and say of each what became of it; exit 1 if it could not be done to one."""
+    """Apply an action to tasks and print the result of each; exit code 1 if one was not changed."""
     from outlast.cli.output import print_text  # noqa: PLC0415  # not for --help
 
-    wanted = dict.fromkeys(numbers)
-    for number in wanted:
+    unique = dict.fromkeys(numbers)
+    for number in unique:
         write_audit_entry(app, action, f"task:{number}")
-    changed = set(act(*wanted))
-    for number in wanted:
+    changed = set(act(*unique))
+    for number in unique:
         if number in changed:
-            print_text(f"task {number}: {word}", "green")
+            print_text(f"task {number}: {result}", "green")
             continue
         task = app.store.get(number)
         if task is None:
-            print_text(f"task {number}: there is none", "red")
+            print_text(f"task {number}: does not exist", "red")
         elif task.status == "FAILED":
-            print_text(
-                f"task {number}: has failed; its dead letter can be replayed: {next_command('dlq', 'list')}", "red"
-            )
+            print_text(f"task {number}: has failed; replay its dead letter: {next_command('dlq', 'list')}", "red")
         else:
-            print_text(f"task {number}: is {task.status.value}, left as it is", "red")
-    if len(changed) < len(wanted):
+            print_text(f"task {number}: is {task.status.value}, not changed", "red")
+    if len(changed) < len(unique):
         click.get_current_context().exit(EXIT_FAILED)

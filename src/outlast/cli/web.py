@@ -1,4 +1,4 @@
-"""``outlast web``: the dashboard."""
+"""``outlast web``: serve the dashboard."""
 
 import os
 import signal
@@ -24,29 +24,29 @@ _REQUIRED_PACKAGES = {"anyio", "jinja2", "starlette", "uvicorn"}
 @click.argument("reference", metavar="[MODULE:APP]", required=False)
 @click.option(
     "--url", metavar="URL", help="The store, such as sqlite:///outlast.db, instead of an app. Default: $OUTLAST_URL, "
-    "then url under [app] in outlast.toml, then outlast.db if that file is there.",
+    "then url under [app] in outlast.toml, then outlast.db if that file exists.",
 )  # fmt: skip
 @click.option(
     "--host", metavar="ADDRESS", default=_LOCAL_HOST, show_default=True,
-    help="Where to listen. Anywhere but on this machine a token is needed.",
+    help="Address to listen on. Any address but this machine's own needs a token.",
 )  # fmt: skip
 @click.option(
     "--port", type=click.IntRange(0, _MAX_PORT), metavar="PORT", default=_DEFAULT_PORT, show_default=True,
-    help="Where to listen; 0 picks a free port.",
+    help="Port to listen on; 0 picks a free port.",
 )  # fmt: skip
 @click.option(
     "--allow-host", "hosts", metavar="NAME", multiple=True,
-    help="A name under which browsers reach it, besides localhost and the address itself. May be given again.",
+    help="A host name under which browsers reach it, besides localhost and the address itself; repeatable.",
 )  # fmt: skip
 @click.option(
     "--proxy", metavar="ADDRESS",
-    help="A proxy before it that tells by X-Forwarded-For from where people ask: the address it connects from.",
+    help="Address of a trusted reverse proxy that sets X-Forwarded-For.",
 )  # fmt: skip
-@click.option("--read-only", is_flag=True, help="Nobody may change anything, whatever they sign in with.")
-@click.option("--open", "opens", is_flag=True, help="Open it in the browser of this machine.")
+@click.option("--read-only", is_flag=True, help="Allow no changes, even with a token that allows them.")
+@click.option("--open", "opens", is_flag=True, help="Open it in a browser on this machine.")
 @click.option(
     "--log-level", type=click.Choice(LEVELS, case_sensitive=False), default="warning", show_default=True,
-    help="What is logged at least.",
+    help="The lowest level that is logged.",
 )  # fmt: skip
 @click.option("--json-logs", is_flag=True, help="Log one JSON object per line.")
 def web(  # noqa: PLR0913  # its options
@@ -62,14 +62,15 @@ def web(  # noqa: PLR0913  # its options
     log_level: str,
     json_logs: bool,
 ) -> None:
-    """Show what fails, what waits for what, and what changed, in a browser.
+    """Serve the dashboard: failures, waits and changes in a browser.
 
-    On this machine the terminal shows a link that lets one browser in, once, within 15 minutes; when it was used, the
-    next one is shown, and the signal USR1 shows one at any time.
-    With OUTLAST_WEB_TOKEN (may change things) or OUTLAST_WEB_READ_TOKEN (may look) set, people sign in with that, and
-    programs send it: Authorization: Bearer. Every page is there as JSON too, below /api.
+    On this machine, the terminal shows a link that signs in one browser, once, within 15 minutes. When it was used, the
+    next link is shown; the signal USR1 shows a new one at any time.
 
-    Without MODULE:APP the store is looked at by itself; what only the app's code knows is then not shown.
+    If OUTLAST_WEB_TOKEN (full access) or OUTLAST_WEB_READ_TOKEN (read only) is set, people sign in with the token, and
+    programs send it as Authorization: Bearer. Every page is also available as JSON under /api.
+
+    Without MODULE:APP only the store is read; what only the app's code knows is not shown.
 
     \b
     Examples:
@@ -81,17 +82,17 @@ def web(  # noqa: PLR0913  # its options
     from outlast.cli.app_options import resolve_app  # noqa: PLC0415  # not for --help
 
     set_up_logs(log_level, as_json=json_logs)
-    serving = _import_server()
+    web_server = _import_server()
     app = resolve_app(reference, url, may_create=reference is not None)
     try:
-        app.store.check_schema()  # before a start is told
-        with serving.Opening(lambda file: click.launch(file) == 0) as opening:
-            server: Server = serving.serve(
+        app.store.check_schema()  # before the start is printed
+        with web_server.Opening(lambda file: click.launch(file) == 0) as opening:
+            server: Server = web_server.serve(
                 app,
                 host=host,
                 port=port,
-                token=os.environ.get(serving.VARIABLE),
-                read_token=os.environ.get(serving.READ_VARIABLE),
+                token=os.environ.get(web_server.VARIABLE),
+                read_token=os.environ.get(web_server.READ_VARIABLE),
                 hosts=hosts,
                 proxy=proxy,
                 read_only=read_only,
@@ -106,7 +107,7 @@ def web(  # noqa: PLR0913  # its options
 
 
 def _import_server() -> "ModuleType":
-    """Import the server, or say what is missing."""
+    """Return the module of the server; the error says which package is missing."""
     from outlast.errors import ConfigError  # noqa: PLC0415  # not for --help
 
     try:
@@ -114,7 +115,7 @@ def _import_server() -> "ModuleType":
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in _REQUIRED_PACKAGES:
             raise
-        message = f"the dashboard needs {error.name}, of the extra web: pip install 'outlast[web]'"
+        message = f"the dashboard needs {error.name} from the extra web: pip install 'outlast[web]'"
         raise ConfigError(message) from error
     return server
 
@@ -122,28 +123,28 @@ def _import_server() -> "ModuleType":
 def _print_start(server: "Server", opening: "Opening | None") -> None:
     where = server.link() if server.has_links else server.url
     if server.has_links:
-        click.echo(f"Dashboard: {where}\nThis link lets one browser in, once. Ctrl-C ends the dashboard.")
+        click.echo(f"Dashboard: {where}\nThis link signs in one browser, once. Ctrl-C stops the dashboard.")
     else:
-        click.echo(f"Dashboard: {where}\nSign in with the token. Ctrl-C ends the dashboard.")
+        click.echo(f"Dashboard: {where}\nSign in with the token. Ctrl-C stops the dashboard.")
     if not server.is_local:
-        click.echo("Whoever is on the way can read the token: put a proxy that speaks https before it.", err=True)
+        click.echo("Without HTTPS the network can read the token: put an HTTPS proxy in front of it.", err=True)
     if opening is not None and not opening.open(where):
-        click.echo("No browser could be opened; open the address yourself.", err=True)
+        click.echo("Could not open a browser; open the address yourself.", err=True)
 
 
 def _print_next_link(link: str, opening: "Opening") -> None:
     opening.forget()
-    click.echo(f"The link was used. The next one: {link}")
+    click.echo(f"The link was used. The next link: {link}")
 
 
 @contextmanager
 def _links_on_demand(server: "Server") -> "Iterator[None]":
-    """Within the block, show a fresh link at the signal USR1, where there are links and such a signal."""
+    """Within the block, print a new link on the signal USR1, if the server uses links."""
     number = getattr(signal, "SIGUSR1", None)
     if number is None or not server.has_links:
         yield
         return
-    before = signal.signal(number, lambda *_: click.echo(f"A fresh link: {server.link()}"))
+    before = signal.signal(number, lambda *_: click.echo(f"A new link: {server.link()}"))
     try:
         yield
     finally:

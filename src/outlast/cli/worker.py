@@ -22,8 +22,8 @@ _CONCURRENCY = 10
 _MAX_LISTED = 12
 _OUTCOME_WORDS = {
     Kind.DONE: "done",
-    Kind.RETRY: "to try again",
-    Kind.DEFER: "put off",
+    Kind.RETRY: "to retry",
+    Kind.DEFER: "deferred",
     Kind.FAIL: "dead letters",
     Kind.PARK: "parked",
 }
@@ -32,15 +32,15 @@ log = logging.getLogger("outlast.worker")
 
 @click.command()
 @click.argument("reference", metavar="MODULE:APP")
-@click.option("--queues", metavar="A,B", help="Queues to look in, each first in its turn. Default: all the tasks name.")
+@click.option("--queues", metavar="A,B", help="Queues to take tasks from, in turn. Default: all queues of the tasks.")
 @click.option(
-    "--concurrency", type=click.IntRange(min=1), metavar="N", help=f"Tasks that run at once. Default: {_CONCURRENCY}."
+    "--concurrency", type=click.IntRange(min=1), metavar="N", help=f"Concurrent tasks. Default: {_CONCURRENCY}."
 )
-@click.option("--name", metavar="TEXT", help="Name of the worker, for people. Default: host and process.")
-@click.option("--drain", is_flag=True, help="End when nothing is due any more.")
+@click.option("--name", metavar="TEXT", help="Name of the worker. Default: host and process.")
+@click.option("--drain", is_flag=True, help="Exit when no more tasks are due.")
 @click.option(
     "--log-level", type=click.Choice(LEVELS, case_sensitive=False), default="info", show_default=True,
-    help="What is logged at least.",
+    help="The lowest level that is logged.",
 )  # fmt: skip
 @click.option("--json-logs", is_flag=True, help="Log one JSON object per line.")
 @with_health_options
@@ -56,12 +56,13 @@ def worker(  # noqa: PLR0913  # its options
     health_port: int | None,
     health_host: str,
 ) -> None:
-    """Run the tasks of an app until told to stop.
+    """Run the tasks of an app until stopped.
 
-    MODULE:APP is where the app is: jobs:app for the variable app in jobs.py. The current folder is looked in too.
+    MODULE:APP names the app: jobs:app for the variable app in jobs.py, also in the current folder.
 
-    SIGTERM or Ctrl-C stops it: what runs may finish, what has not begun is given back at no cost. A second one ends it
-    at once; what ran then is run again. Settings that are not given come from the table [app] of outlast.toml.
+    SIGTERM or Ctrl-C stops it: running tasks may finish, tasks that have not started are returned to the queue. A
+    second signal ends it at once; tasks that were running run again. Options that are not given come from the table
+    [app] in outlast.toml.
 
     \b
     Examples:
@@ -76,28 +77,28 @@ def worker(  # noqa: PLR0913  # its options
     set_up_logs(log_level, as_json=json_logs)
     config = configure()
     app = load_app(reference)
-    named = _parse_queues(queues) or config.app.get("queues")
+    queue_names = _parse_queues(queues) or config.app.get("queues")
     made = app.worker(
-        named,
+        queue_names,
         concurrency=concurrency or config.app.get("concurrency", _CONCURRENCY),
         name=name,
     )
     try:
-        reached = _check_store(app, drain=drain)  # before a start is told
-        life = ProcessState(
+        reached = _check_store(app, drain=drain)  # before the start is logged
+        state = ProcessState(
             lambda: made.last_beat, lambda: made.stopping, made.queues, {"heartbeat": heartbeat_check(app, made)}
         )
-        with serve_health(app, life, health_port, health_host):
+        with serve_health(app, state, health_port, health_host):
             _log_start(app, made, config)
             if reached:
-                _warn_about_setup(app, named or ())
+                _warn_about_setup(app, queue_names or ())
             _run_worker(made, drain=drain)
     finally:
         app.close()
 
 
 def _check_store(app: "App", *, drain: bool) -> bool:
-    """See that the tables fit; False where that could not be seen: a worker waits for a store that is not there yet."""
+    """Check the tables; return False if the store cannot be reached, because a worker waits for it."""
     from outlast.run.store_wait import is_store_outage  # noqa: PLC0415  # not for --help
 
     try:
@@ -114,29 +115,29 @@ def _parse_queues(queues: str | None) -> list[str] | None:
         return None
     names = list(dict.fromkeys(name.strip() for name in queues.split(",") if name.strip()))
     if not names:
-        message = "name a queue, or several with commas between them: --queues mail,default"
+        message = "give one or more names of queues, separated by commas: --queues mail,default"
         raise click.BadParameter(message, param_hint="--queues")
     return names
 
 
 def _run_worker(made: "Worker", *, drain: bool) -> None:
-    begun = time.monotonic()
+    started = time.monotonic()
     try:
         if drain:
             made.drain()
         else:
             made.run()
     finally:
-        written = {kind.value: count for kind, count in made.outcomes.items() if count}
-        said = ", ".join(
+        counts = {kind.value: count for kind, count in made.outcomes.items() if count}
+        summary = ", ".join(
             f"{word} {made.outcomes[kind]}" for kind, word in _OUTCOME_WORDS.items() if made.outcomes[kind]
         )
         log.info(
             "worker %s ended after %.1f s: %s",
             made.name,
-            time.monotonic() - begun,
-            said or "no task came to an end",
-            extra={"outcomes": written},
+            time.monotonic() - started,
+            summary or "no task ended",
+            extra={"outcomes": counts},
         )
 
 
@@ -144,7 +145,7 @@ def _log_start(app: "App", made: "Worker", config: "Config") -> None:
     from outlast.cli.app_options import store_label  # noqa: PLC0415  # not for --help
 
     known = sorted(app.tasks_by_name)
-    named = ", ".join(known[:_MAX_LISTED]) + (", …" if len(known) > _MAX_LISTED else "")
+    names = ", ".join(known[:_MAX_LISTED]) + (", …" if len(known) > _MAX_LISTED else "")
     where = store_label(app)
     keys: dict[str, Any] = {
         "worker": made.name,
@@ -157,7 +158,7 @@ def _log_start(app: "App", made: "Worker", config: "Config") -> None:
         "worker %s: queues %s; %s; concurrency %d; store %s%s",
         made.name,
         ", ".join(made.queues),
-        f"{len(known)} {'task' if len(known) == 1 else 'tasks'}: {named}" if known else "no tasks",
+        f"{len(known)} {'task' if len(known) == 1 else 'tasks'}: {names}" if known else "no tasks",
         made.concurrency,
         where,
         f"; settings {config.source}" if config.source else "",
@@ -165,16 +166,16 @@ def _log_start(app: "App", made: "Worker", config: "Config") -> None:
     )
 
 
-def _warn_about_setup(app: "App", named: "Sequence[str]") -> None:
-    """Warn of what looks like a mistake: an app without tasks, a queue that nothing names."""
+def _warn_about_setup(app: "App", queue_names: "Sequence[str]") -> None:
+    """Warn about likely mistakes: an app without tasks, a queue that no task uses."""
     for engine, start in app.engines.items() if not app.tasks_by_name else ():
-        log.warning("the app has no tasks of its own, its tasks are %s's: %s", engine, start)
+        log.warning("the app has no tasks of its own; its tasks run in %s: %s", engine, start)
     if not app.tasks_by_name and not app.engines:
-        log.warning("the app has no tasks: is the module that defines them imported by the one of the app?")
-    strange = [name for name in named if name not in {each.queue for each in app.tasks_by_name.values()}]
-    if not strange:
-        return  # counting what waits costs as much as there is
+        log.warning("the app has no tasks; check that its module imports the module that defines them")
+    unused = [name for name in queue_names if name not in {each.queue for each in app.tasks_by_name.values()}]
+    if not unused:
+        return  # counting the waiting tasks is slow if there are many
     waiting = {row.name for row in app.tasks.queues() if row.ready or row.scheduled or row.running or row.parked}
-    for name in strange:
+    for name in unused:
         if name not in waiting:
-            log.warning("queue %s: no task of the app names it and none waits in it; is the name right?", name)
+            log.warning("queue %s: no task of the app uses it and no task waits in it; check the name", name)
