@@ -128,7 +128,7 @@ class TestTarget:
 
         assert f"refuses the row of task_attempts with id {row[0]}: invalid byte sequence" in said
         assert "the file stays frozen" in said
-        assert "is used as before" in command(here, there, "--cancel").stdout
+        assert "as before" in command(here, there, "--cancel").stdout
         execute(file, "UPDATE task_attempts SET error_message = ? WHERE id = ?", *before, *row)
         command(here, there)
         check_same(here, there)
@@ -180,7 +180,7 @@ class TestCommand:
         assert looked["target"] == f"postgresql://127.0.0.1:{postgres_server.port}/{there.rpartition('/')[2]}"
         assert is_untouched(here, there)
         text = command(here, there, "--dry-run").stdout
-        assert "nothing stands in the way" in text
+        assert "nothing prevents it" in text
         assert "stay where they are: staging" in text
 
         told = command(here, there).stdout

@@ -95,7 +95,7 @@ def test_a_signal_shows_a_fresh_link(tmp_path):
         assert ask(server, "GET", "/sign-in")[0].status == 200  # it answers, so signals are listened to
         assert "Ctrl-C" in process.stdout.readline()
         process.send_signal(signal.SIGUSR1)
-        fresh = re.search(r"A fresh link: http://\S+?(/enter\S+)", process.stdout.readline())[1]
+        fresh = re.search(r"A new link: http://\S+?(/enter\S+)", process.stdout.readline())[1]
         assert fresh not in said
         assert ask(server, "GET", fresh)[0].status == 303
         process.send_signal(signal.SIGTERM)
@@ -128,7 +128,7 @@ def test_the_command_with_a_token(tmp_path):
         (["jobs:app", "--host", "0.0.0.0"], {"OUTLAST_WEB_TOKEN": ""}, "OUTLAST_WEB_TOKEN"),
         (["jobs:app", "--allow-host", "https://x"], {}, "no name of a host"),
         (["jobs:app", "--proxy", "proxy.example.com"], {}, "no address of a proxy"),
-        (["--url", "sqlite:///nowhere.db"], {}, "there is no file"),
+        (["--url", "sqlite:///nowhere.db"], {}, "nowhere.db does not exist"),
         (["jobs:app", "--url", "sqlite:///x.db"], {}, "not both"),
         (["jobs:app", "--token", "x"], {}, "No such option"),
     ],

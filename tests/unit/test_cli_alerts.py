@@ -58,14 +58,14 @@ def test_list_of_none(world):
     world.run("db", "init", "--url", "sqlite:///outlast.db")
 
     assert world.run("alerts", "list").stdout.startswith("no alerts; ")
-    assert world.run("alerts", "list", "--waiting").stdout.startswith("no alert waits; outlast alerts list ")
-    assert world.run("alerts", "deliver").stdout == "no alert waits\n"
+    assert world.run("alerts", "list", "--waiting").stdout.startswith("no alerts are waiting; outlast alerts list ")
+    assert world.run("alerts", "deliver").stdout == "no alerts are waiting\n"
 
 
 def test_deliver(told, hook):
     assert told.run("alerts", "deliver", "--app", "feeds:app").stdout == "1 alert tried\n"
     assert [request.path for request in hook.requests] == [f"/services/T0/B0/{SECRET}"]
-    assert "no alert waits" in told.run("alerts", "deliver", "--app", "feeds:app").stdout
+    assert "no alerts are waiting" in told.run("alerts", "deliver", "--app", "feeds:app").stdout
     (alert,) = told.json("alerts", "list")
     assert alert["delivery"] == "done"
     assert alert["delivered_to"][0].startswith("slack#")

@@ -116,8 +116,8 @@ class TestTable:
         assert "there may be more: --before 2" in full.run("audit", "--limit", 1).stdout
 
     def test_none(self, full):
-        assert full.run("audit").stdout.startswith("nothing was asked for by hand yet")
-        assert full.run("audit", "--action", "x").stdout.startswith("nothing like that was asked for")
+        assert full.run("audit").stdout.startswith("no audit entries yet")
+        assert full.run("audit", "--action", "x").stdout.startswith("no audit entries match")
 
     def test_secrets_are_masked(self, full):
         full.run("dlq", "discard", 1, "--why", "password=hunter2 is wrong", "--yes")

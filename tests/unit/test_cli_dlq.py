@@ -8,10 +8,10 @@ from cli_world import make_world  # noqa: F401  # a fixture
 def test_none(world):
     world.run("db", "init", "--url", "sqlite:///outlast.db")
 
-    assert world.run("dlq", "list").stdout.startswith("no dead letters; nothing has failed for good")
+    assert world.run("dlq", "list").stdout.startswith("no dead letters; no task failed for good")
     assert world.run("dlq", "groups").stdout.startswith("no dead letters; ")
     assert world.json("dlq", "groups") == []
-    assert world.run("dlq", "replay", "--all").stdout == "no dead letter is meant by that\n"
+    assert world.run("dlq", "replay", "--all").stdout == "no dead letters match\n"
 
 
 def test_list_and_filters(world):
@@ -60,7 +60,7 @@ def test_show(world):
     assert data["parameters"] == {"url": "bad0/x", "token": "***"}
     assert len(data["attempts"]) == 1
     assert world.run("dlq", "show", 9, code=1).stderr == (
-        "Error: there is no dead letter 9\n  outlast dlq list shows what there is\n"
+        "Error: there is no dead letter 9\n  outlast dlq list shows the dead letters\n"
     )
 
 
@@ -86,7 +86,7 @@ class TestReplay:
         result = world.run("dlq", "replay", 1, code=1)
 
         assert result.stdout == "1 gone\n"
-        assert "dead letter 1: there is none" in result.stderr
+        assert "dead letter 1: does not exist" in result.stderr
         assert world.json("status")["counts"]["QUEUED"] == 1
 
     def test_by_filter_and_limit(self, world):
@@ -128,7 +128,7 @@ class TestReplay:
         result = world.run("dlq", "replay", "--all", code=1)
 
         assert result.stdout == "1 conflict\n"
-        assert "dead letter 1: a live task has its unique key; it stays" in result.stderr
+        assert "dead letter 1: a live task has the same unique key; it stays a dead letter" in result.stderr
         assert len(world.json("dlq", "list")) == 1
 
     @pytest.mark.parametrize("command", ["replay", "discard"])

@@ -46,7 +46,7 @@ class TestCanary:
         working()
         result = world.run("dlq", "replay", "--task", "scrape", "--canary", "--rate", "1000/s", code=1)
 
-        assert result.stdout.startswith("replay 1 has begun: One is tried first.")
+        assert result.stdout.startswith("replay 1 started: One is tried first.")
         assert "It stopped by itself" in result.stdout
         assert "failed again: no good: bad0" in result.stdout
         assert "outlast dlq replays resume 1" in result.stdout
@@ -87,7 +87,7 @@ class TestCanary:
         working()
         result = world.run("dlq", "replay", "--all", "--canary", code=1)
         assert "1 stayed: its unique key is taken" in result.stdout
-        assert "dead letter 1: a live task has its unique key; it stays" in result.stderr
+        assert "dead letter 1: a live task has the same unique key; it stays a dead letter" in result.stderr
 
     def test_by_number_and_at_a_rate_alone(self, world, working):
         world.dead_letters(3)
@@ -141,8 +141,8 @@ class TestWaiting:
         command.send_signal(signal.SIGINT)
         out, errors = command.communicate(timeout=20)
         assert command.returncode == 130
-        assert "replay 1 has begun" in out
-        assert "replay 1 goes on without this" in errors
+        assert "replay 1 started" in out
+        assert "replay 1 continues without this command" in errors
         assert "dlq replays show 1" in errors
         assert world.json("dlq", "replays", "show", 1)["state"] == "running"
         world.run("dlq", "replays", "stop", 1)
@@ -174,7 +174,7 @@ class TestReplays:
     def test_none(self, world):
         world.dead_letters(1)
         assert world.run("dlq", "replays").stdout.startswith("no replays; outlast dlq replay")
-        assert world.run("dlq", "replays", "--running").stdout.startswith("no replay runs; ")
+        assert world.run("dlq", "replays", "--running").stdout.startswith("no replay is running; ")
         assert world.json("dlq", "replays") == []
 
     def test_list_stop_and_resume(self, world):
@@ -188,7 +188,7 @@ class TestReplays:
         assert world.json("dlq", "replays", "--running") == []
         shown = world.json("dlq", "replays", 1)
         assert (shown["state"], shown["stopped_by"]) == ("cancelled", "too early")
-        assert "was over already" in world.run("dlq", "replays", "stop", 1, code=1).stdout
+        assert "was not running" in world.run("dlq", "replays", "stop", 1, code=1).stdout
         world.run("dlq", "replays", "resume", 1, "--no-wait")
         assert world.json("dlq", "replays", 1)["state"] == "running"
         assert "replay 1 is running" in world.run("dlq", "replays", "resume", 1, code=2).stderr
@@ -212,11 +212,11 @@ class TestGroups:
 
         assert "acknowledged by" in world.run("dlq", "ack", group).stdout
         assert store.failure(group).standing(store.now()) == "acknowledged"
-        assert "open again" in world.run("dlq", "reopen", group).stdout
+        assert "reopened" in world.run("dlq", "reopen", group).stdout
         assert store.failure(group).standing(store.now()) == "open"
         assert "told of again in 2h" in world.run("dlq", "snooze", group, "--for", "2h").stdout
         assert store.failure(group).standing(store.now()) == "snoozed"
-        assert "open again" in world.run("dlq", "snooze", group, "--for", "0").stdout
+        assert "reopened" in world.run("dlq", "snooze", group, "--for", "0").stdout
         assert store.failure(group).standing(store.now()) == "open"
         world.run("dlq", "note", group, "fixed in 1.4")
         assert store.failure(group).note == "fixed in 1.4"

@@ -61,7 +61,7 @@ def test_all_is_well(busy):
     ]  # fmt: skip
     assert "✗" not in said
     assert "4 tasks = 1 done + 2 dead + 1 live + 0 cancelled + 0 discarded, as by the books" in said
-    assert "written anew" not in busy.run("doctor", "--repair").stdout
+    assert "were recounted" not in busy.run("doctor", "--repair").stdout
 
 
 def test_as_json(busy):
@@ -121,7 +121,7 @@ def test_outcomes_that_wait_to_be_stored(busy):
     ok, text, todo = found(busy, code=1)["spool"]
 
     assert ok is False
-    assert text == f"1 file of outcomes that could not be stored lies in {spool}"
+    assert text == f"1 file of outcomes in {spool} is not stored yet"
     assert "worker" in todo
 
 
@@ -134,7 +134,7 @@ def test_outcomes_that_were_refused_are_no_mistake_for_ever(busy):
     assert checks["spool"][0] is True
     ok, text, todo = checks["refused"]
     assert ok is None
-    assert text == f"1 file of outcomes that the store refused for good lies in {spool}"
+    assert text == f"1 file of outcomes in {spool} was refused by the store"
     assert "No worker applies them" in todo
 
 
@@ -206,10 +206,10 @@ def test_books_that_are_off_and_are_put_right(busy, statement, check, said):
 
     mended = busy.run("doctor", "--repair").stdout
     assert said in mended, "what was off is told also when it is put right"
-    assert "the books were written anew from what is there" in mended
+    assert "the counters were recounted from the rows" in mended
     assert mended.splitlines()[-1].startswith("✓ ledger")
     assert found(busy)["ledger"][0] is True
-    assert "written anew" not in busy.run("doctor", "--repair").stdout
+    assert "were recounted" not in busy.run("doctor", "--repair").stdout
 
 
 def test_a_lost_dead_letter_is_rebuilt_and_written_down(busy):
@@ -238,7 +238,7 @@ def test_what_cannot_be_mended_stays_off(busy, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Disk(2**40, 0, 1))
     spoil(busy, "DELETE FROM task_queue WHERE status = 'DONE'")
 
-    assert "written anew" in busy.run("doctor", "--repair", code=1).stdout
+    assert "were recounted" in busy.run("doctor", "--repair", code=1).stdout
     checks = found(busy, code=1)
     assert (checks["disk"][0], checks["ledger"][0]) == (False, True)
 

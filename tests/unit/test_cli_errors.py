@@ -62,7 +62,7 @@ def test_an_option_that_is_not_there(world, name):
 def test_no_store(world, name):
     wrong, what_to_do = told(world.run(*words_of(name), code=2))
 
-    assert wrong == "nothing says which store is meant, and there is no outlast.db here"
+    assert wrong == "no store is configured, and there is no outlast.db in this folder"
     assert what_to_do.startswith("give --app MODULE:APP or --url URL, set OUTLAST_URL, or put url under [app]")
 
 
@@ -79,10 +79,10 @@ def test_a_database_that_is_of_another_kind_or_cannot_be_opened(world):
     (world.folder / "folder.db").mkdir()
 
     assert told(world.run("status", "--url", "sqlite:///text.db", code=1))[1] == (
-        "the URL names a file of another kind; is it the right one?"
+        "the URL names a file that is not a SQLite database; check the path"
     )
     assert told(world.run("status", "--url", "sqlite:///folder.db", code=1))[1] == (
-        "is the folder there, and may you write into it?"
+        "check that the folder exists and that you can write to it"
     )
     assert told(world.run("db", "init", "--url", "sqlite:///no/such/outlast.db", code=2))[1] == (
         "create the folder, or correct the URL"
@@ -93,15 +93,15 @@ def test_a_database_that_is_of_another_kind_or_cannot_be_opened(world):
     ("words", "wrong", "what_to_do"),
     [
         (["tasks", "show", 9], "there is no task 9", "outlast tasks list shows what there is"),
-        (["dlq", "show", 9], "there is no dead letter 9", "outlast dlq list shows what there is"),
-        (["job", "show", "x"], "there is no run x", "{command} job list{store} shows what there is"),
-        (["job", "failures", "x"], "there is no run x", "{command} job list{store} shows what there is"),
+        (["dlq", "show", 9], "there is no dead letter 9", "outlast dlq list shows the dead letters"),
+        (["job", "show", "x"], "run x does not exist", "{command} job list{store} shows the runs"),
+        (["job", "failures", "x"], "run x does not exist", "{command} job list{store} shows the runs"),
         (["sources", "show", 9], "9: there is no source 9", "{command} sources list{store} shows what there is"),
         (["tasks", "show", "x"], "Invalid value for 'ID': 'x' is none", "give a whole number from 1 to {most}"),
         (["tasks", "list", "--status", "x"], "Invalid value for '--status': 'x' is not one of ", "see outlast tasks "),
         (["tasks", "list", "--limit", 0], "Invalid value for '--limit': '0' is none", "give a whole number from 1 to "),
-        (["dlq", "list", "--category", "x"], "'x' is not a category", "choose one of: network, "),
-        (["dlq", "list", "--since", "x"], "Invalid value for '--since': 'x' is no time", "write how long ago, such as 15m"),
+        (["dlq", "list", "--category", "x"], "'x' is no category", "choose one of: network, "),
+        (["dlq", "list", "--since", "x"], "Invalid value for '--since': 'x' is not a time", "give how long ago, such as 15m"),
         (["dlq", "replay"], "say which dead letters are meant: ids, filters such as", "see outlast dlq replay --help"),
         (["status", "--watch", "--json"], "--watch is for people, --json for programs", "give one of them"),
         (["sources", "import", "no.opml"], "no.opml: cannot be read", "is the name right"),

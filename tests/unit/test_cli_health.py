@@ -88,7 +88,7 @@ def test_a_worker(world, start):
     assert all(value is True for value in body["checks"].values())
     details = worker.ask("/health", TOKEN)[1]["checks"]
     assert "the lease is 20 s" in details["heartbeat"]["detail"]
-    assert "last round" in details["loop"]["detail"]
+    assert "last iteration" in details["loop"]["detail"]
     assert worker.ask("/health", "wrong")[1] == body
     assert worker.ask("/ready") == (200, {"status": "healthy", "checks": {"database": True, "loop": True}})
     worker.process.send_signal(signal.SIGTERM)

@@ -15,7 +15,7 @@ from outlast.cli.errors import database_hint
         (sqlite3.DatabaseError("database disk image is malformed"), "the file is damaged"),
         (psycopg.OperationalError("FATAL: sorry, too many clients already"), "no connection left"),
         (psycopg.errors.QueryCanceled("canceling statement due to statement timeout"), "longer than the server allows"),
-        (psycopg.OperationalError("connection refused"), "is the server up?"),
+        (psycopg.OperationalError("connection refused"), "check that the server is running"),
         (ValueError("disk I/O error"), "None"),
     ],
 )

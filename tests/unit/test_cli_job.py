@@ -188,7 +188,7 @@ class TestTheSummary:
         (etl.folder / "etl.py").write_text(ETL.replace('@app.job("items", ', given))
         result = etl.run("job", "run", "etl:items", code=1)
 
-        assert "what failed was given to the task later; outlast tasks list shows it" in result.stdout
+        assert "failed targets were passed to the task later; outlast tasks list shows them" in result.stdout
         assert etl.json("status")["counts"]["QUEUED"] == 2
 
     def test_without_a_ledger_there_is_no_rest_to_be_done(self, etl):
@@ -210,7 +210,7 @@ class TestWhichJob:
     @pytest.mark.parametrize(
         ("words", "said"),
         [
-            (["etl:app"], "etl:app has several jobs; say which: --name items, --name tags, "),
+            (["etl:app"], "etl:app has several jobs; choose one: --name items, --name tags, "),
             (["etl:app", "--name", "nosuch"], "etl:app has no job 'nosuch'; it has: items, tags, "),
             (["etl:items", "--name", "tags"], "etl:items is the job items, not tags"),
             (["jobs:app"], "jobs:app has no jobs; @app.job(…) makes one"),
@@ -245,7 +245,7 @@ class TestWhichJob:
         result = etl.run("job", "run", "etl:blind", code=1)
 
         assert "in unreadable" in result.stderr
-        assert result.stderr.splitlines()[-1].startswith("Error: the targets of blind cannot be had: ")
+        assert result.stderr.splitlines()[-1].startswith("Error: the targets of blind cannot be listed: ")
         assert SECRET not in result.output
 
     def test_a_job_whose_app_is_hidden(self, etl):
@@ -294,7 +294,7 @@ class TestStopping:
         assert f"process {process.pid}" in running["holder"]
         assert (running["state"], running["exit_code"]) == ("running", None)
         assert f"by {running['holder']}" in etl.run("job", "show", running["id"]).stdout
-        assert re.search(rf"job listed is running, begun .*: run {running['id']}", status)
+        assert re.search(rf"job listed is running, started .*: run {running['id']}", status)
 
         process.kill()
         process.wait()

@@ -93,12 +93,12 @@ def test_with_room_the_entity_is_told_too(etl, monkeypatch):
 
 
 def test_without_runs(etl):
-    assert etl.run("job", "list").stdout == "no run yet; outlast job run MODULE:JOB begins one\n"
+    assert etl.run("job", "list").stdout == "no run yet; outlast job run MODULE:JOB starts one\n"
     assert etl.run("job", "list", "--job", "items").stdout.startswith("no run of items yet; ")
     assert etl.json("job", "list") == []
     for command in ("show", "failures"):
         result = etl.run("job", command, "nosuch", code=1)
-        assert result.stderr == "Error: there is no run nosuch\n  outlast job list shows what there is\n"
+        assert result.stderr == "Error: run nosuch does not exist\n  outlast job list shows the runs\n"
 
 
 def test_one_run_with_its_parent_and_how_it_compares(etl):
@@ -109,7 +109,7 @@ def test_one_run_with_its_parent_and_how_it_compares(etl):
 
     assert f"rest of run  {first}" in text
     assert " ".join(text.split()).count(f"compared with {first} 3 fixed, 0 broken, 1 still failing") == 1
-    assert f"what failed, and why: outlast job failures {second}" in text
+    assert f"to show the failures: outlast job failures {second}" in text
     assert text.splitlines()[-1] == f"the rest: outlast job run MODULE:JOB --only-failed {second}"
     assert (data["parent"], data["summary"]["run_id"]) == (first, second)
     assert data["compared"] == {"fixed": 3, "broken": 0, "still": 1}
@@ -144,7 +144,7 @@ def test_only_some_of_what_failed(etl):
     assert found("--category", "network", "--limit", 1) == (["i03"], ["i03"])
     assert found("--status", "deferred") == ([], ["i06"])
     assert found("--status", "failed", "--category", "quota_exhausted") == ([], [])
-    assert "4 in all; --limit shows more" in etl.run("job", "failures", run, "--limit", 2).stdout
+    assert "4 in total; --limit shows more" in etl.run("job", "failures", run, "--limit", 2).stdout
     assert "no such target" in etl.run("job", "failures", run, "--category", "system").stdout
     assert (
         "is not a category\n  choose one of: network, "
@@ -191,7 +191,7 @@ def test_only_the_newest_run_of_a_held_job_is_running(etl):
         assert "running, by here, process 7" in shown
         assert "the rest:" not in shown
         assert "0 of 0 so far" in etl.run("job", "list").stdout
-        assert "job items is running, begun now: run b" in etl.run("status").stdout
+        assert "job items is running, started now: run b" in etl.run("status").stdout
     finally:
         lock.release()
 

@@ -18,8 +18,8 @@ class TestModuleAndApp:
             ("jobs:Shop.nothing", "has no 'Shop.nothing'; it has jobs:app"),
             ("jobs:not_an_app", "is no App but of type int; it has jobs:app"),
             ("jobs:Shop", "is no App but a type"),
-            ("jobs", "names no app; write MODULE:APP; it has jobs:app"),
-            ("jobs:", "names no app; write MODULE:APP; it has jobs:app"),
+            ("jobs", "does not name an app; write MODULE:APP; it has jobs:app"),
+            ("jobs:", "does not name an app; write MODULE:APP; it has jobs:app"),
             ("jobs.py:app", "names a file; write the module as in an import: jobs:APP"),
             ("./shop/jobs.py:app", "import: shop.jobs:APP"),
             (":app", "is no MODULE:APP"),
@@ -68,7 +68,7 @@ class TestModuleAndApp:
             "class Mute(Exception):\n    def __str__(self): raise OSError\nraise Mute\n"
         )
 
-        assert "Mute: its text cannot be had" in world.run("worker", "mute:app", code=2).stderr
+        assert "Mute: its message cannot be read" in world.run("worker", "mute:app", code=2).stderr
 
     def test_a_module_whose_import_is_missing_is_not_said_to_be_missing(self, world):
         (world.folder / "lacking.py").write_text("import no_such_package\n")
@@ -140,8 +140,8 @@ class TestWhichStore:
         (world.folder / "outlast.toml").write_text('[app]\nlease = "long"\n')
         result = world.run("status", "--url", "sqlite:///x.db", code=2)
         assert result.stderr.splitlines() == [
-            "Error: outlast.toml: app.lease: must be a whole number or a number, not text",
-            "  correct it there; outlast init --path other.toml writes one with every setting explained",
+            "Error: outlast.toml: app.lease: has to be a whole number or a number, not text",
+            "  correct the file; outlast init --path other.toml writes one with every setting explained",
         ]
 
 

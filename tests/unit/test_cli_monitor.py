@@ -92,7 +92,7 @@ class TestOnce:
         again = feeds.json("monitor", "feeds:app", "--once")
 
         told = dict(line.rsplit(maxsplit=1) for line in result.stdout.splitlines()[1:])
-        assert (told["polled"], told["changed"], told["failed"], told["in another state"]) == ("2", "1", "1", "1")
+        assert (told["polled"], told["changed"], told["failed"], told["changed state"]) == ("2", "1", "1", "1")
         assert (again["cycle"], again["polled"], again["changed"], again["outage"]) == (2, 2, 0, False)
         assert (again["profile"], again["stopped"]) == ("feed", False)
         assert server.count() == 4
@@ -105,7 +105,7 @@ class TestOnce:
         first, second, third = (feeds.run("monitor", "feeds:app", "--once") for _ in range(3))
 
         shown = f"{server.url('/a')}?api_key=***"
-        assert logged(first)[1:] == [f"source 1 has 3 new entries, seen for the first time: {shown}"]
+        assert logged(first)[1:] == [f"source 1 has 3 new entries, polled for the first time: {shown}"]
         assert logged(second)[1:] == [f"source 1 has 1 new entry: {shown}"]
         assert logged(third)[1:] == []
 
@@ -207,7 +207,7 @@ class TestSettings:
         line = logged(feeds.run("monitor", "feeds:app", "--once", *words))[0]
 
         assert "; every 1200 s; concurrency 7, per host 1; store sqlite:///" in line
-        assert line.endswith("outlast.db; alerts go to the log alone; settings outlast.toml")
+        assert line.endswith("outlast.db; alerts go to the log only; settings outlast.toml")
 
     def test_mistakes(self, feeds):
         assert "give a span above 0" in feeds.run("monitor", "feeds:app", "--every", "0", code=2).stderr

@@ -54,7 +54,7 @@ def test_a_full_disk_is_told_in_two_lines(shell, words):
     told = shell(f"$OUTLAST {words} > /dev/full")
 
     assert told.stderr.count("\n") == 2, told.stderr
-    assert told.stderr.endswith("\n  make room, or send it elsewhere\n")
+    assert told.stderr.endswith("\n  free some disk space, or write elsewhere\n")
     assert "No space left on device" in told.stderr
     assert told.returncode == 1
 

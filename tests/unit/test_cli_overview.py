@@ -23,7 +23,7 @@ class TestStatus:
         assert data["cooldowns"][0]["until"].endswith("+00:00")
         assert sum(group["size"] for group in data["groups"]) == 2
         assert data["workers"] == []
-        for words in ("queued 1", "dead letters 2", "paused", "no worker is known", "in 10m", "429 Too Many Requests"):
+        for words in ("queued 1", "dead letters 2", "paused", "no workers; ", "in 10m", "429 Too Many Requests"):
             assert words in text
         assert data["groups"][0]["fingerprint"] in text
         assert all(len(line) <= 80 for line in text.splitlines()[1:])
@@ -111,7 +111,7 @@ class TestQueues:
         result = world.run("queues", "resume", "nosuch", "mail", "empty", code=1)
 
         assert result.stdout == (
-            "queue nosuch: is not paused and has no tasks; is the name right?\n"
+            "queue nosuch: is not paused and has no tasks; check the name\n"
             "queue mail: was not paused\n"
             "queue empty: resumed\n"
         )

@@ -20,7 +20,7 @@ max_attempts = 2
 def test_a_preset_is_drawn_as_its_preview(world):
     text = world.run("policy", "preview", "worker").stdout
 
-    assert text == f"worker, from Outlast; tries again after what may heal\n{outlast.preset('worker').preview()}\n"
+    assert text == f"worker, from Outlast; retries temporary failures\n{outlast.preset('worker').preview()}\n"
 
 
 def test_without_a_name_it_is_what_a_bare_retry_does(world):
@@ -28,8 +28,8 @@ def test_without_a_name_it_is_what_a_bare_retry_does(world):
 
     assert text.startswith("default, from Outlast; ")
     assert "5 attempts, 60 s in all\n  1 → 2  " in text
-    assert "after rate_limit, unless the answer says how long\n" in text
-    assert "the first wait would be 60 s, and 60 s are all the time there is: no second attempt is made" in text
+    assert "after rate_limit, without a Retry-After\n" in text
+    assert "no second attempt: the first wait would be 60 s, but the deadline is 60 s" in text
 
 
 def test_options_alone_are_the_policy(world):
@@ -67,10 +67,10 @@ def test_options_change_what_a_name_says(world):
 def test_the_policy_of_a_task(world):
     text = world.run("policy", "preview", "flaky", "--app", "jobs:app").stdout
 
-    assert text.startswith("task flaky, from jobs:app; tries again after what may heal\n"), "as a worker does"
+    assert text.startswith("task flaky, from jobs:app; retries temporary failures\n"), "as a worker does"
     assert "4 attempts\n" in text
     data = world.json("policy", "preview", "flaky", "--app", "jobs:app")
-    assert (data["waits"][0]["least"], data["retried"]) == (60.0, "what may heal")
+    assert (data["waits"][0]["least"], data["retried"]) == (60.0, "temporary failures")
 
 
 def test_policies_of_the_file_go_before_ours(world):
@@ -89,17 +89,17 @@ def test_the_list_says_where_more_come_from(world):
 
     assert [row.split()[0] for row in rows] == ["POLICY", "default", "blog", "etl", "feed", "worker"]
     assert max(map(len, rows)) <= 80
-    assert last == "outlast.toml adds more, under [policies.NAME]; outlast init writes one"
+    assert last == "add your own under [policies.NAME] in outlast.toml; outlast init writes that file"
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["nosuch"], "there is no policy 'nosuch'; there are: default, blog, etl, feed, worker."),
-        (["nosuch", "--app", "jobs:app"], "the app has no task 'nosuch'; there are: flaky, mail, many, scrape, slow"),
+        (["nosuch"], "policy 'nosuch' does not exist; choose one of default, blog, etl, feed, worker."),
+        (["nosuch", "--app", "jobs:app"], "the app has no task 'nosuch'; it has: flaky, mail, many, scrape, slow"),
         (["scrap", "--app", "jobs:app"], "the app has no task 'scrap'; did you mean scrape?"),
-        (["--app", "jobs:app"], "say which task is meant; jobs:app has: flaky, mail, many, scrape, slow"),
-        (["--jitter", "wild"], "'wild' is none; give none, full, equal, decorrelated, or a share such as 0.1"),
+        (["--app", "jobs:app"], "the name of a task is missing; jobs:app has the tasks flaky, mail, many, scrape, slow"),
+        (["--jitter", "wild"], "'wild' is not a valid jitter; give none, full, equal, decorrelated, or a fraction such as 0.1"),
         (["--jitter", "7"], "jitter is 7.0; "),
         (["--max-attempts", "0"], "0 is not in the range 1<=x<=10000; see outlast policy preview --help"),
         (

@@ -53,8 +53,8 @@ def test_without_tables_the_whole_command_is_told_unless_it_would_show_a_passwor
 def test_a_server_that_is_not_there(world):
     result = world.run("status", "--url", "postgresql://me:hidden@127.0.0.1:1/nowhere", code=1)
 
-    assert result.stderr.startswith("Error: the database says: OperationalError: ")
-    assert result.stderr.splitlines()[1:] == ["  is the server up? is the URL right? outlast db check says when it is"]
+    assert result.stderr.startswith("Error: database error: OperationalError: ")
+    assert result.stderr.splitlines()[1:] == ["  check that the server is running, and the URL; outlast db check tests the connection"]
     assert "hidden" not in result.output
 
 

@@ -34,7 +34,7 @@ class TestAdd:
         assert first.stdout == (
             f"source 1: added, due at once: {FEED}\nsource 2: added, due at once: https://other.example.com/\n"
         )
-        assert again.stdout == f"source 1: known already, healthy: {FEED}\n"
+        assert again.stdout == f"source 1: already exists, healthy: {FEED}\n"
         assert {source["profile"] for source in book.json("sources", "list")} == {"blog"}
 
     def test_json_and_names(self, book):
@@ -55,7 +55,7 @@ class TestAdd:
         assert "--name is for one URL" in book.run("sources", "add", "a", "b", "--name", "x", code=2).stderr
 
     def test_a_profile_that_nobody_knows_is_told(self, book):
-        assert "'fed' is none of the profiles blog, feed" in book.run("sources", "add", FEED, "--profile", "fed").stderr
+        assert "'fed' is not one of the profiles blog, feed" in book.run("sources", "add", FEED, "--profile", "fed").stderr
         assert book.run("sources", "add", FEED, "--profile", "blog").stderr == ""
 
     def test_the_file_of_an_app_comes_into_being(self, world):
@@ -70,8 +70,8 @@ class TestAdd:
 class TestImport:
     def test_opml(self, book):
         (book.folder / "feeds.opml").write_text(OPML)
-        assert book.run("sources", "import", "feeds.opml").stdout == "2 new, 0 known already\n"
-        assert book.run("sources", "import", "feeds.opml").stdout == "0 new, 2 known already\n"
+        assert book.run("sources", "import", "feeds.opml").stdout == "2 added, 0 already exist\n"
+        assert book.run("sources", "import", "feeds.opml").stdout == "0 added, 2 already exist\n"
         assert [source["name"] for source in book.json("sources", "list")] == ["One", "Two"]
 
     def test_a_list(self, book):
@@ -89,7 +89,7 @@ class TestImport:
         book.run("sources", "add", FEED)
         result = book.run("sources", "import", "urls.txt", "--dry-run")
 
-        assert result.stdout == "1 would be added, 1 known already\n  https://***@b.example.com/\n"
+        assert result.stdout == "1 would be added, 1 already exists\n  https://***@b.example.com/\n"
         assert book.json("sources", "import", "urls.txt", "--dry-run") == {"new": 1, "known": 1, "dry_run": True}
         assert len(book.json("sources", "list")) == 1
 
@@ -137,7 +137,7 @@ class TestList:
         assert listed("--limit", 2) == [1, 2]
         assert listed("--after", 2) == [3]
         assert "there may be more: --after 2" in book.run("sources", "list", "--limit", 2).stdout
-        assert "none of them is like that" in book.run("sources", "list", "--state", "error").stdout
+        assert "no sources match" in book.run("sources", "list", "--state", "error").stdout
         assert "no sources of the profile x" in book.run("sources", "list", "--profile", "x").stdout
 
 
@@ -149,7 +149,7 @@ class TestShow:
 
         for words in (
             "1, profile feed", "News", FEED, "disabled now, by its profile", "5 in a row", "not_found: ResourceNotFoundError: 404",
-            ": it is probed then; sooner: outlast sources probe 1", "warning > disabled",
+            ": as a probe; to probe it sooner: outlast sources probe 1", "warning > disabled",
         ):  # fmt: skip
             assert words in text, words
         assert (data["state"], data["consecutive_failures"], data["disabled_by"]) == ("disabled", 5, "rule")
@@ -162,7 +162,7 @@ class TestShow:
         book.run("sources", "add", FEED)
         text = book.run("sources", "show", "1").stdout
 
-        assert "it was not polled yet" in text
+        assert "it has not been polled yet" in text
         assert "due" in text
 
     def test_a_host_that_is_left_alone(self, book):
@@ -173,14 +173,14 @@ class TestShow:
             )
         connection.close()
 
-        assert "in 10m: its host asked to be left alone until then" in book.run("sources", "show", 1).stdout
+        assert "in 10m: its host asked for no requests until then" in book.run("sources", "show", 1).stdout
 
     @pytest.mark.parametrize("word", ["7", "0", "9" * 19, "9" * 400, "https://nowhere.example.com/"])
     def test_no_such_source(self, book, word):
         result = book.run("sources", "show", word, code=1)
 
         assert "there is no source" in result.stderr
-        assert "outlast sources list shows what there is" in result.stderr
+        assert "outlast sources list shows the sources" in result.stderr
 
     def test_a_url_of_two_profiles(self, book):
         book.run("sources", "add", FEED)
@@ -195,7 +195,7 @@ class TestByHand:
         result = book.run("sources", "disable", 1, 7, FEED, "--reason", "moved \x1b[2Jaway", code=1)
         told = result.stdout.splitlines()
 
-        assert told[0] == "source 1: disabled, was healthy; outlast sources enable 1 brings it back"
+        assert told[0] == "source 1: disabled, was healthy; to enable it: outlast sources enable 1"
         assert told[1].startswith("7: there is no source 7")
         assert told[2].startswith("source 1: disabled, was disabled")
         assert result.stderr == ""
@@ -211,7 +211,7 @@ class TestByHand:
         book.run("sources", "add", FEED)
         failed(book, 5)
         assert book.json("sources", "show", 1)["not_before"] is not None
-        assert book.run("sources", "probe", FEED).stdout == "source 1: is polled in the next cycle\n"
+        assert book.run("sources", "probe", FEED).stdout == "source 1: will be polled in the next cycle\n"
         assert book.json("sources", "show", 1)["not_before"] is None
 
     def test_remove_asks(self, book):

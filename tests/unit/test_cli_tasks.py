@@ -17,7 +17,7 @@ def test_an_empty_list(world):
     world.run("db", "init", "--url", "sqlite:///outlast.db")
 
     assert world.run("tasks", "list").stdout == "no tasks; outlast enqueue MODULE:APP TASK adds one\n"
-    assert world.run("tasks", "list", "--queue", "mail").stdout == "no tasks like that; outlast tasks list shows all\n"
+    assert world.run("tasks", "list", "--queue", "mail").stdout == "no tasks match; outlast tasks list shows all\n"
     assert world.json("tasks", "list") == []
 
 
@@ -135,7 +135,7 @@ def test_crashes_apart_are_neither(world):
         )
     text = world.run("tasks", "show", number).stdout
 
-    assert "2, 0 failed, 2 lost with a process apart" in text
+    assert "2, 0 failed, 2 crashed in isolation" in text
     assert "history: 2 crashes apart\n" in text
     assert "lost: its process was ended by SIGSEGV" in text
 
@@ -181,7 +181,7 @@ def test_cancel(world):
     assert world.run("tasks", "cancel", 1, 2).stdout == "task 1: cancelled\ntask 2: cancelled\n"
     result = world.run("tasks", "cancel", 2, 3, 9, code=1)
 
-    assert result.stdout == "task 2: is CANCELLED, left as it is\ntask 3: cancelled\ntask 9: there is none\n"
+    assert result.stdout == "task 2: is CANCELLED, not changed\ntask 3: cancelled\ntask 9: does not exist\n"
 
 
 def test_retry_makes_waiting_tasks_due(world):

@@ -66,12 +66,12 @@ def test_drain(world, start):
         "worker here: queues default, mail; 5 tasks: flaky, mail, many, scrape, slow; concurrency 10; store sqlite"
         in err
     )
-    assert err.splitlines()[-1].endswith(": done 2, to try again 1, dead letters 1")
+    assert err.splitlines()[-1].endswith(": done 2, to retry 1, dead letters 1")
     assert "\x1b" not in err
 
 
 def test_drain_with_nothing_to_do(start):
-    assert "no task came to an end" in ended(start("--drain"), 0)[1]
+    assert "no task ended" in ended(start("--drain"), 0)[1]
 
 
 @pytest.mark.parametrize("which", [signal.SIGTERM, signal.SIGINT])
@@ -155,6 +155,6 @@ def test_a_queue_that_nothing_names_is_told(world):
     err = world.run("worker", "jobs:app", "--drain", "--queues", "mail,waiting,default,nosuch").stderr
 
     assert [line.partition(": ")[2] for line in err.splitlines() if "WARNING" in line] == [
-        "queue nosuch: no task of the app names it and none waits in it; is the name right?"
+        "queue nosuch: no task of the app uses it and no task waits in it; check the name"
     ]
     assert "WARNING" not in world.run("worker", "jobs:app", "--drain").stderr

@@ -19,7 +19,7 @@ celery_app = celery.Celery("shop", broker="memory://", set_as_current=False)
 app = outlast.App("sqlite:///outlast.db")
 attach(celery_app, app)
 """
-START = "its tasks are Celery's: celery -A MODULE:CELERY_APP worker"
+START = "its tasks run in Celery: celery -A MODULE:CELERY_APP worker"
 OWN = """
 @app.task
 def own(): ...
@@ -38,23 +38,23 @@ def shopping(world):
 
 
 def test_what_starts_a_worker(shopping):
-    assert f"no worker is known; {START}\n" in shopping.run("status", "--app", "theshop:app").stdout
+    assert f"no workers; {START}\n" in shopping.run("status", "--app", "theshop:app").stdout
     both = " ".join(shopping.run("status", "--app", "bothshop:app").stdout.split())
-    assert f"no worker is known; outlast worker MODULE:APP starts one; {START.replace('its', 'other')}" in both
+    assert f"no workers; outlast worker MODULE:APP starts one; {START.replace('its', 'other')}" in both
 
 
 def test_a_worker_of_ours_says_that_it_has_nothing_to_do(shopping):
     said = shopping.run("worker", "theshop:app", "--drain").stderr
-    assert f"the app has no tasks of its own, {START}" in said
-    assert "is the module that defines them imported" not in said
+    assert f"the app has no tasks of its own; {START}" in said
+    assert "check that its module imports" not in said
     assert "Celery" not in shopping.run("worker", "bothshop:app", "--drain").stderr
 
 
 @pytest.mark.parametrize(
     ("reference", "said"),
     [
-        ("theshop:app", "its tasks are Celery's, sent by your program as ever"),
-        ("bothshop:app", "there are: own; others are Celery's, sent by your program as ever"),
+        ("theshop:app", "its tasks are Celery's and are sent by your program"),
+        ("bothshop:app", "it has: own; other tasks are Celery's and are sent by your program"),
     ],
 )
 def test_what_is_not_enqueued_here(shopping, reference, said):
