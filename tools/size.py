@@ -84,7 +84,11 @@ def _docstring_lines(tree: ast.Module) -> set[int]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             first = node.body[0] if node.body else None
-            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+            if (
+                isinstance(first, ast.Expr)
+                and isinstance(first.value, ast.Constant)
+                and isinstance(first.value.value, str)
+            ):
                 lines.update(range(first.lineno, (first.end_lineno or first.lineno) + 1))
     return lines
 
@@ -112,7 +116,9 @@ def single_importers(modules: list[Module]) -> list[str]:
     return sorted(
         by_name[name].name
         for name, found in importers.items()
-        if len(found) == 1 and next(iter(found)).parent == by_name[name].path.parent and "__init__" not in by_name[name].name
+        if len(found) == 1
+        and next(iter(found)).parent == by_name[name].path.parent
+        and "__init__" not in by_name[name].name
     )
 
 
@@ -123,11 +129,15 @@ def faults(modules: list[Module], queries: int) -> list[str]:
         found.append(f"{queries} query files; at most {MOST_QUERY_FILES}: group statements by subject")
     if len(modules) > MOST_FILES:
         found.append(f"{len(modules)} Python files; at most {MOST_FILES}: fold small files into their only importer")
-    found += [f"{each.name} has {each.lines} lines; at most {MOST_LINES}" for each in modules if each.lines > MOST_LINES]
+    found += [
+        f"{each.name} has {each.lines} lines; at most {MOST_LINES}" for each in modules if each.lines > MOST_LINES
+    ]
     found += [
         f"{each.name} is named by a gerund; use a noun"
         for each in modules
-        if each.path.stem.endswith("ing") and not set(each.path.stem.split("_")) & FIELD_WORDS and each.path.stem != "string"
+        if each.path.stem.endswith("ing")
+        and not set(each.path.stem.split("_")) & FIELD_WORDS
+        and each.path.stem != "string"
     ]
     homes = defaultdict(list)
     for module in modules:

@@ -14,7 +14,9 @@ pytestmark = pytest.mark.xdist_group("distribution")
 
 
 def run(*command, cwd=None):
-    done = subprocess.run([str(each) for each in command], capture_output=True, text=True, cwd=cwd, timeout=110, check=False)
+    done = subprocess.run(
+        [str(each) for each in command], capture_output=True, text=True, cwd=cwd, timeout=110, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -41,7 +43,8 @@ def bare(built, tmp_path_factory):
 
 
 def test_the_wheel_holds_code_queries_and_pages(built):
-    names = zipfile.ZipFile(wheel_of(built)).namelist()
+    with zipfile.ZipFile(wheel_of(built)) as wheel:
+        names = wheel.namelist()
     assert "outlast/py.typed" in names
     for ending in (".sql", ".html", ".css", ".js"):
         assert any(name.endswith(ending) for name in names), ending
@@ -49,7 +52,8 @@ def test_the_wheel_holds_code_queries_and_pages(built):
 
 
 def test_the_source_distribution_can_be_built_again(built):
-    names = tarfile.open(next(built.glob("outlast-*.tar.gz"))).getnames()
+    with tarfile.open(next(built.glob("outlast-*.tar.gz"))) as source:
+        names = source.getnames()
     assert any(name.endswith("/pyproject.toml") for name in names)
     assert any(name.endswith("/src/outlast/__init__.py") for name in names)
 
@@ -66,7 +70,9 @@ def test_the_command_tells_its_version_in_an_empty_environment(bare, tmp_path):
 
 
 def test_the_command_without_its_extra_says_what_to_install(bare, tmp_path):
-    done = subprocess.run([bare / "bin" / "outlast", "status"], capture_output=True, text=True, cwd=tmp_path, check=False)
+    done = subprocess.run(
+        [bare / "bin" / "outlast", "status"], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
     assert done.returncode == 1
     assert "pip install 'outlast[cli]'" in done.stderr
 

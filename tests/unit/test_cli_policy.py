@@ -98,8 +98,14 @@ def test_the_list_says_where_more_come_from(world):
         (["nosuch"], "policy 'nosuch' does not exist; choose one of default, blog, etl, feed, worker."),
         (["nosuch", "--app", "jobs:app"], "the app has no task 'nosuch'; it has: flaky, mail, many, scrape, slow"),
         (["scrap", "--app", "jobs:app"], "the app has no task 'scrap'; did you mean scrape?"),
-        (["--app", "jobs:app"], "the name of a task is missing; jobs:app has the tasks flaky, mail, many, scrape, slow"),
-        (["--jitter", "wild"], "'wild' is not a valid jitter; give none, full, equal, decorrelated, or a fraction such as 0.1"),
+        (
+            ["--app", "jobs:app"],
+            "the name of a task is missing; jobs:app has the tasks flaky, mail, many, scrape, slow",
+        ),
+        (
+            ["--jitter", "wild"],
+            "'wild' is not a valid jitter; give none, full, equal, decorrelated, or a fraction such as 0.1",
+        ),
         (["--jitter", "7"], "jitter is 7.0; "),
         (["--max-attempts", "0"], "0 is not in the range 1<=x<=10000; see outlast policy preview --help"),
         (

@@ -54,7 +54,9 @@ def test_a_server_that_is_not_there(world):
     result = world.run("status", "--url", "postgresql://me:hidden@127.0.0.1:1/nowhere", code=1)
 
     assert result.stderr.startswith("Error: database error: OperationalError: ")
-    assert result.stderr.splitlines()[1:] == ["  check that the server is running, and the URL; outlast db check tests the connection"]
+    assert result.stderr.splitlines()[1:] == [
+        "  check that the server is running, and the URL; outlast db check tests the connection"
+    ]
     assert "hidden" not in result.output
 
 

@@ -55,7 +55,9 @@ class TestAdd:
         assert "--name is for one URL" in book.run("sources", "add", "a", "b", "--name", "x", code=2).stderr
 
     def test_a_profile_that_nobody_knows_is_told(self, book):
-        assert "'fed' is not one of the profiles blog, feed" in book.run("sources", "add", FEED, "--profile", "fed").stderr
+        assert (
+            "'fed' is not one of the profiles blog, feed" in book.run("sources", "add", FEED, "--profile", "fed").stderr
+        )
         assert book.run("sources", "add", FEED, "--profile", "blog").stderr == ""
 
     def test_the_file_of_an_app_comes_into_being(self, world):

@@ -25,7 +25,7 @@ class MeteredStore(Protocol):
     def pulse(self, *, window: float = ..., step: float = ...) -> Pulse:
         """Return the current counts."""
 
-    def books(self) -> dict[str, int]:
+    def event_totals(self) -> dict[str, int]:
         """Return how often each event has happened so far."""
 
 
@@ -108,7 +108,9 @@ class FleetReader:
     def _read_store(self, future: "Future[FleetReading | None]") -> None:
         reading = None
         try:
-            reading = FleetReading(self._store.pulse(window=_FLOW_WINDOW, step=_FLOW_WINDOW), self._store.books())
+            reading = FleetReading(
+                self._store.pulse(window=_FLOW_WINDOW, step=_FLOW_WINDOW), self._store.event_totals()
+            )
         except BaseException as error:  # noqa: BLE001  # the store counts as down, and the scrape gets an answer
             self._log_error(error)
         finally:

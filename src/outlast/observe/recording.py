@@ -75,7 +75,7 @@ def _write_batches(
         rows = _take_batch(waiting)
         if rows:
             try:
-                store.observed(rows)
+                store.record_observed(rows)
             except Exception as error:  # noqa: BLE001  # the observed program must go on
                 failure = classify(error)
                 text = "could not write %d observations (%s): %s"

@@ -122,7 +122,7 @@ class AttemptRecorder:
         """
         celery_retries = is_over or uses_celery_retry(task, request)
         held = held or self._find_or_add_row(task, request, rules, delay=_UNWRITTEN_DELAY)
-        state = None if held is None else retry_store_call(lambda: self._lending.standing(held.task_id))
+        state = None if held is None else retry_store_call(lambda: self._lending.attempt_state(held.task_id))
         if held is None or not _is_current(state, held.attempt):
             return None
         decision = _decide_attempt(rules, held, task_failure, state, celery_retries=celery_retries)
@@ -142,7 +142,7 @@ class AttemptRecorder:
             if held is None:
                 known = self._find_or_add_row(task, request, rules, delay=wait) is not None
             else:
-                state = self._lending.standing(held.task_id)
+                state = self._lending.attempt_state(held.task_id)
                 if state is not None and state.canary:  # a canary has to give its answer now
                     self.record_failure(task, request, rules, held, task_failure_of(reason, rules.policy))
                     return reason
@@ -177,7 +177,7 @@ class AttemptRecorder:
 
     def stale_message(self, task: Any, request: Any, held: MessageAttempt) -> Exception:
         """Return what to raise for the message of an attempt that is not the current one, or is already running."""
-        state = self._lending.standing(held.task_id)
+        state = self._lending.attempt_state(held.task_id)
         why = f"task {held.task_id} does not exist any more"
         if state is not None and state.status not in _LIVE:
             why = f"task {held.task_id} is over: {state.status}"

@@ -136,7 +136,7 @@ class Engine:
         self.queue, self.resend_after = queue, resend_after
         self.worker_id = ""
         self.background_thread = BackgroundThread()
-        found = handling_of(app)
+        found = attempt_reports_of(app)
         if not isinstance(found, EngineTasks):
             message = f"the store {type(app.store).__name__} cannot lend tasks to another engine"
             raise ConfigError(message)
