@@ -265,7 +265,7 @@ def _two_records() -> None:
             "delay": 0.0,
             "call": "fetch",
         }
-        text = "%s: attempt %d of %d failed (%s), trying again in %.3g s: %s: %s"
+        text = "%s: attempt %d of %d failed (%s), retrying in %.3g s: %s: %s"
         _LOG.warning(text, "fetch", attempt, 3, "network", 0.0, "ConnectionError", "refused", extra=keys)
 
 

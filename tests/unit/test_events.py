@@ -130,7 +130,7 @@ class TestLog:
         outlast.call(failing(fetch, [NetworkError("refused")]))
         warning, debug = caplog.records
         assert (warning.levelname, warning.name, warning.exc_info) == ("WARNING", "outlast.retry", None)
-        assert "attempt 1 of 3 failed (network), trying again in 1 s: NetworkError: refused" in warning.getMessage()
+        assert "attempt 1 of 3 failed (network), retrying in 1 s: NetworkError: refused" in warning.getMessage()
         assert debug.levelname == "DEBUG"
         assert "Traceback (most recent call last):" in debug.getMessage()
         assert debug.getMessage().endswith("NetworkError: refused")

@@ -1,6 +1,6 @@
-"""HTTP with Outlast's judgement: transports for httpx and httpx2, an adapter for requests, names collectors know.
+"""Retries for HTTP clients: transports for httpx and httpx2, an adapter for requests, and fetch functions.
 
-Names are loaded when they are first used; none of the client libraries is needed before.
+Names are loaded at their first use, so that only the client library in use must be installed.
 """
 
 TYPE_CHECKING = False

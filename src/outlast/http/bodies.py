@@ -1,6 +1,6 @@
-"""Bodies of httpx and httpx2 with an eye on them: read once or again, begun already, or longer than they may be.
+"""Request and response bodies for httpx and httpx2 that track whether they were read, and limit their length.
 
-Both libraries ask for instances of their own classes; `Library` makes such classes of these.
+Both libraries require instances of their own classes, which `ClientAdapter` derives from these.
 """
 
 import zlib
@@ -9,7 +9,7 @@ from typing import Any
 
 from outlast.errors import BodyTooLargeError, ContentError
 
-# Bodies that are packed: unpacked to so many bytes and never more, for a few of them may stand for gigabytes.
+# Compressed bodies are decompressed in pieces, because a few bytes may expand to gigabytes.
 
 _ACCEPTED = "gzip, deflate"
 _WINDOWS = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
@@ -20,7 +20,7 @@ _GZIP_START = b"\x1f"  # how each part begins
 
 def body_too_large(limit: int) -> BodyTooLargeError:
     """Return the error for an answer that is too long."""
-    return BodyTooLargeError(f"the answer is longer than {limit} bytes")
+    return BodyTooLargeError(f"the response is longer than {limit} bytes")
 
 
 def streamable_encodings(accepted: str) -> str:
@@ -72,7 +72,7 @@ def body_counter(header: str | None, limit: int) -> "BodyCounter":
     """
     codings = content_codings(header)
     if len(codings) > 1 or not _NOT_STREAMABLE.isdisjoint(codings):
-        message = f"the answer is packed as {', '.join(codings)[:100]!r}, so its length cannot be limited"
+        message = f"the response is compressed as {', '.join(codings)[:100]!r}, so its length cannot be limited"
         raise ContentError(message)
     return BodyCounter(_WINDOWS.get(codings[0]) if codings else None, limit)
 

@@ -1,6 +1,6 @@
-"""The names by which blog monitors and feed collectors fetch: with retries, with waits as asked, with an eye on 403.
+"""Fetch functions for monitors and collectors: with retries, server hints, and special handling of 403.
 
-None of the client libraries is needed before a name that speaks of them is used.
+The client libraries are imported only when they are used.
 """
 
 import contextlib
@@ -77,28 +77,26 @@ def __getattr__(name: str) -> object:
 
 
 async def fetch_with_retry(client: Any, url: str, *, policy: RetryPolicy | None = None, **request: Any) -> Any:
-    """Fetch a URL, and again while that may help.
+    """Fetch a URL with retries.
 
-    Timeouts, failed connections, answers of 500 and above, 408, 425 and rate limits (429, or another status with the
-    evidence of one) are tried again, after the wait that the server asks for where it names one. Any other answer, a
-    404 as well as a 200, is returned at once. A warning is logged before every wait, and the event loop is never
-    blocked.
+    Timeouts, failed connections, statuses of 500 and above, 408, 425 and rate limits (429, or another status with signs
+    of a rate limit) are retried, after the wait that the server asks for, if any. Any other response, such as 404 or
+    200, is returned at once. A warning is logged before each wait. The event loop is never blocked.
 
-    A client whose transport tries again itself is not asked three times as often: what the transport has given up is
-    raised.
+    If the transport of the client retries by itself, its final error is raised without further retries.
 
     Args:
         client: An ``AsyncClient`` of httpx or httpx2.
-        url: What to get.
-        policy: Other attempts, waits or limits than `FETCH_POLICY`.
-        request: What else ``client.get`` takes, such as ``headers``.
+        url: The URL.
+        policy: The policy; by default `FETCH_POLICY`.
+        request: Further arguments of ``client.get``, such as ``headers``.
 
     Returns:
-        The answer, read to its end.
+        The response, read completely.
 
     Raises:
-        Exception: The library's own error of the last attempt, with the others as notes; for an answer that was given
-            up, its ``HTTPStatusError``.
+        Exception: The error of the last attempt, with the others as notes; for a response that was given up, its
+            ``HTTPStatusError``.
     """
     chosen = FETCH_POLICY if policy is None else check_policy(policy)
     if chosen.retry_on is None:
@@ -122,13 +120,13 @@ async def fetch_with_retry(client: Any, url: str, *, policy: RetryPolicy | None 
 
 
 async def handle_rate_limit(response: Any, *, default: int = 60) -> float:
-    """Wait as long as an answer's Retry-After asks, at most an hour, without blocking the event loop.
+    """Wait as long as the Retry-After of a response asks, at most an hour, without blocking the event loop.
 
-    It waits and no more: to ask again afterwards is the caller's part. `fetch_with_retry` does both.
+    It only waits; the caller repeats the request. `fetch_with_retry` does both.
 
     Args:
-        response: An answer of any client.
-        default: Seconds for an answer that does not say, or says it unreadably.
+        response: A response of any client.
+        default: Seconds to wait if the response has no valid Retry-After.
 
     Returns:
         The seconds waited.
@@ -137,43 +135,40 @@ async def handle_rate_limit(response: Any, *, default: int = 60) -> float:
     asked, date = header_of(headers, "retry-after"), header_of(headers, "date")
     seconds = float(parse_retry_after(asked, default, date=date, now=clock.now))
     url = redacted_url(safe_getattr(response, "url"))
-    log.warning(
-        "%s asks to be left alone, waiting for %g s", url, seconds, extra={"url": url, "retry_after_seconds": seconds}
-    )
+    log.warning("%s asks to wait, waiting for %g s", url, seconds, extra={"url": url, "retry_after_seconds": seconds})
     await clock.sleep_async(seconds)
     return seconds
 
 
 def is_403_error(error: BaseException | None) -> bool:
-    """Tell whether an error is an answer with status 403, by its type and status; words in its text say nothing."""
+    """Return whether an error is a response with status 403, by its type and status. Its text is not used."""
     return error is not None and _is_403(classify(error))
 
 
 def is_persistent_error(error: BaseException | None) -> bool:
-    """Tell whether an error counts against a source: 400, 401, 403, 404, 410, broken data.
+    """Return whether an error counts against a source: 400, 401, 403, 404, 410, or invalid data.
 
-    Rate limits, a server's errors, timeouts and failed connections do not: they are the host's or the network's.
+    Rate limits, server errors, timeouts and failed connections do not count, because the source is not the cause.
     """
     return error is not None and classify(error).category in COUNTED_CATEGORIES
 
 
 def fetch_with_retry_on_403(fetch: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Call a fetch function, and again after 1, 2 and 4 s while the answer is 403: 4 requests, 7 s at most.
+    """Call a fetch function and retry it after 1, 2 and 4 s while the response is 403: up to 4 requests and 7 s.
 
-    A 403 may be raised, or be returned as an answer with that status. By its evidence it may be something else: one
-    that speaks of a rate limit or a quota, or that refuses credentials that were sent, is not asked for again. Any
-    other result or error is the caller's at once.
+    The 403 may be raised or returned. A 403 that shows a rate limit or a quota, or that refuses credentials, is not
+    retried. Any other result or error is passed on at once.
 
     Args:
-        fetch: A function, or one whose result is to be awaited; then the result of this call is.
-        args: Its arguments.
-        kwargs: Its keyword arguments.
+        fetch: A function or coroutine function. For a coroutine function, await the result of this call.
+        args: The arguments of `fetch`.
+        kwargs: The keyword arguments of `fetch`.
 
     Returns:
-        What `fetch` returns; after four times 403, the last answer.
+        The result of `fetch`; after four times 403, the last response.
 
     Raises:
-        Exception: What `fetch` raises; after four times 403, the last error, with the others as notes.
+        Exception: The error of `fetch`; after four times 403, the last error, with the others as notes.
     """
     awaited = is_coroutine_function(fetch)
     result: Any = _fetch_async(fetch, None, args, kwargs) if awaited else _fetch(fetch, args, kwargs)

@@ -1,6 +1,6 @@
-"""The course of one request: what is decided in the same way for every client library, sync and async.
+"""The attempts of one HTTP request, with the same decisions for every client library, sync and async.
 
-A transport asks before each attempt whether to wait, tells how it went, and does the waiting and sending itself.
+The transport asks before each attempt whether to wait, reports the outcome, and does the waiting and sending itself.
 """
 
 import math
@@ -25,8 +25,8 @@ PEEK_SECONDS = 5.0
 _SERVER_ERRORS = 500
 _RECHECK_SECONDS = 1.0  # seconds after which a request that waits for a cooldown looks whether it is over early
 _DEFAULT_COOLDOWN = 60.0  # seconds, where a backoff of the user's cannot be asked
-_NOTE_BODY_READ = "not sent again by outlast: its body can be read only once"
-_NOTE_NOT_IDEMPOTENT = "not sent again by outlast: a {} may not be sent twice; an Idempotency-Key would say that it may"
+_NOTE_BODY_READ = "not retried by outlast: its body can be read only once"
+_NOTE_NOT_IDEMPOTENT = "not retried by outlast: a {} is not safe to send twice; add an Idempotency-Key to allow it"
 _MAX_REASON = 200  # characters
 
 
@@ -131,7 +131,7 @@ class RequestAttempts:
             over = over or left >= self._started + deadline - clock.monotonic()
         if over:
             error = CoolingDownError(
-                f"{self.scope}: not called, it asked to be left alone for another {math.ceil(left)} s", retry_after=left
+                f"{self.scope}: not called, its cooldown ends in {math.ceil(left)} s", retry_after=left
             )
             if self._state is not None:
                 self._state.give_up_cooling_down(error)

@@ -1,6 +1,6 @@
-"""An adapter for requests that tries again, waits as the server asks, and leaves cooling hosts alone.
+"""An adapter for requests with retries, server hints and cooldowns.
 
-``session.mount("https://", HTTPAdapter(policy=…))``: what the transports do for httpx, this does for requests.
+``session.mount("https://", HTTPAdapter(policy=…))`` does for requests what the transports do for httpx.
 """
 
 import contextlib
@@ -29,25 +29,25 @@ _MIN_TIMEOUT = 0.001  # seconds; urllib3 refuses 0
 
 
 class HTTPAdapter(_HTTPAdapter):
-    """requests' adapter with retries by a policy: ``session.mount("https://", HTTPAdapter(policy=…))``.
+    """An adapter for requests with the retries of a policy: ``session.mount("https://", HTTPAdapter(policy=…))``.
 
-    An answer that is given up after all is raised as ``requests.HTTPError``, with its attempts as notes and the
-    beginning of its body to be read; one that no policy would retry, such as a 404, is returned. Redirects are requests
-    of their own, each with the policy's attempts.
+    A response that is given up is raised as ``requests.HTTPError``, with its attempts as notes; the beginning of its
+    body can be read. A response that is not retryable, such as a 404, is returned. Each redirect is a separate request
+    with the attempts of the policy.
 
     Args:
         pool_connections: As in requests: how many hosts have connections kept for them.
         pool_maxsize: As in requests: how many connections are kept for one host.
-        max_retries: Nothing but 0: urllib3's own retries would multiply ours.
+        max_retries: Must be 0, because the retries of urllib3 would multiply those of the policy.
         pool_block: As in requests: whether to wait for a free connection.
         policy: Attempts and waits; these and the others are described in `Settings`.
-        cooling: Where cooldowns are kept: an `App`, its `cooling`, or None for this adapter alone.
+        cooling: Where to keep cooldowns: an `App`, its `cooling`, or None for this adapter alone.
         scope: What cools down: ``host``, ``url``, ``credential``, or a function of URL and headers.
-        patience: Seconds that a request may wait for a cooldown or a server's hint.
-        methods: Methods that are sent again.
-        keys: Whether requests of other methods get an ``Idempotency-Key``.
-        max_body: Bytes that an answer may have.
-        raises: Whether an answer that is given up is raised; otherwise it is returned.
+        patience: Longest wait in seconds for a cooldown or a hint of the server.
+        methods: Methods that are retried.
+        keys: Whether to add an ``Idempotency-Key`` to requests with other methods.
+        max_body: Maximum size of a response, in bytes.
+        raises: Whether to raise a response that is given up; otherwise it is returned.
 
     Raises:
         ConfigError: If a setting cannot be used.
@@ -73,7 +73,7 @@ class HTTPAdapter(_HTTPAdapter):
     ) -> None:
         """Check the settings."""
         if max_retries != 0:
-            message = f"max_retries is {max_retries!r}; the policy says how often a request is sent: leave it at 0"
+            message = f"max_retries is {max_retries!r}; it must be 0, because the policy decides about retries"
             raise ConfigError(message)
         self.settings = Settings(
             policy,
@@ -96,7 +96,7 @@ class HTTPAdapter(_HTTPAdapter):
         cert: Any = None,
         proxies: Any = None,
     ) -> Any:
-        """Send a request, and send it again where the policy says so."""
+        """Send a request, with retries as the policy says."""
         settings = self.settings
         _prepare(request, settings)
         course = RequestAttempts(settings, _ADAPTER, request, settings.scope(request.url, request.headers))

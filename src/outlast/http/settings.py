@@ -1,4 +1,4 @@
-"""What a transport is told once: the policy, whose cooldowns, which methods."""
+"""Settings of HTTP transports, idempotency keys, and the scopes of cooldowns."""
 
 import hashlib
 import threading
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
 
-# Keys by which a server can tell that it gets the same request again.
-
 KEY_HEADER = "Idempotency-Key"
 _KEY_NAMESPACE = uuid.UUID("6f5c2c9e-6a41-5d0f-9c8e-2f1f0f5a7b31")
 _MAX_COUNTED = 10_000  # kinds of requests that are counted at once
@@ -34,13 +32,13 @@ _counts_lock = threading.Lock()
 
 
 def idempotency_key(*parts: object) -> str:
-    """Return a key by which a server can tell that it gets the same request again.
+    """Return an idempotency key, by which a server recognizes a repeated request.
 
-    Within a task it is the same for every attempt and every replay of the task, one for each list of parts. Outside of
-    one it is made of the parts; without parts it is another each time.
+    Within a task, the key is the same for every attempt and replay of the task, and different for different parts.
+    Outside of a task it depends on the parts only; without parts it is random.
 
     Args:
-        parts: What tells this request from others of the same task, such as ``"charge", order_id``.
+        parts: Values that distinguish this request from others of the same task, such as ``"charge", order_id``.
     """
     task = CURRENT_TASK.get()
     if task is None and not parts:
@@ -78,8 +76,6 @@ def _key_digest(*parts: object) -> str:
     return hashlib.sha256(told.encode("utf-8", "replace")).hexdigest()
 
 
-# What is left alone when a server asks for it: its host, or something narrower.
-
 Scope = Callable[[str, object], str]
 """Gets a URL and the headers that go with it; returns the name under which a cooldown is kept."""
 
@@ -105,7 +101,7 @@ def redacted_url(url: object) -> str:
         parts = urlsplit(text)
         plain = f"{parts.scheme}://{host_of(text)}{parts.path}" if parts.netloc else parts.path
     except ValueError:  # brackets that do not match
-        return "an address that cannot be read"
+        return "a URL that is not valid"
     return default_classifier().redact(plain)
 
 
@@ -165,24 +161,24 @@ IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
 
 
 class Settings:
-    """What every request through a transport shares.
+    """The settings of a transport.
 
     Args:
-        policy: Attempts and waits; by default those of a bare ``@outlast.retry``. One that does not say what it retries
-            retries what the classifier calls retryable. Its time limits end with the head of an answer: each read of
-            the body then has the attempt's timeout, all of it together has none.
-        cooling: Where cooldowns are kept: an `App`, its `cooling`, or None for this transport alone.
+        policy: Attempts and waits; by default those of ``@outlast.retry`` without arguments. Without `retry_on`, it
+            retries what the classifier calls retryable. Its time limits apply until the head of a response: then each
+            read of the body has the timeout of an attempt, but the whole body has none.
+        cooling: Where to keep cooldowns: an `App`, its `cooling`, or None for this transport alone.
         scope: What cools down: ``host``, ``url``, ``credential``, or a function of URL and headers.
-        patience: Seconds that a request may wait for a cooldown or a server's hint; what asks for more is raised at
-            once. None leaves it to the policy's deadline; within a task of a worker it is 0, for the worker can put
-            the task off.
-        methods: Methods that are sent again; others only if they are marked, or nothing was sent.
-        keys: Whether requests of other methods get an ``Idempotency-Key``, which marks them.
-        max_body: Bytes that an answer may have once it is decoded; None for any number.
-        raises: Whether an answer that is given up is raised as the library's own error; otherwise it is returned.
+        patience: Longest wait in seconds for a cooldown or a hint of the server. A longer wait is raised at
+            once. None means the deadline of the policy; within a task of a worker it is 0, because the worker can defer
+            the task.
+        methods: Methods that are retried; others only with an ``Idempotency-Key``, or if nothing was sent.
+        keys: Whether to add an ``Idempotency-Key`` to requests with other methods.
+        max_body: Maximum size of a decoded response, in bytes; None for no limit.
+        raises: Whether to raise a response that is given up as an error of the library; otherwise it is returned.
 
     Raises:
-        ConfigError: If one of them cannot be used.
+        ConfigError: If a setting is not valid.
     """
 
     def __init__(  # noqa: PLR0913  # its settings
@@ -224,7 +220,7 @@ class Settings:
 
     @property
     def most_patience(self) -> float | None:
-        """How long a request of the calling code may wait."""
+        """Return the longest wait of a request of the calling code, in seconds; None for no limit."""
         if self.patience is None and CURRENT_TASK.get() is not None:
             return 0.0
         return self.patience

@@ -1,4 +1,4 @@
-"""One attempt of an async request, ended when its time is over."""
+"""Cancels an attempt of an async request at its time limit."""
 
 import time
 from typing import Any

@@ -1,7 +1,6 @@
-"""Transports for httpx and httpx2 that try again, wait as the server asks, and leave cooling hosts alone.
+"""Transports for httpx and httpx2 with retries, server hints and cooldowns.
 
-They wrap whatever transport a client has, so no call site changes. A request that succeeds at once passes through with
-a look at its status; everything else is decided by the policy, as in every other loop of Outlast.
+They wrap the transport of a client, so that no call site changes.
 """
 
 import contextlib
@@ -28,8 +27,6 @@ from outlast.http.bodies import (
 )
 from outlast.http.request_attempts import FIRST_ERROR_STATUS, PEEK_LIMIT, RequestAttempts
 from outlast.http.settings import IDEMPOTENT, KEY_HEADER, Settings, host_of, request_key
-
-# httpx or httpx2, as far as a transport has to know it: errors, bodies, timeouts.
 
 HTTPX_LIBRARIES = ("httpx2", "httpx")
 IDEMPOTENT_EXTENSION = "outlast_idempotent"
@@ -249,7 +246,7 @@ def _adapter_of_type(kind: type) -> HttpxAdapter:
     packages = [each.__module__.partition(".")[0] for each in kind.__mro__]
     found = next((name for name in packages if name in HTTPX_LIBRARIES), None)
     if found is None:
-        message = f"{kind.__module__}.{kind.__qualname__} is neither of httpx nor of httpx2"
+        message = f"{kind.__module__}.{kind.__qualname__} is not from httpx or httpx2"
         raise TypeError(message)
     return _adapter(found)
 
@@ -345,7 +342,7 @@ class _Transport(_Base):  # type: ignore[misc]  # it stands in for the base clas
                 inner = self.wrapped
         if self._made_of is not None and self._made_of is not library:
             names = self._made_of.module.__name__, library.module.__name__
-            message = f"this transport has sent requests of {names[0]}; make another one for {names[1]}"
+            message = f"this transport is used with {names[0]}; create another one for {names[1]}"
             raise ConfigError(message)
         library.prepare(request, self.settings)
         settings = self.settings
@@ -357,29 +354,29 @@ class _Transport(_Base):  # type: ignore[misc]  # it stands in for the base clas
 class RetryTransport(_Transport):
     """A transport for ``httpx.Client`` or ``httpx2.Client``: ``Client(transport=RetryTransport(policy=…))``.
 
-    An answer that is given up after all is raised as the library's ``HTTPStatusError``, with its attempts as notes and
-    the beginning of its body to be read; one that no policy would retry, such as a 404, is returned. Redirects and the
-    steps of an authentication are requests of their own, each with the policy's attempts.
+    A response that is given up is raised as the library's ``HTTPStatusError``, with its attempts as notes; the
+    beginning of its body can be read. A response that is not retryable, such as a 404, is returned. Redirects and the
+    steps of an authentication are separate requests, each with the attempts of the policy.
 
-    What a client says about connections (``verify``, ``http2``, ``limits``, proxies) is for its own transport; with
-    this one it is said to the wrapped: ``RetryTransport(httpx.HTTPTransport(http2=True))``.
+    Connection settings of a client (``verify``, ``http2``, ``limits``, proxies) apply to its default transport only.
+    Give them to the wrapped transport: ``RetryTransport(httpx.HTTPTransport(http2=True))``.
 
     Args:
-        transport: What sends; by default the library's own ``HTTPTransport()``.
+        transport: The transport that sends; by default the library's ``HTTPTransport()``.
         policy: Attempts and waits; these and the others are described in `Settings`.
-        cooling: Where cooldowns are kept: an `App`, its `cooling`, or None for this transport alone.
+        cooling: Where to keep cooldowns: an `App`, its `cooling`, or None for this transport alone.
         scope: What cools down: ``host``, ``url``, ``credential``, or a function of URL and headers.
-        patience: Seconds that a request may wait for a cooldown or a server's hint.
-        methods: Methods that are sent again.
-        keys: Whether requests of other methods get an ``Idempotency-Key``.
-        max_body: Bytes that an answer may have.
-        raises: Whether an answer that is given up is raised; otherwise it is returned.
+        patience: Longest wait in seconds for a cooldown or a hint of the server.
+        methods: Methods that are retried.
+        keys: Whether to add an ``Idempotency-Key`` to requests with other methods.
+        max_body: Maximum size of a response, in bytes.
+        raises: Whether to raise a response that is given up; otherwise it is returned.
     """
 
     _default = "HTTPTransport"
 
     def handle_request(self, request: Any) -> Any:
-        """Send a request, and send it again where the policy says so."""
+        """Send a request, with retries as the policy says."""
         library, inner, course = self._begun(request)
         given = request.extensions
         try:
@@ -413,7 +410,7 @@ class RetryTransport(_Transport):
             course.ended()
 
     def close(self) -> None:
-        """Close what was wrapped."""
+        """Close the wrapped transport."""
         if self.wrapped is not None:
             self.wrapped.close()
 
@@ -424,7 +421,7 @@ class RetryTransport(_Transport):
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Close what was wrapped."""
+        """Close the wrapped transport."""
         if self.wrapped is not None:
             self.wrapped.__exit__(*error)
 
@@ -465,8 +462,8 @@ class _AdmitQuestion:
 class AsyncRetryTransport(_Transport):
     """The same for ``httpx.AsyncClient`` and ``httpx2.AsyncClient``, under asyncio and trio.
 
-    An attempt is cancelled when its time is over, which a sync one cannot be. The settings are those of
-    `RetryTransport`; by default it wraps the library's own ``AsyncHTTPTransport()``.
+    An attempt is cancelled at its time limit, which is not possible for sync requests. The settings are those of
+    `RetryTransport`; by default it wraps the library's ``AsyncHTTPTransport()``.
     """
 
     _default = "AsyncHTTPTransport"
@@ -478,7 +475,7 @@ class AsyncRetryTransport(_Transport):
         return TimedSender(self.settings.first_limit)
 
     async def handle_async_request(self, request: Any) -> Any:
-        """Send a request, and send it again where the policy says so."""
+        """Send a request, with retries as the policy says."""
         library, inner, course = self._begun(request)
         given = request.extensions
         try:
@@ -513,7 +510,7 @@ class AsyncRetryTransport(_Transport):
             course.ended()
 
     async def aclose(self) -> None:
-        """Close what was wrapped."""
+        """Close the wrapped transport."""
         if self.wrapped is not None:
             await self.wrapped.aclose()
 
@@ -524,7 +521,7 @@ class AsyncRetryTransport(_Transport):
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        """Close what was wrapped."""
+        """Close the wrapped transport."""
         if self.wrapped is not None:
             await self.wrapped.__aexit__(*error)
 

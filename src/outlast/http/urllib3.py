@@ -1,4 +1,4 @@
-"""A policy as urllib3's `Retry`, for requests and urllib3: ``HTTPAdapter(max_retries=as_urllib3_retry(policy))``."""
+"""Converts a policy to urllib3's `Retry`: ``HTTPAdapter(max_retries=as_urllib3_retry(policy))``."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ _MAX_REDIRECTS = 20  # as browsers do; they spend no attempt, so something else 
 class _WaitTooLongError(urllib3.exceptions.ResponseError):
     """The server asks for a wait beyond the cap or the deadline."""
 
-    text = "the server asks for a longer wait than can be slept through"
+    text = "the server asks for a wait that is too long to sleep"
 
 
 class PolicyRetry(urllib3.Retry):
@@ -74,12 +74,12 @@ class PolicyRetry(urllib3.Retry):
 def as_urllib3_retry(policy: RetryPolicy, **settings: Any) -> PolicyRetry:
     """Return a policy as urllib3's `Retry`: attempts, waits, and the statuses that the classifier calls retryable.
 
-    Methods are those that urllib3 calls idempotent. `retry_on`, deadline and overrides have no counterpart there.
-    Redirects spend no attempt; there may be 20 of them.
+    The methods are those that urllib3 calls idempotent. `retry_on`, deadline and overrides are ignored. Redirects use
+    no attempt; up to 20 are followed.
 
     Args:
-        policy: Its attempts and waits are used.
-        settings: Further settings of urllib3's `Retry`, which come before ours: ``redirect=5`` is another limit, and
+        policy: The policy with the attempts and waits.
+        settings: Further settings of urllib3's `Retry`, which take precedence: ``redirect=5`` sets another limit, and
             ``redirect=None`` counts redirects as attempts, as urllib3 does.
     """
     given = {

@@ -1,1 +1,1 @@
-"""Durable tasks: payloads, the children that run them, and what is made of their errors."""
+"""Durable tasks: their definitions and payloads, the worker that runs them, and dead letters."""

@@ -1,4 +1,4 @@
-"""How many tasks a worker takes at a time: few when they are slow, many when they are quick."""
+"""Decides how many tasks a worker claims, when it pauses, and which claimed tasks may start."""
 
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -60,8 +60,6 @@ class ClaimPace:
         return min(_MAX_AHEAD, int(self.rate * _HELD_AHEAD), self.concurrency) if self.ahead < self.concurrency else 0
 
 
-# When a worker claims nothing because its machine is not well: full disk, no memory, too many files.
-
 _PAUSES = (5.0, 300.0)  # seconds after the first failure, and at most
 
 
@@ -100,10 +98,8 @@ class ClaimPause:
         return 0 if now < self.until else min(1, limit)
 
 
-# Between the claim and the runners: who is known here, is still worth starting, and may start by the limits.
-#
-# Only tasks of a limited resource are asked for, all of a batch in one transaction. Who may not start yet is given back
-# with a time at which to come again: it has spent no attempt, and holds no slot of this worker.
+# Only tasks with a rate-limited resource ask the store, one transaction per batch. A task that may not start yet goes
+# back to the queue with a time, uses no attempt and holds no slot of this worker.
 
 Definition = TaskDefinition[Any, Any]
 _LIMIT_RETRY_WAIT = 5.0  # seconds until a limit is asked for again that could not be: to try may take seconds itself
@@ -147,7 +143,7 @@ class Admission:
         self._placed: dict[int, int] = {}  # retries that have their place, and the claims they belong to
         named = {each.resource for each in definitions.values()} if limits else set()
         for name in sorted(limits.keys() - named):  # a slip of the pen, and nothing would be limited
-            log.warning("the limit of %s limits nothing: no task here has that as its resource", name)
+            log.warning("the limit of %s has no effect: no task of this app has it as its resource", name)
 
     def admit_ready(self, ready: deque[Claimed]) -> Admitted:
         """Empty a queue of tasks that are to start now."""
@@ -269,6 +265,6 @@ class Admission:
             self._unknown.add(claimed.task_type)
             known = ", ".join(sorted(self._definitions)) or "none"
             log.warning(
-                "%s %d: no task of that name here (there are: %s); parked until a worker that has it comes by",
+                "%s %d: this worker has no task of that name (it has: %s); parked until a worker with that task runs",
                 claimed.task_type, claimed.id, known,
             )  # fmt: skip

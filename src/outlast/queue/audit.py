@@ -1,4 +1,4 @@
-"""The audit log: what somebody asks for by hand is written down before it is done."""
+"""The audit log: every action by a person is recorded before it runs."""
 
 import getpass
 import os

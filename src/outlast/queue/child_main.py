@@ -1,4 +1,4 @@
-"""What a call may take of a machine's memory: a limit that a child sets itself, and takes off again after the call."""
+"""The main program of a child process that runs tasks, and the memory limit for suspect tasks."""
 
 import contextlib
 import contextvars
@@ -160,11 +160,9 @@ def _set_oom_score(score: int | None) -> int | None:
     return None
 
 
-# The child: runs one call after the other that the parent sends, and ends with it.
-#
-# Requests and replies are lines of JSON on two pipes that nothing else can reach: file 0 is empty and file 1 leads to
-# stderr before any code of the user's is loaded. The call runs in the main thread, as libraries expect. Another thread
-# reads the requests, and so learns at once that the parent is gone.
+# Requests and replies are lines of JSON on two private pipes; before user code is loaded, stdin is empty and stdout
+# leads to stderr. Calls run in the main thread, as libraries expect. Another thread reads the requests, so that it
+# notices at once when the parent is gone.
 
 _MAIN_NAME = "__outlast_main__"
 _SECONDS_TO_LEAVE = 5.0
@@ -300,7 +298,7 @@ def _encode_result(value: Any, codec: Codec) -> str | None:
         return encode_result(value, codec.returns)
     except PayloadError as error:  # its work is done; doing it again would not help
         log = logging.getLogger("outlast.worker")
-        log.error("%s succeeded, its result cannot be kept: %s", codec.name, error)  # noqa: TRY400  # the words say it all
+        log.error("%s succeeded, but its result cannot be stored: %s", codec.name, error)  # noqa: TRY400  # the words say it all
         return None
 
 
@@ -308,7 +306,7 @@ def _load_task(found: Any, name: str) -> _LoadedTask:
     """Return what is needed to run a task object or a plain function."""
     function = getattr(found, "function", found)
     if not callable(function):
-        message = f"{name} is neither a task nor a function"
+        message = f"{name} is not a task or a function"
         raise ConfigurationError(message)
     codec = getattr(found, "codec", None) or Codec(function)
     return _LoadedTask(function, codec, getattr(found, "policy", None) or preset("worker"))

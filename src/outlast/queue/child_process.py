@@ -1,4 +1,4 @@
-"""A call in another process, as words: where the function is, and how the call ended."""
+"""Child processes for suspects and for tasks with a timeout, because a process can be killed and a thread cannot."""
 
 import contextlib
 import faulthandler
@@ -89,7 +89,7 @@ def function_ref(function: Callable[..., Any]) -> FunctionRef:
     """
     module, name = function.__module__, function.__qualname__
     if "<" in name:
-        message = f"{name} stands inside a function, where no other process finds it; move it to its module"
+        message = f"{name} is defined inside a function, where another process cannot import it; move it to the module"
         raise ConfigurationError(message)
     if module != "__main__":
         return FunctionRef(module, name)
@@ -99,23 +99,21 @@ def function_ref(function: Callable[..., Any]) -> FunctionRef:
         return FunctionRef(spec.name, name)
     file = getattr(main, "__file__", None)
     if file is None or not Path(file).is_file():
-        message = f"{name} stands in no file, where no other process finds it; move it to a module"
+        message = f"{name} is not defined in a file, so another process cannot import it; move it to a module"
         raise ConfigurationError(message)
     return FunctionRef(module, name, str(Path(file).resolve()))
 
 
-# How a process ended, in words.
-
 _SIGNAL_MEANINGS = {
-    "SIGKILL": "somebody killed it, or the system did for want of memory",
+    "SIGKILL": "killed by a person, or by the system because memory ran out",
     "SIGSEGV": "a fault in C code",
     "SIGBUS": "a fault in C code, or a mapped file that got shorter",
     "SIGFPE": "a fault in C code",
     "SIGILL": "a fault in C code, or a library built for another processor",
-    "SIGABRT": "C code gave up, perhaps for want of memory",
-    "SIGXCPU": "it used up its time on the processor",
-    "SIGXFSZ": "it wrote a file that is larger than it may",
-    "SIGTERM": "somebody asked it to end",
+    "SIGABRT": "C code aborted, perhaps because memory ran out",
+    "SIGXCPU": "its CPU time limit was reached",
+    "SIGXFSZ": "its file size limit was reached",
+    "SIGTERM": "a request to terminate",
 }
 
 
@@ -128,19 +126,17 @@ def describe_exit(code: int | None) -> str:
     if code is None:
         return "ended"
     if code >= 0:
-        return f"ended by itself, with exit code {code}"
+        return f"exited with code {code}"
     try:
         name = signal.Signals(-code).name
     except ValueError:
-        return f"was ended by signal {-code}"
-    return f"was ended by {name} ({_SIGNAL_MEANINGS[name]})" if name in _SIGNAL_MEANINGS else f"was ended by {name}"
+        return f"was killed by signal {-code}"
+    return f"was killed by {name} ({_SIGNAL_MEANINGS[name]})" if name in _SIGNAL_MEANINGS else f"was killed by {name}"
 
 
-# A child ends with its parent, also while it computes in C code and no thread of Python runs there.
-#
-# The parent holds one end of a pipe in which nothing is ever written. When it is gone, by `kill -9` too, the system
-# closes that end, and sends the signal that the child has asked for on the other one. Linux alone does; elsewhere, and
-# beside it, a timer in C ends a call whose time has long been up.
+# A child must end with its parent, even while it runs C code. The parent holds one end of an unused pipe. When the
+# parent is gone, even by `kill -9`, the system closes that end and sends the child the signal it asked for. Only
+# Linux does so; elsewhere a timer in C ends a call that is long past its timeout.
 
 _OVERDUE_MARGIN = 60.0  # seconds; the parent, which says that time is up, may be slow
 _LONGEST_TIMER = 10 * 365 * 86400.0  # seconds; the timer takes no more than some hundred years
@@ -206,13 +202,11 @@ def exit_when_overdue(seconds: float | None) -> Iterator[None]:
         faulthandler.cancel_dump_traceback_later()
 
 
-# Processes in which tasks run that have a timeout, or took a worker down: a thread cannot be stopped, a process can.
-#
-# They are started by exec and used again and again. Nothing is forked and nothing is pickled: a call is a line of JSON
-# that names the function, and so is the reply.
+# Children are started by exec and reused. Nothing is forked or pickled: a call is a line of JSON that names the
+# function, and so is the reply.
 
-# Where Outlast lies is added, and the current directory is not: a file json.py there must not be ours. The rest of the
-# parent's path comes with the first line.
+# The folder of Outlast is added to the path, but not the current directory, where a file json.py would replace the
+# module of the standard library. The rest of the parent's path comes with the first line.
 _PROGRAM = "import sys; sys.path.append(sys.argv[1]); from outlast.queue.child_main import main; main()"
 _PACKAGE_PARENT = str(Path(__file__).parents[2])
 _LOAD_SECONDS = 60.0
@@ -234,7 +228,7 @@ def check_not_loading() -> None:
         ConfigurationError: If it does: it would act again in every child.
     """
     if _is_loading:
-        message = "a task is enqueued while its file is only loaded; put that under: if __name__ == '__main__'"
+        message = "a task is enqueued while its file is imported; put that under: if __name__ == '__main__'"
         raise ConfigurationError(message)
 
 
@@ -254,7 +248,7 @@ class ChildPool:
     def __init__(self, size: int) -> None:
         """Start nothing yet."""
         if _is_child:
-            message = "a worker starts while its file is only loaded; put the start under: if __name__ == '__main__'"
+            message = "a worker starts while its file is imported; put the start under: if __name__ == '__main__'"
             raise ConfigurationError(message)
         self.size = size
         self._changed = threading.Condition()

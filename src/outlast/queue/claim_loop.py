@@ -1,4 +1,4 @@
-"""Settling one by one, when something in a batch is what the store refuses: the others must not wait for it."""
+"""The claim loop of a worker: one thread that settles outcomes, claims tasks and starts them."""
 
 import time
 from collections import Counter, deque
@@ -61,9 +61,7 @@ def _last_resort(settlement: Settlement) -> Settlement:
     """Return the settlement that remains when the store takes no other."""
     if settlement.kind is Kind.DONE:
         return settlement._replace(result=None)
-    note = _without_texts(settlement).note or Note(
-        "Refused", "its outcome was refused by the store", "unknown", "", "{}"
-    )
+    note = _without_texts(settlement).note or Note("Refused", "the store refused its outcome", "unknown", "", "{}")
     return Settlement(settlement.task_id, settlement.epoch, Kind.FAIL, note=note, reason=Reason.EXHAUSTED)
 
 
@@ -83,14 +81,12 @@ def _without_texts(settlement: Settlement) -> Settlement:
         return settlement
     note = settlement.note._replace(
         error_type=settlement.note.error_type.encode("ascii", "replace").decode("ascii"),
-        error_message="the text of this error was refused by the store",
+        error_message="the store refused the text of this error",
         failure="{}",
         traceback="",
     )
     return settlement._replace(note=note)
 
-
-# The pump of a worker: one thread that settles, starts and claims, a turn of the store at a time.
 
 _GATHER_SECONDS = 0.003  # seconds for which outcomes are gathered while more are on their way
 _STALLED_AFTER = 1.0  # seconds without progress after which what has not begun is given back
@@ -269,7 +265,7 @@ class ClaimLoop:
                     self._unwritten.append(outcome)
             case PauseClaiming(reason):
                 seconds = self.pause.failed(now, reason)
-                log.error("claiming stops for %.0f s, this machine is not well: %s", seconds, reason)
+                log.error("claiming pauses for %.0f s because of a system failure: %s", seconds, reason)
             case (number, epoch):
                 if self._is_ours(number, epoch):
                     self._done.append((number, epoch))
@@ -283,7 +279,7 @@ class ClaimLoop:
         try:
             self.store.start_cooldown(cool.resource, cool.seconds, cool.reason)
         except Exception as error:  # noqa: BLE001  # the task itself is put off all the same
-            log.warning("the cooldown of %s could not be shared: %s", cool.resource, classify(error).message)
+            log.warning("could not start the cooldown of %s: %s", cool.resource, classify(error).message)
 
     def _look(self) -> None:
         """See whether there is something to claim, when a time has come or nobody has called for a while."""
@@ -358,7 +354,7 @@ class ClaimLoop:
             self._troubled(error)
             return self._settle_each(turn, error)
         if self._store_pause.seconds:
-            log.warning("the store answers again")
+            log.warning("the store is available again")
             self._store_pause.reset()
         return turned
 
@@ -382,7 +378,7 @@ class ClaimLoop:
     def _troubled(self, error: Exception) -> None:
         failure = classify(error)
         seconds = self._store_pause.grow()
-        log.error("the store failed (%s), again in %.1f s: %s", failure.category, seconds, failure.message)
+        log.error("the store failed (%s), retrying in %.1f s: %s", failure.category, seconds, failure.message)
 
     def _settle_each(self, turn: SettleAndClaim, error: Exception) -> SettleAndClaimResult | None:
         """Settle one by one, when something in the batch itself is what the store refuses."""
@@ -427,7 +423,7 @@ class ClaimLoop:
         )
         if gone:
             self.outcomes[Kind.DONE] -= sum(number in gone for number, _ in turn.done)
-            log.warning("%d results were refused: others have taken the tasks over", len(gone))
+            log.warning("%d results were refused: other workers have the tasks", len(gone))
         for claimed in start:
             self._reserve.popleft()
             if claimed.id not in gone:

@@ -1,4 +1,4 @@
-"""Dead letters as a program handles them: look, replay, discard."""
+"""``app.dead_letters``: list, replay, edit and discard dead letters, and triage their groups."""
 
 import json
 from collections import Counter
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["DeadLetterBox", "DeadLetterHistory", "Handled"]
 
 
-# How dead letters are cleared up with care: replays in steps, edits of arguments, what people say of groups.
-
 _PAGE = 200
 _LONGEST_NOTE = 2000  # characters
 _LONGEST_SNOOZE = 366 * 86400.0
@@ -48,13 +46,13 @@ class DryRun(NamedTuple):
 
 
 class DeadLetterTriage:
-    """The part of ``app.dead_letters`` that clears up. Whoever asks is written down before anything is done.
+    """The triage part of ``app.dead_letters``. Every action is recorded in the audit log before it runs.
 
-    Everywhere ``who`` is who asks, by default the user of this process, and ``why`` is the reason in their words;
+    In all methods, ``who`` is the person who acts, by default the user of this process, and ``why`` is their reason;
     ``reason`` is a filter.
 
     Args:
-        store: Where dead letters are.
+        store: The store with the dead letters.
     """
 
     def __init__(self, store: Store) -> None:
@@ -62,7 +60,7 @@ class DeadLetterTriage:
         self._store = store
 
     def dry_run(self, number: int | None = None, **which: Any) -> DryRun:
-        """Count what a replay or a discard would be about; arguments as for `replay`."""
+        """Return how many dead letters a replay or a discard would affect. Takes the arguments of `replay`."""
         if number is not None:
             which = {"ids": (number,)}
         limit: int | None = which.pop("limit", None)
@@ -89,14 +87,14 @@ class DeadLetterTriage:
         why: str = "",
         **which: Any,
     ) -> Replay:
-        """Begin a replay that workers carry on, whatever becomes of this process.
+        """Start a replay that the workers continue, even if this process ends.
 
         Args:
-            canary: Whether one is tried first, then ten, then the rest. A canary gets one attempt.
-            rate: Tasks for the rest: ``"10/s"``, ``"30/min"``, ``"1000/d"``, or a number per second; None for no limit.
-            who: Who asks.
-            why: Why.
-            which: As for `replay`.
+            canary: Whether to replay one task first, then ten, then the rest. A canary gets one attempt.
+            rate: Rate limit for the rest: ``"10/s"``, ``"30/min"``, ``"1000/d"``, or tasks per second; None for none.
+            who: The person who acts.
+            why: Their reason.
+            which: The filters of `replay`.
         """
         limit: int | None = which.pop("limit", None)
         check_filter_given(which)
@@ -113,41 +111,41 @@ class DeadLetterTriage:
         return self._store.add_replay(NewReplay(wanted, canary, speed, who or os_user(), why))
 
     def replays(self, *, running: bool = False, limit: int = 20) -> list[Replay]:
-        """Return the replays that were begun by `replay_later`, newest first."""
+        """Return the replays started by `replay_later`, newest first."""
         return self._store.replay_runs(running=running, limit=limit)
 
     def replay_run(self, number: int) -> Replay:
-        """Return one.
+        """Return a replay by its number.
 
         Raises:
-            LookupError: If there is none.
+            LookupError: If it does not exist.
         """
         found = self._store.replay_run(number)
         if found is None:
-            message = f"there is no replay {number}"
+            message = f"replay {number} does not exist"
             raise LookupError(message)
         return found
 
     def stop_replay(self, number: int, *, who: str | None = None, why: str = "") -> bool:
-        """Have a replay queue no more; tell whether it ran. What it has queued already runs."""
+        """Stop a replay. Returns whether it was running. Tasks that it has queued still run."""
         self.replay_run(number)
         write_audit(self._store, "stop_replay", f"replay:{number}", who=who, why=why)
         return self._store.end_replay(number, ReplayState.CANCELLED, why or f"stopped by {who or os_user()}")
 
     def resume_replay(self, number: int, *, who: str | None = None, why: str = "") -> Replay:
-        """Have a replay go on that was stopped, from its first stage: one, then ten, then the rest.
+        """Resume a stopped replay from its first stage: one task, then ten, then the rest.
 
-        What it had replayed and has failed again is replayed again too, as the last.
+        Tasks that it had replayed and that failed again are replayed last.
 
         Raises:
-            LookupError: If there is none.
-            ConfigError: If it runs, or is done.
+            LookupError: If the replay does not exist.
+            ConfigError: If it is running or done.
         """
         there = self.replay_run(number)
         write_audit(self._store, "resume_replay", f"replay:{number}", who=who, why=why)
         found = self._store.resume_replay(number)
         if found is None:
-            message = f"replay {number} is {there.state}; only one that was stopped goes on"
+            message = f"replay {number} is {there.state}; only a stopped replay can be resumed"
             raise ConfigError(message)
         return found
 
@@ -160,26 +158,26 @@ class DeadLetterTriage:
         who: str | None = None,
         why: str = "",
     ) -> PayloadEdit:
-        """Change the arguments of a dead letter; what was there is kept, with who changed it and why.
+        """Edit the arguments of a dead letter. The previous arguments are kept, with who changed them and why.
 
         Args:
-            number: Of the dead letter.
-            patch: Operations of JSON Patch: add, replace, remove. What is masked can only be replaced.
-            definition: The task, whose types the arguments have to fit.
-            who: Who asks.
-            why: Why.
+            number: The number of the dead letter.
+            patch: JSON Patch operations: add, replace, remove. Masked values can only be replaced.
+            definition: The task, whose types the arguments must match.
+            who: The person who acts.
+            why: Their reason.
 
         Raises:
-            LookupError: If there is no such dead letter (any more), or somebody else has changed it meanwhile.
-            ConfigError: If the task is not known here.
-            PayloadError: If the patch cannot be applied, or the task does not take what comes of it.
+            LookupError: If the dead letter does not exist, or was changed at the same time.
+            ConfigError: If this app does not have the task.
+            PayloadError: If the patch is not valid, or the result does not match the parameters of the task.
         """
         letter = self._store.dead_letter(number)
         if letter is None:
-            message = f"there is no dead letter {number}"
+            message = f"dead letter {number} does not exist"
             raise LookupError(message)
         if definition is None or definition.name != letter.task_type:
-            message = f"task {letter.task_type!r} is not known here, so its arguments cannot be checked"
+            message = f"this app has no task {letter.task_type!r}, so its arguments cannot be checked"
             raise ConfigError(message)
         after = apply_patch(letter.parameters, patch)
         _check_arguments(definition, after)
@@ -196,67 +194,67 @@ class DeadLetterTriage:
         return self._store.edits(letter.original_task_id)[-1]
 
     def edits(self, task_id: int) -> list[PayloadEdit]:
-        """Return the edits of a task, oldest first; whole, so mask them before they are shown."""
+        """Return the edits of a task, oldest first. They are not masked; mask them before you show them."""
         return self._store.edits(task_id)
 
     def acknowledge(self, fingerprint: str, *, who: str | None = None) -> FailureGroup:
-        """Say that somebody sees to a group. It is open again by itself when it fails after that.
+        """Acknowledge a group: stop alerting about it. A new failure reopens it.
 
         Raises:
-            LookupError: If there is no such group.
+            LookupError: If the group does not exist.
         """
         return self._marked(fingerprint, "acknowledge_group", who, acknowledged=True)
 
     def snooze(self, fingerprint: str, seconds: float, *, who: str | None = None) -> FailureGroup:
-        """Have a group not told of for so many seconds; 0 has it told of again, as `reopen` does.
+        """Snooze a group: no alerts for this many seconds. 0 ends the snooze, as `reopen` does.
 
         Raises:
-            LookupError: If there is no such group.
-            ConfigError: If that is not a duration.
+            LookupError: If the group does not exist.
+            ConfigError: If it is not a valid duration.
         """
         if not 0 <= seconds <= _LONGEST_SNOOZE:
-            message = f"a snooze of {seconds!r} seconds; give 0 to end one, or up to a year"
+            message = f"a snooze of {seconds!r} seconds is not valid; give 0 to end it, or up to a year"
             raise ConfigError(message)
         if not seconds:
             return self.reopen(fingerprint, who=who)
         return self._marked(fingerprint, "snooze_group", who, snooze=float(seconds))
 
     def reopen(self, fingerprint: str, *, who: str | None = None) -> FailureGroup:
-        """Have a group told of again that was acknowledged or snoozed.
+        """Reopen a group that was acknowledged or snoozed: alert about it again.
 
         Raises:
-            LookupError: If there is no such group.
+            LookupError: If the group does not exist.
         """
         return self._marked(fingerprint, "reopen_group", who, acknowledged=False, snooze=0.0)
 
     def note(self, fingerprint: str, text: str, *, who: str | None = None) -> FailureGroup:
-        """Write a note for people to a group; an empty one removes it.
+        """Set the note of a group; an empty text removes it.
 
         Raises:
-            LookupError: If there is no such group.
-            ConfigError: If it is too long.
+            LookupError: If the group does not exist.
+            ConfigError: If the note is too long.
         """
         if len(text) > _LONGEST_NOTE:
-            message = f"a note of {len(text)} characters; {_LONGEST_NOTE} are enough"
+            message = f"the note has {len(text)} characters; the limit is {_LONGEST_NOTE}"
             raise ConfigError(message)
         return self._marked(fingerprint, "note_group", who, note=text)
 
     def _marked(self, fingerprint: str, action: str, who: str | None, **marks: Any) -> FailureGroup:
         if self._store.failure(fingerprint) is None:
-            message = f"there is no group {fingerprint}"
+            message = f"group {fingerprint} does not exist"
             raise LookupError(message)
         author = who or os_user()
         write_audit(self._store, action, f"group:{fingerprint}", marks, who=author)
         group = self._store.mark_group(fingerprint, who=author, **marks)
         if group is None:
-            message = f"there is no group {fingerprint} any more"
+            message = f"group {fingerprint} no longer exists"
             raise LookupError(message)
         return group
 
 
 _EDIT_REFUSALS = {
-    "changed": "was changed by somebody else meanwhile; look at it again",
-    "gone": "is not there any more: it was replayed or discarded meanwhile",
+    "changed": "was changed at the same time; look at it again",
+    "gone": "no longer exists: it was replayed or discarded",
 }
 
 
@@ -282,7 +280,7 @@ def check_filter_given(which: dict[str, Any]) -> None:
         ValueError: If nothing is said.
     """
     if not which.pop("all", False) and all(value is None for value in which.values()):
-        message = "say which dead letters are meant, or all=True"
+        message = "give a filter for the dead letters, or all=True"
         raise ValueError(message)
 
 
@@ -353,7 +351,9 @@ def _check_arguments(definition: "TaskDefinition[Any, Any]", text: str) -> None:
             message = message.replace(leaf, MASK)
         raise PayloadError(message) from None
     if size > definition.codec.limit:
-        message = f"task {definition.name}: {size} bytes of JSON, of at most {definition.codec.limit}"
+        message = (
+            f"task {definition.name}: the arguments have {size} bytes of JSON; the limit is {definition.codec.limit}"
+        )
         raise PayloadError(message)
 
 
@@ -409,7 +409,7 @@ class DeadLetterBox(DeadLetterTriage):
         """
         letter = self._store.dead_letter(number)
         if letter is None:
-            message = f"there is no dead letter {number}"
+            message = f"dead letter {number} does not exist"
             raise LookupError(message)
         return DeadLetterHistory(letter, self._store.attempts(letter.original_task_id))
 

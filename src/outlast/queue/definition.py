@@ -1,4 +1,4 @@
-"""A function as a task: what `@app.task` makes of it."""
+"""Task definitions: what `@app.task` makes of a function, and how tasks are enqueued."""
 
 import functools
 import inspect
@@ -29,19 +29,19 @@ _LONGEST_SECONDS = 100 * 366 * 86400.0
 
 
 class TaskDefinition(Generic[P, R]):
-    """A function that can be enqueued. Called, it runs at once, as it would without the decorator.
+    """A function that can be enqueued. If you call it, it runs at once, as without the decorator.
 
     Attributes:
-        name: By which it is stored.
-        function: The function itself.
-        policy: What is tried again, how often and when.
-        queue: Where it waits, unless `enqueue` says otherwise.
-        priority: 0 goes first, 9 last.
-        timeout: Seconds that an attempt may take. Async functions are cancelled then; others run in a process of their
-            own, which is killed.
-        resource: What it depends on; while that cools down, the task waits and spends no attempt.
-        expires: Seconds after enqueueing for which it is worth starting.
-        keep_result: Seconds for which the returned value is kept; None to keep none.
+        name: The name under which tasks are stored.
+        function: The function.
+        policy: The retry policy.
+        queue: The default queue.
+        priority: From 0 (first) to 9 (last).
+        timeout: Seconds for one attempt. Async functions are then cancelled; others run in a child process, which is
+            killed.
+        resource: The resource that the task depends on. During its cooldown the task waits and uses no attempt.
+        expires: Seconds after enqueueing until the task expires if it has not started.
+        keep_result: Seconds to keep the result; None to discard it.
         is_async: Whether it is a coroutine function.
     """
 
@@ -79,11 +79,13 @@ class TaskDefinition(Generic[P, R]):
 
     def _check_function(self) -> None:
         if inspect.isgeneratorfunction(self.function) or inspect.isasyncgenfunction(self.function):
-            message = f"task {self.name} is a generator; a task runs once and returns"
+            message = f"task {self.name} is a generator; a task must be a function that returns"
             raise ConfigError(message)
         taken = ENQUEUE_OPTIONS & inspect.signature(self.function).parameters.keys()
         if taken:
-            message = f"task {self.name}: the parameter {min(taken)!r} is an option of enqueue; call it otherwise"
+            message = (
+                f"task {self.name}: the parameter {min(taken)!r} is also an option of enqueue; rename the parameter"
+            )
             raise ConfigError(message)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -97,16 +99,16 @@ class TaskDefinition(Generic[P, R]):
     def enqueue(self, *args: Any, **arguments: Any) -> Enqueued:
         """Add a task: ``scrape.enqueue(url="https://…", delay=60)``.
 
-        Beside the function's own arguments it takes the options ``delay`` (seconds or timedelta), ``run_at`` (an aware
-        datetime), ``unique_key`` (one live task per key), ``priority``, ``queue``, ``expires``, and ``connection``: a
-        connection of yours to the same database, in whose transaction the task is added; committing is up to you then.
+        In addition to the arguments of the function it takes the options ``delay`` (seconds or timedelta), ``run_at``
+        (an aware datetime), ``unique_key`` (one live task per key), ``priority``, ``queue``, ``expires``, and
+        ``connection``: your connection to the same database. The task is then part of its transaction, and you commit.
 
         Returns:
-            The task's id, and whether it is new: ``created=False`` for one that has the unique key already.
+            The id of the task, and whether it is new: ``created=False`` if a task already has the unique key.
 
         Raises:
-            PayloadError: If the arguments do not fit the function or have no form in JSON.
-            ConfigError: If an option cannot be used.
+            PayloadError: If the arguments do not match the function or cannot be converted to JSON.
+            ConfigError: If an option is not valid.
         """
         check_not_loading()
         if ENQUEUE_OPTIONS.isdisjoint(arguments):
@@ -116,7 +118,7 @@ class TaskDefinition(Generic[P, R]):
         return self._app.store.enqueue([self.prepare(args, arguments, options)], connection)[0]
 
     async def enqueue_async(self, *args: Any, **arguments: Any) -> Enqueued:
-        """Add a task without holding up the event loop; arguments as for `enqueue`."""
+        """Add a task without blocking the event loop. Takes the arguments of `enqueue`."""
         import asyncio  # noqa: PLC0415  # only async programs need it
 
         return await asyncio.to_thread(self.enqueue, *args, **arguments)
@@ -125,15 +127,15 @@ class TaskDefinition(Generic[P, R]):
         """Add many tasks in one transaction: all or none.
 
         Args:
-            calls: The arguments of each, by name; ``unique_key``, ``delay`` and the other options of `enqueue` may
-                stand among them.
-            options: Options for all of them.
+            calls: The arguments of each task, by name; may include ``unique_key``, ``delay`` and the other options of
+                `enqueue`.
+            options: Options for all tasks.
         """
         check_not_loading()
         connection = options.pop("connection", None)
         given = list(calls)
         if not all(isinstance(call, Mapping) for call in given):
-            message = "calls are mappings of arguments by name, such as [{'url': 'https://…'}, …]"
+            message = "calls must be mappings of arguments by name, such as [{'url': 'https://…'}, …]"
             raise ConfigError(message)
         tasks: Sequence[NewTask]
         if not options and all(map(ENQUEUE_OPTIONS.isdisjoint, given)):
@@ -147,15 +149,15 @@ class TaskDefinition(Generic[P, R]):
         return self.prepare((), arguments, {**options, **_pop_options(arguments)})
 
     def result(self, task: Enqueued | int) -> R:
-        """Return what a task returned, while it is kept.
+        """Return the stored result of a task.
 
         Raises:
-            LookupError: If there is nothing (yet, or any more).
+            LookupError: If there is no result yet, or it was removed.
         """
         number = task if isinstance(task, int) else task.id
         text = self._app.store.result(number)
         if text is None:
-            message = f"task {number} has no result that is kept"
+            message = f"task {number} has no stored result"
             raise LookupError(message)
         value: R = decode_result(text, self.codec.returns)
         return value
@@ -165,13 +167,13 @@ class TaskDefinition(Generic[P, R]):
         return NewTask(self.name, parameters, self.queue, self.priority, 0.0, None, None, self.resource, self.expires)
 
     def prepare(self, args: tuple[Any, ...], arguments: Mapping[str, Any], options: Mapping[str, Any]) -> NewTask:
-        """Return the row of a call, its options checked."""
+        """Return the row for a call, after checking its options."""
         parameters = self.codec.encode(args, arguments)
         if not options:
             return self._row(parameters)
         unknown = options.keys() - ENQUEUE_OPTIONS
         if unknown:
-            message = f"{min(unknown)!r} is no option of enqueue; choose from: {', '.join(sorted(ENQUEUE_OPTIONS))}"
+            message = f"{min(unknown)!r} is not an option of enqueue; choose from: {', '.join(sorted(ENQUEUE_OPTIONS))}"
             raise ConfigError(message)
         delay = seconds("delay", options.get("delay"))
         run_at = _run_at_seconds(options.get("run_at"))
@@ -234,7 +236,7 @@ def _run_at_seconds(value: object) -> float | None:
         at = value.timestamp()
         if 0 <= at <= clock.now() + _LONGEST_SECONDS:
             return at
-        message = f"run_at is {value!r}; give a time from 1970 on, and no more than a hundred years from now"
+        message = f"run_at is {value!r}; give a time after 1970 and at most a hundred years from now"
         raise ConfigError(message)
     message = f"run_at is {value!r}; give an aware datetime, such as datetime.now(UTC) + timedelta(hours=1)"
     raise ConfigError(message)
@@ -243,7 +245,7 @@ def _run_at_seconds(value: object) -> float | None:
 def _check_priority(value: object) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and value in _PRIORITIES:
         return value
-    message = f"priority is {value!r}; give a whole number from 0, which goes first, to 9"
+    message = f"priority is {value!r}; give a whole number from 0 (first) to 9 (last)"
     raise ConfigError(message)
 
 
@@ -262,8 +264,6 @@ def _check_text(name: str, value: object) -> str:
     raise ConfigError(message)
 
 
-# From a function and its settings to a task of an app.
-
 DEFAULT_QUEUE = "default"
 _TASK_SETTINGS = {"name", "policy", "queue", "priority", "timeout", "resource", "expires", "keep_result"}
 
@@ -276,7 +276,7 @@ def check_task_settings(settings: Mapping[str, Any]) -> None:
     """
     unknown = settings.keys() - _TASK_SETTINGS
     if unknown:
-        message = f"{min(unknown)!r} is no setting of a task; choose from: {', '.join(sorted(_TASK_SETTINGS))}"
+        message = f"{min(unknown)!r} is not a setting of a task; choose from: {', '.join(sorted(_TASK_SETTINGS))}"
         raise ConfigError(message)
 
 
@@ -308,19 +308,16 @@ def define_task(app: "App", function: Callable[P, R], settings: Mapping[str, Any
         payload_limit=app.payload_limit,
     )
     if definition.name in app.tasks_by_name:
-        message = f"there is a task {definition.name!r} already; give one of them another name=…"
+        message = f"a task named {definition.name!r} already exists; give one of them another name=…"
         raise ConfigError(message)
     app.tasks_by_name[definition.name] = definition
     return definition
 
 
-# The task that the calling code is part of.
-
-
 def current_task() -> Claimed | None:
-    """Return the task that a worker runs at this moment in this thread or coroutine, or None outside of one.
+    """Return the task that runs in this thread or coroutine; None outside of a task.
 
-    Its ``id`` is the same for every attempt, which makes it a good idempotency key.
+    Its ``id`` is the same for every attempt, so it can serve as an idempotency key.
     """
     task: Claimed | None = CURRENT_TASK.get()
     return task

@@ -1,4 +1,4 @@
-"""One attempt of one task, from its payload to its outcomes. Nothing that a task does escapes from here."""
+"""Runs one attempt of a task, from its payload to its outcome. No error of a task escapes."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -188,7 +188,7 @@ def _failure_of_reply(reply: Raised | TimedOut | Died, definition: Definition) -
             if memory is None:
                 return verdict, RuntimeError(verdict.failure.message)
             had = f"{taken / 2**20:.0f} of the {memory / 2**20:.0f} MiB"
-            message = f"it was refused more memory when it had {had} that suspect_memory lets it take"
+            message = f"out of memory: it used {had} that suspect_memory allows"
             message = f"{message}: {verdict.failure.message}" if verdict.failure.message else message
             return verdict._replace(failure=verdict.failure.replace(message=message)), RuntimeError(message)
         case TimedOut(seconds):
@@ -227,7 +227,7 @@ def _settle_success(definition: Definition, claimed: Claimed, value: object) -> 
     try:
         return [settle_result(definition, claimed, value)]
     except PayloadError as error:  # its work is done; doing it again would not help
-        log.error("%s %d succeeded, its result cannot be kept: %s", definition.name, claimed.id, error)
+        log.error("%s %d succeeded, but its result cannot be stored: %s", definition.name, claimed.id, error)
         return [(claimed.id, claimed.epoch)]
 
 
@@ -268,13 +268,10 @@ def park_settlement(claimed: Claimed) -> Settlement:
 
 def expiry_settlement(claimed: Claimed) -> Settlement:
     """End a task that is no longer worth starting."""
-    message = "not started in time: its expiry had passed"
+    message = "not started before it expired"
     failure = Failure(Category.UNKNOWN, retryable=False, exception_name="Expired", message=message, rule="expired")
     note = Note("Expired", message, str(failure.category), failure.fingerprint, failure.to_json())
     return Settlement(claimed.id, claimed.epoch, Kind.FAIL, note=note, reason=Reason.EXPIRED)
-
-
-# One attempt of one task, with its beginning and end told to subscribers; where there are none, nobody comes here.
 
 
 def execute_with_events(

@@ -1,4 +1,4 @@
-"""Tells of dead letters: of every new group, of one that grows, and of what waits too long."""
+"""Alerts about groups of dead letters: new ones, growing ones, and those that wait too long."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
@@ -94,9 +94,11 @@ class GroupAlerts:
             return []
         oldest = self._store.oldest_dead_letter()
         if oldest is None or oldest <= self._age:
-            return [NewAlert(AGE_KEY, None, f"no dead letter waits for more than {_hours_or_seconds(self._age)}")]
-        text = "outlast dlq groups lists them by cause; a group that is acknowledged or snoozed does not count"
-        return [NewAlert(AGE_KEY, "old", f"dead letters wait for more than {_hours_or_seconds(self._age)}", text)]
+            return [NewAlert(AGE_KEY, None, f"no dead letter has waited for more than {_hours_or_seconds(self._age)}")]
+        text = "outlast dlq groups lists them by cause; acknowledged and snoozed groups do not count"
+        return [
+            NewAlert(AGE_KEY, "old", f"dead letters have waited for more than {_hours_or_seconds(self._age)}", text)
+        ]
 
 
 def growth_step(dead: int) -> int | None:
@@ -116,7 +118,7 @@ def _has_ended(group: FailureGroup, now: datetime) -> bool:
 def _group_alert(group: FailureGroup, now: datetime) -> NewAlert:
     key, about = f"group:{group.fingerprint}", _group_title(group)
     if _has_ended(group, now):
-        return NewAlert(key, None, f"{about}: not seen for {_QUIET.days} days, no dead letters are left")
+        return NewAlert(key, None, f"{about}: no failure for {_QUIET.days} days, and no dead letters left")
     if group.acknowledged_at is not None:
         return NewAlert(
             key, f"again after {group.acknowledged_at.isoformat()}", f"fails again: {about}", _group_details(group)
@@ -128,11 +130,11 @@ def _growth_alerts(group: FailureGroup, told: str | None) -> list[NewAlert]:
     """Return what is told of a group that grows. A step that was told stands until no dead letter is left."""
     key, about = f"growth:{group.fingerprint}", _group_title(group)
     if group.dead <= 0:
-        return [NewAlert(key, None, f"no dead letters are left of {about}")]
+        return [NewAlert(key, None, f"no dead letters left: {about}")]
     step = growth_step(group.dead)
     if step is None or (told is not None and step <= int(told)):
         return []
-    return [NewAlert(key, str(step), f"{step} dead letters and more: {about}", _group_details(group))]
+    return [NewAlert(key, str(step), f"{step} or more dead letters: {about}", _group_details(group))]
 
 
 def _group_title(group: FailureGroup) -> str:
@@ -150,8 +152,6 @@ def _hours_or_seconds(seconds: float) -> str:
     hours = seconds / 3600
     return f"{hours:g} h" if hours >= 1 else f"{seconds:g} s"
 
-
-# The failures that may need a rule, as they may be shown: the largest groups, each with samples.
 
 LARGEST_GROUPS = 100
 """Groups that are looked at: so many of unknown ones, and so many of all."""

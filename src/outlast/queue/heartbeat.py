@@ -1,4 +1,4 @@
-"""The heart of a worker: a thread that renews its lease, and one that looks after what others have left behind."""
+"""The heartbeat of a worker: renews its lease, and runs periodic duties such as the rescue of lost tasks."""
 
 import time
 from collections.abc import Callable
@@ -109,7 +109,7 @@ class LeaseHeartbeat:
         with limit_store_wait(self.every):  # who waited for a store that is down would be the first when it is back
             found = self.store.rescue(crash_limit)
         for rescued in found:
-            how = {"unspent": "had not begun", "suspect": "runs alone next", "dead": "is a dead letter now"}
+            how = {"unspent": "had not started", "suspect": "runs isolated next", "dead": "is now a dead letter"}
             log.warning("task %d of lost worker %s %s", rescued.task_id, rescued.worker_id, how[rescued.outcome])
             if has_subscribers():
                 from outlast.record.events import TaskRescued  # noqa: PLC0415  # only subscribers need it
@@ -123,4 +123,4 @@ class LeaseHeartbeat:
         except Exception as error:  # noqa: BLE001  # done again the next time
             failure = classify(error)
             name = getattr(getattr(work, "func", work), "__name__", "chore")  # a partial has none of its own
-            log.error("%s failed (%s), tried again later: %s", name, failure.category, failure.message)
+            log.error("%s failed (%s), retrying later: %s", name, failure.category, failure.message)

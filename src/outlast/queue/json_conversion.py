@@ -1,6 +1,6 @@
-"""Single values in JSON: what goes as it is, what has a text form, and what is refused.
+"""Converts values to JSON and back by their type hints.
 
-What a value holds never appears in a message: payloads may hold secrets.
+Messages never show values, because payloads may contain secrets.
 """
 
 import base64
@@ -88,15 +88,15 @@ def check_native(value: Any) -> Any:
     if isinstance(value, dict):
         for key in value:
             if not isinstance(key, str):
-                message = f"{type(key).__qualname__} as a key, where JSON has text; annotate it, as in dict[int, str]"
+                message = f"{type(key).__qualname__} as a key, but JSON keys are text; annotate it: dict[int, str]"
                 raise Misfit(message)
         _check_all_native(value.items())
     elif isinstance(value, list):
         _check_all_native(enumerate(value))
     elif not isinstance(value, str | int | float | None):
         message = (
-            f"{type(value).__qualname__} is no JSON type, and no hint says how to make it one; annotate it with a type "
-            "that payloads carry: a dataclass, tuple, set, datetime, Decimal, UUID, bytes, Path, Enum, …"
+            f"{type(value).__qualname__} is not a JSON type, and has no type hint; annotate it with a type "
+            "that payloads support: a dataclass, tuple, set, datetime, Decimal, UUID, bytes, Path, Enum, …"
         )
         raise Misfit(message)
     return value
@@ -135,7 +135,7 @@ def text_conversion(label: str, kind: type, dump: "Change", parse: "Change") -> 
         try:
             return parse(given)
         except (ValueError, ArithmeticError) as error:
-            message = f"the text is no {label}"
+            message = f"the text is not a valid {label}"
             raise Misfit(message) from error
 
     return Conversion(to_text, from_text, label)
@@ -144,13 +144,13 @@ def text_conversion(label: str, kind: type, dump: "Change", parse: "Change") -> 
 def _dump_datetime(value: datetime) -> str:
     offset = value.utcoffset()
     if offset is None:
-        message = "a datetime without a time zone is another moment elsewhere; give it one, as datetime.now(UTC) does"
+        message = "a datetime without a time zone is ambiguous; give it one, as datetime.now(UTC) does"
         raise Misfit(message)
     if offset.microseconds:  # Python writes such an offset, and reads it back as another
         try:
             return value.astimezone(UTC).isoformat()
         except OverflowError:
-            message = "a datetime in the first or last hours that there are, with such an offset, has no form in UTC"
+            message = "a datetime so close to the first or last year cannot be converted to UTC"
             raise Misfit(message) from None
     return value.isoformat()
 
@@ -183,7 +183,7 @@ def _dump_timedelta(value: timedelta) -> str:
 def _load_timedelta(text: str) -> timedelta:
     found = _SECONDS.fullmatch(text)
     if not found:
-        message = "not of the form seconds.microseconds"
+        message = "must have the form seconds.microseconds"
         raise ValueError(message)
     sign, whole, part = found.groups()
     return timedelta(microseconds=int(f"{sign}{whole}{part}"))  # whole numbers: exact at any length
@@ -191,7 +191,7 @@ def _load_timedelta(text: str) -> timedelta:
 
 def _dump_decimal(value: Decimal) -> str:
     if not value.is_finite():
-        message = f"a Decimal that is no number ({value})"
+        message = f"a Decimal that is not a number ({value})"
         raise Misfit(message)
     return str(value)
 
@@ -232,15 +232,11 @@ def enum_conversion(kind: "type[Enum]") -> Conversion:
         try:
             return kind(given) if by_value else kind[given]
         except (ValueError, KeyError) as error:
-            message = f"no member of {kind.__qualname__}"
+            message = f"not a member of {kind.__qualname__}"
             raise Misfit(message) from error
 
     return Conversion(dump, load, kind.__qualname__)
 
-
-# How a value goes into JSON and comes back, by its type hint.
-#
-# Most hints need nothing done: JSON has their values. The others are built here from those of their parts.
 
 _NATIVE: dict[Any, tuple[type, ...]] = {
     str: (str,),
@@ -500,9 +496,6 @@ def _literal_conversion(members: tuple[Any, ...]) -> Conversion:
         raise misfit_error(given, label)
 
     return Conversion(dump, load, label)
-
-
-# Values with named parts in JSON: dataclasses, named tuples and typed dicts. Each is an object of its parts.
 
 
 def record_conversion(kind: type) -> Conversion | None:

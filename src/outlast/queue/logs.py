@@ -1,4 +1,4 @@
-"""What a worker writes to the log: a retry is a warning with its traceback at debug, an end is an error with it."""
+"""The log records of a worker: a retry is a warning with the traceback at debug level, a dead letter is an error."""
 
 import logging
 from contextlib import suppress
@@ -19,7 +19,7 @@ def log_crash(definition: TaskDefinition[Any, Any], claimed: Claimed, verdict: T
     keys = {"task_id": claimed.id, "task_type": definition.name, **failure_keys(failure)}
     with suppress(Exception):  # a handler that raises must not end the worker
         log.warning(
-            "%s %d: crash %d of %d, it runs apart again: %s",
+            "%s %d: crash %d of %d, it runs isolated again: %s",
             definition.name, claimed.id, claimed.crash_count + 1, crash_limit, first_line(failure.message), extra=keys,
         )  # fmt: skip
 
@@ -44,14 +44,14 @@ def log_failure(
             case Retry(delay):
                 keys["delay"] = delay
                 log.warning(
-                    "%s: attempt %d of %d failed (%s), again in %s: %s",
+                    "%s: attempt %d of %d failed (%s), retrying in %s: %s",
                     about, attempt, most, failure.category.value, format_seconds(delay), text, extra=keys,
                 )  # fmt: skip
                 log.debug("%s: traceback of attempt %d\n%s", about, attempt, verdict.traceback)
             case Defer(delay):
                 keys["delay"] = delay
                 log.warning(
-                    "%s: put off for %s, no attempt spent (%s): %s",
+                    "%s: deferred for %s, no attempt used (%s): %s",
                     about, format_seconds(delay), failure.category.value, text, extra=keys,
                 )  # fmt: skip
             case Fail(reason):

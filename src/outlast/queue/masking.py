@@ -1,4 +1,4 @@
-"""What is stored, as it may be shown: whole in the table, masked on a screen, in JSON output and on a page."""
+"""Masks secrets in stored arguments and texts before they are shown."""
 
 import copy
 import json

@@ -1,6 +1,6 @@
-"""Arguments of tasks as JSON text, and back, through the type hints of the task's function. No pickle.
+"""Converts the arguments of tasks to JSON text and back, by the type hints of the function. No pickle.
 
-Text that some database could not hold is refused on every store alike, so that nobody learns of it on moving house.
+Text that one of the databases cannot store is refused on every store, so that a move to another store cannot fail.
 """
 
 import functools
@@ -36,7 +36,7 @@ _NO_ARGUMENTS: tuple[Any, ...] = ()
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    message = f"{name} is no JSON"
+    message = f"{name} is not valid JSON"
     raise ValueError(message)
 
 
@@ -106,10 +106,10 @@ class Codec:
         try:
             given = _decoder.decode(text)
         except (ValueError, TypeError, RecursionError) as error:
-            message = f"the payload of task {self.name} is no JSON: {error}"
+            message = f"the payload of task {self.name} is not valid JSON: {error}"
             raise PayloadError(message) from error
         if type(given) is not dict:
-            message = f"the payload of task {self.name} is no object of parameters"
+            message = f"the payload of task {self.name} must be a JSON object of parameters"
             raise PayloadError(message)
         if not plan.required <= given.keys() <= plan.names:
             raise self._misnamed(given)
@@ -124,7 +124,7 @@ class Codec:
         try:
             return plan.call(given)
         except Misfit as error:
-            message = f"the payload of task {self.name} is no call of it: {error}"
+            message = f"the payload of task {self.name} does not match its parameters: {error}"
             raise PayloadError(message) from error
 
     @property
@@ -147,7 +147,7 @@ class Codec:
         try:
             bound = plan.signature.bind(*args, **kwargs).arguments
         except TypeError as error:
-            message = f"task {self.name} cannot be called so: {error}; its parameters are {plan.signature}"
+            message = f"the arguments do not match task {self.name}: {error}; its parameters are {plan.signature}"
             raise PayloadError(message) from error
         return dict(bound)
 
@@ -235,17 +235,17 @@ def _encode_checked(value: Any, limit: int) -> str:
         text = _encoder.encode(value)
         size = len(text) if text.isascii() else len(text.encode())
     except UnicodeEncodeError as error:
-        message = "it holds half of a surrogate pair, which is no text; decode it with errors='replace'"
+        message = "it contains half of a surrogate pair, which is not valid text; decode it with errors='replace'"
         raise _UnstorableError(message) from error
     except (ValueError, TypeError, RecursionError) as error:  # NaN, a number of thousands of digits, a circle
         message = str(error)
         raise _UnstorableError(message) from error
     if "\\u0000" in text and _NUL.search(text):
-        message = "it holds a NUL character, which databases refuse; take it out, or annotate it as bytes"
+        message = "it contains a NUL character, which databases refuse; remove it, or use bytes"
         raise _UnstorableError(message)
     if size > limit:
         message = (
-            f"{size} bytes of JSON, of at most {limit}; store the data elsewhere, a file, table or bucket, "
+            f"{size} bytes of JSON; the limit is {limit}; store the data elsewhere, in a file, table or bucket, "
             "and pass a reference to it"
         )
         raise _UnstorableError(message, is_size=True)
@@ -253,7 +253,7 @@ def _encode_checked(value: Any, limit: int) -> str:
 
 
 def _error_text(error: Exception) -> str:
-    return f"{type(error).__name__} while it was converted"
+    return f"the conversion failed with {type(error).__name__}"
 
 
 class _CodecPlan:
@@ -299,7 +299,7 @@ class _CodecPlan:
         placed = [name for name in self.positional if rest or name not in self.by_keyword]
         present = [name in given for name in placed] + [True] * bool(rest)
         if present != sorted(present, reverse=True):
-            message = "an argument is missing before others that go by position"
+            message = "an argument is missing before other positional arguments"
             raise Misfit(message)
         args = [given.pop(name) for name in placed if name in given]
         return (*args, *rest), {**given, **more}

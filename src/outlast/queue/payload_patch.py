@@ -1,4 +1,4 @@
-"""Edits of stored arguments by JSON Patch: add, replace and remove. Who edits never learns what is masked."""
+"""Edits stored arguments with JSON Patch (add, replace, remove) without revealing masked values."""
 
 import json
 from typing import Any, NamedTuple, NoReturn
@@ -58,10 +58,10 @@ def apply_patch(text: str, patch: object) -> str:
         PayloadError: If an operation cannot be applied; the message names it.
     """
     if not isinstance(patch, list) or not patch:
-        message = 'a patch is a list of operations, such as [{"op": "replace", "path": "/url", "value": "…"}]'
+        message = 'a patch must be a list of operations, such as [{"op": "replace", "path": "/url", "value": "…"}]'
         raise PayloadError(message)
     if len(patch) > _MAX_OPERATIONS:
-        message = f"a patch has {_MAX_OPERATIONS} operations at most, not {len(patch)}"
+        message = f"the patch has {len(patch)} operations; the limit is {_MAX_OPERATIONS}"
         raise PayloadError(message)
     try:
         return _to_json(_apply_operations(_parse_arguments(text), patch))
@@ -86,7 +86,7 @@ def _parse_arguments(text: str) -> _Node:
     try:
         return _box(json.loads(text, parse_constant=_refuse_constant))
     except ValueError:
-        message = "the stored arguments are no JSON, so they cannot be patched; discard the dead letter"
+        message = "the stored arguments are not valid JSON, so they cannot be patched; discard the dead letter"
         raise PayloadError(message) from None
 
 
@@ -98,7 +98,7 @@ def _to_json(value: Any) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     except ValueError:
-        message = "the arguments hold a number that JSON has no form for; replace it"
+        message = "the arguments contain a number that JSON cannot represent; replace it"
         raise PayloadError(message) from None
 
 
@@ -146,7 +146,7 @@ def _apply_operations(tree: _Node, patch: list[Any]) -> Any:
     for place, now in _shown_nodes(tree).items():
         before = known.get(place)
         if before is not None and now.shown not in (before.shown, MASK):
-            message = "the patch would show what is masked; replace the masked value too"
+            message = "the patch would reveal a masked value; replace the masked value too"
             raise PayloadError(message)
     return _unbox(tree)
 
@@ -161,11 +161,11 @@ def _apply_operation(tree: _Node, known: _ShownNodes, operation: object) -> None
         raise _PatchError(message)
     name, path = operation.get("op"), operation.get("path")
     if name not in _OPERATIONS:
-        message = f"{name!r} is none of {', '.join(_OPERATIONS)}"
+        message = f"{name!r} is not a valid operation; choose one of: {', '.join(_OPERATIONS)}"
         raise _PatchError(message)
     extra = operation.keys() - ({"op", "path"} if name == "remove" else {"op", "path", "value"})
     if extra or not isinstance(path, str):
-        message = f"{min(map(str, extra))!r} does not belong to {name}" if extra else "has no path"
+        message = f"{min(map(str, extra))!r} is not a valid key of {name}" if extra else "has no path"
         raise _PatchError(message)
     if name != "remove":
         _check_value(operation)
@@ -183,32 +183,32 @@ def _check_value(operation: dict[str, Any]) -> None:
     try:
         text = json.dumps(operation["value"], ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError) as error:
-        message = f"the value is no JSON: {error}"
+        message = f"the value is not valid JSON: {error}"
         raise _PatchError(message) from None
     if MASK in text:
-        message = f"the value holds {MASK}, which stands for what is masked; replace just what is to be changed"
+        message = f"the value contains {MASK}, which marks masked values; replace only what you want to change"
         raise _PatchError(message)
 
 
 def _find_holder(tree: _Node, known: _ShownNodes, path: str) -> tuple[list[Any] | dict[str, Any], str]:
     """Follow a pointer to what holds the value that it names; return that and the name."""
     if not path.startswith("/"):
-        message = f"the path {path!r} does not begin with /; the arguments as a whole cannot be replaced"
+        message = f"the path {path!r} must start with /; the arguments cannot be replaced as a whole"
         raise _PatchError(message)
     names = [part.replace("~1", "/").replace("~0", "~") for part in path[1:].split("/")]
     if any(list(masked_value(json.dumps({name: None}))) != [name] for name in names):  # else names could be guessed
-        message = "the path holds what looks like a secret; a name that is masked cannot be given"
+        message = "the path contains what looks like a secret; masked names cannot be used"
         raise _PatchError(message)
     node = tree
     for name in [None, *names[:-1]]:
         if name is not None:
             if not _has(node, name):
-                message = f"there is nothing at {name!r} in {path}"
+                message = f"{name!r} in {path} does not exist"
                 raise _PatchError(message)
             node = node[int(name)] if isinstance(node, list) else node[name]  # type: ignore[index]  # as _has found
         seen = known.get(id(node))
         if isinstance(node, _Leaf) or (seen is not None and seen.shown is not None):
-            message = f"{path} leads into something that is no list or object, or is masked"
+            message = f"{path} leads into a value that is not a list or object, or is masked"
             raise _PatchError(message)
     assert not isinstance(node, _Leaf)  # noqa: S101  # for the type checker
     return node, names[-1]
@@ -227,7 +227,7 @@ def _is_number(key: str) -> bool:
 def _put_value(holder: list[Any] | dict[str, Any], key: str, operation: dict[str, Any]) -> None:
     given = _box(operation["value"])
     if operation["op"] == "replace" and not _has(holder, key):
-        message = f"there is nothing to replace at {operation['path']}"
+        message = f"{operation['path']} does not exist, so it cannot be replaced"
         raise _PatchError(message)
     if isinstance(holder, dict):
         holder[key] = given
@@ -236,17 +236,17 @@ def _put_value(holder: list[Any] | dict[str, Any], key: str, operation: dict[str
     elif key == _LIST_END or (_is_number(key) and int(key) <= len(holder)):
         holder.insert(len(holder) if key == _LIST_END else int(key), given)
     else:
-        message = f"{key!r} is no place in a list of {len(holder)}"
+        message = f"{key!r} is not a valid index of a list of {len(holder)}"
         raise _PatchError(message)
 
 
 def _remove_value(holder: list[Any] | dict[str, Any], key: str, known: _ShownNodes, path: str) -> None:
     if not _has(holder, key):
-        message = f"there is nothing to remove at {path}"
+        message = f"{path} does not exist, so it cannot be removed"
         raise _PatchError(message)
     node = holder[int(key)] if isinstance(holder, list) else holder[key]
     if not _is_clear(node, known):
-        message = f"{path} is masked, in whole or in part; it can be replaced, not removed"
+        message = f"{path} is masked, or contains masked values; it can be replaced, but not removed"
         raise _PatchError(message)
     if isinstance(holder, list):
         del holder[int(key)]

@@ -1,4 +1,4 @@
-"""Tasks that are enqueued again and again: once across the fleet, and never in a burst."""
+"""Periodic tasks: enqueued on a schedule, once across the fleet and never in a burst."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -45,7 +45,7 @@ class PeriodicSchedule:
         try:
             entry.definition.prepare((), {}, {})
         except PayloadError as error:
-            message = f"the periodic task {entry.definition.name} needs arguments, and there is nobody to give them"
+            message = f"the periodic task {entry.definition.name} must not have required parameters"
             raise ConfigError(message) from error
         self._entries[entry.definition.name] = entry
 
@@ -84,7 +84,7 @@ def next_time_function(every: float | timedelta | None, cron: str | None, zone: 
         ConfigError: If it is neither or both, or cannot be read.
     """
     if (every is None) == (cron is None):
-        message = "give every=… (seconds or a timedelta) or cron=…, one of them"
+        message = "give either every=… (seconds or a timedelta) or cron=…"
         raise ConfigError(message)
     if cron is not None:
         return _cron_next_time(cron, zone)

@@ -1,4 +1,4 @@
-"""Carries replays on, step by step, in whichever worker is there; who began one need not be."""
+"""Advances replays of dead letters step by step. Any worker can continue a replay."""
 
 import time
 from collections.abc import Callable
@@ -115,9 +115,9 @@ class Replayer:
     def _end(self, replay: Replay, state: ReplayState, why: str) -> None:
         if not self._store.end_replay(replay.id, state, why, epoch=replay.epoch):
             return
-        stayed = f", {replay.conflicts} stayed: their unique keys are taken" if replay.conflicts else ""
+        stayed = f", {replay.conflicts} skipped because their unique keys are in use" if replay.conflicts else ""
         if state is ReplayState.DONE:
-            log.info("replay %d: %d tasks are queued again%s", replay.id, replay.replayed, stayed)
+            log.info("replay %d: queued %d tasks again%s", replay.id, replay.replayed, stayed)
         else:
             log.warning("replay %d: stopped after %d tasks%s: %s", replay.id, replay.replayed, stayed, why)
 

@@ -1,4 +1,4 @@
-"""Runs what was claimed: coroutine functions on the event loop, all others in threads, suspects in a child."""
+"""Runs claimed tasks: coroutine functions on the event loop, other functions in threads, suspects in a child."""
 
 import asyncio
 from collections import deque
@@ -26,9 +26,8 @@ from outlast.queue.suspects import IsolatedRunner, NoChildError
 from outlast.record.bus import has_subscribers
 from outlast.record.log_text import traceback_of
 
-# What passes between the pump, which talks to the store, and the runners, which run tasks.
-#
-# Made for the pace of tasks that do nothing: appending to a deque needs no lock, and the pump is woken once per batch.
+# The queue of outcomes is fast enough for tasks that do nothing: appending to a deque needs no lock, and the claim
+# loop is woken once per batch.
 
 
 class OutcomeQueue:
@@ -264,5 +263,5 @@ class Runners:
 
 def _defer_after_bug(claimed: Claimed, error: BaseException) -> Settlement:
     """Put a task off that we could not even settle: a bug of ours, or an interpreter out of memory."""
-    log.error("%s %d could not be settled\n%s", claimed.task_type, claimed.id, traceback_of(error))
+    log.error("could not settle %s %d\n%s", claimed.task_type, claimed.id, traceback_of(error))
     return Settlement(claimed.id, claimed.epoch, Kind.DEFER, _BUG_WAIT, suspect=claimed.suspect)

@@ -1,4 +1,4 @@
-"""What an app hands to its workers, checked."""
+"""The settings of workers."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -60,7 +60,7 @@ def worker_settings(  # noqa: PLR0913  # the settings
     lease = required_seconds("lease", lease, 0.1)
     beat = required_seconds("heartbeat", lease / 4 if heartbeat is None else heartbeat, 0.01)
     if beat * 2 > lease:
-        message = f"heartbeat is {beat:g} s and lease {lease:g} s; a lease has to outlive two heartbeats"
+        message = f"heartbeat is {beat:g} s and lease {lease:g} s; the lease must be at least two heartbeats long"
         raise ConfigError(message)
     limit: object = crash_limit
     if not isinstance(limit, int) or limit < 1:
@@ -90,6 +90,7 @@ def _check_memory(given: float | None) -> float | None:
         if _LEAST_MEMORY <= value <= _MOST_MEMORY:
             return int(value)
     message = (
-        f"suspect_memory is {given!r}; give bytes, {_LEAST_MEMORY} or more, or a share of the machine's, above 0 to 1"
+        f"suspect_memory is {given!r}; give bytes, {_LEAST_MEMORY} or more, or a share of the machine's memory, "
+        "above 0 and up to 1"
     )
     raise ConfigError(message)

@@ -1,4 +1,4 @@
-"""From what a task did to what is written: the one place where a worker decides."""
+"""Turns the outcome of a task into a settlement: the one place where a worker decides about a retry."""
 
 from typing import Any, NamedTuple
 

@@ -1,4 +1,4 @@
-"""Suspects apart: a task that was running when its worker died runs next in a child, and takes down nothing else."""
+"""Suspects: a task that was running when its worker died runs next in a child process, where it can do no harm."""
 
 import math
 import sys
@@ -67,7 +67,7 @@ class IsolatedRunner:
         if not isinstance(reply, Raised) or reply.verdict.failure.category is Category.SYSTEM:
             raise NoChildError(_load_failure_reason(reply))
         failure = reply.verdict.failure
-        self._tell(definition, f"it cannot be loaded there: {failure.exception_name}: {failure.message}")
+        self._tell(definition, f"the child process cannot load it: {failure.exception_name}: {failure.message}")
         return None
 
     def _tell(self, definition: Definition, why: str) -> None:
@@ -75,7 +75,7 @@ class IsolatedRunner:
         if definition.name not in self._told:
             self._told.add(definition.name)
             log.warning(
-                "%s was running when a worker died, and cannot run in a process apart: it runs in this one, alone (%s)",
+                "%s was running when a worker died, but cannot run in a child process: it runs alone in this one (%s)",
                 definition.name, why,
             )  # fmt: skip
 
@@ -89,11 +89,11 @@ def _load_failure_reason(reply: Raised | TimedOut | Died) -> str:
     """Return why a process has not loaded a task."""
     match reply:
         case Raised(verdict):
-            return f"its process could not load it: {verdict.failure.message}"
+            return f"the child process could not load it: {verdict.failure.message}"
         case TimedOut(seconds):
-            return f"its process had not loaded it after {seconds:g} s"
+            return f"the child process did not load it within {seconds:g} s"
         case Died(code):
-            return f"its process {describe_exit(code)} before it had loaded it"
+            return f"the child process {describe_exit(code)} before it loaded the task"
 
 
 def _find_function(definition: Definition) -> FunctionRef:
@@ -105,7 +105,7 @@ def _find_function(definition: Definition) -> FunctionRef:
     """
     function = definition.function
     if not hasattr(function, "__qualname__"):
-        message = f"{definition.name} is no function"
+        message = f"{definition.name} is not a function"
         raise ConfigurationError(message)
     target = function_ref(function)
     try:
@@ -113,12 +113,10 @@ def _find_function(definition: Definition) -> FunctionRef:
     except (AttributeError, KeyError):
         there = None
     if there is not definition and there is not function:
-        message = f"{function.__qualname__} in {function.__module__} is something else"
+        message = f"{function.__module__}.{function.__qualname__} is another object"
         raise ConfigurationError(message)
     return target
 
-
-# When a worker runs a suspect alone, and when the others get their turn: neither waits for ever.
 
 _SUSPECT_WAIT = 10.0  # seconds for which a worker lets its tasks end so that a suspect can run alone
 _SUSPECT_REST = 30.0  # seconds until it tries that again

@@ -1,4 +1,4 @@
-"""What is made of an error that a task raised, as a value that can leave the process."""
+"""The failure of a task as a value that can be sent to another process."""
 
 from typing import Any, NamedTuple
 

@@ -1,4 +1,4 @@
-"""Words that people write for members of an enumeration."""
+"""``app.tasks``: lists, shows and controls tasks and queues."""
 
 from collections.abc import Sequence  # noqa: TC003  # the class has a method called list
 from enum import StrEnum
@@ -24,11 +24,8 @@ def enum_member(kind: type[E], value: object) -> E:
     try:
         return kind(str(value))
     except ValueError:
-        message = f"{value!r} is no {kind.__name__.lower()}; choose one of: {', '.join(kind)}"
+        message = f"{value!r} is not a valid {kind.__name__.lower()}; choose one of: {', '.join(kind)}"
         raise ConfigError(message) from None
-
-
-# Tasks and queues as a program looks at them.
 
 
 class TaskHistory(NamedTuple):
@@ -42,7 +39,7 @@ class TaskReader:
     """The tasks of an app, as ``app.tasks``.
 
     Args:
-        store: Where they are.
+        store: The store with the tasks.
     """
 
     def __init__(self, store: Store) -> None:
@@ -50,7 +47,7 @@ class TaskReader:
         self._store = store
 
     def list(self, **which: Any) -> list[Task]:
-        """Return tasks, newest first: ``status``, ``queue``, ``task_type``, ``before`` and ``limit`` narrow."""
+        """Return tasks, newest first, filtered by ``status``, ``queue``, ``task_type``, ``before`` and ``limit``."""
         status = which.get("status")
         if status is not None:
             which["status"] = enum_member(Status, status)
@@ -60,39 +57,39 @@ class TaskReader:
         """Return a task with its history.
 
         Raises:
-            LookupError: If there is no such task (any more).
+            LookupError: If the task does not exist.
         """
         task = self._store.get(number)
         if task is None:
-            message = f"there is no task {number}"
+            message = f"task {number} does not exist"
             raise LookupError(message)
         return TaskHistory(task, self._store.attempts(number))
 
     def counts(self) -> dict[str, int]:
-        """Return how many tasks there are of each status, and ``dead_letters``."""
+        """Return the number of tasks by status, and of ``dead_letters``."""
         return self._store.counts()
 
     def cancel(self, *numbers: int) -> "Sequence[int]":
-        """Cancel tasks that wait or are parked; return those that were. What runs is left to run."""
+        """Cancel waiting and parked tasks. Returns the ids of those that were cancelled. Running tasks continue."""
         return self._store.cancel(numbers)
 
     def run_now(self, *numbers: int) -> "Sequence[int]":
-        """Make waiting tasks due now; return those that were."""
+        """Make waiting tasks due now. Returns the ids of those that were waiting."""
         return self._store.run_now(numbers)
 
     def end_cooldown(self, resource: str) -> None:
-        """End the cooldown of a resource; its tasks are due now."""
+        """End the cooldown of a resource. Its tasks are due now."""
         self._store.end_cooldown(resource)
         self._store.raise_alerts(
             [NewAlert(f"cooldown:{resource}", None, f"{resource}: its cooldown was ended by hand")]
         )
 
     def pause(self, queue: str) -> None:
-        """Have nothing claimed from a queue."""
+        """Pause a queue: no tasks are claimed from it."""
         self._store.pause(queue)
 
     def resume(self, queue: str) -> None:
-        """Have it claimed from again."""
+        """Resume a paused queue."""
         self._store.resume(queue)
 
     def queues(self) -> "Sequence[QueueRow]":
@@ -100,9 +97,9 @@ class TaskReader:
         return self._store.queues()
 
     def workers(self) -> "Sequence[WorkerRow]":
-        """Return the workers that are known."""
+        """Return the registered workers."""
         return self._store.workers()
 
     def cooldowns(self) -> "Sequence[Cooldown]":
-        """Return the resources that are left alone at the moment."""
+        """Return the resources that are in a cooldown."""
         return self._store.cooldowns()

@@ -1,4 +1,4 @@
-"""The worker: takes tasks from the store and runs them until it is told to stop."""
+"""The worker: claims tasks from the store and runs them until it is stopped."""
 
 import asyncio
 import json
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from outlast.decide.limits import ResourceLimit
 
 
-# Settlements that could not be written before a worker had to end: kept in a file and applied at the next start.
+# Settlements that could not be written before a worker ended are kept in a file and applied at the next start.
 
 
 class Spool:
@@ -68,9 +68,9 @@ class Spool:
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
-            log.error("%d outcomes could not be written anywhere, those tasks will run again: %s", len(lines), error)
+            log.error("could not store %d outcomes anywhere; their tasks will run again: %s", len(lines), error)
             return False
-        log.warning("%d outcomes could not be stored and wait in %s for the next start", len(lines), path)
+        log.warning("could not store %d outcomes; they are kept in %s until the next start", len(lines), path)
         return True
 
     def replay(self, store: Store, worker_id: str) -> int:
@@ -87,13 +87,13 @@ class Spool:
                 raise
             except Exception as error:  # noqa: BLE001  # a file must not keep workers from starting
                 failure = classify(error)
-                log.error("%s cannot be applied (%s): %s", path, failure.category, failure.message)
+                log.error("could not apply %s (%s): %s", path, failure.category, failure.message)
                 if not failure.retryable:
                     path.rename(path.with_suffix(".refused"))
                 continue
             path.unlink(missing_ok=True)
             applied += len(settlements) - len(refused)
-            log.warning("%d outcomes from %s were applied, %d came too late", len(settlements), path, len(refused))
+            log.warning("applied %d outcomes from %s, %d were too late", len(settlements), path, len(refused))
         return applied
 
 
@@ -134,7 +134,7 @@ def _read_spool(path: Path) -> list[Settlement]:
                 )
             )
         except (ValueError, TypeError, KeyError) as error:
-            log.error("a line of %s cannot be read: %s", path, error)
+            log.error("a line of %s is not valid: %s", path, error)
     return settlements
 
 
@@ -155,22 +155,22 @@ class BackgroundDelivery(Protocol):
 
 
 class Worker:
-    """Runs tasks: coroutine functions on an event loop, all others in threads, so many at once.
+    """Runs tasks: coroutine functions on an event loop, other functions in threads.
 
     Args:
-        store: Where tasks are.
-        definitions: The tasks that are known, by name.
-        queues: Where to look.
-        concurrency: How many tasks run at once.
+        store: The store with the tasks.
+        definitions: The task definitions, by name.
+        queues: The queues to claim from.
+        concurrency: Number of tasks that run at the same time.
         settings: Leases and limits.
-        schedule: Tasks that recur.
-        name: For people; by default the host and the process.
+        schedule: The periodic tasks.
+        name: The name of the worker; by default host and process id.
 
     Attributes:
-        outcomes: How many outcomes of each kind it has written.
-        last_beat: When its loop last came round, on the monotonic clock.
-        delivery: Brings alerts to people while it runs, where there is somebody to be told.
-        limits: What resources take from all workers together, by name.
+        outcomes: The number of recorded outcomes, by kind.
+        last_beat: Time of the last round of its loop, on the monotonic clock.
+        delivery: Delivers alerts while the worker runs, if there are channels.
+        limits: The limits of resources across all workers, by name.
     """
 
     def __init__(
@@ -200,42 +200,42 @@ class Worker:
 
     @property
     def stopping(self) -> bool:
-        """Whether it was told to stop."""
+        """Whether the worker is stopping."""
         return self._stop.is_set()
 
     def run(self) -> None:
-        """Work until `stop`, SIGTERM or SIGINT; a second signal ends the process at once."""
+        """Run tasks until `stop`, SIGTERM or SIGINT. A second signal ends the process at once."""
         asyncio.run(self.run_async())
 
     def drain(self) -> int:
-        """Work until nothing is due any more, `stop` or a signal; return how many outcomes were written.
+        """Run tasks until no task is due, or until `stop` or a signal. Returns the number of recorded outcomes.
 
-        For tests and scripts. A task that a limit sent back comes due later, and is not waited for.
+        For tests and scripts. It does not wait for tasks that a rate limit has delayed.
         """
         return asyncio.run(self.drain_async())
 
     async def run_async(self) -> None:
-        """Work on the running event loop until `stop` or a signal."""
+        """Run tasks on the current event loop until `stop` or a signal."""
         await self._work(drain=False)
 
     async def drain_async(self) -> int:
-        """Work on the running event loop until nothing is due any more; return how many outcomes were written."""
+        """Run tasks on the current event loop until no task is due. Returns the number of recorded outcomes."""
         return await self._work(drain=True)
 
     def stop(self) -> None:
-        """Finish what runs, give back what has not begun, and end; may be called from any thread."""
+        """Finish running tasks, release those that have not started, and end. May be called from any thread."""
         self._stop.set()
         if self._pump is not None:
             self._pump.tray.wake.set()
 
     def _signalled(self) -> None:
-        log.warning("stopping: tasks that run have %.0f s to end; a second signal ends at once", self.settings.grace)
+        log.warning("stopping: running tasks have %.0f s to finish; a second signal ends at once", self.settings.grace)
         self.stop()
 
     async def _work(self, *, drain: bool) -> int:
         loop = asyncio.get_running_loop()
         with stop_on_signals(
-            loop, self._signalled, lambda: log.warning("second signal: ending at once; what runs will be run again")
+            loop, self._signalled, lambda: log.warning("second signal: ending at once; running tasks will run again")
         ):
             return await self._thread(loop, drain=drain)
 
@@ -280,7 +280,7 @@ class Worker:
             tray.wake.set()
 
         deafen = self.store.listen(wake)
-        thread = threading.Thread(target=heart.run, name="outlast-heart", daemon=True)
+        thread = threading.Thread(target=heart.run, name="outlast-heartbeat", daemon=True)
         try:
             if not self._persist(lambda: self._recover(spool, heart, drain=drain), drain=drain):
                 return 0
@@ -312,7 +312,11 @@ class Worker:
 
         def tell(error: Exception, pause: float) -> None:
             self.last_beat = clock.monotonic()
-            log.error("it cannot begin, the store is not there; again in %.1f s: %s", pause, classify(error).message)
+            log.error(
+                "cannot start because the store is not available, retrying in %.1f s: %s",
+                pause,
+                classify(error).message,
+            )
 
         return wait_for_store(work, self._stop, tell)
 
@@ -353,7 +357,7 @@ class Worker:
             while pump.held and time.monotonic() < end:
                 self._step(pump, heart)
         if pump.held:
-            log.warning("%d tasks run in threads, which cannot be stopped; they will be run again", len(pump.held))
+            log.warning("%d tasks still run in threads, which cannot be stopped; they will run again", len(pump.held))
 
     def _step(self, pump: ClaimLoop, heart: LeaseHeartbeat) -> None:
         self.last_beat = clock.monotonic()
@@ -362,7 +366,7 @@ class Worker:
                 raise LeaseLostError(pump.worker_id)
             pump.step(min(self.store.poll, 0.5))
         except LeaseLostError as error:
-            log.error("%s; it begins anew, and what it was doing is dropped", error)
+            log.error("%s; it registers again and drops its current tasks", error)
             pump.lost()
             self._begin_anew(pump, heart)
 
@@ -378,7 +382,7 @@ class Worker:
                 raise
             except Exception as error:  # noqa: BLE001  # whatever it is, it may pass
                 seconds = pause.grow()
-                log.error("it cannot register, again in %.1f s: %s", seconds, classify(error).message)
+                log.error("cannot register, retrying in %.1f s: %s", seconds, classify(error).message)
                 if self._stop.wait(seconds):
                     return
             else:

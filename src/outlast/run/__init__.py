@@ -1,1 +1,1 @@
-"""Run: decisions acted on in this process."""
+"""Retries in this process: the attempt loops, resources, cooldowns and pipelines."""

@@ -1,4 +1,4 @@
-"""The second and further attempts, sync and async: what both loops do once something has failed."""
+"""The second and further attempts, sync and async."""
 
 from types import CoroutineType
 
@@ -30,7 +30,7 @@ def never_awaitable(name: str, result: "Any") -> type:
     if kind is CoroutineType:
         result.close()  # thrown away, it would warn that nobody awaited it
     message = (
-        f"{name} returned a {kind.__name__}, whose errors nobody here would see; decorate the coroutine function itself"
+        f"{name} returned a {kind.__name__}, whose errors would not be seen; decorate the coroutine function itself"
     )
     raise ConfigError(message)
 

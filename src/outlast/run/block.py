@@ -70,11 +70,11 @@ class BlockAttempt:
 
 
 class Attempts:
-    """The attempts of one block; iterate over it with ``for`` or ``async for``, once.
+    """The attempts of one block. Iterate over it once, with ``for`` or ``async for``.
 
     Args:
-        policy: What decides.
-        name: What the block is called in logs and events.
+        policy: The retry policy.
+        name: The name of the block in logs and events.
     """
 
     def __init__(self, policy: RetryPolicy, name: str) -> None:
@@ -91,7 +91,7 @@ class Attempts:
 
     @property
     def time_left(self) -> float | None:
-        """Seconds left for the attempt that runs."""
+        """Seconds left for the current attempt."""
         return self.state.attempt_left()
 
     def entered(self) -> "async_backends.TimeLimit | None":
@@ -163,7 +163,7 @@ class Attempts:
 
     def _begin(self) -> None:
         if self._used:
-            message = "these attempts are used up; call outlast.attempts(…) anew for every block"
+            message = "these attempts were already used; call outlast.attempts(…) again for each block"
             raise RuntimeError(message)
         self._used = True
 
@@ -207,10 +207,10 @@ def running_in(values: "Iterable[object]") -> BlockAttempt | None:
 
 
 def attempts(policy: RetryPolicy = DEFAULT_POLICY, *, name: str = "block") -> Attempts:
-    """Retry a block: ``for attempt in outlast.attempts(policy): with attempt: …``; under async, ``async for``.
+    """Retry a block: ``for attempt in outlast.attempts(policy): with attempt: …``. In async code use ``async for``.
 
     Args:
-        policy: What decides; by default what a bare ``@outlast.retry`` does.
-        name: What the block is called in logs and events.
+        policy: The retry policy; by default that of ``@outlast.retry`` without arguments.
+        name: The name of the block in logs and events.
     """
     return Attempts(policy, name)

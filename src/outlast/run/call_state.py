@@ -1,7 +1,6 @@
-"""What happens between a failed attempt and the next: judge, decide, tell, and say how long to wait.
+"""The state of a call from its first failure on: classifies each failure, decides about a retry and computes the wait.
 
-Both attempt loops, the sync and the async, are a few lines around one `Attempting`. It exists only once something has
-failed, so a call that succeeds pays for none of it.
+Both attempt loops use it. It is created at the first failure, so a call that succeeds does not pay for it.
 """
 
 from contextvars import ContextVar
@@ -309,8 +308,6 @@ def _may_have_retry_hint(error: Exception) -> bool:
     except Exception:  # noqa: BLE001  # a property of the user's; the classifier knows how to look
         return True
 
-
-# The task that the calling code is part of, for whoever stands below the queue.
 
 CURRENT_TASK: "ContextVar[Any]" = ContextVar("outlast.task", default=None)
 """The claimed task that a worker runs in this thread or coroutine; None outside of one."""

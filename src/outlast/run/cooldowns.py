@@ -1,4 +1,4 @@
-"""What a store of cooldowns is asked, and what it is still to be told."""
+"""Cooldowns of resources, kept in this process and shared with others through a store."""
 
 import atexit
 import logging
@@ -131,11 +131,8 @@ class CooldownWrites:
                         self._pending.pop(scope, None)
 
 
-# Cooldowns that processes share: what the other side asked us to leave alone, and until when.
-#
-# Asking costs a look at a dictionary. A thread of its own keeps that dictionary in step with the store, and is the only
-# one that writes there, so a database that is slow or down is not waited for: what this process has learnt itself holds
-# then, and is shared later. What belongs to one scope is written in the order in which it came to be known.
+# A check is a dictionary lookup. A background thread synchronizes the dictionary with the store and is the only writer,
+# so callers never wait for a slow database. Writes for one scope keep their order.
 
 EVERY = 0.5
 """Seconds between two looks at what other processes have learnt."""
@@ -188,7 +185,7 @@ class CooldownTracker:
             TypeError: If they are shared through a store, of which no copy can be made.
         """
         if self._store is not None:
-            message = "cooldowns that are shared through a store cannot be pickled"
+            message = "cooldowns that are shared through a store cannot be pickled; create them in each process"
             raise TypeError(message)
         return type(self), ()
 
@@ -311,7 +308,7 @@ class CooldownTracker:
 
     def _capped_again(self, scope: str, times: int, reason: str) -> None:  # noqa: ARG002  # for those who override it
         """Tell that a scope asks for longer than the cap again; with a store, the thread calls it until it succeeds."""
-        log.warning("%s asked %d times in a row to be left alone for longer than an hour", scope, times)
+        log.warning("%s asked %d times in a row for a cooldown of more than an hour", scope, times)
 
     def _calmed(self, scope: str, *, answers: bool) -> None:
         """Tell that a scope does so no longer: it answers, or asks for less; called by the thread, with a store."""
@@ -468,7 +465,7 @@ class CooldownTracker:
             self._warned = now
         from outlast.classify import classify  # noqa: PLC0415  # only trouble needs it
 
-        log.warning("the store cannot be asked about cooldowns, so each process keeps its own: %s", classify(error))
+        log.warning("could not read cooldowns from the store, so each process keeps its own: %s", classify(error))
 
 
 _trackers: "weakref.WeakSet[CooldownTracker]" = weakref.WeakSet()

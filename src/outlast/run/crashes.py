@@ -1,4 +1,4 @@
-"""The end of this process at a named place, when a test has asked for it. Loaded by nobody else."""
+"""Kills this process at a named point if a test asks for it. Loaded only in such tests."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The attempt loops of a function with a resource or a fallback."""
+"""The attempt loops for functions with a resource or a fallback."""
 
 import functools
 

@@ -1,6 +1,6 @@
-"""What the attempt loops write to the log: a warning before every wait, with the same keys everywhere.
+"""The log records of the attempt loops: a warning before each wait, and one when a call is given up.
 
-No argument of a call is ever logged. The traceback stands at debug level while attempts remain.
+Arguments of calls are never logged. While attempts remain, the traceback is logged at debug level.
 """
 
 from contextvars import ContextVar
@@ -83,7 +83,7 @@ def log_retry(
         log, (category, kind, line, keys) = _log(), _describe(failure, error)
         _warn(
             log,
-            "%s: attempt %d of %d failed (%s), trying again in %.3g s: %s: %s",
+            "%s: attempt %d of %d failed (%s), retrying in %.3g s: %s: %s",
             (name, attempt, max_attempts, category, delay, kind, line),
             {**keys, "attempt": attempt, "max_attempts": max_attempts, "delay": delay, "call": name},
         )
@@ -96,7 +96,7 @@ def log_retry(
 def log_user_error(what: str, name: str, error: Exception) -> None:
     """Tell that a function of the user's raised where it should have decided."""
     try:
-        _log().error("%s: %s raised an error of its own; nothing more is tried\n%s", name, what, traceback_of(error))
+        _log().error("%s: %s raised an error, so there is no retry\n%s", name, what, traceback_of(error))
     except Exception:  # noqa: BLE001  # a handler that raises must not replace the error at hand
         return
 

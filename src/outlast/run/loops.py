@@ -1,7 +1,7 @@
 """The two attempt loops, sync and async, as wrappers around a function.
 
-A call that succeeds at once pays for a `try` and one look at a number. Everything else happens in `Attempting`, after
-something has failed. Policies with a resource, and async ones with a time limit, have wrappers elsewhere.
+A call that succeeds at once costs one `try`. Everything else happens in `CallState`, after the first failure. Policies
+with a resource, and async policies with a time limit, have their own wrappers.
 """
 
 import functools

@@ -1,6 +1,6 @@
-"""Clients whose own retries run beneath ours: noticed by what their errors show, and told once per library.
+"""Warns once per library about clients that retry by themselves within our attempts.
 
-Two layers of retries multiply, and the inner one waits where nobody sees it.
+Two layers of retries multiply, and the waits of the inner layer are not visible.
 """
 
 from outlast.classify.safe_access import header_of, safe_getattr
@@ -56,7 +56,7 @@ def warn_of_client_retries(name: str, error: Exception) -> None:
 
     try:
         logging.getLogger("outlast.retry").warning(
-            "%s: %s tried %d more times by itself beneath each of our attempts; switch one of the two off (%s)",
+            "%s: %s retried %d times by itself within each attempt; switch off one of the two retries (%s)",
             name, library, made, CLIENTS_WITH_RETRIES[library][1],
         )  # fmt: skip
     except Exception:  # noqa: BLE001  # a handler that raises must not replace the error at hand

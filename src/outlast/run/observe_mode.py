@@ -1,4 +1,4 @@
-"""Shadow mode: judge what a function raises, tell what would have been done, and change nothing."""
+"""Observe mode: classify errors and report what a retry would have done, without changing anything."""
 
 import functools
 from functools import partial
@@ -90,7 +90,7 @@ def observed_decision(error: Exception, failure: "Failure", policy: RetryPolicy)
     over = policy.deadline is not None and delay >= policy.deadline
     asked_to_wait = failure.retry_after is not None or failure.category is Category.RATE_LIMIT
     if failure.capped or (failure.retry_after or 0.0) > MAX_RETRY_AFTER_SECONDS or (over and asked_to_wait):
-        return "defer", delay, "so long a wait is not slept through"
+        return "defer", delay, "the wait is too long to sleep"
     if over:
         return "fail", None, "deadline"
     return "retry", delay, ""

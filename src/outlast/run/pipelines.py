@@ -1,6 +1,6 @@
-"""Pipelines: steps in a row, each given what the one before returned.
+"""Pipelines: functions that run one after the other, each with the result of the one before.
 
-Three layers handle errors, nearest first: ``try`` inside a step, the step's own retries, and `on_error` for the whole.
+Errors are handled in this order: ``try`` inside a step, the retries of the step, and `on_error` of the pipeline.
 """
 
 import collections.abc
@@ -24,9 +24,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Any
-
-
-# Whether two steps fit: what one says it returns against what the next says it takes.
 
 
 def check_step_types(steps: "Sequence[Callable[..., Any]]") -> None:
@@ -138,7 +135,7 @@ class StepTrace:
 
 @dataclass
 class Trace:
-    """How a pipeline went: hand one in as ``trace=`` and read it afterwards.
+    """A record of a pipeline run: pass one as ``trace=`` and read it afterwards.
 
     Attributes:
         steps: The steps that ran, in order.
@@ -173,7 +170,7 @@ class _PipelineRun:
         given: tuple[object, ...] = steps
         odd = [step for step in given if not callable(step)]
         if odd:
-            message = f"{odd[0]!r} is no step; give functions"
+            message = f"{odd[0]!r} is not a valid step; give a function"
             raise ConfigError(message)
         hooks: dict[str, Any] = {"on_error": on_error, "on_step": on_step}
         hooks = {name: hook for name, hook in hooks.items() if hook is not None}
@@ -204,7 +201,9 @@ class _PipelineRun:
             taken.update(accepted)
         for name in self.params:
             if name not in taken:
-                message = f"no step takes {name!r} from params; they take: {', '.join(sorted(taken)) or 'nothing'}"
+                message = (
+                    f"no step has the parameter {name!r} of params; they have: {', '.join(sorted(taken)) or 'none'}"
+                )
                 raise ConfigError(message)
 
     def _accepted(self, number: int) -> tuple[bool, list[str], bool]:
@@ -263,21 +262,21 @@ def typed_pipeline(
     params: "Mapping[str, Any] | None" = None,
     trace: Trace | None = None,
 ) -> "Any":
-    """Run steps in a row and return what the last one returns.
+    """Run steps one after the other and return the result of the last one.
 
     Args:
-        steps: Functions; each is called with what the one before returned. Where annotations tell, it is checked before
-            the first step runs that they fit.
-        on_error: Called as ``on_error(error, step_name)`` when a step has failed for good. What it returns goes to the
-            next step, None included; a bare ``raise`` in it raises the step's error again.
-        on_step: Called as ``on_step(step_name, value)`` after each step that gave a value; what it raises is logged
-            and fails nothing.
-        params: Values for the steps' parameters of these names.
-        trace: Filled with how each step went.
+        steps: Functions. Each is called with the result of the one before. If they have annotations, the types are
+            checked before the first step runs.
+        on_error: Called as ``on_error(error, step_name)`` when a step has failed after its retries. Its return value,
+            even None, goes to the next step; a bare ``raise`` in it raises the error of the step again.
+        on_step: Called as ``on_step(step_name, value)`` after each step that returned a value. Its errors are only
+            logged.
+        params: Values for the parameters of steps, by name.
+        trace: Filled with a record of each step.
 
     Raises:
-        ConfigError: If there are no steps, two that follow each other do not fit, a parameter has no taker, or a step
-            or hook gives a coroutine, which nobody would await here.
+        ConfigError: If there are no steps, the types of two steps do not match, no step has a parameter of a name in
+            `params`, or a step or hook returns a coroutine.
     """
     run = _PipelineRun(steps, on_error, on_step, params, trace)
     value: Any = None
@@ -310,10 +309,10 @@ async def typed_async_pipeline(
     params: "Mapping[str, Any] | None" = None,
     trace: Trace | None = None,
 ) -> "Any":
-    """Run steps in a row and return what the last one returns; see `typed_pipeline`.
+    """Run steps one after the other and return the result of the last one; see `typed_pipeline`.
 
-    Steps, `on_error` and `on_step` may be coroutine functions, plain ones, or objects with either kind of ``__call__``;
-    what they give is awaited where it can be.
+    Steps, `on_error` and `on_step` may be coroutine functions, plain functions, or objects with either kind of
+    ``__call__``. Coroutines that they return are awaited.
     """
     run = _PipelineRun(steps, on_error, on_step, params, trace, awaits=True)
     value: Any = None
@@ -342,15 +341,13 @@ def _refuse_coroutine(value: object, name: str) -> None:
     """Refuse a coroutine, which nobody would await."""
     if inspect.iscoroutine(value):
         value.close()
-        message = f"{name} returned a coroutine, which nobody here awaits; run it with typed_async_pipeline"
+        message = f"{name} returned a coroutine, which is not awaited here; run it with typed_async_pipeline"
         raise ConfigError(message)
 
 
 async def _await_result(value: "Any") -> "Any":
     return await value if inspect.isawaitable(value) else value
 
-
-# Nodes: functions that are steps of a pipeline, each with its own retries.
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -379,16 +376,16 @@ if TYPE_CHECKING:  # typing's overload is not loaded at run time
 else:
 
     def node(function=None, /, *, retry_policy=None, retries=None, retry_on=None):  # noqa: ANN001, ANN201
-        """Make a function or coroutine function a step of a pipeline, with retries of its own.
+        """Make a function or coroutine function a step of a pipeline, with its own retries.
 
         Args:
-            function: The function, when used without brackets; it is then called once.
-            retry_policy: A whole policy.
-            retries: Short for ``RetryPolicy(max_retries=…)``: calls in all; by default every Exception is retried.
-            retry_on: With `retries`: what is retried.
+            function: The function, if used without parentheses; it is then called once.
+            retry_policy: A retry policy.
+            retries: Short for ``RetryPolicy(max_retries=…)``: the number of calls; retries every Exception by default.
+            retry_on: With `retries`: the errors to retry.
 
         Raises:
-            ConfigError: If a policy and its short form are both given, or the policy is none.
+            ConfigError: If both a policy and its short form are given, or the policy is not valid.
         """
         policy = _node_policy(retry_policy, retries, retry_on)
         if function is None:
@@ -399,12 +396,12 @@ else:
 def _node_policy(retry_policy: RetryPolicy | None, retries: int | None, retry_on: "RetryOn") -> RetryPolicy:
     if retry_policy is not None:
         if retries is not None or retry_on is not None:
-            message = "give retry_policy, or retries and retry_on, not both"
+            message = "give either retry_policy, or retries and retry_on, not both"
             raise ConfigError(message)
         return check_policy(retry_policy)
     if retries is None:
         if retry_on is not None:
-            message = "retry_on says what is retried, and retries how often; give retries too"
+            message = "retry_on needs retries, the number of calls; give both"
             raise ConfigError(message)
         return _SINGLE_ATTEMPT
     return RetryPolicy(max_retries=retries, retry_on=retry_on)

@@ -1,7 +1,7 @@
-"""Named points of a program, at which a test can make it fail or end.
+"""Named points of a program at which a test can make it fail or end.
 
-``outlast.point("after-upload")`` says that something can go wrong here. Outside of tests it does nothing. With
-`outlast.testing` a test makes the call fail there, or ends the whole process there as a power cut would.
+Outside of tests, ``outlast.point("after-upload")`` does nothing. With `outlast.testing`, a test can make the call fail
+there, or kill the process there.
 """
 
 import os
@@ -17,10 +17,10 @@ _listeners: "tuple[Listener, ...]" = ()
 
 
 def point(name: str) -> None:
-    """Name this place, so that a test can make the program fail or end here; otherwise it does nothing.
+    """Mark a point at which a test can make the program fail or end. Otherwise it does nothing.
 
     Args:
-        name: Without a dot, such as ``after-upload``: a name with dots is a function's.
+        name: A name without dots, such as ``after-upload``. Names with dots refer to functions.
     """
     for listener in _listeners:
         listener(name)

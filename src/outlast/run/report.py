@@ -1,4 +1,4 @@
-"""What an error carries when a retry gave up on it: every attempt, and why there is no other."""
+"""The report on an error that a retry gave up on: its attempts, and why there is no further one."""
 
 import time
 from collections import deque
@@ -41,18 +41,18 @@ class FailedAttempt(Frozen):
 
 
 class Report(Frozen):
-    """How a call ended; on the error it raised as ``error.__outlast__``.
+    """How a retried call ended. It is attached to the raised error as ``error.__outlast__``.
 
     Attributes:
         attempts: The failed attempts.
-        elapsed: Seconds to the last failure: from the beginning where the policy has a time limit, else from the first
+        elapsed: Seconds until the last failure: from the start if the policy has a time limit, else from the first
             failure.
-        reason: Why no other attempt: ``exhausted``, ``permanent``, ``deadline``, ``deferred`` (the other side asks for
-            a longer wait than can be slept through), ``nested`` (an inner retry gave up already), ``off``,
-            ``budget``, ``breaker`` (it is open, and the next attempt would not be made), ``broken`` (a function of the
-            policy, its predicate or its backoff, raised an error of its own).
-        retry_at: With ``deferred``: when to come back, in seconds since the epoch.
-        serial: Which of this process's reports it is.
+        reason: Why there is no further attempt: ``exhausted``, ``permanent``, ``deadline``, ``deferred`` (the other
+            side asks for a wait that is too long to sleep), ``nested`` (an inner retry already gave up), ``off``,
+            ``budget``, ``breaker`` (the circuit breaker is open), ``broken`` (the predicate or backoff function of the
+            policy raised an error).
+        retry_at: With ``deferred``: when to retry, in seconds since the epoch.
+        serial: The number of the report in this process.
     """
 
     attempts: tuple[FailedAttempt, ...]

@@ -1,7 +1,6 @@
-"""Named resources in use: breaker, retry budget and concurrency limit for everything that calls one of them.
+"""Named resources: a circuit breaker, a retry budget and a concurrency limit that all calls of a resource share.
 
-A resource never makes callers queue: closed, its breaker is read without a lock, and what is not allowed is refused at
-once.
+A resource never makes callers wait: a call that is not allowed is refused at once.
 """
 
 from _thread import allocate_lock  # what threading hands out, without its import
@@ -25,16 +24,16 @@ if TYPE_CHECKING:
 
 
 class Resource:
-    """What calls of one resource share.
+    """The circuit breaker, retry budget and concurrency limit of one resource.
 
     Use it through a policy (``RetryPolicy(resource="api.example.com")``), or alone as a context manager around a call:
     ``with outlast.resource("api.example.com"): …``.
 
     Args:
-        name: Its name; by custom the host.
-        breaker: When to leave it alone.
-        budget: How many retries it may cost.
-        max_concurrency: Calls that may run at once; one more is refused with `ConcurrencyLimitError`.
+        name: The name, usually the host.
+        breaker: The circuit breaker.
+        budget: The retry budget.
+        max_concurrency: Calls that may run at the same time; further ones raise `ConcurrencyLimitError`.
     """
 
     def __init__(
@@ -64,23 +63,23 @@ class Resource:
 
     @property
     def is_bare(self) -> bool:
-        """Whether nothing has been set for it, so that it limits nothing yet."""
+        """Whether the resource has no settings, so that it limits nothing."""
         return self.breaker is None and self.budget is None and self.max_concurrency is None
 
     @property
     def is_open(self) -> bool:
-        """Whether the breaker refuses calls at this moment."""
+        """Whether the circuit breaker refuses calls now."""
         breaker = self.breaker
         return breaker is not None and breaker.state == "open" and clock.monotonic() < breaker.until
 
     def enter(self) -> int:
-        """Ask for a call.
+        """Start a call.
 
         Returns:
-            A permit, to be handed back with the outcome.
+            A permit to return with the outcome.
 
         Raises:
-            BreakerOpenError: If the resource is left alone at the moment.
+            BreakerOpenError: If the circuit breaker is open.
             ConcurrencyLimitError: If too many calls are running.
         """
         breaker = self.breaker
@@ -93,12 +92,12 @@ class Resource:
                 self.running += not full
             if full:
                 self.withdrawn(permit, entered=False)
-                message = f"{self.name}: no more than {self.max_concurrency} at once, and so many are running"
+                message = f"{self.name}: not called, the limit of {self.max_concurrency} concurrent calls is reached"
                 raise ConcurrencyLimitError(message)
         return permit
 
     def succeeded(self, permit: int, seconds: float = 0.0) -> None:
-        """Tell that a call succeeded."""
+        """Record that a call succeeded."""
         if self.max_concurrency is not None:
             self._leave()
         breaker = self.breaker
@@ -114,7 +113,7 @@ class Resource:
             self._changing(lambda: breaker.succeeded(clock.monotonic(), permit, seconds))
 
     def failed(self, error: BaseException, permit: int) -> None:
-        """Tell that a call raised an error; whether it is a failure of the resource, the breaker's settings say."""
+        """Record the error of a call. The settings of the breaker decide whether it counts as a failure."""
         if self.max_concurrency is not None:
             self._leave()
         breaker = self.breaker
@@ -130,7 +129,7 @@ class Resource:
         )
 
     def withdrawn(self, permit: int, *, entered: bool = True) -> None:
-        """Tell that a call was cancelled: neither success nor failure, and its permit is given back."""
+        """Record that a call was cancelled, which counts neither as success nor as failure."""
         if self.max_concurrency is not None and entered:
             self._leave()
         if self.breaker is not None:
@@ -150,23 +149,23 @@ class Resource:
         return paid
 
     def open(self, seconds: float | None = None) -> None:
-        """Leave the resource alone by hand, for so many seconds or until `close`."""
+        """Open the circuit breaker by hand, for this many seconds or until `close`."""
         breaker = self._needed()
         self._changing(lambda: breaker.open(clock.monotonic(), seconds=float("inf") if seconds is None else seconds))
 
     def close(self) -> None:
-        """Let calls pass again by hand."""
+        """Close the circuit breaker by hand."""
         self._changing(self._needed().close)
 
     def take_over(self, seconds: float, reason: str) -> bool:
-        """Leave the resource alone because another process does, for as long; tell whether that was done.
+        """Open the circuit breaker because that of another process is open. Returns whether it was opened.
 
-        It is not where the breaker is open or tried already. And one that has ever changed takes no failed probe of
-        another's over: it was stopped once, and since then it has its own probes to go by.
+        Nothing changes if the breaker is open or half-open. A breaker that has ever changed its state ignores failed
+        probes of other processes, because it makes its own.
 
         Args:
-            seconds: For how long the other leaves it alone from now on.
-            reason: Why the other does.
+            seconds: Seconds from now on for which the other breaker stays open.
+            reason: The reason that the other process gives.
         """
         breaker = self._needed()
 
@@ -276,10 +275,10 @@ def resource(
     budget: Budget | None = None,
     max_concurrency: int | None = None,
 ) -> Resource:
-    """Return the resource of that name; its settings are given once, before or after a policy names it.
+    """Return the resource of a name. Its settings can be given once, before or after a policy uses it.
 
     Raises:
-        ConfigError: If it has settings already and others are given.
+        ConfigError: If it already has settings and others are given.
     """
     with _registry_lock:
         known = _resources.get(name)
@@ -289,7 +288,7 @@ def resource(
         elif given and known.is_bare:  # named by a policy before its settings were given
             known.__init__(name, breaker=breaker, budget=budget, max_concurrency=max_concurrency)  # type: ignore[misc]  # anew
         elif given:
-            message = f"resource {name!r} exists already with settings of its own; give them once"
+            message = f"resource {name!r} already has settings; give them only once"
             raise ConfigError(message)
     if breaker is not None:
         _notify_watchers()

@@ -1,4 +1,4 @@
-"""The forms of retry: a decorator, a call, a block, and what switches them off."""
+"""The public retry functions: `retry`, `call`, `with_policy`, `no_retries` and `current_attempt`."""
 
 from contextvars import ContextVar
 from functools import partial
@@ -51,23 +51,23 @@ if TYPE_CHECKING:  # typing's overload is not loaded at run time
         *, fallback: Fallback | None = None, mode: str = "act", **settings: Unpack[PolicySettings]
     ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
     def retry(function: Any = None, /, **settings: Any) -> Any:
-        """Call a function again while the policy says so."""
+        """Retry a function as the policy says."""
 
 else:
 
     def retry(function=None, /, *, policy=None, fallback=None, mode="act", **settings):  # noqa: ANN001, ANN003, ANN201
-        """Call a function again while the policy says so; raise its last error when it no longer does.
+        """Retry a function as the policy says, and raise its last error when the policy gives up.
 
-        Bare, it retries what the classifier calls retryable: 5 attempts, waits doubling from 0.5 s to at most 30 s with
-        full jitter, 60 s in all. A rate limit that names no time is waited out from 60 s on, which those 60 s leave
-        no room for: the error is raised with the time to come back.
+        Without arguments it retries errors that the classifier calls retryable: 5 attempts with exponential backoff
+        from 0.5 s to 30 s, full jitter, and a deadline of 60 s. A rate limit without a time needs a wait of at least
+        60 s, which exceeds the deadline: the error is raised with the time to retry.
 
         Args:
-            function: The function or coroutine function, when used without brackets.
-            policy: A whole policy; its settings are then not given one by one.
-            fallback: Called with the error that would be raised; what it returns is returned instead.
-            mode: ``act``, or ``observe`` to call once, tell what would have been done, and change nothing.
-            settings: Settings of a `RetryPolicy` that differ from those of a bare ``@outlast.retry``.
+            function: The function or coroutine function, if used without parentheses.
+            policy: A policy. Do not give `settings` then.
+            fallback: Called with the error that would be raised. Its return value is returned instead.
+            mode: ``act``, or ``observe`` to call once and report what a retry would have done.
+            settings: Settings of a `RetryPolicy` that differ from the defaults of ``@outlast.retry``.
         """
         chosen = _pick_policy(policy, settings)
         if mode != "act":
@@ -90,10 +90,10 @@ def call(function: "Callable[..., R]", /, *args: "Any", policy: RetryPolicy | No
     """Call a function once with a policy: ``outlast.call(fetch, url, policy=…)``.
 
     Args:
-        function: A function, or a coroutine function, whose result is then to be awaited.
-        args: Its arguments.
-        policy: What decides; by default ``RetryPolicy()``, which retries every Exception but a `PermanentError`.
-        kwargs: Its keyword arguments.
+        function: A function, or a coroutine function; then await the result.
+        args: The arguments of the function.
+        policy: The policy; by default ``RetryPolicy()``, which retries every Exception but a `PermanentError`.
+        kwargs: The keyword arguments of the function.
     """
     result: R = wrap(function, RetryPolicy() if policy is None else check_policy(policy), None)(*args, **kwargs)
     return result
@@ -105,12 +105,12 @@ def with_policy(
     """Return a decorated function with another policy: ``outlast.with_policy(fetch, max_attempts=2)(url)``.
 
     Args:
-        function: A function that `retry` or `node` has decorated.
+        function: A function decorated with `retry` or `node`.
         policy: The other policy.
-        changes: Settings that differ from the policy it has.
+        changes: Settings that differ from its current policy.
 
     Raises:
-        ConfigError: If the function is not decorated, or the policy is none.
+        ConfigError: If the function is not decorated, or the policy is not valid.
     """
     inner: Any = getattr(function, "__wrapped__", None)
     own: RetryPolicy | None = getattr(function, "__outlast_policy__", None)
@@ -128,10 +128,10 @@ _no_retry_tokens: "ContextVar[int]" = ContextVar("outlast_no_retries", default=0
 
 
 class no_retries:  # noqa: N801  # a context manager is named like a function
-    """Within the block nothing is retried: ``with outlast.no_retries(): …`` makes every call once.
+    """Switch retries off within a block: ``with outlast.no_retries(): …`` makes every call once.
 
-    It counts for the thread or task that entered it, and for the tasks begun inside. One instance may be used again,
-    inside itself, and by several threads and tasks at once.
+    It applies to the thread or task that enters it, and to tasks started inside. An instance can be reused, nested, and
+    shared by several threads and tasks.
     """
 
     def __enter__(self) -> None:
@@ -149,12 +149,12 @@ class no_retries:  # noqa: N801  # a context manager is named like a function
 
 
 class CurrentAttempt(Frozen):
-    """What the called function can know of the attempt it is part of.
+    """The attempt in which a function is called.
 
     Attributes:
-        number: From 1.
-        max_attempts: Calls that the policy allows in all.
-        time_left: Seconds left for this attempt, by its timeout or the deadline; None where there is neither.
+        number: Number of the attempt, from 1.
+        max_attempts: Number of attempts that the policy allows.
+        time_left: Seconds left for this attempt by its timeout or the deadline; None without either.
     """
 
     number: int
@@ -167,7 +167,7 @@ class CurrentAttempt(Frozen):
 
 
 def current_attempt() -> CurrentAttempt | None:
-    """Return the attempt that the calling code runs in, or None where it is not retried."""
+    """Return the attempt in which the calling code runs; None outside of a retry."""
     known = attempting_locals()
     if known is None:
         return None
@@ -185,7 +185,7 @@ def current_attempt() -> CurrentAttempt | None:
 def _pick_policy(policy: RetryPolicy | None, settings: "dict[str, Any]") -> RetryPolicy:
     unknown = [name for name in settings if name not in _SETTINGS]
     if unknown:
-        message = f"{unknown[0]!r} is no setting; choose from: {', '.join(sorted(_SETTINGS))}"
+        message = f"{unknown[0]!r} is not a setting of a policy; choose from: {', '.join(sorted(_SETTINGS))}"
         raise ConfigError(message)
     if policy is None:
         if "overrides" in settings:  # those of the default stay for categories that are not named
@@ -229,7 +229,7 @@ def wrap(
     thing: object = function
     other: object = fallback
     if other is not None and not callable(other):
-        message = f"fallback is {other!r}; give a function of the error"
+        message = f"fallback is {other!r}; give a function that takes the error"
         raise ConfigError(message)
     if isinstance(thing, type) or not callable(thing):
         message = f"{function!r} cannot be retried; decorate a function, a method or a coroutine function"

@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C, for services on an event loop and for runs of jobs: the first signal stops, a second one ends."""
+"""SIGTERM and Ctrl-C for services and job runs: the first signal stops, the second one ends at once."""
 
 import os
 import signal

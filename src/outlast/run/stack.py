@@ -1,4 +1,4 @@
-"""What the stack tells of attempts. It costs who asks; the loops themselves keep no record of a first attempt."""
+"""Finds the current attempt on the call stack, because the loops keep no record of a first attempt."""
 
 import sys
 

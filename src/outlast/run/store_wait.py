@@ -1,4 +1,4 @@
-"""How a service begins while its store cannot be reached: it waits, as it would had that come a moment later."""
+"""Waits for the store when a service starts before its store is available."""
 
 import asyncio
 import logging
@@ -38,7 +38,7 @@ class _StorePauses:
         if not self._said and clock.monotonic() - self._begun >= _HINT_AFTER:
             self._said = True
             _log.warning(
-                "the store has not been there for %.0f s; if it runs, check the URL: host, port, folder",
+                "the store has not been available for %.0f s; if it runs, check the URL: host, port, folder",
                 clock.monotonic() - self._begun,
             )
         return self._pause.grow()

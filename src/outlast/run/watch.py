@@ -1,7 +1,7 @@
-"""Ends first attempts of async calls at their time limit, for little more than a note per call.
+"""Ends the first attempts of async calls at their time limit.
 
-`asyncio.timeout` sets a timer for every call, which costs many times what the call itself does. Here the calls of one
-function are noted with the time at which they began, and a single timer per event loop looks after the oldest.
+`asyncio.timeout` sets a timer for every call. Here one timer per event loop watches all calls of a function, which are
+recorded with their start times.
 """
 
 import time

@@ -1,7 +1,6 @@
-"""The async attempt loop of policies with a time limit, whose first attempt is ended when its time is over.
+"""The async attempt loop for policies with a time limit.
 
-A call that succeeds at once pays for a look at the clock and a note with the watch of its event loop. What other calls
-need besides is kept out of the wrapper, for each variable that it has is paid for by every call.
+The wrapper holds only what every call needs, because each variable in it costs every call.
 """
 
 import functools

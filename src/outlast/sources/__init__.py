@@ -1,1 +1,1 @@
-"""Sources that are polled for years: their book, their health, and the monitor that polls them."""
+"""Sources that are polled for years: their registry, their health, and the monitor that polls them."""

@@ -1,4 +1,4 @@
-"""What is told of sources: in the log, and to subscribers."""
+"""Log records and events about sources and cycles."""
 
 import logging
 from collections.abc import Sequence
@@ -51,9 +51,6 @@ def announce_cycle(closed: Closed) -> None:
         publish(CycleEnded(cycle.profile, cycle.id, cycle.polled, cycle.failed, cycle.outage_since is not None))
 
 
-# What is told of a cycle that has ended.
-
-
 class CycleSummary(NamedTuple):
     """How a cycle ended.
 
@@ -76,12 +73,12 @@ class CycleSummary(NamedTuple):
             f"{cycle.polled} of {cycle.sources} sources polled",
             f"{cycle.changed} changed",
             f"{cycle.failed} failed",
-            f"{cycle.deferred} put off",
+            f"{cycle.deferred} deferred",
         ]
         if self.transitions:
-            parts.append(f"{self.transitions} in another state")
+            parts.append(f"{self.transitions} changed state")
         if self.cycle.outage_since is not None:
-            parts.append("an outage, by the look of it")
+            parts.append("probably an outage")
         if self.broken_callbacks:
             times = "once" if self.broken_callbacks == 1 else f"{self.broken_callbacks} times"
             parts.append(f"on_change failed {times}")

@@ -1,4 +1,4 @@
-"""The fetcher for feeds: RSS, Atom and RDF by feedparser, and which of the entries are new."""
+"""The fetcher for feeds (RSS, Atom and RDF by feedparser), which finds the new entries."""
 
 import asyncio
 import calendar
@@ -86,7 +86,7 @@ def _feedparser() -> Any:
 def _parse_feed(parser: Any, answer: SourceResponse) -> tuple[Feed, str]:
     """Read a feed; return it and the hash of its entries."""
     if not answer.body.strip():
-        message = "the answer is no feed: it is empty"
+        message = "the response is not a feed: it is empty"
         raise ContentError(message)
     told = {"content-location": answer.url, "content-type": _content_type(answer)}
     try:
@@ -98,7 +98,7 @@ def _parse_feed(parser: Any, answer: SourceResponse) -> tuple[Feed, str]:
             resolve_relative_uris=True,
         )
     except Exception as error:  # whatever the parser stumbles over
-        message = f"the answer is no feed that can be read: {type(error).__name__}"
+        message = f"the response is not a readable feed: {type(error).__name__}"
         raise ContentError(message) from error
     _check(parsed, answer)
     raw = parsed.entries[:_MOST_ENTRIES]
@@ -140,10 +140,10 @@ def _check(parsed: Any, answer: SourceResponse) -> None:
     if not version and (not parsed.entries or _PAGE.match(answer.body)):
         kind = answer.headers.get("content-type", "").partition(";")[0][:60] or "no content type"
         page = "a web page" if _PAGE.match(answer.body) else "neither RSS nor Atom"
-        message = f"the answer is no feed: it is {page} ({kind})"
+        message = f"the response is not a feed: it is {page} ({kind})"
         raise ContentError(message)
     if not parsed.entries and isinstance(trouble, SAXException):
-        message = f"the feed is broken and has no entry that can be read: {trouble.getMessage()}"
+        message = f"the feed is broken and has no readable entry: {trouble.getMessage()}"
         raise ContentError(message)
 
 

@@ -1,4 +1,4 @@
-"""Who fetches: the ready-made ones by name, or a function of the user's in whatever form it has."""
+"""Fetchers of sources: the built-in ones, your own functions, and the HTTP GET that they share."""
 
 import asyncio
 import codecs
@@ -15,15 +15,13 @@ from outlast.errors import BodyTooLargeError, ConfigError, ContentError, Network
 from outlast.ports.source_rows import Source
 from outlast.run.retry import is_coroutine_function
 
-# What a poll brings home, and who may bring it.
-
 
 class Entry(NamedTuple):
     """One entry of a feed.
 
     Attributes:
-        id: What the feed calls it; its link or title where it has no name.
-        published: As the feed says it, in ISO form where it can be read.
+        id: The id in the feed; its link or title if it has no id.
+        published: The date in the feed, in ISO format if it is valid.
     """
 
     id: str
@@ -34,17 +32,17 @@ class Entry(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """What a fetch gave.
+    """The result of a fetch.
 
     Attributes:
-        content: What the user's `on_change` is to have; text, bytes or whatever a fetcher makes of it.
-        hash: Tells one content from another; None for the monitor to make one of `content`.
-        not_modified: The server says that nothing changed (304); everything else is then left as it was.
-        etag: Validator to send next time.
-        last_modified: The other one.
-        entries: Entries of a feed that are new since `memory`.
-        memory: What the fetcher wants to have back in the source next time, as JSON text.
-        http_status: Of the answer.
+        content: The content for `on_change`: text, bytes or any other value.
+        hash: A value that changes with the content; None to compute it from `content`.
+        not_modified: Whether the server answered 304 (not modified). The other fields are then ignored.
+        etag: The ETag to send with the next request.
+        last_modified: The Last-Modified to send with the next request.
+        entries: The entries of a feed that are new since `memory`.
+        memory: JSON text that the fetcher gets back in the source at the next poll.
+        http_status: The status of the response.
     """
 
     content: Any = None
@@ -58,12 +56,12 @@ class Fetched(NamedTuple):
 
 
 class Changed(NamedTuple):
-    """What `on_change` is called with.
+    """The argument of `on_change`.
 
     Attributes:
-        source: As it was before this poll.
-        fetched: What is new.
-        first: Whether it is the first content of this source: there was nothing to compare it with.
+        source: The source before this poll.
+        fetched: The new content.
+        first: Whether this is the first content of the source.
     """
 
     source: Source
@@ -75,8 +73,6 @@ Fetcher = Callable[[Source, Any], Awaitable[Fetched]]
 """Gets a source and the monitor's HTTP client (an httpx2 or httpx AsyncClient); raises what goes wrong."""
 
 
-# One GET of a source: its validators sent along, and its body unpacked to so many bytes and never more.
-
 BODY_LIMIT = 10 * 1024 * 1024
 """Bytes that a body may have when it is unpacked."""
 _ERROR_LIMIT = 64 * 1024  # of an answer that is raised; enough to find a reason in
@@ -85,14 +81,14 @@ _MAX_VALIDATOR = 1024
 _MAX_LENGTH_DIGITS = 19  # of a length; more are nonsense
 _NOT_MODIFIED = 304
 
-# What we can unpack in pieces. Others are not asked for: a few kilobytes of them may become gigabytes at one stroke.
+# Encodings that can be decompressed in pieces. With others, a few kilobytes could expand to gigabytes at once.
 _CODINGS = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
 _ACCEPTED = "gzip, deflate"
 _GZIP_START = b"\x1f"  # how each part begins
 _RAW_DEFLATE = -zlib.MAX_WBITS  # what some servers call deflate
 
-# Python's name to the one that is meant on the web, as browsers read it. What is not here is no charset of a page:
-# some of Python's take hours for a megabyte.
+# Python's names for the charsets of the web, as browsers read them. Others are not used: some of Python's codecs take
+# hours for a megabyte.
 _CHARSETS = {
     **{name: name for name in ("utf-8", "utf-16", "utf-16-le", "utf-16-be", "koi8-r", "koi8-u", "mac-roman", "cp866")},
     **{f"iso8859-{number}": f"iso8859-{number}" for number in (2, 3, 4, 5, 6, 7, 8, 10, 13, 14, 15, 16)},
@@ -224,7 +220,7 @@ async def _read_body(response: Any, limit: int) -> bytes:
 
 
 def _raise_too_large(limit: int) -> None:
-    message = f"the answer is longer than {limit:,} bytes; the rest was not read"
+    message = f"the response is longer than {limit:,} bytes; the rest was not read"
     raise BodyTooLargeError(message)
 
 
@@ -239,7 +235,7 @@ async def _decompressed(response: Any) -> AsyncGenerator[bytes, None]:
             for piece in _decompress_chain(unpackers, part):
                 yield piece
     if any(unpacker.is_cut for unpacker in unpackers):
-        message = "the packed answer ends in the middle"
+        message = "the compressed response is incomplete"
         raise NetworkError(message)
 
 
@@ -249,7 +245,7 @@ def _content_codings(response: Any) -> list[str]:
     names = [name.strip() for name in stated if name.strip() not in {"", "identity"}]
     unknown = [name for name in names if name not in _CODINGS]
     if unknown or len(names) > len(_CODINGS):
-        message = f"the answer is packed as {', '.join(names)[:100]!r}, which was not asked for"
+        message = f"the response is compressed as {', '.join(names)[:100]!r}, which was not requested"
         raise ContentError(message)
     return names
 
@@ -303,7 +299,7 @@ class _Decompressor:
                 self._begun, self._bits = True, _RAW_DEFLATE
                 self._zlib = zlib.decompressobj(self._bits)
                 return self._piece(packed)
-            message = f"the answer is not packed as it says ({self._name}): {error}"
+            message = f"the response is not compressed as its header says ({self._name}): {error}"
             raise ContentError(message) from error
 
 
@@ -328,7 +324,7 @@ def choose_fetcher(given: "str | Callable[..., Any] | None", usual: str) -> Fetc
         _check_installed(str(given))
         return _builtin_fetcher(str(given))
     if isinstance(given, str) or not callable(given):
-        message = f"fetch is {given!r}; choose feed or page, or give a function of a source"
+        message = f"fetch is {given!r}; choose feed or page, or give a function that takes a source"
         raise ConfigError(message)
     return _adapt_function(given)
 

@@ -1,4 +1,4 @@
-"""How the results of polls are written: together, and one by one where the store refuses one of them."""
+"""The sources that a monitor is polling, and how it writes the results: together, or one by one after an error."""
 
 import asyncio
 from collections.abc import Sequence
@@ -57,7 +57,7 @@ async def write_results(
             answer = await ask(_try_write, store, {number: (epoch, put_off)})
             if isinstance(answer, Exception):
                 raise answer  # the store takes nothing at all: it is not the result
-            log.error("the store refuses what the poll of source %d gave; it is put off: %s", number, refusal)
+            log.error("the store refused the result of source %d; the source is deferred: %s", number, refusal)
         del results[number]
         announce_transitions(answer)
         changed = changed or bool(answer)
@@ -75,8 +75,6 @@ def _try_write(store: Sources, results: _Results) -> list[Transition] | Exceptio
             raise
         return error
 
-
-# The sources that a monitor has in its hands: polled side by side, their results written together.
 
 _GATHER_SECONDS = 0.02  # seconds for which results are gathered before they are written
 
@@ -155,12 +153,12 @@ class InflightSources:
         try:
             change = await self.poller.poll(source)
         except Exception as error:  # noqa: BLE001  # a mistake of ours: no fault of the source, and none of the others
-            log.error("source %d (%s) could not be polled: %s", source.id, redacted_source_url(source), classify(error))
+            log.error("could not poll source %d (%s): %s", source.id, redacted_source_url(source), classify(error))
             change = outcomes.deferral_change(self.poller.rules, DEFER_AFTER_BUG, classify(error), 0)
         except asyncio.CancelledError:
             if self._is_ending or self.poller.is_leaving():
                 raise  # it is given back
-            log.error("the poll of source %d (%s) was cancelled, and not by us", source.id, redacted_source_url(source))
+            log.error("the poll of source %d (%s) was cancelled by other code", source.id, redacted_source_url(source))
             change = outcomes.deferral_change(self.poller.rules, DEFER_AFTER_BUG, None, 0)
         latest = self._results.get(source.id)
         # After a lost lease a source may be polled twice at once; only the result of the later lease counts.

@@ -1,7 +1,7 @@
-"""The monitor: polls the sources that are due, cycle by cycle, beside as many others as there are.
+"""The monitor: polls the sources that are due, cycle by cycle. Several monitors can share a profile.
 
-A cycle belongs to all monitors of a profile. Each takes sources in its hands for a while, polls them, and writes down
-what came of it; whoever finds that nothing is left ends the cycle.
+All monitors of a profile work on the same cycle. Each claims sources, polls them and records the results. The monitor
+that finds no source left ends the cycle.
 """
 
 import asyncio
@@ -35,8 +35,6 @@ from outlast.sources.announcements import CycleSummary, announce_cycle, log, red
 from outlast.sources.inflight import InflightSources, write_results
 from outlast.sources.poller import ObservingClose, ObservingPoller, Poller, PollSettings
 
-# The HTTP client that a monitor polls with.
-
 _SINGLE_ATTEMPT = RetryPolicy(
     max_attempts=1, retry_on=RETRYABLE
 )  # the monitor tries again itself, and holds no slot meanwhile
@@ -69,9 +67,6 @@ def _httpx_module() -> Any:
     raise ConfigError(message)
 
 
-# Cooldowns of an app: shared by its processes, and told of when a host asks for too long again and again.
-
-
 class SharedCooldownTracker(CooldownTracker):
     """What an app's processes know of cooldowns; it is its ``app.cooling``.
 
@@ -85,12 +80,12 @@ class SharedCooldownTracker(CooldownTracker):
         self._outbox = store
 
     def _capped_again(self, scope: str, times: int, reason: str) -> None:
-        title = f"{scope}: asks to be left alone for longer than an hour, again"
+        title = f"{scope}: asks repeatedly for a cooldown of more than an hour"
         self._outbox.raise_alerts([NewAlert(f"cooldown:{scope}", "capped", title, reason)])
         super()._capped_again(scope, times, reason)
 
     def _calmed(self, scope: str, *, answers: bool) -> None:
-        how = "answers again" if answers else "no longer asks for more than an hour"
+        how = "available again" if answers else "no longer asks for a cooldown of more than an hour"
         self._outbox.raise_alerts([NewAlert(f"cooldown:{scope}", None, f"{scope}: {how}")])
 
 
@@ -127,24 +122,24 @@ class MonitorDelivery(Protocol):
 
 
 class Monitor:
-    """Polls the sources of one profile; `run` does so until told to stop, `cycle` once.
+    """Polls the sources of one profile: `run` until it is stopped, `cycle` once.
 
     Args:
-        store: Where the sources are kept.
-        cooling: What is left alone at the moment.
-        settings: How sources are polled.
-        delivery: Brings alerts to people while the monitor runs.
-        client: Returns an async context manager that gives the fetchers' HTTP client; by default one of ours.
-        lease: Seconds after which others take over what a dead monitor had in its hands.
-        grace: Seconds that running fetches have to end when the monitor stops.
-        user_agent: How it introduces itself.
-        name: For people.
+        store: The store with the sources.
+        cooling: The cooldowns of hosts.
+        settings: How to poll the sources.
+        delivery: Delivers alerts while the monitor runs.
+        client: Returns an async context manager with the HTTP client of the fetchers; by default a client of Outlast.
+        lease: Seconds after which other monitors take the sources of a dead monitor.
+        grace: Seconds for running fetches to finish when the monitor stops.
+        user_agent: The User-Agent header.
+        name: The name of the monitor.
 
     Attributes:
-        store: Where the sources are kept.
-        delivery: Brings alerts to people, where something does.
-        running: Whether `run` is at work.
-        last_beat: When its loop last came round, on the monotonic clock.
+        store: The store with the sources.
+        delivery: Delivers alerts, if set.
+        running: Whether `run` is running.
+        last_beat: Time of the last round of its loop, on the monotonic clock.
     """
 
     def __init__(  # noqa: PLR0913  # its parts
@@ -179,36 +174,36 @@ class Monitor:
 
     @property
     def profile(self) -> Profile:
-        """Whose sources it polls."""
+        """The profile whose sources it polls."""
         return self.settings.profile
 
     @property
     def observes(self) -> bool:
-        """Whether it leaves the state of every source as it is."""
+        """Whether it only observes, without changing the states of sources."""
         return self.settings.mode == "observe"
 
     @property
     def stopping(self) -> bool:
-        """Whether it was told to stop."""
+        """Whether the monitor is stopping."""
         return self._stopping.is_set()
 
     def stop(self) -> None:
-        """Have `run` end: running fetches may finish, all else is given back. From any thread."""
+        """Stop `run`: running fetches may finish, other sources are released. May be called from any thread."""
         self._stopping.set()
 
     def run(self) -> None:
-        """Poll until `stop` is called, or SIGTERM or Ctrl-C comes."""
+        """Poll until `stop`, SIGTERM or Ctrl-C."""
         asyncio.run(self._with_threads(self.run_async()))
 
     def cycle(self, *, everything: bool = True) -> CycleSummary | None:
-        """Take part in one cycle, to its end; for cron.
+        """Run one cycle to its end, for example from cron.
 
         Args:
-            everything: Whether all active sources are polled; otherwise those that are due by their schedule. A cycle
-                that had begun before has not all of them: it is ended first, and another one follows.
+            everything: Whether to poll all active sources; otherwise those that are due. A cycle that is already under
+                way is finished first, and another one follows.
 
         Returns:
-            How the last one ended; None if no source was due.
+            The summary of the last cycle; None if no source was due.
         """
         return asyncio.run(self._with_threads(self.cycle_async(everything=everything)))
 
@@ -218,7 +213,7 @@ class Monitor:
         return await work
 
     async def run_async(self) -> None:
-        """Poll until `stop` is called, or a signal comes."""
+        """Poll until `stop` or a signal."""
         if self.delivery is not None:
             self.delivery.start()
         try:
@@ -237,14 +232,14 @@ class Monitor:
         except Exception as error:
             if not self.stopping or isinstance(error, OutlastError):
                 raise
-            log.warning("stopped while the store could not be asked: %s", classify(error))
+            log.warning("stopped while the store was not available: %s", classify(error))
         finally:
             self.running = False
             if self.delivery is not None:
                 await asyncio.to_thread(self.delivery.stop)
 
     async def cycle_async(self, *, everything: bool = True) -> CycleSummary | None:
-        """Take part in one cycle, to its end."""
+        """Run one cycle to its end."""
         await self._in_thread(self.check)
         newest = await self._in_thread(self.store.cycles, self.profile.name, 1) if everything else []
         cycle = await self._in_thread(self.store.open_cycle, self.profile.name, everything=everything)
@@ -269,20 +264,20 @@ class Monitor:
                 if not await asyncio.to_thread(self.delivery.deliver):
                     return
         except Exception as error:  # noqa: BLE001  # they wait in the outbox
-            log.error("alerts could not be delivered: %s", classify(error))
+            log.error("could not deliver alerts: %s", classify(error))
 
     def check(self) -> None:
-        """See that every source can be polled.
+        """Check all sources without a request.
 
         Raises:
-            ConfigError: If some cannot; the message lists all of them. No request was made.
+            ConfigError: If some are not valid. The message lists all of them.
         """
         which = SourceFilter(profile=self.profile.name)
         registry.check_sources(source for source in self.store.sources(which) if source.is_active)
 
     def _signals(self) -> contextlib.AbstractContextManager[None]:
         def first() -> None:
-            log.warning("stopping: polls that run have %.0f s to end; a second signal ends at once", self._grace)
+            log.warning("stopping: running polls have %.0f s to finish; a second signal ends at once", self._grace)
             self.stop()
 
         return stop_on_signals(asyncio.get_running_loop(), first, lambda: log.warning("second signal: ending at once"))
@@ -325,8 +320,7 @@ class Monitor:
                     if not waits:
                         waits = True
                         log.info(
-                            "cycle %d: waiting for sources that another monitor has in its hands; if it has died, they "
-                            "are free within %.0f s",
+                            "cycle %d: waiting for sources of another monitor; if it died, they are free in %.0f s",
                             cycle.id,
                             self._lease,
                         )
@@ -356,7 +350,7 @@ class Monitor:
         if not long:
             return False
         log.warning(
-            "cycle %d: %d sources have been in our hands for more than %.0f s, and it cannot end without them: %s%s",
+            "cycle %d: %d sources have been polled for more than %.0f s, and the cycle cannot end without them: %s%s",
             cycle.id,
             len(long),
             self._lease * _LONG_LEASES,
@@ -410,11 +404,13 @@ class Monitor:
         try:
             await write_results(self._in_thread, self.store, self.profile.rules, hands.results())
         except Exception as error:  # noqa: BLE001  # others poll it again
-            log.warning("what was polled last could not be written, and is polled again: %s", classify(error))
+            log.warning(
+                "could not store the results of the last polls; those sources are polled again: %s", classify(error)
+            )
         try:
             await self._in_thread(self.store.release_sources, self._id)
         except Exception as error:  # noqa: BLE001  # others take over when the lease is over
-            log.warning("sources could not be given back before their lease is over: %s", classify(error))
+            log.warning("could not release sources; they are free when their lease expires: %s", classify(error))
 
     async def _renew(self) -> None:
         while True:
@@ -451,7 +447,7 @@ class Monitor:
         now = clock.monotonic()
         if self._complained is None or now - self._complained >= _COMPLAIN_EVERY:
             self._complained = now
-            log.error("the store cannot be asked; trying again every %.0f s: %s", _PAUSE, classify(error))
+            log.error("the store is not available, retrying every %.0f s: %s", _PAUSE, classify(error))
 
     def _beat(self) -> None:
         self.last_beat = clock.monotonic()

@@ -1,4 +1,4 @@
-"""What is written for a poll, for what somebody does by hand, and for the end of a cycle. All of it is pure."""
+"""Pure functions that return the changes of a source after a poll, an action by hand, or the end of a cycle."""
 
 import math
 from collections import Counter
@@ -242,9 +242,9 @@ def _outage_alerts(
     causes = Counter((source.pending or {}).get("category", "") for source in bad).most_common(_MAX_NAMED)
     text = ", ".join(f"{category} {count}" for category, count in causes)
     if outage:
-        return (NewAlert(key, "outage", f"{profile}: {share}; nothing is counted against them", text),)
+        return (NewAlert(key, "outage", f"{profile}: {share}; their failures are not counted", text),)
     if wide:
-        return (NewAlert(key, "lasting", f"{profile}: {share}, and still do; from now on it is counted", text),)
+        return (NewAlert(key, "lasting", f"{profile}: {share}, and still do; from now on failures are counted", text),)
     return (NewAlert(key, None, f"{profile}: the outage is over, {share}"),) if over else ()
 
 
@@ -291,7 +291,7 @@ def _alert_title(source: Source, state: SourceState) -> str:
     times = "1 failure" if failures == 1 else f"{failures} failures in a row"
     since = source.health.failing_since
     if failures == 0 and since is not None:
-        return f"{_source_title(source)}: not one success since {since:%Y-%m-%d}"
+        return f"{_source_title(source)}: no success since {since:%Y-%m-%d}"
     return f"{_source_title(source)}: {'disabled' if state is SourceState.DISABLED else 'in trouble'} after {times}"
 
 

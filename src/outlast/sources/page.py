@@ -1,4 +1,4 @@
-"""The fetcher for pages: the text of what a CSS selector matches, or all that can be seen."""
+"""The fetcher for pages: the text of the elements that a CSS selector matches, or all visible text."""
 
 import asyncio
 import codecs
@@ -80,7 +80,7 @@ def _watched_text(parser: Any, answer: SourceResponse, selector: str | None) -> 
     try:
         found = tree.css(selector)
     except parser.SelectolaxError as error:
-        message = f"selector {selector!r} cannot be parsed"
+        message = f"selector {selector!r} is not valid"
         raise ConfigError(message) from error
     if not found:
         message = f"selector {selector!r} matches nothing"

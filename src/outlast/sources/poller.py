@@ -1,4 +1,4 @@
-"""The poll of one source: fetched, tried again by the policy, put off where its host asks for it, told if it is new."""
+"""Polls one source: fetch with retries, deferral while its host is in a cooldown, and the call of `on_change`."""
 
 import asyncio
 import contextlib
@@ -134,7 +134,7 @@ class Poller:
                 delay = state.failed(error)
                 failure = classify(error)
             if delay is None:
-                counts = "" if failure.category in profile.rules.counted else ", which does not count"
+                counts = "" if failure.category in profile.rules.counted else " (not counted)"
                 text = f"{failure.exception_name}: {first_line(failure.message)}"
                 log.info("source %d (%s) failed%s: %s", source.id, redacted_source_url(source), counts, text)
                 return outcomes.failure_change(profile.rules, every, failure, attempts)
@@ -148,7 +148,7 @@ class Poller:
             return _check_fetched(given)
         if isinstance(given, str | bytes):
             return Fetched(given)
-        message = f"the fetcher returned {type(given).__name__}; it has to return Fetched, text or bytes"
+        message = f"the fetcher returned {type(given).__name__}; it must return Fetched, text or bytes"
         raise ConfigError(message)
 
     async def _seen(self, source: Source, fetched: Fetched, attempts: int) -> ChangeSource:
@@ -198,7 +198,7 @@ class Poller:
             if not limit.expired():
                 raise  # its own
             message = (
-                f"no end within {self._settings.on_change_timeout:g} s; its thread cannot be stopped, and is left alone"
+                f"no end within {self._settings.on_change_timeout:g} s; its thread cannot be stopped and keeps running"
             )
             raise TimeoutError(message) from None
 
@@ -282,14 +282,14 @@ def _check_fetched(fetched: Fetched) -> Fetched:
     for name in ("hash", "etag", "last_modified", "memory"):
         text: object = getattr(fetched, name)
         if text is not None and not isinstance(text, str):
-            message = f"the fetcher returned a {name} that is {type(text).__name__}; it has to be text"
+            message = f"the fetcher returned a {name} that is {type(text).__name__}; it must be text"
             raise ConfigError(message)
     status: object = fetched.http_status
     if status is not None and (type(status) is bool or not isinstance(status, int) or status not in _STATUSES):
-        message = "the fetcher returned a status that no answer has"
+        message = "the fetcher returned a value that is not a valid HTTP status"
         raise ConfigError(message)
     if fetched.memory is not None and storable(fetched.memory) != fetched.memory:
-        message = "the fetcher returned a memory with characters that cannot be stored"
+        message = "the fetcher returned a memory with characters that the store cannot hold"
         raise ConfigError(message)
     return fetched._replace(hash=storable(fetched.hash) if fetched.hash else None)
 
@@ -305,8 +305,6 @@ def _content_digest(content: object) -> str:
     data = content if isinstance(content, bytes) else str(content).encode("utf-8", "replace")
     return hashlib.sha256(data).hexdigest()
 
-
-# A monitor that only observes: sources are polled and counted, their states stay, and nobody is alerted.
 
 _STATE_FIELDS = ("state", "disabled_at", "disabled_by", "probes", "passed")
 

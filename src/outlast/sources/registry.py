@@ -1,4 +1,4 @@
-"""Whether sources can be polled at all: URLs, selectors and names, looked at before the first request is made."""
+"""``app.sources``: adds, imports, lists and controls sources, and checks their URLs, names and selectors."""
 
 import ipaddress
 import re
@@ -93,27 +93,27 @@ def normalize_url(url: str) -> str:
 
 def _url_problem(url: object) -> Iterator[str]:
     if not isinstance(url, str):
-        yield "the URL is no text"
+        yield "the URL must be a text"
         return
     url = url.strip()
     if len(url) > MAX_URL:
-        yield f"the URL has {len(url):,} characters; {MAX_URL:,} are the most"
+        yield f"the URL has {len(url):,} characters; the limit is {MAX_URL:,}"
         return
     if " " in url or not url.isprintable():
-        yield "the URL has blanks or control characters in it"
+        yield "the URL contains spaces or control characters"
         return
     match = _URL.fullmatch(url)
     if match is None or match[1].lower() not in _DEFAULT_PORTS:
-        yield "the URL has to begin with http:// or https://"
+        yield "the URL must start with http:// or https://"
         return
     place = _HOST_AND_PORT.fullmatch(match[2].rpartition("@")[2])
     if place is None or "\\" in match[2]:
-        yield "the URL's host cannot be read"
+        yield "the host of the URL is not valid"
         return
     yield from _host_problem(place[1])
     port = place[2] or ""
     if not _PORT.fullmatch(port) or not 0 < int(port or 1) <= _LAST_PORT:
-        yield f"the URL's port has to be a number from 1 to {_LAST_PORT}"
+        yield f"the port of the URL must be a number from 1 to {_LAST_PORT}"
 
 
 def _host_problem(host: str) -> Iterator[str]:
@@ -121,12 +121,12 @@ def _host_problem(host: str) -> Iterator[str]:
         yield "the URL has no host"
     elif host.startswith("["):
         if not _is_address(host[1:-1], 6):
-            yield "the URL's host is no IPv6 address"
+            yield "the host of the URL is not a valid IPv6 address"
     elif _NUMBER.fullmatch(host.removesuffix(".").rpartition(".")[2]):  # no top-level domain is a number
         if not _is_address(host, 4):
-            yield "the URL's host is no IPv4 address"
+            yield "the host of the URL is not a valid IPv4 address"
     elif not _is_name(host):
-        yield "the URL's host is no name that can be looked up"
+        yield "the host of the URL is not a valid host name"
 
 
 def _is_address(text: str, version: int) -> bool:
@@ -162,16 +162,16 @@ def _idna_host(host: str) -> str:
 
 def _name_problem(name: object) -> Iterator[str]:
     if not isinstance(name, str):
-        yield "the name is no text"
+        yield "the name must be a text"
     elif len(name) > MAX_NAME:
-        yield f"the name has {len(name):,} characters; {MAX_NAME} are the most"
+        yield f"the name has {len(name):,} characters; the limit is {MAX_NAME}"
 
 
 def _selector_problem(selector: object) -> Iterator[str]:
     if selector is None:
         return
     if not isinstance(selector, str) or not selector.strip() or "\0" in selector:
-        yield f"selector {selector!r} is no CSS selector"
+        yield f"selector {selector!r} is not a valid CSS selector"
         return
     try:
         from selectolax import lexbor  # noqa: PLC0415  # an extra
@@ -181,7 +181,7 @@ def _selector_problem(selector: object) -> Iterator[str]:
     try:
         lexbor.LexborHTMLParser("").css(selector)
     except lexbor.SelectolaxError:
-        yield f"selector {selector!r} cannot be parsed"
+        yield f"selector {selector!r} is not valid"
 
 
 def _short_url(url: object) -> str:
@@ -195,8 +195,6 @@ def _short_url(url: object) -> str:
     text = redact(text)
     return repr(text if len(text) <= _MAX_SHOWN_URL else f"{text[:_MAX_SHOWN_URL]}…")
 
-
-# Sources from what other programs export: OPML, and a plain list of URLs.
 
 _XML_ENCODING = re.compile(rb"<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([A-Za-z0-9._-]{1,40})[\"']")
 
@@ -293,25 +291,22 @@ class _OpmlParser:
             self.found.append((url, values.get("title") or values.get("text") or ""))
 
     def _entity(self, *_: object) -> None:
-        self._refuse("it defines entities, which are not read")  # a few lines of them can become gigabytes
+        self._refuse("it defines entities, which are not supported")  # a few lines of them can become gigabytes
 
     def _outside(self, *_: object) -> int:
-        self._refuse("it refers to other files, which are not read")
+        self._refuse("it refers to other files, which is not supported")
 
     def _refuse(self, why: str) -> NoReturn:
         message = f"this is not OPML: line {self._above + self.parser.CurrentLineNumber}: {why}"
         raise ConfigError(message)
 
 
-# The source book: what is polled, how it is, and what may be done about it by hand.
-
-
 class SourceRegistry:
-    """The sources of an app; it is its ``app.sources``.
+    """The sources of an app, as ``app.sources``.
 
     Args:
-        store: Where they are kept.
-        profiles: Profiles by name, in which later ones are added.
+        store: The store with the sources.
+        profiles: The profiles by name; further ones may be added later.
     """
 
     def __init__(self, store: Store, profiles: dict[str, Profile] | None = None) -> None:
@@ -320,38 +315,38 @@ class SourceRegistry:
         self.profiles = dict(PROFILES) if profiles is None else profiles
 
     def add(self, url: str, *, profile: str = "feed", name: str = "", selector: str | None = None) -> Source:
-        """Add a source, due at once; one whose profile and URL are known is returned as it is.
+        """Add a source, which is due at once. A source that exists in the profile is returned unchanged.
 
         Args:
-            url: What is polled.
-            profile: Name of the profile that judges it.
-            name: For people.
-            selector: CSS selector of the part of a page that is watched.
+            url: The URL to poll.
+            profile: The name of its profile.
+            name: A name for people.
+            selector: A CSS selector for the part of a page to watch.
 
         Raises:
-            ConfigError: If the URL or the selector is none.
+            ConfigError: If the URL or the selector is not valid.
         """
         added = self.add_many([NewSource(url, profile, name, selector)])
         return self.get(added[0].id)
 
     def add_many(self, sources: Iterable[NewSource]) -> list[SourceAdded]:
-        """Add sources, all or none; known ones are answered with ``created=False``.
+        """Add sources, all or none. Existing ones are returned with ``created=False``.
 
         Raises:
-            ConfigError: If some cannot be used; the message lists all of them.
+            ConfigError: If some are not valid. The message lists all of them.
         """
         given = [each._replace(url=normalize_url(each.url)) for each in sources]
         check_sources(given)
         for strange in {each.profile for each in given} - self.profiles.keys():
             known = ", ".join(sorted(self.profiles))
-            log.warning("profile %r is none that this app has a monitor for yet; it knows: %s", strange, known)
+            log.warning("this app has no monitor for the profile %r yet; it has: %s", strange, known)
         return self._store.add_sources(given)
 
     def import_file(self, path: str | Path, *, profile: str = "feed") -> list[SourceAdded]:
         """Add the sources of an OPML file, or of a list with one URL on each line.
 
         Raises:
-            ConfigError: If the file cannot be read, or some of its sources cannot be used.
+            ConfigError: If the file cannot be read, or some of its sources are not valid.
         """
         file = Path(path)
         try:
@@ -367,7 +362,7 @@ class SourceRegistry:
         """Return a source by its number or its URL.
 
         Raises:
-            ConfigError: If there is none, or several profiles have the URL.
+            ConfigError: If it does not exist, or several profiles have the URL.
         """
         found = self._find(source)
         if len(found) == 1:
@@ -376,7 +371,7 @@ class SourceRegistry:
             numbers = ", ".join(f"{each.id} ({each.profile})" for each in found)
             message = f"{len(found)} sources have that URL; choose one by its number: {numbers}"
             raise ConfigError(message)
-        message = f"there is no source {source}" if isinstance(source, int) else "there is no source with that URL"
+        message = f"source {source} does not exist" if isinstance(source, int) else "no source has that URL"
         raise ConfigError(message)
 
     def _find(self, source: int | str) -> list[Source]:
@@ -401,17 +396,17 @@ class SourceRegistry:
             profile: Only those of this profile.
             text: Only those with this text in URL or name.
             after: Only those with larger numbers, for the next page.
-            limit: How many at most.
+            limit: The maximum number of sources.
         """
         chosen = None if state is None else SourceState(state)
         return self._store.sources(SourceFilter(profile, chosen, None, text, after, limit))
 
     def health(self, profile: str | None = None) -> dict[SourceState, int]:
-        """Return how many sources are in each state."""
+        """Return the number of sources by state."""
         return self._store.source_counts(profile)
 
     def history(self, source: int | str, limit: int = 50) -> "Sequence[Poll]":
-        """Return what happened to a source, newest first."""
+        """Return the history of a source, newest first."""
         return self._store.polls(self.get(source).id, limit)
 
     def cycles(self, profile: str | None = None, limit: int = 20) -> "Sequence[Cycle]":
@@ -419,24 +414,24 @@ class SourceRegistry:
         return self._store.cycles(profile, limit)
 
     def remove(self, source: int | str) -> None:
-        """Remove a source and its history; what was told of it is settled by that."""
+        """Remove a source and its history. An open alert about it is resolved."""
         found = self.get(source)
         settled = NewAlert(f"source:{found.id}", None, f"{found.name or redacted_source_url(found)}: removed")
         self._store.remove_sources([found.id], {found.id: settled})
 
     def enable(self, source: int | str) -> Transition | None:
-        """Have a source polled again, its failures forgotten."""
+        """Enable a source and reset its failures."""
         return self._change(self.get(source).id, outcomes.enable_change)
 
     def disable(self, source: int | str, reason: str = "") -> Transition | None:
-        """Have a source polled no more; only `enable` brings it back."""
+        """Disable a source until `enable`."""
         return self._change(self.get(source).id, outcomes.disable_change(reason))
 
     def probe(self, source: int | str) -> bool:
-        """Have a source polled in the next cycle, also one that a rule has disabled.
+        """Poll a source in the next cycle, even if a rule has disabled it.
 
         Returns:
-            False for one that was disabled by hand: it is not polled before it is enabled.
+            False if it was disabled by hand; it is not polled until it is enabled.
         """
         written: list[bool] = []
 
@@ -449,14 +444,14 @@ class SourceRegistry:
         return written == [True]
 
     def record_success(self, source: int | str) -> Transition | None:
-        """Tell that a source answered, from a program that polls by itself; return what it changed."""
+        """Record a success of a source, for programs that poll themselves. Returns the transition, if any."""
         found = self.get(source)
         return self._change(found.id, outcomes.reported_success_change(self._profile(found).rules))
 
     def record_failure(self, source: int | str, error: BaseException) -> Transition | None:
-        """Tell that a source failed, from a program that polls by itself; it counts at once.
+        """Record a failure of a source, for programs that poll themselves. It is counted at once.
 
-        However many report at the same time, every failure is counted and each transition is returned to one of them.
+        With concurrent reports, every failure is counted, and each transition is returned to one caller only.
         """
         found = self.get(source)
         return self._change(found.id, outcomes.reported_failure_change(self._profile(found).rules, classify(error)))
@@ -465,7 +460,7 @@ class SourceRegistry:
         try:
             return self.profiles[source.profile]
         except KeyError:
-            message = f"source {source.id} has the profile {source.profile!r}, which this app does not know"
+            message = f"source {source.id} has the profile {source.profile!r}, which this app does not have"
             raise ConfigError(message) from None
 
     def _change(self, source_id: int, change: "ChangeSource | Callable[..., SourceChange | None]") -> Transition | None:
