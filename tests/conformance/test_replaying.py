@@ -423,9 +423,9 @@ class TestWhich:
         assert (replay.total, world.dead()) == (2, 3)
 
     def test_it_has_to_be_said(self, store):
-        with pytest.raises(ValueError, match="say which dead letters"):
+        with pytest.raises(ValueError, match="give a filter for the dead letters"):
             DeadLetterBox(store).replay_later()
-        with pytest.raises(ValueError, match="say which dead letters"):
+        with pytest.raises(ValueError, match="give a filter for the dead letters"):
             DeadLetterBox(store).dry_run()
 
 
@@ -446,12 +446,12 @@ class TestByHand:
     def test_only_what_was_stopped_goes_on(self, make):
         world = make(1)
         replay = world.box.replay_later(all=True)
-        with pytest.raises(ConfigError, match=f"replay {replay.id} is running; only one that was stopped goes on"):
+        with pytest.raises(ConfigError, match=f"replay {replay.id} is running; only a stopped replay can be resumed"):
             world.box.resume_replay(replay.id)
         world.finish(replay)
         with pytest.raises(ConfigError, match="is done"):
             world.box.resume_replay(replay.id)
-        with pytest.raises(LookupError, match="there is no replay 999999"):
+        with pytest.raises(LookupError, match="replay 999999 does not exist"):
             world.box.resume_replay(999_999)
         with pytest.raises(LookupError):
             world.box.stop_replay(999_999)

@@ -69,12 +69,12 @@ def test_what_takes_its_process_down_takes_down_no_more(database, make):
     """The worker is this very process: it would be gone."""
     village = make(crash_limit=2)
     texts = {
-        "leave": "its process ended by itself, with exit code 3",
+        "leave": "its process exited with code 3",
         "fault": "its process was ended by SIGSEGV (a fault in C code): Fatal Python error",
-        "murder": "its process was ended by SIGKILL (somebody killed it, or the system did for want of memory)",
-        "hoard": "it was refused more memory when it had 1",
+        "murder": "its process was killed by SIGKILL (killed by a person, or by the system because memory ran out)",
+        "hoard": "out of memory: it used 1",
         "cut_off": r"it was refused more memory when it had [01] of the 150 MiB that suspect_memory lets it take",
-        "leave_async": "its process ended by itself, with exit code 4",
+        "leave_async": "its process exited with code 4",
     }
     guilty = {name: village.suspect(getattr(suspect_tasks, name)) for name in texts}
     innocent = [village.suspect(each) for each in (suspect_tasks.innocent, suspect_tasks.innocent_async)]
@@ -134,9 +134,9 @@ def test_what_no_other_process_finds_runs_here_and_it_is_said_once(database, mak
 
     assert runs == [os.getpid()] * 3
     assert {village.store.get(number).status for number in numbers} == {Status.DONE}
-    said = [each.getMessage() for each in caplog.records if "cannot run in a process apart" in each.getMessage()]
+    said = [each.getMessage() for each in caplog.records if "cannot run in a child process" in each.getMessage()]
     assert len(said) == 2
-    assert "stands inside a function, where no other process finds it" in said[0]
+    assert "is defined inside a function, where another process cannot import it" in said[0]
 
 
 def test_after_a_crash_it_waits(database, make, monkeypatch):

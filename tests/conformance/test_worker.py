@@ -227,7 +227,7 @@ def test_unknown_names_are_parked_and_released(app, store, tmp_path, caplog):
     app.worker().drain()
     assert app.tasks.counts()[Status.PARKED] == 1
     assert app.tasks.counts()[Status.DONE] == 1
-    assert "no task of that name here (there are: known)" in caplog.text
+    assert "this worker has no task of that name (it has: known)" in caplog.text
     other = outlast.App(store, spool=tmp_path / "spool")
     seen = []
     other.task(name="os.system")(lambda command: seen.extend([command]))
@@ -314,7 +314,7 @@ def test_a_full_disk_pauses_claiming(app, caplog):
     worker.stop()
     thread.join(10)
     assert len(calls) == 1
-    assert "this machine is not well" in caplog.text
+    assert "because of a system failure" in caplog.text
     assert app.tasks.counts()[Status.QUEUED] == 5
     assert app.tasks.show(app.tasks.list()[-1].id).task.retry_count == 1  # the attempt is spent
 

@@ -240,7 +240,7 @@ def test_a_settlement_that_the_store_refuses_does_not_hold_up_the_others(store, 
         wait_for(lambda: app.dead_letters.count() == 1)
     [letter] = app.dead_letters.list()
     assert (letter.original_task_id, letter.error_type) == (number, "ValueError")
-    assert "refused by the store" in letter.error_message
+    assert "the store refused" in letter.error_message
 
 
 def test_outcomes_that_cannot_be_stored_wait_in_a_file(store, tmp_path):

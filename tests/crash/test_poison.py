@@ -26,4 +26,4 @@ def test_the_poison_alone_becomes_a_dead_letter(scene):
     assert letter.error_type == "WorkerLost"
     assert len(scene.ran(poison)) == 4
     said = scene.fleet.said(last=10**6)
-    assert "poison was running when a worker died, and cannot run in a process apart" in said
+    assert "poison was running when a worker died, but cannot run in a child process" in said

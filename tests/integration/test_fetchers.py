@@ -206,7 +206,7 @@ def test_a_broken_feed_with_entries_will_do(library, server, body):
         (b"http://nothing.invalid/feed", "neither RSS nor Atom"),
         (b"/etc/passwd", "neither RSS nor Atom"),
         (b"<?xml version='1.0'?><error>no</error>", "neither RSS nor Atom"),
-        (rss(0)[:-20], "broken and has no entry"),
+        (rss(0)[:-20], "broken and has no readable entry"),
     ],
     ids=["empty", "blank", "login", "items", "json", "garbage", "image", "address", "file", "xml", "cut"],
 )

@@ -291,7 +291,7 @@ def test_a_default_transport_is_one_librarys(server):
     url, transport = server.script("/", 200), RetryTransport(policy=ONCE)
     with httpx.Client(transport=transport) as client:
         assert client.get(url).status_code == 200
-        with pytest.raises(ConfigError, match="make another one for httpx2"):
+        with pytest.raises(ConfigError, match="create another one for httpx2"):
             httpx2.Client(transport=transport).get(url)
 
 

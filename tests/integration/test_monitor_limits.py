@@ -106,7 +106,7 @@ def test_an_on_change_that_hangs_is_broken_and_called_again_at_the_next_poll(loc
     assert broken == [1, 0, 0]
     assert calls == [1, 1]
     assert len(texts(caplog, "on_change failed for source 1")) == 1
-    assert len(texts(caplog, "its thread cannot be stopped, and is left alone")) == (1 if way == "sync" else 0)
+    assert len(texts(caplog, "its thread cannot be stopped and keeps running")) == (1 if way == "sync" else 0)
 
 
 def test_callbacks_that_hang_keep_no_place_from_others(local, gate):
@@ -133,12 +133,12 @@ def test_what_is_long_in_our_own_hands_is_told_once_in_a_cycle(local, caplog, ga
     beats = []
     monitor = local.monitor(QUICK, fetch=lambda source: gate.wait(LIMIT) and "content", every=604_800, lease=0.1)
     with Running(monitor) as running:
-        running.until(lambda: texts(caplog, "in our hands for more than 1 s"))
+        running.until(lambda: texts(caplog, "polled for more than 1 s"))
         monitor._beat = lambda: beats.append(1)
         running.until(lambda: len(beats) > 5)  # it comes round again and again
         gate.set()
         running.until(lambda: local.sources.get(stuck).outcome == "changed")
-    (text,) = texts(caplog, "in our hands for more than 1 s")
+    (text,) = texts(caplog, "polled for more than 1 s")
     assert f"{stuck} (http://one.example/" in text
     assert "hunter2" not in text
 
@@ -265,8 +265,8 @@ class TestRefused:
         source = app.sources.get(bad)
         assert 50 < (source.not_before - app.store.now()).total_seconds() <= 60
         assert (source.consecutive_failures, source.content_hash) == (0, None)
-        assert len(texts(caplog, f"the store refuses what the poll of source {bad} gave")) == 1
-        assert texts(caplog, "the store cannot be asked") == []
+        assert len(texts(caplog, f"the store refused the result of source {bad} gave")) == 1
+        assert texts(caplog, "the store is not available") == []
 
     def test_what_was_written_one_by_one_is_done_with_when_the_store_goes_down(self, app):
         numbers = add(app, [f"http://h{each}.example/" for each in range(5)])

@@ -289,7 +289,7 @@ def test_a_name_that_never_resolves_is_told_of_after_its_time_and_never_disabled
     source = app.sources.get(number)
     assert (source.state, source.consecutive_failures) == ("error", 0)
     assert alerts(app) == [(f"source:{number}", "first")]
-    assert "not one success since" in app.store.alerts()[0].title
+    assert "no success since" in app.store.alerts()[0].title
 
 
 def test_a_monitor_that_comes_late_to_a_cycle_long_ended_goes_on(app):

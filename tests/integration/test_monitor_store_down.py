@@ -165,5 +165,5 @@ def test_with_the_store_down_a_process_keeps_its_own_cooldowns(app, server, capl
     assert monitor.cycle().cycle.deferred == 1
     assert app.sources.get(number).outcome == "deferred"
     assert server.count() == 11 + 10, "the other host is polled as ever"
-    warnings = [each for each in caplog.records if "cannot be asked about cooldowns" in each.getMessage()]
+    warnings = [each for each in caplog.records if "could not read cooldowns" in each.getMessage()]
     assert len(warnings) == 1

@@ -73,7 +73,7 @@ def test_a_selector_that_matches_nothing_is_bad_data(library, server):
 
 
 def test_a_selector_that_does_not_parse_is_a_wrong_setting(server):
-    with pytest.raises(ConfigError, match="cannot be parsed"):
+    with pytest.raises(ConfigError, match="is not valid"):
         fetch(server, page(), selector="p >")
 
 

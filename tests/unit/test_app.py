@@ -43,7 +43,7 @@ def test_sqlite_urls(tmp_path, monkeypatch):
     [
         ({"lease": 0}, "lease is 0"),
         ({"lease": None}, "lease is None"),
-        ({"lease": 4, "heartbeat": 3}, "has to outlive two heartbeats"),
+        ({"lease": 4, "heartbeat": 3}, "must be at least two heartbeats long"),
         ({"crash_limit": 0}, "crash_limit is 0"),
         ({"suspect_memory": 0}, "suspect_memory is 0"),
         ({"suspect_memory": 1000}, "suspect_memory is 1000; give bytes, 1048576 or more"),
@@ -70,7 +70,7 @@ def test_retention_is_explicit():
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"priority": 10}, "from 0, which goes first, to 9"),
+        ({"priority": 10}, "from 0 (first) to 9 (last)"),
         ({"priority": -1}, "priority is -1"),
         ({"priority": True}, "priority is True"),
         ({"queue": ""}, "queue is ''"),
@@ -81,7 +81,7 @@ def test_retention_is_explicit():
         ({"expires": -1}, "expires is -1"),
         ({"resource": 5}, "resource is 5"),
         ({"policy": 5}, "policy is 5"),
-        ({"retries": 5}, "'retries' is no setting of a task; choose from: expires, keep_result"),
+        ({"retries": 5}, "'retries' is not a setting of a task; choose from: expires, keep_result"),
     ],
 )
 def test_task_settings_that_cannot_be_used(app, settings, said):
@@ -105,7 +105,7 @@ def test_functions_that_cannot_be_tasks(app):
     for thing, said in (
         (generator, "is a generator"),
         (async_generator, "is a generator"),
-        (reserved, "'delay' is an option of enqueue"),
+        (reserved, "'delay' is also an option of enqueue"),
         (int, "cannot be a task"),
         (5, "cannot be a task"),
     ):
@@ -123,7 +123,7 @@ def test_functions_that_cannot_be_tasks(app):
 
 
 def test_a_sync_task_with_a_timeout_must_be_found_by_name(app):
-    with pytest.raises((ConfigError, outlast.errors.ConfigurationError), match="no other process finds it"):
+    with pytest.raises((ConfigError, outlast.errors.ConfigurationError), match="another process cannot import it"):
 
         @app.task(timeout=1)
         def local():
@@ -137,7 +137,7 @@ def test_a_sync_task_with_a_timeout_must_be_found_by_name(app):
         ({"delay": 1, "run_at": datetime.now(UTC)}, "not both"),
         ({"run_at": datetime(2026, 1, 1)}, "aware datetime"),  # noqa: DTZ001  # pitfall 45
         ({"run_at": 5}, "aware datetime"),
-        ({"run_at": datetime.max.replace(tzinfo=UTC)}, "no more than a hundred years"),
+        ({"run_at": datetime.max.replace(tzinfo=UTC)}, "at most a hundred years"),
         ({"run_at": datetime(1, 1, 2, tzinfo=UTC)}, "from 1970 on"),
         ({"unique_key": ""}, "unique_key is ''"),
         ({"priority": 99}, "priority is 99"),
@@ -153,7 +153,7 @@ def test_enqueue_options_that_cannot_be_used(app, options, said):
         task.enqueue(**options)
     with pytest.raises(ConfigError, match=said):
         task.enqueue_many([{}], **options)
-    with pytest.raises(ConfigError, match="'retries' is no option of enqueue"):
+    with pytest.raises(ConfigError, match="'retries' is not an option of enqueue"):
         task.enqueue_many([{}], retries=1)
     assert app.tasks.counts()["QUEUED"] == 0
 

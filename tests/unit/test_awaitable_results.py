@@ -39,7 +39,7 @@ def future():
 
 @pytest.mark.parametrize("make", [Later, future, coroutine], ids=["object", "future", "coroutine"])
 def test_the_first_result(retry, make):
-    with pytest.raises(ConfigError, match=r"whose errors nobody here would see; decorate the coroutine function"):
+    with pytest.raises(ConfigError, match=r"whose errors would not be seen; decorate the coroutine function"):
         retry(lambda: make())()  # noqa: PLW0108  # the function has to be a plain one
 
 

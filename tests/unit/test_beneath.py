@@ -70,7 +70,7 @@ def test_it_is_told_once(caplog):
             outlast.call(fetch, policy=RetryPolicy())
     told = [record.getMessage() for record in caplog.records if "by itself" in record.getMessage()]
     assert len(told) == 1
-    assert "botocore tried 4 more times by itself" in told[0]
+    assert "botocore retried 4 times by itself" in told[0]
     assert "total_max_attempts" in told[0]
 
 

@@ -201,6 +201,6 @@ def test_attempts_that_are_used_up_are_not_skipped_silently():
     for attempt in attempts:
         with attempt:
             pass
-    with pytest.raises(RuntimeError, match="anew for every block"):
+    with pytest.raises(RuntimeError, match="again for each block"):
         for _ in attempts:
             pytest.fail("not reached")

@@ -81,7 +81,10 @@ class TestReplies:
     def test_a_result_that_cannot_be_kept_spoils_nothing(self, children, capfd):
         assert run(children, "unkept") == Returned(None)
         children.close()
-        assert "unkept succeeded, its result cannot be kept: result: object is no JSON type" in capfd.readouterr().err
+        assert (
+            "unkept succeeded, but its result cannot be stored: result: object is not a JSON type"
+            in capfd.readouterr().err
+        )
 
     def test_an_error_is_judged_there(self, children):
         reply = run(children, "unreachable")
@@ -106,7 +109,7 @@ class TestReplies:
     @pytest.mark.parametrize(
         ("name", "category", "message"),
         [
-            ("not_a_task", "configuration", "neither a task nor a function"),
+            ("not_a_task", "configuration", "is not a task or a function"),
             ("nowhere", "unknown", "nowhere"),
         ],
     )

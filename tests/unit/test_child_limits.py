@@ -216,12 +216,12 @@ def test_a_call_whose_time_has_long_been_up_ends_without_the_interpreter():
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        (0, "ended by itself, with exit code 0"),
-        (3, "ended by itself, with exit code 3"),
-        (-signal.SIGSEGV, "was ended by SIGSEGV (a fault in C code)"),
-        (-9, "was ended by SIGKILL (somebody killed it, or the system did for want of memory)"),
-        (-signal.SIGINT, "was ended by SIGINT"),
-        (-200, "was ended by signal 200"),
+        (0, "exited with code 0"),
+        (3, "exited with code 3"),
+        (-signal.SIGSEGV, "was killed by SIGSEGV (a fault in C code)"),
+        (-9, "was killed by SIGKILL (killed by a person, or by the system because memory ran out)"),
+        (-signal.SIGINT, "was killed by SIGINT"),
+        (-200, "was killed by signal 200"),
         (None, "ended"),
     ],
 )

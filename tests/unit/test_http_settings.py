@@ -130,7 +130,7 @@ def test_a_host_is_what_it_is_however_it_is_written(url, host):
     [
         ("https://me:secret@example.com/a?key=secret#b", "https://example.com/a"),
         ("/a?key=secret", "/a"),
-        ("http://[::1", "an address that cannot be read"),
+        ("http://[::1", "a URL that is not valid"),
         (None, ""),
     ],
 )

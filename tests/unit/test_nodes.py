@@ -115,7 +115,7 @@ def test_pitfall_19_an_empty_retry_on_retries_nothing():
     [
         ({"retry_policy": RetryPolicy(), "retries": 3}, "not both"),
         ({"retry_policy": RetryPolicy(), "retry_on": ()}, "not both"),
-        ({"retry_on": (ValueError,)}, "give retries too"),
+        ({"retry_on": (ValueError,)}, "retry_on needs retries"),
         ({"retries": -1}, "max_retries is -1"),
     ],
 )

@@ -67,33 +67,36 @@ class TestOperations:
         ("operation", "said"),
         [
             ("replace", "is no object"),
-            ({"op": "move", "from": "/a", "path": "/b"}, "'move' is none of add, replace, remove"),
-            ({"op": "copy", "from": "/a", "path": "/b"}, "'copy' is none of"),
-            ({"op": "test", "path": "/a", "value": 1}, "'test' is none of"),
-            ({"op": ["add"], "path": "/a", "value": 1}, "is none of"),
-            ({"path": "/a", "value": 1}, "None is none of"),
+            (
+                {"op": "move", "from": "/a", "path": "/b"},
+                "'move' is not a valid operation; choose one of: add, replace, remove",
+            ),
+            ({"op": "copy", "from": "/a", "path": "/b"}, "'copy' is not a valid operation"),
+            ({"op": "test", "path": "/a", "value": 1}, "'test' is not a valid operation"),
+            ({"op": ["add"], "path": "/a", "value": 1}, "is not a valid operation"),
+            ({"path": "/a", "value": 1}, "None is not a valid operation"),
             ({"op": "add", "value": 1}, "has no path"),
             ({"op": "add", "path": 3, "value": 1}, "has no path"),
             ({"op": "add", "path": "/a"}, "add needs a value"),
-            ({"op": "remove", "path": "/a", "value": 1}, "'value' does not belong to remove"),
-            ({"op": "add", "path": "/a", "value": 1, "from": "/b"}, "'from' does not belong to add"),
+            ({"op": "remove", "path": "/a", "value": 1}, "'value' is not a valid key of remove"),
+            ({"op": "add", "path": "/a", "value": 1, "from": "/b"}, "'from' is not a valid key of add"),
             (add("", {}), "cannot be replaced"),
-            (add("a", 1), "does not begin with /"),
-            (replace("/x", 1), "nothing to replace at /x"),
-            (remove("/x"), "nothing to remove at /x"),
-            (add("/x/y", 1), "there is nothing at 'x' in /x/y"),
-            (add("/a/b", 1), "leads into something that is no list or object"),
-            (add("/l/3", 1), "'3' is no place in a list of 2"),
-            (add("/l/01", 1), "'01' is no place in a list"),
-            (add("/l/-1", 1), "'-1' is no place in a list"),
-            (add("/l/٣", 1), "is no place in a list"),
+            (add("a", 1), "must start with /"),
+            (replace("/x", 1), "/x does not exist, so it cannot be replaced"),
+            (remove("/x"), "/x does not exist, so it cannot be removed"),
+            (add("/x/y", 1), "'x' in /x/y does not exist"),
+            (add("/a/b", 1), "leads into a value that is not a list or object"),
+            (add("/l/3", 1), "'3' is not a valid index of a list of 2"),
+            (add("/l/01", 1), "'01' is not a valid index of a list"),
+            (add("/l/-1", 1), "'-1' is not a valid index of a list"),
+            (add("/l/٣", 1), "is not a valid index of a list"),
             (replace("/l/2", 1), "nothing to replace"),
             (replace("/l/-", 1), "nothing to replace"),
             (remove("/l/-"), "nothing to remove"),
             (remove("/l/9999999999999"), "nothing to remove"),
-            (add("/a", float("nan")), "the value is no JSON"),
-            (add("/a", {1, 2}), "the value is no JSON"),
-            (add("/a", f"x{MASK}y"), "stands for what is masked"),
+            (add("/a", float("nan")), "the value is not valid JSON"),
+            (add("/a", {1, 2}), "the value is not valid JSON"),
+            (add("/a", f"x{MASK}y"), "marks masked values"),
         ],
     )
     def test_that_cannot_be_applied_are_named(self, operation, said):
@@ -103,12 +106,12 @@ class TestOperations:
 
     @pytest.mark.parametrize("patch", [None, {}, [], "[]", add("/a", 1)])
     def test_a_patch_is_a_list(self, patch):
-        with pytest.raises(PayloadError, match="a patch is a list of operations"):
+        with pytest.raises(PayloadError, match="a patch must be a list of operations"):
             apply_patch("{}", patch)
 
     def test_a_patch_has_an_end(self):
         assert after({}, *[add("/a", n) for n in range(50)]) == {"a": 49}
-        assert "50 operations at most, not 51" in refused({}, *[add("/a", n) for n in range(51)])
+        assert "51 operations; the limit is 50" in refused({}, *[add("/a", n) for n in range(51)])
 
     @pytest.mark.parametrize("text", ["", "{", "NaN", '{"a": Infinity}', "[" * 5000])
     def test_what_is_no_json_cannot_be_patched(self, text):
@@ -145,7 +148,7 @@ class TestMasked:
         ],
     )
     def test_cannot_be_removed(self, value, path):
-        assert "it can be replaced, not removed" in refused(value, remove(path))
+        assert "it can be replaced, but not removed" in refused(value, remove(path))
 
     def test_no_path_leads_into_it(self):
         value = {"credentials": {"user": "u", "list": [SECRET]}}
@@ -170,7 +173,7 @@ class TestMasked:
         ],
     )
     def test_the_name_beside_it_cannot_be_changed_to_see_it(self, value, operation):
-        assert "would show what is masked" in refused(value, operation)
+        assert "would reveal a masked value" in refused(value, operation)
 
     def test_name_and_value_may_be_changed_together_in_any_order(self):
         value = {"x": {"name": "api_key", "value": SECRET}}

@@ -178,11 +178,11 @@ class TestTypes:
             (Options, {"since": NOW, "more": 1}, "not known"), (date | bytes, "x", "str where"),
             (list[date], [date.min, 3], r"x\[1\]: int where date"), (dict[str, date], {"k": 3}, r"x\['k'\]: int where date"),
             (dict[str, date], {1: date.min}, "int as a key"), (Order, Order("a", prices=[Price(7)]), r"x.prices\[0\].amount: int"),
-            (Any, (1, 2), "tuple is no JSON type"), (Any, {"a": [1, {2}]}, r"x\['a'\]\[1\]: set is no JSON type.*annotate"),
-            (Any, {1: 2}, r"int as a key.*annotate it, as in dict\[int, str\]"), (Any, NOW, "datetime where str is expected|datetime is no JSON type.*annotate it"),
-            (object, b"x", "bytes is no JSON type"), (str, NOW, "datetime where str is expected|datetime is no JSON type"), (Codec, Codec(print), "Codec is no JSON type"),
+            (Any, (1, 2), "tuple is not a JSON type"), (Any, {"a": [1, {2}]}, r"x\['a'\]\[1\]: set is not a JSON type.*annotate"),
+            (Any, {1: 2}, r"int as a key.*annotate it: dict\[int, str\]"), (Any, NOW, "datetime where str is expected|datetime is not a JSON type.*annotate it"),
+            (object, b"x", "bytes is not a JSON type"), (str, NOW, "datetime where str is expected|datetime is not a JSON type"), (Codec, Codec(print), "Codec is not a JSON type"),
             (float, float("nan"), "x: Out of range"), (Any, [float("inf")], "x: Out of range"), (Any, [10**5000], "x: Exceeds the limit"),
-            (str, "a\0b", "x: it holds a NUL"), (Any, {"\0": 1}, "NUL"), (str, "\\\0", "NUL"), (str, "\ud800", "x: it holds half of a surrogate"),
+            (str, "a\0b", "x: it contains a NUL"), (Any, {"\0": 1}, "NUL"), (str, "\\\0", "NUL"), (str, "\ud800", "x: it contains half of a surrogate"),
             (dict[str, date], {"\ud83d\ude00": date.min}, "surrogate"), (Path, Path("\udcff"), "surrogate"),
         ],
     )  # fmt: skip
@@ -237,7 +237,7 @@ class TestCalls:
 
         with pytest.raises(PayloadError, match=message) as caught:
             Codec(scrape, name="scrape").encode(args, kwargs)
-        assert str(caught.value).startswith("task scrape cannot be called so")
+        assert str(caught.value).startswith("the arguments do not match task scrape")
         assert isinstance(caught.value.__cause__, TypeError)
 
     def test_defaults_are_left_to_the_function_and_none_is_fine_where_it_is_one(self):
@@ -289,7 +289,7 @@ class TestCalls:
         codec = Codec(scrape, limit=30, name="scrape")
         assert codec.encode(("a" * 19,), {})
         with pytest.raises(
-            PayloadError, match="task scrape: 31 bytes of JSON, of at most 30; store the data elsewhere"
+            PayloadError, match="task scrape: 31 bytes of JSON; the limit is 30; store the data elsewhere"
         ):
             codec.encode(("ä" * 10,), {})
 
@@ -297,7 +297,7 @@ class TestCalls:
         def scrape(text): ...
 
         Codec(scrape).encode(("a" * 262_133,), {})
-        with pytest.raises(PayloadError, match="262145 bytes of JSON, of at most 262144"):
+        with pytest.raises(PayloadError, match="262145 bytes of JSON; the limit is 262144"):
             Codec(scrape).encode(("a" * 262_134,), {})
 
 

@@ -166,7 +166,7 @@ class TestParams:
         assert run(lambda value: value, add, params={"value": 1, "extra": 5}) == 6
 
     def test_one_that_nobody_takes_is_refused(self, run):
-        with pytest.raises(ConfigError, match="no step takes 'bas' from params; they take: base"):
+        with pytest.raises(ConfigError, match="no step has the parameter 'bas' of params; they have: base"):
             run(lambda base: base, params={"bas": 2})
 
     def test_steps_that_take_nothing_and_built_ins(self, run):
@@ -209,7 +209,7 @@ class TestTypes:
     def test_what_is_no_pipeline_is_refused(self, run):
         with pytest.raises(ConfigError, match="at least one step"):
             run()
-        with pytest.raises(ConfigError, match="3 is no step"):
+        with pytest.raises(ConfigError, match="3 is not a valid step"):
             run(fetch, 3)
 
 

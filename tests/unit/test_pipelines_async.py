@@ -142,7 +142,7 @@ def test_a_coroutine_that_comes_out_of_a_step_is_refused_in_the_sync_form(caplog
     def hands_out(*args):
         return load(*args)
 
-    with pytest.raises(ConfigError, match="hands_out returned a coroutine, which nobody here awaits; run it with"):
+    with pytest.raises(ConfigError, match="hands_out returned a coroutine, which is not awaited here; run it with"):
         outlast.typed_pipeline(hands_out, show, on_error=lambda error, step: pytest.fail("not a step's error"))
     with pytest.raises(ConfigError, match=r"on_error .*returned a coroutine"):
         outlast.typed_pipeline(broken_start, on_error=hands_out)

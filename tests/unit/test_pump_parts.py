@@ -438,7 +438,7 @@ class TestHeart:
     def test_what_was_rescued_is_told(self, store, caplog):
         store.rescue = lambda limit: [Rescued(7, "w0", "suspect")]
         beating(store).rescue(3)
-        assert "task 7 of lost worker w0 runs alone next" in caplog.text
+        assert "task 7 of lost worker w0 runs isolated next" in caplog.text
 
 
 @contextmanager

@@ -105,7 +105,7 @@ def test_a_reported_network_failure_is_noted_and_not_counted(book):
 
 def test_the_apps_own_profile_judges_what_is_reported(app, book):
     number = book.add("http://a.test/", profile="mine").id
-    with pytest.raises(ConfigError, match="'mine', which this app does not know"):
+    with pytest.raises(ConfigError, match="'mine', which this app does not have"):
         book.record_failure(number, GONE)
     app.monitor(outlast.profile("feed").replace(name="mine", threshold=1, disables=False), fetch=lambda source: "")
 

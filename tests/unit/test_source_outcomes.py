@@ -261,7 +261,7 @@ def test_a_source_without_a_success_for_long_is_told_of_by_its_date():
     (change,) = close([*polled(20, 0), failed], rules).changes
 
     assert (change.source.state, change.source.consecutive_failures) == ("error", 0)
-    assert change.alerts[0].title.endswith("not one success since 2026-03-01")
+    assert change.alerts[0].title.endswith("no success since 2026-03-01")
 
 
 @pytest.mark.parametrize("every", [1.0, 7.0, 60.0, 900.0, 86400.0])

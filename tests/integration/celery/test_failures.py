@@ -139,7 +139,7 @@ def test_arguments_that_cannot_be_kept_are_told_of_and_retried_by_the_broker(sha
     assert len(shared.effects("x" * 5000)) == 3, "the policy holds all the same"
     assert shared.row_of(large) is None
     said = shared.workers[0].said()
-    assert "bytes of JSON, of at most 4000" in said
+    assert "bytes of JSON; the limit is 4000" in said
     assert "it has no dead letter" in said
     with pytest.raises(ConnectionError):
         result.get(timeout=LONG)
