@@ -28,7 +28,7 @@ from web_small_site import (
 def test_pitfall_65_a_link_is_exchanged_once_for_a_cookie_and_leads_away_from_itself(app):
     used = []
     access, site = own(app, tokens=Tokens(), on_link_used=lambda: used.append(1))
-    secret = access.links.fresh()
+    secret = access.links.new()
     stranger = Client(site)
     assert stranger.ask("HEAD", f"/enter?once={secret}").status == 200  # a look ahead costs nothing
     answer = stranger.get(f"/enter?once={secret}")
@@ -58,7 +58,7 @@ def test_a_link_that_is_none_lets_nobody_in(app, query):
 
 def test_a_link_of_a_dashboard_that_only_shows_makes_a_reader(app):
     access, site = own(app, tokens=Tokens(), read_only=True)
-    answer = Client(site).get(f"/enter?once={access.links.fresh()}")
+    answer = Client(site).get(f"/enter?once={access.links.new()}")
     reader = Client(site, ("Cookie", answer.cookies()[0].partition(";")[0]))
     assert reader.get("/").status == 200
     assert reader.post("/things/x/change").status == 403
@@ -83,7 +83,7 @@ def test_a_token_is_exchanged_for_a_cookie(app):
     assert operator.post("/things/x/change", "id=1&id=2").status == 303
     assert done == [("x", {"id": ["1", "2"]}, "operator by token")]
     assert OPERATOR not in operator.get("/").text
-    assert access.throttle._places == {}
+    assert access.throttle._failures == {}
 
 
 def test_the_form_leads_on_to_where_somebody_wanted_to_go(app):
@@ -151,7 +151,7 @@ def test_those_who_guess_hold_no_more_than_a_few_connections(app, monkeypatch):
     monkeypatch.setattr("outlast.web.access.token_access._GUESS_DELAY", 3600.0)
     for _ in range(FREE_ATTEMPTS):
         bearer(site, "wrong").get("/api")
-    access._late = _MAX_DELAYED  # so many wait already
+    access._delayed = _MAX_DELAYED  # so many wait already
     assert bearer(site, "wrong").get("/api").status == 429
 
 

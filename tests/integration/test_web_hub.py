@@ -37,14 +37,14 @@ class World:
 
     def make(self, **more):
         hub = LiveHub(self.app, Renderer(PAGES, ACTIONS, Assets(), "Outlast").render, tick=TICK, **more)
-        self.beats, beat = [], hub._beat
+        self.beats, beat = [], hub._tick_once
 
         def counted():
             begun = len(self.statements)
             beat()
             self.beats.append(len(self.statements) - begun)
 
-        hub._beat = counted
+        hub._tick_once = counted
         return hub
 
     def fail(self, *texts):
@@ -58,7 +58,7 @@ def world(tmp_path):
     made = World(tmp_path)
     yield made
     made.hub.close()
-    until(lambda: made.hub._ticking is None)
+    until(lambda: made.hub._thread is None)
     made.app.close()
 
 
@@ -113,7 +113,7 @@ def run(scene):
 def test_nobody_looks_and_nothing_is_read(world):
     assert world.hub.badges() is None
     assert world.statements == []
-    assert world.hub._ticking is None
+    assert world.hub._thread is None
 
 
 @pytest.mark.parametrize("viewers", [1, 25])
@@ -212,14 +212,14 @@ def test_when_the_last_one_leaves_nothing_is_read_any_more(world):
     async def scene():
         async with looking(world.hub) as viewer:
             await soon(lambda: viewer.told("pulse"))
-        await soon(lambda: world.hub._ticking is None)
+        await soon(lambda: world.hub._thread is None)
         before = len(world.statements)
         async with looking(world.hub) as again:
             await soon(lambda: again.told("pulse"))
         assert len(world.statements) > before
 
     run(scene)
-    until(lambda: world.hub._ticking is None)
+    until(lambda: world.hub._thread is None)
     assert world.hub._viewers == {}
     assert not [thread for thread in threading.enumerate() if thread.name == "outlast-web-hub" and thread.is_alive()]
 

@@ -145,7 +145,7 @@ def test_websockets_are_refused(world, asking):
 
 def test_no_secret_is_on_any_page_or_in_the_log(world, caplog):
     with caplog.at_level(logging.DEBUG):
-        secret = world.access.links.fresh()
+        secret = world.access.links.new()
         entered = world.client().get(f"/enter?once={secret}")
         cookie = entered.cookies()[0].partition(";")[0]
         client = Client(world.site, ("Cookie", cookie))

@@ -177,5 +177,5 @@ def test_fragments_of_pages_that_nobody_looks_at_are_dropped():
         news.publish_parts(f"overview/{number}", "a<!-- part -->b")
     news.publish_pulse({"x": 1})
     news.keep({"overview/7"})
-    assert set(news._told) == {"pulse", "overview/7 0", "overview/7 1"}
+    assert set(news._events) == {"pulse", "overview/7 0", "overview/7 1"}
     assert len(list(news.since({}, "overview/7"))) == 3

@@ -34,7 +34,7 @@ def test_only_the_proxy_is_believed_and_only_its_last_word(peer, named, found):
 
 
 def test_somebody_without_an_address():
-    assert client_address({"headers": []}, parse_proxy("::1")) == "an unknown place"
+    assert client_address({"headers": []}, parse_proxy("::1")) == "an unknown address"
 
 
 @pytest.mark.parametrize("given", ["", "proxy.example.com", "10.0.0.0/8", "*", "127.0.0.1,::1"])

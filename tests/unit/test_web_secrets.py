@@ -74,7 +74,7 @@ def test_one_token_cannot_have_two_roles():
 
 def test_a_link_is_good_once():
     links = OneTimeLinks()
-    first, second = links.fresh(), links.fresh()
+    first, second = links.new(), links.new()
     assert first != second
     assert len(first) >= 43  # 256 bits
     assert links.use(first)
@@ -85,7 +85,7 @@ def test_a_link_is_good_once():
 
 def test_too_many_links_end_the_oldest():
     links = OneTimeLinks()
-    made = [links.fresh() for _ in range(21)]
+    made = [links.new() for _ in range(21)]
     assert not links.use(made[0])
     assert all(links.use(each) for each in made[1:])
 
@@ -103,7 +103,7 @@ def test_a_session_is_known_by_its_secret_and_lasts_twelve_hours():
     assert sessions.find(secret) is session
     clock.now += 1
     assert sessions.find(secret) is None
-    assert not session.lasts()
+    assert not session.is_active()
 
 
 def test_a_session_that_ended_is_not_found():
@@ -120,8 +120,8 @@ def test_sessions_are_bounded_and_the_oldest_ends():
     for _ in range(1000):
         last = sessions.begin(Role.OPERATOR, "x")
     assert sessions.find(first) is None
-    assert not kept.lasts()
-    assert sessions.find(last).lasts()
+    assert not kept.is_active()
+    assert sessions.find(last).is_active()
     sessions.end_all()
     assert sessions.find(last) is None
 
@@ -145,7 +145,7 @@ def test_wrong_guesses_wait_longer_each_time():
 def test_a_link_is_good_for_a_while():
     clock = Clock()
     links = OneTimeLinks(clock)
-    first, second = links.fresh(), links.fresh()
+    first, second = links.new(), links.new()
     clock.now += LINK_SECONDS - 1
     assert links.use(first)
     clock.now += 1

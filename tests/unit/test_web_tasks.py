@@ -130,7 +130,7 @@ def test_a_task_is_hurried_and_cancelled(world):
     left = world.client.post(f"/api/tasks/{number}/cancel").json()
     assert not left["ok"]
     assert (
-        left["message"] == f"task {number} is cancelled, and was left as it is: only a task that waits can be cancelled"
+        left["message"] == f"task {number} is cancelled, and was left as it is: only a waiting task can be cancelled"
     )
     assert not world.client.post(f"/api/tasks/{number}/hurry").json()["ok"]
 

@@ -1,12 +1,12 @@
-"""The dashboard: what fails, what waits for what, and what changed, in a browser.
+"""The dashboard: shows in a browser what fails, what waits and what changed.
 
-``outlast web MODULE:APP`` starts it by itself. In one's own site it is mounted:
+``outlast web MODULE:APP`` starts it as a server. You can also mount it in your own site:
 
     from outlast.web import dashboard
 
     site.mount("/outlast", dashboard(app, auth=role_of))
 
-``auth`` is given the request and returns ``"operator"``, ``"reader"`` or None. Without it nobody is let in.
+``auth`` takes the request and returns ``"operator"``, ``"reader"`` or None. Without it, access is denied to everyone.
 """
 
 from collections.abc import Sequence
@@ -32,17 +32,17 @@ def dashboard(
     hosts: Sequence[str] = ("localhost", "127.0.0.1", "::1"),
     title: str = "Outlast",
 ) -> "Starlette":
-    """Return the dashboard as an ASGI app, to be mounted in one's own site.
+    """Return the dashboard as an ASGI app that you can mount in your own site.
 
     Args:
-        app: Whose tasks, sources and jobs it shows.
-        auth: Says who may do what: takes the request, returns ``"operator"``, ``"reader"`` or None. A coroutine
-            function is awaited, any other is called in a thread. Without it nobody is let in.
-        hosts: Names under which the site is reached; all others are refused. Any port.
+        app: The app whose tasks, sources and jobs it shows.
+        auth: Decides who may do what: takes the request, returns ``"operator"``, ``"reader"`` or None. A coroutine
+            function is awaited, any other function is called in a thread. Without it, access is denied to everyone.
+        hosts: Host names of the site, with any port; requests to other names are rejected.
         title: Shown on every page.
 
     Raises:
-        ConfigError: If the extra ``web`` is not installed, or a name cannot be one.
+        ConfigError: If the extra ``web`` is not installed, or a host name is not valid.
     """
     try:
         from outlast.web.access.hook import HookAccess  # noqa: PLC0415  # needs the extra

@@ -1,6 +1,6 @@
-"""The geometry of charts: where each bar stands, in per cent of the drawing. Templates draw and escape.
+"""The geometry of charts: positions and sizes in percent of the drawing, which templates turn into SVG.
 
-In per cent nothing is stretched with the width of the page: bars grow, and letters stay as they are.
+In percent, bars grow with the width of the page while texts keep their size.
 """
 
 import math
@@ -12,21 +12,21 @@ from outlast.report.overview import compact
 from outlast.report.text_format import category_look, count, span
 
 _TOP, _BOTTOM = 5.0, 87.0
-"""Where the plot begins and ends from the top; above it stands the uppermost label, below it those of time."""
+"""Top and bottom of the plot, in percent; the labels of the time axis are below it."""
 _BAR_SHARE = 0.82
 _MAX_SERIES = 6
 _TIME_UNITS = (("min", 60.0, 7_200.0), ("h", 3_600.0, 2 * 86_400.0), ("d", 86_400.0, math.inf))
 _MAX_LABELS = 4
 _MIN_BAR_HEIGHT = 1.2
-"""Height of a bar that would be too low to be seen."""
+"""Minimum height of a bar in percent; a lower one would be invisible."""
 
 
 class Bar(NamedTuple):
-    """One bar, or one part of a stack; in per cent.
+    """One bar, or one part of a stack; positions and sizes in percent.
 
     Attributes:
-        title: What it says.
-        time: What narrows the page behind it to its step: ``since`` and ``until``; empty where that page knows no time.
+        title: Its tooltip.
+        time: Time filter of the linked page: ``since`` and ``until``; empty if that page has none.
     """
 
     x: float
@@ -38,7 +38,7 @@ class Bar(NamedTuple):
 
 
 class Tick(NamedTuple):
-    """A label of an axis, and where it stands in per cent."""
+    """A label of an axis, and its position in percent."""
 
     at: float
     text: str
@@ -46,18 +46,18 @@ class Tick(NamedTuple):
 
 
 class Series(NamedTuple):
-    """What is to be drawn.
+    """A series to draw.
 
     Attributes:
-        look: The class of its colour.
-        code: Two letters for those who do not see colours; empty where there is only one series.
-        hatched: Whether it is hatched as well.
+        look: CSS class of its colour.
+        code: Two letters for people who cannot tell the colours apart; empty if there is only one series.
+        hatched: Whether its bars are hatched.
         label: Its name.
-        noun: What a bar counts, for its title, one and many.
+        noun: What a bar counts, singular and plural.
         counts: One number for each step.
-        page: Name of the page behind it.
-        params: What narrows that page to it.
-        timed: Whether that page can also be narrowed to a time.
+        page: Name of the linked page.
+        params: Filter of that page.
+        timed: Whether that page also has a time filter.
     """
 
     look: str
@@ -72,7 +72,7 @@ class Series(NamedTuple):
 
 
 class DrawnSeries(NamedTuple):
-    """A series with its bars; a step in which nothing happened has none."""
+    """A series with its bars; empty steps have no bar."""
 
     series: Series
     total: int
@@ -83,14 +83,14 @@ class Chart(NamedTuple):
     """A chart of stacked bars over time.
 
     Attributes:
-        id: Of the element; what is in it is named after it.
+        id: Id of the element, and prefix of the ids inside it.
         title: What it shows.
-        label: The same and the figures that matter, for those who hear the page.
-        drawn: The lowest first.
-        legend: Every series and its sum, also those that are drawn as one.
-        y_ticks: Lines and labels, the lowest first.
-        x_ticks: Labels below, the oldest first.
-        most: What the uppermost line stands for.
+        label: Title and totals, for screen readers.
+        drawn: Series from bottom to top.
+        legend: Every series and its total, also those that are drawn as one.
+        y_ticks: Lines and labels, from bottom to top.
+        x_ticks: Labels below, oldest first.
+        most: Value of the top line.
     """
 
     id: str
@@ -104,14 +104,14 @@ class Chart(NamedTuple):
 
 
 class Sparkline(NamedTuple):
-    """A chart without axes, as it stands in a line of a table."""
+    """A small chart without axes, for a row of a table."""
 
     bars: tuple[Bar, ...]
     label: str
 
     @property
     def path(self) -> str:
-        """All bars as one path in a square of 100: a list has forty charts, and a page is to be light."""
+        """All bars as one SVG path in a square of 100, because a list has forty charts and the page must stay small."""
         return "".join(f"M{bar.x} {bar.y}h{bar.width}V100h-{bar.width}z" for bar in self.bars)
 
 
@@ -121,12 +121,12 @@ def stacked_chart(
     """Return a chart of stacked bars.
 
     Args:
-        id_: Of the element.
+        id_: Id of the element.
         title: What it shows.
-        series: The lowest first, each with a number for every step.
-        steps: When each of them begins.
-        step: Seconds that one of them covers.
-        per: Seconds for which the axis counts, such as 60 for so many per minute; 0 for the step itself.
+        series: From bottom to top, each with a number for every step.
+        steps: When each step begins.
+        step: Seconds that one step covers.
+        per: Unit of the axis in seconds, such as 60 for a rate per minute; 0 for counts per step.
     """
     scale = per / step if per else 1.0
     totals = [sum(numbers) * scale for numbers in zip(*(each.counts for each in series), strict=True)]
@@ -137,20 +137,20 @@ def stacked_chart(
         bars: list[Bar] = []
         for place, number in enumerate(each.counts):
             if number:
-                said = f"{_time_label(steps[place], step)}: {count(number)} {each.noun[number != 1]}"
-                bar = _bar(place, len(steps), floors[place], number * scale, most, said)
+                tooltip = f"{_time_label(steps[place], step)}: {count(number)} {each.noun[number != 1]}"
+                bar = _bar(place, len(steps), floors[place], number * scale, most, tooltip)
                 bars.append(bar._replace(time=_url_time(steps[place], step)) if each.timed else bar)
                 floors[place] += number * scale
         drawn.append(DrawnSeries(each, sum(each.counts), tuple(bars)))
     legend = tuple((each, sum(each.counts)) for each in series)
-    said = ", ".join(f"{each.label} {count(total)}" for each, total in legend) or "nothing happened"
+    figures = ", ".join(f"{each.label} {count(total)}" for each, total in legend) or "nothing happened"
     window = step * len(steps)
-    label = f"{title}, the last {span(window)}: {said}"
+    label = f"{title}, the last {span(window)}: {figures}"
     return Chart(id_, title, label, tuple(drawn), legend, _y_ticks(most), _x_ticks(window), most)
 
 
 def _merge_small_series(series: Sequence[Series]) -> list[Series]:
-    """Return the largest series in their order and all others as one, so that a page has a size that is known."""
+    """Return the largest series in their order and all others merged into one, to limit the size of the page."""
     if len(series) <= _MAX_SERIES:
         return list(series)
     largest = sorted(series, key=lambda each: -sum(each.counts))[: _MAX_SERIES - 1]
@@ -181,11 +181,11 @@ def category_series(failures: Mapping[str, Sequence[int]], page: str = "failures
 
 
 def sparkline(counts: Sequence[int], label: str) -> Sparkline:
-    """Return a chart for a line of a table, as high as its highest bar.
+    """Return a small chart for a row of a table, scaled to its highest bar.
 
     Args:
-        counts: One number for each step, the oldest first.
-        label: What it shows, for those who hear the page; the sum is added.
+        counts: One number for each step, oldest first.
+        label: What it shows, for screen readers; the total is appended.
     """
     most = max(counts, default=0)
     width = 100.0 / max(len(counts), 1)
@@ -204,7 +204,7 @@ def sparkline(counts: Sequence[int], label: str) -> Sparkline:
 
 
 def axis_maximum(number: float) -> float:
-    """Return the number at the top of an axis: 1, 2, 4, 6 or 8 times a power of ten, and not below 4."""
+    """Return the value at the top of an axis: 1, 2, 4, 6 or 8 times a power of ten, at least 4."""
     if number <= 4.0:  # noqa: PLR2004  # four lines of whole numbers
         return 4.0
     power = 10.0 ** math.floor(math.log10(number))
@@ -247,12 +247,13 @@ def _x_ticks(window: float) -> tuple[Tick, ...]:
 
 
 def _time_label(at: datetime, step: float) -> str:
-    form = "%H:%M:%S" if step % 60 else "%H:%M" if step < 3600 else "%a %d %b %H:%M"  # noqa: PLR2004  # an hour
-    return f"{at.strftime(form)} UTC"
+    if step % 60:
+        return at.strftime("%H:%M:%S UTC")
+    return at.strftime("%H:%M UTC" if step < 3600 else "%a %d %b %H:%M UTC")  # noqa: PLR2004  # an hour
 
 
 def _url_time(at: datetime, step: float) -> dict[str, str]:
-    """Return the time of a step as an address has it: short, for a page has hundreds of bars."""
+    """Return the time filter of a step, in a short format because a page has hundreds of bars."""
     form = "%Y%m%dT%H%M%S" if step % 60 else "%Y%m%dT%H%M"
     return {"since": at.strftime(form), "until": (at + timedelta(seconds=step)).strftime(form)}
 

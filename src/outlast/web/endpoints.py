@@ -1,4 +1,4 @@
-"""From what a page reads to JSON: plain values alone, and no number that a reader would round."""
+"""The endpoints of the dashboard: pages, their JSON, actions with their audit entries and notices, files and events."""
 
 import base64
 import dataclasses
@@ -49,33 +49,33 @@ if TYPE_CHECKING:
 
 
 MAX_EXACT_INTEGER = 2**53 - 1
-"""The largest whole number that every reader of JSON holds exactly; those beyond are told as text."""
+"""Largest integer that every JSON parser holds exactly; larger ones are sent as text."""
 
 
 def encode_json(value: object) -> bytes:
-    """Return something as JSON text.
+    """Return a value as JSON text.
 
     Raises:
-        TypeError: If something in it has no form in JSON.
+        TypeError: If it contains a type that JSON cannot represent.
     """
     return json.dumps(plain_data(value), ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
 def plain_data(value: object) -> Any:
-    """Return something as texts, numbers, lists and objects.
+    """Return a value as texts, numbers, lists and dicts.
 
-    Rows become objects, times ISO 8601 in UTC, lengths of time seconds, enums their values. What begins with an
-    underscore is for the template alone and is left out. Bytes have no place here.
+    Rows become dicts, times ISO 8601 in UTC, durations seconds, enums their values. Keys that begin with an underscore
+    are for templates only and are left out. Bytes are not supported.
 
     Raises:
-        TypeError: If something in it has no form in JSON.
+        TypeError: If it contains a type that JSON cannot represent.
     """
     if isinstance(value, Enum):
         return plain_data(value.value)
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return str(value)  # a marked-up text too
+        return str(value)  # also of Markup
     if isinstance(value, int | float):
         return _plain_number(value)
     if isinstance(value, datetime | date | timedelta):
@@ -108,7 +108,7 @@ def _plain_collection(value: object) -> Any:
         return [plain_data(each) for each in value]
     if isinstance(value, AbstractSet):
         return sorted((plain_data(each) for each in value), key=str)
-    message = f"a {type(value).__name__} has no form in JSON"
+    message = f"JSON cannot represent a {type(value).__name__}"
     raise TypeError(message)
 
 
@@ -119,28 +119,26 @@ def _plain_key(key: object) -> str:
         return key
     if type(key) is int:
         return str(key)
-    message = f"a {type(key).__name__} cannot name anything in JSON"
+    message = f"a {type(key).__name__} cannot be a key in JSON"
     raise TypeError(message)
 
 
-# What an action did, kept for the one page that the browser goes to next.
-#
-# Where somebody signed in here, the session keeps it. Elsewhere the browser brings it along in a cookie that is signed,
-# so that nobody can put words into our mouth, and that is good for a moment only.
+# A notice is stored in the session. A mounted dashboard has no sessions, so the browser keeps the notice in a cookie.
+# It is signed, so that no other site can make the dashboard show a text, and it expires soon.
 
 NOTICE_COOKIE = "outlast-notice"
 """Name of the cookie."""
 NOTICE_SECONDS = 30
-"""How long the cookie is good."""
-_MAX_NOTICE_CHARS = 600  # characters; a cookie has to stay below 4 KiB
+"""Seconds until the cookie expires."""
+_MAX_NOTICE_CHARS = 600  # a cookie must stay below 4 KiB
 
 
 class Notice(NamedTuple):
-    """One line about what was done.
+    """The result of the last action, for the page that the browser shows next.
 
     Attributes:
-        text: For people.
-        ok: Whether it was done as it was asked for.
+        text: One line.
+        ok: Whether the action did what was requested.
     """
 
     text: str
@@ -148,26 +146,25 @@ class Notice(NamedTuple):
 
 
 class NoticeSigner:
-    """Turns notices into the values of cookies and back, with a key that lives as long as the process.
+    """Turns notices into signed cookie values and back, with a random key of this process.
 
     Args:
-        now: The clock.
+        now: Returns the time in seconds.
     """
 
     def __init__(self, now: Callable[[], float] = time.time) -> None:
-        """Make a key."""
         self._key, self._now = secrets.token_bytes(32), now
 
     def value(self, notice: Notice) -> str:
-        """Return a notice as a cookie has it."""
-        told = json.dumps(
+        """Return a notice as a cookie value."""
+        text = json.dumps(
             [notice.text[:_MAX_NOTICE_CHARS], notice.ok, int(self._now()) + NOTICE_SECONDS], ensure_ascii=False
         )
-        body = base64.urlsafe_b64encode(told.encode("utf-8", "replace"))
+        body = base64.urlsafe_b64encode(text.encode("utf-8", "replace"))
         return f"{body.decode('ascii')}.{self._signature(body)}"
 
     def notice(self, value: str) -> Notice | None:
-        """Return the notice in a cookie; None where it is not ours or too old."""
+        """Return the notice of a cookie value; None if its signature is wrong or it has expired."""
         body, dot, signature = value.partition(".")
         if not dot or not value.isascii() or not hmac.compare_digest(signature, self._signature(body.encode("ascii"))):
             return None
@@ -178,17 +175,15 @@ class NoticeSigner:
         return hmac.new(self._key, body, hashlib.sha256).hexdigest()
 
 
-# What is asked for on a page is written to the audit log before it is done; the one way to every action.
-
 AUDITED_FIELDS = frozenset(
     [
         *("all", "before", "canary", "category", "for", "group", "minutes", "name", "number", "queue", "rate"),
         *("reason", "replay", "resource", "since", "state", "task", "text", "until"),
     ]
 )
-"""Fields of forms whose values are written; of all others, which may hold something of a payload, the names alone."""
+"""Form fields whose values go to the audit log; of all others, which may contain arguments, only the names do."""
 _REASON_FIELD = "why"
-_ROWS_FIELD = "number"  # has as many values as rows were chosen
+_ROWS_FIELD = "number"  # one value for each selected row
 _SUBJECT_KINDS = {
     "dead-letters": "dead_letter",
     "failures": "group",
@@ -197,36 +192,36 @@ _SUBJECT_KINDS = {
     "sources": "source",
     "tasks": "task",
 }
-_AUDIT_NAMES = {"pause_named_queue": "pause_queue", "save_dead_letter": "edit_dead_letter"}  # as everywhere else
+_AUDIT_NAMES = {"pause_named_queue": "pause_queue", "save_dead_letter": "edit_dead_letter"}  # as the command line
 _SUBJECT_FIELDS = {"queues": ("queue", "name"), "waits": ("resource", "resource")}
-_MAX_FIELD_NAMES = 50  # names of fields
+_MAX_FIELD_NAMES = 50
 
 
-def run_action(action: ActionRoute, asked: PageRequest) -> ActionResult:
-    """Write down who asks for what, then have it done."""
-    why = "".join(asked.form.get(_REASON_FIELD, [])[:1])
+def run_action(action: ActionRoute, page_request: PageRequest) -> ActionResult:
+    """Write the action to the audit log, then run it. Every action runs through here."""
+    why = "".join(page_request.form.get(_REASON_FIELD, [])[:1])
     name = _AUDIT_NAMES.get(action.name, action.name)
     write_audit(
-        asked.app.store,
+        page_request.app.store,
         name,
-        _audit_subject(action, asked),
-        _audit_detail(asked.form),
-        who=asked.who or "somebody",
+        _audit_subject(action, page_request),
+        _audit_detail(page_request.form),
+        who=page_request.who or "somebody",
         why=why,
         most=MAX_SELECTED,
     )
     with audit_disabled():
-        return action.act(asked)
+        return action.act(page_request)
 
 
-def _audit_subject(action: ActionRoute, asked: PageRequest) -> str:
-    """Return what it is about: ``task:7`` where the path or the form names it, else what the path is about."""
+def _audit_subject(action: ActionRoute, page_request: PageRequest) -> str:
+    """Return the subject of an action: ``task:7`` if the path or the form names it, otherwise the kind alone."""
     first = action.path.split("/")[1]
     kind = _SUBJECT_KINDS.get(first, first)
-    if asked.path:
-        return f"{kind}:{next(iter(asked.path.values()))}"
+    if page_request.path:
+        return f"{kind}:{next(iter(page_request.path.values()))}"
     kind, field = _SUBJECT_FIELDS.get(first, (f"{kind}s", ""))
-    values = asked.form.get(field, [])
+    values = page_request.form.get(field, [])
     return f"{kind}:{values[0]}" if values else kind
 
 
@@ -238,15 +233,13 @@ def _audit_detail(form: Mapping[str, list[str]]) -> dict[str, Any]:
 
 
 def _audited_value(name: str, values: list[str]) -> str | list[str]:
-    """Return what counts of a field: each chosen row once, and of any other field the first value."""
+    """Return the audited value of a field: each selected row once, or the first value of any other field."""
     each = list(dict.fromkeys(values)) if name == _ROWS_FIELD else values[:1]
     return each[0] if len(each) == 1 else each
 
 
-# What answers once somebody was let in: pages, their JSON twins, actions, files and the stream.
-
 API_PREFIX = "/api"
-"""Before the path of a JSON twin."""
+"""Path prefix of the JSON endpoints."""
 _THREADS = 8
 _CACHE_FOREVER = "public, max-age=31536000, immutable"
 T = TypeVar("T")
@@ -254,23 +247,23 @@ Endpoint = Callable[["Request"], Awaitable[Response]]
 
 
 def json_response(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """Return something as JSON."""
+    """Return a JSON response."""
     return Response(encode_json(value), status, headers, media_type="application/json")
 
 
 class Endpoints:
-    """Makes the endpoints.
+    """Makes the endpoints of the site. The access middleware runs before all of them.
 
     Args:
-        app: Whose dashboard it is.
-        renderer: For HTML.
+        app: The app that the dashboard shows.
+        renderer: Renders templates.
         assets: Files that pages load.
-        hub: What streams come from.
-        pages: All of them, for forms that are shown again.
-        reference: Where the app is, for commands to be copied.
+        hub: Source of the live updates.
+        pages: All pages, to show a form again that has an error.
+        reference: The app as ``MODULE:APP``, for commands to copy.
     """
 
-    def __init__(  # what it is made of
+    def __init__(
         self,
         app: "App",
         renderer: "Renderer",
@@ -279,76 +272,77 @@ class Endpoints:
         pages: Sequence[PageRoute] = (),
         reference: str = APP_PLACEHOLDER,
     ) -> None:
-        """Keep them."""
         self._reference = reference
         self._app, self._renderer, self._assets, self._hub = app, renderer, assets, hub
         self._pages = {page.name: page for page in pages}
-        self._kept: dict[str, object] = {}
-        self._signing = NoticeSigner()
+        self._site_state: dict[str, object] = {}
+        self._signer = NoticeSigner()
         self._limiter = anyio.CapacityLimiter(_THREADS)
 
     def page(self, page: PageRoute) -> Endpoint:
-        """Return what answers a page."""
+        """Return the endpoint of a page."""
 
         async def answer(request: "Request") -> Response:
-            asked = self._asked(request, {})
-            notice, spent = self._notice(request)
-            common = self.common(request, page.name) | {"notice": notice, "query": asked.query}
-            html = await self._in_thread(partial(self._page_html, page, asked, common, url_prefix(request)))
+            page_request = self._page_request(request, {})
+            notice, delete_cookie = self._take_notice(request)
+            common = self.common(request, page.name) | {"notice": notice, "query": page_request.query}
+            html = await self._in_thread(partial(self._page_html, page, page_request, common, url_prefix(request)))
             response = HTMLResponse(html)
-            if spent:
+            if delete_cookie:
                 response.delete_cookie(NOTICE_COOKIE, url_prefix(request) or "/", httponly=True, samesite="strict")
             return response
 
         return answer
 
-    def twin(self, page: PageRoute) -> Endpoint:
-        """Return what answers a page as JSON."""
+    def json_page(self, page: PageRoute) -> Endpoint:
+        """Return the JSON endpoint of a page."""
 
         async def answer(request: "Request") -> Response:
-            asked = self._asked(request, {})
-            return Response(await self._in_thread(lambda: encode_json(page.read(asked))), media_type="application/json")
+            page_request = self._page_request(request, {})
+            body = await self._in_thread(lambda: encode_json(page.read(page_request)))
+            return Response(body, media_type="application/json")
 
         return answer
 
     def action(self, action: ActionRoute) -> Endpoint:
-        """Return what answers an action that a form asks for."""
+        """Return the endpoint of an action's form."""
 
         async def answer(request: "Request") -> Response:
-            asked = self._asked(request, await read_form(request))
+            page_request = self._page_request(request, await read_form(request))
             try:
-                done = await self._in_thread(lambda: run_action(action, asked))
+                done = await self._in_thread(lambda: run_action(action, page_request))
             except FormError as error:
-                return await self._show_form_again(request, asked, error)
+                return await self._show_form_again(request, page_request, error)
             response = Response(status_code=303)
             response.headers["location"] = _redirect_location(url_prefix(request), done.to)
-            self._keep(request, response, Notice(done.message, done.ok))
+            self._store_notice(request, response, Notice(done.message, done.ok))
             return response
 
         return answer
 
     def json_action(self, action: ActionRoute) -> Endpoint:
-        """Return what answers an action that a program asks for."""
+        """Return the JSON endpoint of an action."""
 
         async def answer(request: "Request") -> Response:
-            asked = self._asked(request, await read_form(request, takes_json=True))
-            done = await self._in_thread(lambda: run_action(action, asked))
+            page_request = self._page_request(request, await read_form(request, takes_json=True))
+            done = await self._in_thread(lambda: run_action(action, page_request))
             return json_response({**done.data, "ok": done.ok, "message": done.message})
 
         return answer
 
     async def asset(self, request: "Request") -> Response:
-        """Answer with a file."""
-        asset = self._assets.find(decode_segment(request.path_params["name"]))
+        """Respond with a static file."""
+        name = decode_segment(request.path_params["name"])
+        asset = self._assets.find(name)
         if asset is None:
-            message = "there is no such file"
+            message = f"file {name:.100} does not exist"
             raise NotFoundError(message)
         return Response(asset.body, headers={"Cache-Control": _CACHE_FOREVER, "Content-Type": asset.kind})
 
     async def metrics(self, request: "Request") -> Response:
-        """Answer a scrape of Prometheus."""
+        """Respond to a Prometheus scrape."""
         _require_caller(request)
-        from outlast.observe.prometheus import exposition  # noqa: PLC0415  # only who is scraped needs it
+        from outlast.observe.prometheus import exposition  # noqa: PLC0415  # needs an extra
 
         try:
             body, kind = await self._in_thread(lambda: exposition(self._app))
@@ -357,20 +351,20 @@ class Endpoints:
         return Response(body, headers={"Content-Type": kind})
 
     async def events(self, request: "Request") -> Response:
-        """Answer with a stream that lasts as long as whoever asks may look."""
+        """Respond with a stream of events that ends when the caller loses access."""
         caller = _require_caller(request)
         view = query_params(request.scope).get("view", "")
-        headers = {"X-Accel-Buffering": "no"}  # nginx would hold events back
+        headers = {"X-Accel-Buffering": "no"}  # otherwise nginx buffers events
         if request.method == "HEAD":
             return Response(headers=headers, media_type="text/event-stream")
         stream = self._hub.stream(view, url_prefix(request), caller.still_allowed)
         return StreamingResponse(stream, headers=headers, media_type="text/event-stream")
 
     def common(self, request: "Request", active: str) -> dict[str, Any]:
-        """Return what every template gets.
+        """Return the values that every template needs.
 
         Args:
-            request: That is answered.
+            request: The request.
             active: Name of the page; empty for none.
         """
         caller, prefix = get_caller(request.scope), url_prefix(request)
@@ -392,32 +386,31 @@ class Endpoints:
             "form_error": "",
         }
 
-    async def _show_form_again(self, request: "Request", asked: PageRequest, error: FormError) -> Response:
-        """Answer with the page of a form, and in it what was typed and what is wrong with it."""
+    async def _show_form_again(self, request: "Request", page_request: PageRequest, error: FormError) -> Response:
+        """Respond with the page of a form, with the input and its error."""
         page = self._pages[error.page]
-        again = asked._replace(query=error.query)
-        typed = {name: values[0] for name, values in asked.form.items() if values}
+        page_request = page_request._replace(query=error.query)
+        typed = {name: values[0] for name, values in page_request.form.items() if values}
         common = self.common(request, page.name)
-        common |= {"query": again.query, "typed": typed, "form_error": str(error)}
-        html = await self._in_thread(partial(self._page_html, page, again, common, url_prefix(request)))
+        common |= {"query": page_request.query, "typed": typed, "form_error": str(error)}
+        html = await self._in_thread(partial(self._page_html, page, page_request, common, url_prefix(request)))
         return HTMLResponse(html, 400)
 
-    def _page_html(self, page: PageRoute, asked: PageRequest, common: Mapping[str, Any], prefix: str) -> str:
-        return self._renderer.render(page.template, prefix, {**common, **page.read(asked)})
+    def _page_html(self, page: PageRoute, page_request: PageRequest, common: Mapping[str, Any], prefix: str) -> str:
+        return self._renderer.render(page.template, prefix, {**common, **page.read(page_request)})
 
     async def _in_thread(self, function: Callable[[], T]) -> T:
         return await anyio.to_thread.run_sync(function, limiter=self._limiter)
 
-    def _asked(self, request: "Request", form: Mapping[str, list[str]]) -> PageRequest:
+    def _page_request(self, request: "Request", form: Mapping[str, list[str]]) -> PageRequest:
         caller = _require_caller(request)
         path = {name: decode_segment(value) for name, value in request.path_params.items()}
-        may = caller.role is Role.OPERATOR
-        return PageRequest(
-            self._app, path, query_params(request.scope), may, form, caller.who, self._kept, self._reference
-        )
+        is_operator = caller.role is Role.OPERATOR
+        query = query_params(request.scope)
+        return PageRequest(self._app, path, query, is_operator, form, caller.who, self._site_state, self._reference)
 
-    def _notice(self, request: "Request") -> tuple[Notice | None, bool]:
-        """Return what the last action did, and whether the cookie that told of it has done its duty."""
+    def _take_notice(self, request: "Request") -> tuple[Notice | None, bool]:
+        """Return the notice of the last action, and whether its cookie must be deleted."""
         session = _require_caller(request).session
         if request.method == "HEAD":  # nobody sees it
             return None, False
@@ -425,16 +418,16 @@ class Endpoints:
             notice, session.notice = session.notice, None
             return notice, False
         value = request.cookies.get(NOTICE_COOKIE)
-        return (None, False) if value is None else (self._signing.notice(value), True)
+        return (None, False) if value is None else (self._signer.notice(value), True)
 
-    def _keep(self, request: "Request", response: Response, notice: Notice) -> None:
+    def _store_notice(self, request: "Request", response: Response, notice: Notice) -> None:
         session = _require_caller(request).session
         if session is not None:
             session.notice = notice
             return
         response.set_cookie(
             NOTICE_COOKIE,
-            self._signing.value(notice),
+            self._signer.value(notice),
             max_age=NOTICE_SECONDS,
             path=url_prefix(request) or "/",
             secure=is_https(request.scope),
@@ -445,12 +438,12 @@ class Endpoints:
 
 def _require_caller(request: "Request") -> Caller:
     caller = get_caller(request.scope)
-    if caller is None:  # the gate is before every endpoint; this holds if somebody ever forgets it
-        message = "nobody was let in"
+    if caller is None:  # a safeguard: the middleware runs before every endpoint
+        message = "the request has no caller; the access middleware is missing"
         raise RuntimeError(message)
     return caller
 
 
 def _redirect_location(prefix: str, path: str) -> str:
-    """Return where a browser is sent, which is always a place of ours."""
+    """Return the target of a redirect, which is always a path of this site."""
     return prefix + "/" + quote(path.lstrip("/\\"), safe="/%?=&+:@!$'()*,;~-._#")

@@ -1,4 +1,4 @@
-"""What people sent to narrow a list or to choose rows, checked before a store sees it."""
+"""Parse and check filters, form fields, selected rows and page numbers, before they reach the store."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -11,78 +11,79 @@ from outlast.units import DURATION_FORMAT, parse_duration
 from outlast.web.routing import InvalidInputError, NotFoundError, parse_row_number
 
 MAX_SELECTED = 500
-"""Rows that one action takes."""
-_MAX_TEXT_CHARS = 200  # characters
+"""Most rows that one action accepts."""
+_MAX_TEXT_CHARS = 200
 
 
 def text_param(query: Mapping[str, str], name: str) -> str | None:
-    """Return a text that narrows; None where none was given.
+    """Return a text of the query; None if it is missing or empty.
 
     Raises:
-        RefusedError: If it is longer than any name is.
+        InvalidInputError: If it is too long.
     """
     text = query.get(name, "").strip()
     if len(text) > _MAX_TEXT_CHARS:
-        message = f"{name} has {len(text)} characters; {_MAX_TEXT_CHARS} are enough"
+        message = f"{name} has {len(text)} characters; at most {_MAX_TEXT_CHARS} are allowed"
         raise InvalidInputError(message)
     return text or None
 
 
 def choice_param(query: Mapping[str, str], name: str, choices: Iterable[str]) -> str | None:
-    """Return a word that narrows; None where none was given.
+    """Return a word of the query, in any case; None if it is missing or empty.
 
     Raises:
-        RefusedError: If it is none of the words; the message lists them.
+        InvalidInputError: If it is not one of the choices; the message lists them.
     """
     text = text_param(query, name)
     words = {word.lower(): word for word in choices}
     if text is None or text.lower() in words:
         return None if text is None else words[text.lower()]
-    message = f"{text!r} is no {name}; choose one of: {', '.join(words)}"
+    message = f"{text!r} is not a valid {name}; choose one of: {', '.join(words)}"
     raise InvalidInputError(message)
 
 
 def row_param(query: Mapping[str, str], name: str = "before") -> int | None:
-    """Return where a page begins: behind a row of this number; None for the first page.
+    """Return the number of the row after which a page begins; None for the first page.
 
     Args:
-        query: What was sent.
-        name: In it, of that number.
+        query: The query parameters.
+        name: Name of the parameter.
 
     Raises:
-        RefusedError: If it is no number of a row.
+        InvalidInputError: If it is not a row number.
     """
     text = query.get(name)
     try:
         return None if text is None else parse_row_number(text)
     except NotFoundError:
-        message = f"{name} is {text!r:.50}; give the number of a row"
+        message = f"{name} is {text!r:.50}; it must be a row number"
         raise InvalidInputError(message) from None
 
 
 def time_param(query: Mapping[str, str], name: str, now: datetime) -> datetime | None:
-    """Return a time that narrows; None where none was given.
+    """Return a time of the query; None if it is missing or empty.
 
     Args:
-        query: What was sent.
-        name: In it: a time as a form sends it, which is UTC; an ISO time with its offset; or how long ago, as ``2h``.
-        now: From which ``2h`` counts; such a time is a full minute.
+        query: The query parameters.
+        name: Name of the parameter: a time in UTC as a form sends it, an ISO time with an offset, or an age such as
+            ``2h``.
+        now: Start of an age, which is rounded down to a full minute.
 
     Raises:
-        RefusedError: If it is no time.
+        InvalidInputError: If it is not a time.
     """
     text = text_param(query, name)
     if text is None:
         return None
-    spelled = text[:11].replace(" ", "T") + text[11:].replace(" ", "+")  # a plus that was not encoded is a space
+    iso_text = text[:11].replace(" ", "T") + text[11:].replace(" ", "+")  # a plus that was not encoded is a space
     try:
-        moment = datetime.fromisoformat(spelled)
-        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+        at = datetime.fromisoformat(iso_text)
+        return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
     except (ValueError, OverflowError):
         ago = parse_duration(text)
         if ago is not None:
             return (now - timedelta(seconds=ago)).replace(second=0, microsecond=0)
-        message = f"{name} is {text!r}; write a time in UTC, such as 2026-11-15T10:00, or how long ago: 15m, 2h, 3d"
+        message = f"{name} is {text!r}; it must be a time in UTC such as 2026-11-15T10:00, or an age: 15m, 2h, 3d"
         raise InvalidInputError(message) from None
 
 
@@ -90,7 +91,7 @@ def duration_field(text: str, name: str) -> float:
     """Return the seconds of ``30m``, ``1.5h`` or ``7d``.
 
     Raises:
-        RefusedError: If it is not a duration.
+        InvalidInputError: If it is not a duration.
     """
     seconds = parse_duration(text)
     if seconds is None:
@@ -100,34 +101,34 @@ def duration_field(text: str, name: str) -> float:
 
 
 def form_text(form: Mapping[str, list[str]], name: str, longest: int = 500) -> str:
-    """Return a text that somebody typed into a form, without what surrounds it; empty where there is none.
+    """Return the text of a form field without surrounding spaces; empty if it is missing.
 
     Raises:
-        RefusedError: If it is too long.
+        InvalidInputError: If it is too long.
     """
     text = "".join(form.get(name, [])[:1]).strip()
     if len(text) > longest:
-        message = f"{name} has {len(text)} characters; {longest} are enough"
+        message = f"{name} has {len(text)} characters; at most {longest} are allowed"
         raise InvalidInputError(message)
     return text
 
 
 def selected_rows(form: Mapping[str, list[str]], what: str) -> list[int]:
-    """Return the numbers of the rows that were chosen, each once, in their order.
+    """Return the numbers of the selected rows, each once, in their order.
 
     Args:
-        form: What was sent; the rows are the values of ``number``.
-        what: The rows are, for people.
+        form: The form; the rows are the values of ``number``.
+        what: What the rows are, such as ``dead letter``, for messages.
 
     Raises:
-        RefusedError: If there is none, if they are too many, or one is no number of a row.
+        InvalidInputError: If no row or too many are selected, or a value is not a row number.
     """
     texts = list(dict.fromkeys(form.get("number", [])))
     if not texts:
         message = f"no {what} was selected"
         raise InvalidInputError(message)
     if len(texts) > MAX_SELECTED:
-        message = f"{len(texts)} {what}s are too many at a time; choose {MAX_SELECTED} at most, or use the command line"
+        message = f"{len(texts)} {what}s are selected; select at most {MAX_SELECTED}, or use the command line"
         raise InvalidInputError(message)
     return [_selected_row(text, what) for text in texts]
 
@@ -136,18 +137,18 @@ def _selected_row(text: str, what: str) -> int:
     try:
         return parse_row_number(text)
     except NotFoundError:
-        message = f"{text!r:.50} is no number of a {what}"
+        message = f"{text!r:.50} is not the number of a {what}"
         raise InvalidInputError(message) from None
 
 
 def return_path(form: Mapping[str, list[str]], path: str, names: Iterable[str], more: Mapping[str, str]) -> str:
-    """Return the list that an action came from, with what narrowed it.
+    """Return the path of the list that an action came from, with its filter.
 
     Args:
-        form: What was sent; ``back`` is the query of the list.
-        path: Of the list; nothing else is ever gone to.
-        names: What may narrow it.
-        more: What else it is to show.
+        form: The form; ``back`` is the query of the list.
+        path: Path of the list.
+        names: Filter parameters that the list has; others are dropped.
+        more: Additional parameters.
     """
     known = set(names)
     pairs = parse_qsl("".join(form.get("back", [])[:1])[:2000])
@@ -155,22 +156,20 @@ def return_path(form: Mapping[str, list[str]], path: str, names: Iterable[str], 
     return f"{path}?{query}" if query else path
 
 
-# Which dead letters are meant, as an address or a form says it.
-
 DEAD_LETTER_PARAMS = ("category", "task", "group", "reason", "queue", "since", "until", "text")
-"""What narrows, by the names that pages and the command line share."""
+"""Filter parameters of dead letters; pages and the command line share these names."""
 
 
 def dead_letter_filter(query: Mapping[str, str], now: datetime, limit: int | None = None) -> DeadLetterFilter:
-    """Return what was asked for.
+    """Return the filter of dead letters.
 
     Args:
-        query: What was sent, by `NAMES` and ``before``.
-        now: From which ``2h`` counts.
-        limit: How many at most.
+        query: Values by `DEAD_LETTER_PARAMS` and ``before``.
+        now: Start of an age such as ``2h``.
+        limit: Most dead letters to return.
 
     Raises:
-        RefusedError: If something in it cannot be meant.
+        InvalidInputError: If a value is not valid.
     """
     return DeadLetterFilter(
         task_type=text_param(query, "task"),
@@ -186,21 +185,19 @@ def dead_letter_filter(query: Mapping[str, str], now: datetime, limit: int | Non
     )
 
 
-# Pages of a list that is at hand as a whole: a page shows a part of it, and says how much more there is.
-
 T = TypeVar("T")
 _MAX_PAGE_DIGITS = 6
 
 
 class PagePosition(NamedTuple):
-    """Which part of a list is shown.
+    """Which page of a list is shown.
 
     Attributes:
-        number: Of the page, from 1.
-        last: Number of the last one.
-        shown: How many rows it has.
-        whole: How many there are in all.
-        more: How many follow.
+        number: Number of the page, from 1.
+        last: Number of the last page.
+        shown: Rows on this page.
+        whole: Rows on all pages.
+        more: Rows on later pages.
     """
 
     number: int
@@ -211,20 +208,20 @@ class PagePosition(NamedTuple):
 
 
 def paginate(rows: Sequence[T], query: Mapping[str, str], name: str, size: int) -> tuple[Sequence[T], PagePosition]:
-    """Return the rows of a page, and which it is; behind the last page, that of the last.
+    """Return the rows of a page and its position. A number beyond the last page gives the last page.
 
     Args:
-        rows: All of them.
-        query: What was sent.
-        name: In it, of the number of the page.
-        size: Rows of a page.
+        rows: All rows.
+        query: The query parameters.
+        name: Name of the parameter with the page number.
+        size: Rows per page.
 
     Raises:
-        RefusedError: If it is no number of a page.
+        InvalidInputError: If it is not a page number.
     """
     text = query.get(name, "1")
     if not (text.isascii() and text.isdigit() and len(text) <= _MAX_PAGE_DIGITS and int(text)):
-        message = f"{name} is {text!r:.50}; give the number of a page"
+        message = f"{name} is {text!r:.50}; it must be a page number"
         raise InvalidInputError(message)
     last = max(1, -(-len(rows) // size))
     number = min(int(text), last)

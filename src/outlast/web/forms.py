@@ -1,4 +1,4 @@
-"""What a POST sends: a form, or for programs a JSON object, within limits."""
+"""Read the body of a POST within limits: a form, or a JSON object."""
 
 import asyncio
 import json
@@ -12,34 +12,34 @@ if TYPE_CHECKING:
 
 
 MAX_FORM_BYTES = 1024 * 1024
-"""Bytes of a body."""
+"""Most bytes of a body."""
 _MAX_FORM_FIELDS = 5000
-_READ_TIMEOUT = 30.0  # seconds in which a body has to arrive
+_READ_TIMEOUT = 30.0  # seconds for the whole body
 _FORM_TYPE, _JSON_TYPE = "application/x-www-form-urlencoded", "application/json"
 
 
 class FormTooLargeError(Exception):
-    """More was sent than is read: 413."""
+    """The body is too large: 413."""
 
 
 class FormMediaTypeError(Exception):
-    """What was sent is of no kind that is read: 415."""
+    """The body has a media type that is not supported: 415."""
 
 
 async def read_form(
     request: "Request", *, most: int = MAX_FORM_BYTES, takes_json: bool = False
 ) -> dict[str, list[str]]:
-    """Return what was sent, each name with all its values.
+    """Return the fields of a body, each with all its values.
 
     Args:
-        request: Whose.
-        most: Bytes that are read.
-        takes_json: Whether it may be a JSON object as well.
+        request: The request.
+        most: Most bytes of the body.
+        takes_json: Whether a JSON object is accepted too.
 
     Raises:
-        BodyTooLargeError: If more was sent.
-        WrongKindError: If it is no form.
-        RefusedError: If it cannot be read.
+        FormTooLargeError: If the body is too large.
+        FormMediaTypeError: If it is not a form.
+        InvalidInputError: If it cannot be parsed.
     """
     body = await _read_body(request, most)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -53,8 +53,8 @@ async def read_form(
 
 
 async def _read_body(request: "Request", most: int) -> bytes:
-    told = request.headers.get("content-length", "0")
-    if not told.isdigit() or len(told) > 18 or int(told) > most:  # noqa: PLR2004  # digits
+    length = request.headers.get("content-length", "0")
+    if not length.isdigit() or len(length) > 18 or int(length) > most:  # noqa: PLR2004  # digits
         raise FormTooLargeError
     parts, size = [], 0
     try:
@@ -65,7 +65,7 @@ async def _read_body(request: "Request", most: int) -> bytes:
                     raise FormTooLargeError
                 parts.append(part)
     except TimeoutError:
-        message = "what was sent did not arrive in time"
+        message = "the request body did not arrive in time"
         raise InvalidInputError(message) from None
     return b"".join(parts)
 
@@ -77,7 +77,7 @@ def _parse_form(body: bytes) -> dict[str, list[str]]:
             body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=_MAX_FORM_FIELDS
         )
     except ValueError:  # UnicodeError is one
-        message = "the form is no valid UTF-8, or has too many fields"
+        message = "the form is not valid UTF-8, or has too many fields"
         raise InvalidInputError(message) from None
     for name, value in pairs:
         form.setdefault(check_text(name), []).append(check_text(value))
@@ -88,10 +88,10 @@ def _parse_json(body: bytes) -> dict[str, list[str]]:
     try:
         sent = json.loads(body.decode("utf-8"))
     except (ValueError, RecursionError):
-        message = "the body is no JSON"
+        message = "the body is not valid JSON"
         raise InvalidInputError(message) from None
     if not isinstance(sent, dict):
-        message = "the body is no JSON object"
+        message = "the body is not a JSON object"
         raise InvalidInputError(message)
     form = {}
     for name, value in sent.items():
@@ -105,5 +105,5 @@ def _field_text(name: str, value: object) -> str:
         return "true" if value else "false"
     if isinstance(value, str | int | float):
         return str(value)
-    message = f"{name!r} is neither text nor number, nor a list of these"
+    message = f"{name!r} must be a text, a number, or a list of these"
     raise InvalidInputError(message)

@@ -1,4 +1,4 @@
-"""The headers of every answer: what a browser may load, whom it tells, and what it keeps."""
+"""Security headers of every response: content security policy, referrer policy and caching."""
 
 import secrets
 from typing import TYPE_CHECKING
@@ -19,44 +19,44 @@ _SECURITY_HEADERS = (
 
 
 def new_nonce() -> str:
-    """Return what tells the scripts and styles of one answer from those that somebody slipped in."""
+    """Return a nonce that allows the scripts and styles of one response, and no injected ones."""
     return secrets.token_urlsafe(18)
 
 
 def set_nonce(scope: "Scope", nonce: str) -> None:
-    """Note the nonce of an answer, for the templates."""
+    """Store the nonce of a response for the templates."""
     scope[_NONCE_KEY] = nonce
 
 
 def get_nonce(scope: "Scope") -> str:
-    """Return the nonce of an answer."""
+    """Return the nonce of a response."""
     nonce: str = scope[_NONCE_KEY]
     return nonce
 
 
 def with_security_headers(scope: "Scope", send: "Send", nonce: str) -> "Send":
-    """Return a way to send that adds the headers to whatever answers, and sends no body where none was asked for.
+    """Return a send function that adds the security headers, and sends no body for HEAD.
 
     Args:
-        scope: Of the request.
-        send: Of the server.
-        nonce: Of this answer.
+        scope: Scope of the request.
+        send: The server's send function.
+        nonce: Nonce of this response.
     """
     ours = ((b"content-security-policy", _content_security_policy(nonce).encode()), *_SECURITY_HEADERS)
     names = {name for name, _ in ours}
-    bodiless = scope["method"] == "HEAD"
+    is_head = scope["method"] == "HEAD"
 
-    async def guarding(message: "Message") -> None:
+    async def send_with_headers(message: "Message") -> None:
         if message["type"] == "http.response.start":
             kept = [(name, value) for name, value in message.get("headers", ()) if name.lower() not in names]
             if not any(name.lower() == _CACHE_CONTROL for name, _ in kept):
                 kept.append((_CACHE_CONTROL, b"no-store"))
             message = {**message, "headers": [*kept, *ours]}
-        elif bodiless and message["type"] == "http.response.body":
+        elif is_head and message["type"] == "http.response.body":
             message = {**message, "body": b""}
         await send(message)
 
-    return guarding
+    return send_with_headers
 
 
 def _content_security_policy(nonce: str) -> str:

@@ -1,4 +1,4 @@
-"""What keeps open pages live: one read of the store per tick and process, told to all who look."""
+"""Live updates of open pages: one thread per process reads the store once per tick, for all viewers."""
 
 import json
 import logging
@@ -22,172 +22,167 @@ if TYPE_CHECKING:
     from outlast.ports.triage import Replay
 
 
-# What was told last to those who look, as events of a stream; each of them gets what it has not seen yet.
-#
-# Only the last word is kept, so a slow reader skips what is out of date, and costs no memory.
-
 PART_SEPARATOR = "<!-- part -->"
-"""Stands between the parts of a rendered fragment; those that did not change are not sent again."""
+"""Separates the parts of a rendered fragment; unchanged parts are not sent again."""
 _PULSE_EVENT, _ERROR_EVENT = "pulse", "trouble"
 
 
 class EventLog:
-    """The last word on everything, with a number that grows."""
+    """The latest event of each kind, numbered in the order of publication.
+
+    Older events are dropped, so a slow viewer skips them and needs no memory.
+    """
 
     def __init__(self) -> None:
-        """Begin without any."""
         self._lock = threading.Lock()
         self._number = 0
-        self._told: dict[str, tuple[int, str]] = {}
+        self._events: dict[str, tuple[int, str]] = {}
 
     def publish_pulse(self, data: Mapping[str, Any]) -> None:
-        """Tell what every page shows; also that the store answers."""
+        """Publish what every page shows. This also clears an error."""
         with self._lock:
-            self._told.pop(_ERROR_EVENT, None)
-            self._tell(_PULSE_EVENT, encode_event(_PULSE_EVENT, data))
+            self._events.pop(_ERROR_EVENT, None)
+            self._publish(_PULSE_EVENT, encode_event(_PULSE_EVENT, data))
 
     def publish_error(self, text: str) -> None:
-        """Tell that the store does not answer."""
+        """Publish that the store does not answer."""
         with self._lock:
-            self._told.pop(_PULSE_EVENT, None)
-            self._tell(_ERROR_EVENT, encode_event(_ERROR_EVENT, text))
+            self._events.pop(_PULSE_EVENT, None)
+            self._publish(_ERROR_EVENT, encode_event(_ERROR_EVENT, text))
 
     def publish_parts(self, view: str, html: str) -> None:
-        """Tell a fragment of a page.
+        """Publish the changed parts of a page.
 
         Args:
-            view: Which page, and where it is mounted.
-            html: Rendered; `PART` stands between its parts.
+            view: Name of the view, followed by the mount path.
+            html: The rendered parts, separated by `PART_SEPARATOR`.
         """
         with self._lock:
             for place, part in enumerate(html.split(PART_SEPARATOR)):
                 name, text = f"{view} {place}", encode_event("parts", part.strip())
-                if part.strip() and self._told.get(name, (0, ""))[1] != text:
-                    self._tell(name, text)
+                if part.strip() and self._events.get(name, (0, ""))[1] != text:
+                    self._publish(name, text)
 
     def forget(self) -> None:
-        """Forget all: it is too old to be told to somebody who comes now."""
+        """Drop all events, because they are too old for a new viewer."""
         with self._lock:
-            self._told.clear()
+            self._events.clear()
 
     def keep(self, views: Collection[str]) -> None:
-        """Forget the fragments of pages that nobody looks at any more.
+        """Drop the parts of all other views.
 
         Args:
-            views: Those that somebody looks at.
+            views: The views that someone has open.
         """
         with self._lock:
             general = {_PULSE_EVENT, _ERROR_EVENT}
-            for name in [each for each in self._told if each not in general and each.rpartition(" ")[0] not in views]:
-                del self._told[name]
+            for name in [each for each in self._events if each not in general and each.rpartition(" ")[0] not in views]:
+                del self._events[name]
 
     def since(self, seen: dict[str, int], view: str) -> Iterator[str]:
-        """Return the events that one reader has not seen, in the order in which they were told.
+        """Return the events that a viewer has not seen, in the order of publication.
 
         Args:
-            seen: The number of each that it has seen; kept up to date.
-            view: Which page it looks at.
+            seen: Number of the last event of each kind that the viewer has seen; updated.
+            view: The viewer's view.
         """
         with self._lock:
-            mine = {
-                name: told
-                for name, told in self._told.items()
+            unseen = {
+                name: event
+                for name, event in self._events.items()
                 if (name in {_PULSE_EVENT, _ERROR_EVENT} or name.rpartition(" ")[0] == view)
-                and told[0] > seen.get(name, 0)
+                and event[0] > seen.get(name, 0)
             }
-        seen.update({name: number for name, (number, _) in mine.items()})
-        return iter([text for _, text in sorted(mine.values())])
+        seen.update({name: number for name, (number, _) in unseen.items()})
+        return iter([text for _, text in sorted(unseen.values())])
 
-    def _tell(self, name: str, text: str) -> None:
+    def _publish(self, name: str, text: str) -> None:
         self._number += 1
-        self._told[name] = (self._number, text)
+        self._events[name] = (self._number, text)
 
 
 def encode_event(name: str, data: object) -> str:
-    """Return an event as a stream carries it: JSON has no line breaks of its own, so no text can end it early."""
+    """Return a server-sent event. JSON contains no line breaks, so no text can end the event early."""
     return f"event: {name}\ndata: {json.dumps(data)}\n\n"
 
 
-# What keeps pages live is read here, one statement on every tick, whatever the number of those who look.
-
-_STALE_SECONDS = 30.0  # seconds after which a pulse says nothing of now
-_MIN_BOARD_SECONDS = 10.0  # seconds between two readings of the board at least
-_MAX_BOARD_SECONDS = 30.0  # and at most: what it says of waits changes without a sign in the pulse
-_ROLL_UP_AFTER = 60.0  # seconds: a delta that old is nobody else's to add up; workers do it otherwise
+_STALE_SECONDS = 30.0  # age at which a pulse is too old to show
+_MIN_BOARD_SECONDS = 10.0  # between two readings of the board
+_MAX_BOARD_SECONDS = 30.0  # between two readings of the board; its waits may change without a change in the pulse
+_ROLL_UP_AFTER = 60.0  # age of a delta at which no worker seems to roll it up
 _ROLL_UP_EVERY = 30.0
-_ROLL_UP_RETRY_SECONDS = 900.0  # seconds until it is tried again where it failed
-_reader_log = logging.getLogger("outlast.web")
+_ROLL_UP_RETRY_SECONDS = 900.0  # pause after a rollup that failed
+_log = logging.getLogger("outlast.web")
 
 
 class LiveReader:
-    """Reads the store, one thing at a time: most often the pulse, in between what else those who look need.
+    """Reads the store, one statement at a time: mostly the pulse, in between what the open views need.
 
     Args:
-        app: Whose store is read.
+        app: The app whose store is read.
 
     Attributes:
-        pulse: The last one.
-        board: The last one that was read to its end.
-        replays: The newest ones, as they were read last; None before somebody looked at them.
-        marks: How the tasks stand whose pages are open, by number.
+        pulse: The last pulse.
+        board: The last complete board.
+        replays: The newest replays, as last read; None if no view shows them.
+        marks: Marks of the tasks whose pages are open, by number.
     """
 
     def __init__(self, app: "App") -> None:
-        """Nothing is read before it is asked for."""
         self.pulse: Pulse | None = None
         self.board: Board | None = None
         self.replays: list[Replay] | None = None
         self.marks: dict[int, str] = {}
         self._app = app
-        self._board_reading: BoardReader | None = None
-        self._mark: object = None
-        self._begun = self._rolled = self._at = float("-inf")
-        self._between = self._cannot_roll_up = False
-        self._turns: dict[str, int] = {}
+        self._board_reader: BoardReader | None = None
+        self._board_key: object = None
+        self._board_started = self._rolled_up_at = self._pulse_at = float("-inf")
+        self._pulse_is_next = self._cannot_roll_up = False
+        self._last_turns: dict[str, int] = {}
         self._task = 0
 
     def forget(self) -> None:
-        """Forget all but the pulse: nobody looked for so long that it says nothing of now."""
-        self.board = self.replays = self._board_reading = self._mark = None
+        """Drop everything but the pulse, because it is out of date."""
+        self.board = self.replays = self._board_reader = self._board_key = None
         self.marks = {}
-        self._begun = float("-inf")
+        self._board_started = float("-inf")
 
     def stale(self) -> bool:
-        """Tell whether the last pulse is too old to say anything of now."""
-        return monotonic() - self._at > _STALE_SECONDS
+        """Return whether the last pulse is too old to show."""
+        return monotonic() - self._pulse_at > _STALE_SECONDS
 
     def read(self, views: Collection[str]) -> "Pulse":
-        """Read one thing, and return the last pulse.
+        """Run one statement, and return the last pulse.
 
         Args:
-            views: What is looked at.
+            views: The views that someone has open.
         """
         store, pulse = self._app.store, self.pulse
         if self.stale() or not any(map(is_replay_view, views)):
-            self.replays = None  # what nobody looked at is out of date
-        if pulse is None or self.stale() or self._between or not self._read_between_pulses(store, pulse, views):
+            self.replays = None  # out of date
+        if pulse is None or self.stale() or self._pulse_is_next or not self._read_between_pulses(store, pulse, views):
             step = min(
                 [LIVE_RANGES[view].step for view in views if view in LIVE_RANGES], default=LIVE_RANGES["overview"].step
             )
             self.pulse = pulse = store.pulse(window=PULSE_WINDOW, step=max(step, PULSE_STEP))
-            self._at, self._between = monotonic(), False
+            self._pulse_at, self._pulse_is_next = monotonic(), False
         return pulse
 
     def _read_between_pulses(self, store: "Store", pulse: "Pulse", views: Collection[str]) -> bool:
-        """Do what is done in place of a pulse, if anything is due; never twice in a row."""
-        rests = monotonic() - self._rolled < _ROLL_UP_EVERY
+        """Read something other than the pulse if it is due; return whether it was. A pulse always comes next."""
+        has_rested = monotonic() - self._rolled_up_at >= _ROLL_UP_EVERY
         due = {
             "replays": any(map(is_replay_view, views)),
             "board": any(view in LIVE_RANGES for view in views)
-            and (self._board_reading is not None or self._due(pulse)),
+            and (self._board_reader is not None or self._is_board_due(pulse)),
             "task": bool(watched_task_ids(views)),
-            "roll up": (pulse.not_rolled_up or 0.0) > _ROLL_UP_AFTER and not rests,
+            "roll up": (pulse.not_rolled_up or 0.0) > _ROLL_UP_AFTER and has_rested,
         }
         if not any(due.values()):
             return False
-        name = min((each for each in due if due[each]), key=lambda each: self._turns.get(each, 0))
-        self._turns[name] = max(self._turns.values(), default=0) + 1
-        self._between = True  # also where it fails: a pulse comes first
+        name = min((each for each in due if due[each]), key=lambda each: self._last_turns.get(each, 0))
+        self._last_turns[name] = max(self._last_turns.values(), default=0) + 1
+        self._pulse_is_next = True  # also if this fails
         match name:
             case "replays":
                 self.replays = store.replay_runs(limit=MAX_LISTED)
@@ -200,63 +195,56 @@ class LiveReader:
         return True
 
     def _read_task(self, store: "Store", numbers: Sequence[int]) -> None:
-        """Look at one of the tasks whose pages are open, the next one each time."""
+        """Read one of the tasks whose pages are open, the next one each time."""
         self._task = next((each for each in numbers if each > self._task), numbers[0])
         self.marks = {each: mark for each, mark in self.marks.items() if each in numbers}
         self.marks[self._task] = task_mark(store.get(self._task))
 
     def _roll_up(self, store: "Store") -> None:
-        """Keep the books short; where that may not be, as in a database that can only be read, go on without it."""
-        self._rolled = monotonic()
+        """Roll up counter deltas. Where that fails, as in a read-only database, go on without it."""
+        self._rolled_up_at = monotonic()
         try:
             store.roll_up()
-        except Exception as error:  # noqa: BLE001  # pages can be read all the same; if not, the pulse says so
-            self._rolled += _ROLL_UP_RETRY_SECONDS
+        except Exception as error:  # noqa: BLE001  # pages work without it; an outage shows when the pulse is read
+            self._rolled_up_at += _ROLL_UP_RETRY_SECONDS
             if not self._cannot_roll_up:
                 self._cannot_roll_up = True
-                _reader_log.warning("the dashboard cannot roll up the books, workers will: %s", type(error).__name__)
+                _log.warning("the dashboard cannot roll up the counters, workers will: %s", type(error).__name__)
 
     def _read_board(self, store: "Store", pulse: "Pulse") -> None:
-        if self._board_reading is None:
-            self._mark, self._begun = _board_key(pulse), monotonic()
-            self._board_reading = BoardReader(store)
-        if board := self._board_reading.step(pulse.at):
-            self.board, self._board_reading = board, None
+        if self._board_reader is None:
+            self._board_key, self._board_started = _board_key(pulse), monotonic()
+            self._board_reader = BoardReader(store)
+        if board := self._board_reader.step(pulse.at):
+            self.board, self._board_reader = board, None
 
-    def _due(self, pulse: "Pulse") -> bool:
-        age = monotonic() - self._begun
-        changed = self.board is None or _board_key(pulse) != self._mark
+    def _is_board_due(self, pulse: "Pulse") -> bool:
+        age = monotonic() - self._board_started
+        changed = self.board is None or _board_key(pulse) != self._board_key
         return age >= (_MIN_BOARD_SECONDS if changed else _MAX_BOARD_SECONDS)
 
 
 def _board_key(pulse: "Pulse") -> object:
-    """Return what changes when the board does."""
+    """Return a value that changes when the board probably does."""
     return failed_attempts(pulse.last_hour), pulse.counts.get("dead_letters"), pulse.cooldowns, pulse.open_breakers
 
 
-# Keeps open pages live: one read of the store per tick and process, whatever the number of those who look.
-#
-# While nobody looks, nothing is read. Every tick spends one statement: most often the pulse; when failures or waits
-# have changed and somebody has the overview open, or somebody watches a replay or a task, the ticks in between read
-# that.
-
 TICK_SECONDS = 2.0
-"""Seconds between two reads."""
+"""Seconds between two reads of the store."""
 MAX_STREAM_SECONDS = 600.0
-"""Seconds after which a stream ends; a browser opens the next one by itself."""
-_STREAM_POLL_TICKS = 0.25  # ticks between two looks of a stream at what the last one brought
-_LOG_AGAIN_SECONDS = 60.0  # seconds after which the log is told again that the store does not answer
+"""Seconds after which a stream ends; the browser then opens a new one."""
+_STREAM_POLL_TICKS = 0.25  # ticks between two checks of a stream for new events
+_LOG_AGAIN_SECONDS = 60.0  # between two log messages that the store does not answer
 _STORE_DOWN_TEXT = "The store does not answer"
-_log = logging.getLogger("outlast.web")
 
 
 class LiveHub:
-    """The one source of live updates of a process.
+    """The source of all live updates of a process. Nothing is read while no page is open.
 
     Args:
-        app: Whose store is read.
-        render: Makes HTML of a template, where the dashboard is mounted, and values.
-        tick: Seconds between two reads.
+        app: The app whose store is read.
+        render: Renders a template, given its name, the mount path and the values.
+        tick: Seconds between two reads of the store.
         longest: Seconds after which a stream ends.
     """
 
@@ -268,41 +256,40 @@ class LiveHub:
         tick: float = TICK_SECONDS,
         longest: float = MAX_STREAM_SECONDS,
     ) -> None:
-        """Keep them; nothing is read before somebody looks."""
         self._app, self._render, self._tick, self._longest = app, render, tick, longest
         self._lock = threading.Lock()
         self._viewers: dict[object, tuple[str, str]] = {}
-        self._ticking: threading.Thread | None = None
-        self._over = threading.Event()
-        self._news = EventLog()
-        self._reading = LiveReader(app)
-        self._said = float("-inf")
+        self._thread: threading.Thread | None = None
+        self._closed = threading.Event()
+        self._event_log = EventLog()
+        self._reader = LiveReader(app)
+        self._logged_at = float("-inf")
 
     def badges(self) -> Mapping[str, Any] | None:
-        """Return the badges of the last pulse; None when there is none of late."""
-        pulse = self._reading.pulse
-        return None if pulse is None or self._reading.stale() else badges(pulse)
+        """Return the badges of the last pulse; None if there is no recent one."""
+        pulse = self._reader.pulse
+        return None if pulse is None or self._reader.stale() else badges(pulse)
 
     def newest(self) -> Mapping[str, str]:
-        """Return the largest numbers of the last pulse as text; none when there is no pulse of late."""
-        pulse = self._reading.pulse
-        return {} if pulse is None or self._reading.stale() else _newest_numbers(pulse)
+        """Return the newest row numbers of the last pulse as text; empty if there is no recent pulse."""
+        pulse = self._reader.pulse
+        return {} if pulse is None or self._reader.stale() else _newest_numbers(pulse)
 
     async def stream(self, view: str, prefix: str, still_allowed: Callable[[], bool]) -> AsyncIterator[str]:
-        """Yield events for one page until it may not look any more, or has looked for long.
+        """Yield events for one page until its viewer loses access or `MAX_STREAM_SECONDS` have passed.
 
         Args:
-            view: What page it is: ``overview``, ``replay-12``, ``task-12``, or any other.
-            prefix: Where the dashboard is mounted.
-            still_allowed: Tells whether whoever looks still may.
+            view: Name of the view: ``overview``, ``replay-12``, ``task-12``, or any other.
+            prefix: Mount path of the dashboard.
+            still_allowed: Returns whether the viewer still has access.
         """
         until, seen = monotonic() + self._longest, dict[str, int]()
-        viewer, looks_at = object(), f"{view}{prefix}"
+        viewer, mounted_view = object(), f"{view}{prefix}"
         self._join(viewer, view, prefix)
         try:
             yield "retry: 2000\n\n"
-            while not self._over.is_set() and monotonic() < until and still_allowed():
-                for event in self._news.since(seen, looks_at):
+            while not self._closed.is_set() and monotonic() < until and still_allowed():
+                for event in self._event_log.since(seen, mounted_view):
                     yield event
                 await anyio.sleep(self._tick * _STREAM_POLL_TICKS)
         finally:
@@ -310,57 +297,57 @@ class LiveHub:
 
     def close(self) -> None:
         """End all streams. Can be called from any thread."""
-        self._over.set()
+        self._closed.set()
 
     def _join(self, viewer: object, view: str, prefix: str) -> None:
         with self._lock:
             self._viewers[viewer] = (view, prefix)
-            if self._ticking is None and not self._over.is_set():
-                self._ticking = threading.Thread(target=self._run, name="outlast-web-hub", daemon=True)
-                self._ticking.start()
+            if self._thread is None and not self._closed.is_set():
+                self._thread = threading.Thread(target=self._run, name="outlast-web-hub", daemon=True)
+                self._thread.start()
 
     def _leave(self, viewer: object) -> None:
         with self._lock:
             self._viewers.pop(viewer, None)
 
     def _run(self) -> None:
-        if self._reading.stale():
-            self._news.forget()
-            self._reading.forget()
-        while self._looked_at():
-            begun = monotonic()
-            self._beat()
-            self._over.wait(max(self._tick - (monotonic() - begun), self._tick / 10))
+        if self._reader.stale():
+            self._event_log.forget()
+            self._reader.forget()
+        while self._has_viewers():
+            started = monotonic()
+            self._tick_once()
+            self._closed.wait(max(self._tick - (monotonic() - started), self._tick / 10))
 
-    def _looked_at(self) -> bool:
-        """Tell whether somebody looks; if nobody does, this thread is over, and whoever comes next starts another."""
+    def _has_viewers(self) -> bool:
+        """Return whether a page is open. If not, this thread ends, and the next viewer starts another."""
         with self._lock:
-            if self._viewers and not self._over.is_set():
+            if self._viewers and not self._closed.is_set():
                 return True
-            self._ticking = None
+            self._thread = None
             return False
 
-    def _beat(self) -> None:
+    def _tick_once(self) -> None:
         with self._lock:
-            looked_at = sorted(set(self._viewers.values()))
-        self._news.keep({f"{view}{prefix}" for view, prefix in looked_at})
+            views = sorted(set(self._viewers.values()))
+        self._event_log.keep({f"{view}{prefix}" for view, prefix in views})
         try:
-            pulse = self._reading.read({view for view, _ in looked_at})
-            self._news.publish_pulse({"badges": _badge_data(pulse), "newest": _newest_numbers(pulse)})
-            for view, prefix in looked_at:
-                if part := self._part(view, pulse):
-                    self._news.publish_parts(f"{view}{prefix}", self._render(part[0], prefix, part[1]))
-        except Exception as error:  # noqa: BLE001  # the store may be down: those who look are told, and it goes on
-            if monotonic() - self._said >= _LOG_AGAIN_SECONDS:
-                self._said = monotonic()
-                _log.warning("the dashboard cannot be kept live: %s", type(error).__name__)
-            self._news.publish_error(_STORE_DOWN_TEXT)
+            pulse = self._reader.read({view for view, _ in views})
+            self._event_log.publish_pulse({"badges": _badge_data(pulse), "newest": _newest_numbers(pulse)})
+            for view, prefix in views:
+                if update := self._view_update(view, pulse):
+                    self._event_log.publish_parts(f"{view}{prefix}", self._render(update[0], prefix, update[1]))
+        except Exception as error:  # noqa: BLE001  # the store may be down: viewers see that, and the thread goes on
+            if monotonic() - self._logged_at >= _LOG_AGAIN_SECONDS:
+                self._logged_at = monotonic()
+                _log.warning("the dashboard cannot update open pages: %s", type(error).__name__)
+            self._event_log.publish_error(_STORE_DOWN_TEXT)
 
-    def _part(self, view: str, pulse: "Pulse") -> tuple[str, Mapping[str, Any]] | None:
-        """Return the template of what a view keeps up to date, and what it shows; None where nothing is known."""
+    def _view_update(self, view: str, pulse: "Pulse") -> tuple[str, Mapping[str, Any]] | None:
+        """Return the template and the data that update a view; None if there is nothing to show."""
         if view in LIVE_RANGES:
-            return "overview_live.html", overview_data(pulse, self._reading.board, LIVE_RANGES[view])
-        return task_update(view, self._reading.marks) or replay_update(view, self._reading.replays, pulse.workers)
+            return "overview_live.html", overview_data(pulse, self._reader.board, LIVE_RANGES[view])
+        return task_update(view, self._reader.marks) or replay_update(view, self._reader.replays, pulse.workers)
 
 
 def _badge_data(pulse: "Pulse") -> dict[str, Any]:
@@ -368,5 +355,5 @@ def _badge_data(pulse: "Pulse") -> dict[str, Any]:
 
 
 def _newest_numbers(pulse: "Pulse") -> dict[str, str]:
-    """Return the largest numbers as text: a browser would round those above 2**53."""
+    """Return the newest row numbers as text, because a browser rounds numbers above 2**53."""
     return {"task": str(pulse.newest_task), "dead_letter": str(pulse.newest_dead_letter)}

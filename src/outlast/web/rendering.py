@@ -1,4 +1,4 @@
-"""From a template and what a page read to HTML: everything is escaped, and a name that is not there is an error."""
+"""Render templates to HTML, with their filters and static files. Everything is escaped; undefined names are errors."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
@@ -13,31 +13,24 @@ from markupsafe import Markup, escape
 from outlast.report.text_format import ago, category_look, count, counted, span
 from outlast.web.routing import ActionRoute, PageRoute, build_url
 
-# What all templates can say: filters of ours, registered once by the site.
-
 _UNREFERABLE_CHARS = frozenset(map(chr, range(0x80, 0xA0)))  # browsers read references to them as other characters
-_ALLOWED_INVISIBLE = {
-    "\n",
-    "\t",
-    "\u200c",
-    "\u200d",
-}  # lines, and what joins letters of some scripts and parts of some pictures
+_ALLOWED_INVISIBLE = {"\n", "\t", "\u200c", "\u200d"}  # white space, and joiners that some scripts and emoji need
 
 
 def _iso(at: datetime) -> str:
-    """Return a time for the attribute of a ``<time>``."""
+    """Return a time for the ``datetime`` attribute of a ``<time>`` element."""
     return at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def _stamp(at: datetime) -> str:
-    """Return a time in full, for people."""
+    """Return date and time in UTC, as shown to people."""
     return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def escape_invisible(value: Any) -> Any:
-    """Return what a template writes, with every character that would not be seen spelled out.
+    """Return the value of a template expression, with invisible characters shown as escape sequences.
 
-    Some of them turn the text behind them around, or hide it; a name may have them, and a page shows that it does.
+    Some of them reverse or hide the text that follows; a page must show that a name contains them.
     """
     if not isinstance(value, str) or isinstance(value, Markup) or value.isprintable():
         return value
@@ -50,15 +43,17 @@ def _is_visible(char: str) -> bool:
 
 def _escape_char(char: str) -> str:
     number = ord(char)
-    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"  # noqa: PLR2004  # as Python writes them
+    if number < 0x100:  # noqa: PLR2004  # as Python writes them
+        return f"\\x{number:02x}"
+    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"  # noqa: PLR2004  # as Python writes them
 
 
 def _exact_form_value(value: Any) -> Markup:
-    """Return a value that a form sends back as it is; characters that would not be seen are references."""
+    """Return a value that a form sends back unchanged; invisible characters become character references."""
     text = str(escape(value))
     return Markup(  # noqa: S704  # escaped above
         "".join(char if _is_visible(char) or char in _UNREFERABLE_CHARS else f"&#{ord(char)};" for char in text)
-    )  # escaped above
+    )
 
 
 TEMPLATE_FILTERS: "dict[str, Callable[..., Any]]" = {
@@ -71,21 +66,19 @@ TEMPLATE_FILTERS: "dict[str, Callable[..., Any]]" = {
     "span": span,
     "stamp": _stamp,
 }
-"""By name, as templates write them: ``{{ row.at | ago(now) }}``."""
+"""Filters by the name that templates use: ``{{ row.at | ago(now) }}``."""
 
-
-# The files that pages load: read once, and named after what is in them, so that a browser may keep them for ever.
 
 _MEDIA_TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
 
 
 class Asset(NamedTuple):
-    """A file as it is sent.
+    """A static file.
 
     Attributes:
-        name: Under which it is asked for.
-        kind: For the header ``Content-Type``.
-        body: What is in it.
+        name: Its name in URLs, which contains a hash of its content, so that browsers may cache it forever.
+        kind: Value of the header ``Content-Type``.
+        body: Its content.
     """
 
     name: str
@@ -94,10 +87,9 @@ class Asset(NamedTuple):
 
 
 class Assets:
-    """The files below ``static/``, by the names under which they are asked for; nothing else is ever read."""
+    """The files below ``static/``, read once; nothing else is ever served."""
 
     def __init__(self) -> None:
-        """Read them."""
         self._by_file: dict[str, Asset] = {}
         for file in sorted(files("outlast.web").joinpath("static").iterdir(), key=lambda each: each.name):
             stem, dot, ending = file.name.rpartition(".")
@@ -108,42 +100,41 @@ class Assets:
         self._by_name = {asset.name: asset for asset in self._by_file.values()}
 
     def name(self, file: str) -> str:
-        """Return under which name a file is asked for.
+        """Return the name of a file in URLs.
 
         Raises:
-            LookupError: If there is no such file.
+            LookupError: If the file does not exist.
         """
         if file not in self._by_file:
-            message = f"there is no file {file!r} below static/"
+            message = f"file {file!r} does not exist below static/"
             raise LookupError(message)
         return self._by_file[file].name
 
     def find(self, name: str) -> Asset | None:
-        """Return a file by the name under which it is asked for."""
+        """Return a file by its name in URLs; None if there is none."""
         return self._by_name.get(name)
 
     def names(self) -> list[str]:
-        """Return the names under which there is something."""
+        """Return all names in URLs, sorted."""
         return sorted(self._by_name)
 
 
 EVENTS, METRICS, STATIC = "/events", "/metrics", "/static/{name}"
 SIGN_IN, SIGN_OUT = "/sign-in", "/sign-out"
-"""Paths that the site itself answers."""
+"""Paths of the site that are not pages or actions."""
 
 
 class Renderer:
     """Renders templates.
 
     Args:
-        pages: That can be linked to.
-        actions: That can be posted to.
-        assets: That pages load.
-        title: Of the dashboard.
+        pages: Pages that templates can link to.
+        actions: Actions that templates can post to.
+        assets: Files that pages load.
+        title: Title of the dashboard.
     """
 
     def __init__(self, pages: Sequence[PageRoute], actions: Sequence[ActionRoute], assets: Assets, title: str) -> None:
-        """Prepare the templates; each is compiled when it is first used."""
         self._environment = Environment(
             loader=PackageLoader("outlast.web"),
             autoescape=True,
@@ -159,12 +150,12 @@ class Renderer:
         self._assets, self._title = assets, title
 
     def render(self, template: str, prefix: str, values: Mapping[str, Any]) -> str:
-        """Return a page, or a part of one.
+        """Return the HTML of a page, or of a part of one.
 
         Args:
-            template: Its file.
-            prefix: Where the dashboard is mounted; empty for nowhere.
-            values: What it shows.
+            template: File name of the template.
+            prefix: Mount path of the dashboard; may be empty.
+            values: Values for the template.
         """
         return self._environment.get_template(template).render(
             **values,
@@ -177,10 +168,10 @@ class Renderer:
 
 
 def _url_builder(prefix: str, paths: Mapping[str, str], kind: str) -> Callable[..., str]:
-    def addressing(name: str, /, **params: Any) -> str:
+    def url_of(name: str, /, **params: Any) -> str:
         if name not in paths:
-            message = f"there is no {kind} {name!r}"
+            message = f"{kind} {name!r} does not exist"
             raise LookupError(message)
         return build_url(prefix, paths[name], params)
 
-    return addressing
+    return url_of

@@ -1,4 +1,4 @@
-"""What a page and an action are: the tables of routes are made of these, and nothing else answers."""
+"""Routes, requests and results of pages and actions, and the paths and URLs that lead to them."""
 
 import hashlib
 import re
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
 
 
 APP_PLACEHOLDER = "MODULE:APP"
-"""Stands for where the app is, while nobody has told."""
-_MAX_ROW_NUMBER = 2**63 - 1  # what both databases hold
-_MAX_DIGITS = 19  # digits of it
+"""Placeholder for the location of the app in commands, if it is unknown."""
+_MAX_ROW_NUMBER = 2**63 - 1  # largest integer of both databases
+_MAX_DIGITS = 19  # of the largest row number
 
 
 class PageRequest(NamedTuple):
-    """A request as a page or an action sees it. Who asks was let in before.
+    """A request as a page or an action sees it. Access was checked before.
 
     Attributes:
-        app: Whose dashboard it is; its store answers.
+        app: The app that the dashboard shows.
         path: The variable parts of the path.
-        query: What stands behind the question mark, each name once; empty values are left out.
-        operator: Whether whoever asks may change things.
-        form: What was sent, each name with all its values; empty for a page.
-        who: Who asks, for people.
-        kept: What pages keep from one request to the next, by name; it ends with the site.
-        reference: Where the app is, for commands to be copied.
+        query: The query parameters, each name once; empty values are left out.
+        operator: Whether the caller may change things.
+        form: The form fields, each with all its values; empty for a page.
+        who: Name of the caller, for the audit log.
+        site_state: Values that pages share between requests, by name.
+        reference: The app as ``MODULE:APP``, for commands to copy.
     """
 
     app: "App"
@@ -41,18 +41,18 @@ class PageRequest(NamedTuple):
     operator: bool
     form: Mapping[str, list[str]]
     who: str
-    kept: MutableMapping[str, object]
+    site_state: MutableMapping[str, object]
     reference: str = APP_PLACEHOLDER
 
 
 class PageRoute(NamedTuple):
-    """A page and its JSON twin under ``/api``.
+    """A page and its JSON endpoint under ``/api``.
 
     Attributes:
-        name: By which templates link to it.
-        path: Such as ``/tasks/{number}``.
+        name: Name by which templates link to it.
+        path: Path such as ``/tasks/{number}``.
         template: Its file under ``templates/``.
-        read: Returns what the template shows and the twin tells; called in a thread. It masks what has to be masked.
+        read: Returns the data of the template and of the JSON, masked; called in a thread.
     """
 
     name: str
@@ -62,13 +62,13 @@ class PageRoute(NamedTuple):
 
 
 class ActionResult(NamedTuple):
-    """What an action did.
+    """The result of an action.
 
     Attributes:
-        message: One line for people.
-        to: Path where the browser goes next, below where the dashboard is mounted.
-        data: For the JSON twin.
-        ok: Whether it did what was asked; otherwise the line is shown as a warning.
+        message: One line for the next page.
+        to: Path of the next page, below the mount path.
+        data: Data of the JSON response.
+        ok: Whether the action did what was requested; if not, the message is shown as a warning.
     """
 
     message: str
@@ -78,12 +78,12 @@ class ActionResult(NamedTuple):
 
 
 class ActionRoute(NamedTuple):
-    """Something that a POST changes; for operators alone. Its JSON twin stands under ``/api`` too.
+    """A change made by a POST, for operators only, and its JSON endpoint under ``/api``.
 
     Attributes:
-        name: By which templates address it.
-        path: Such as ``/queues/{name}/pause``.
-        act: Does it; called in a thread.
+        name: Name by which templates post to it.
+        path: Path such as ``/queues/{name}/pause``.
+        act: Performs the action; called in a thread.
     """
 
     name: str
@@ -92,163 +92,158 @@ class ActionRoute(NamedTuple):
 
 
 class NotFoundError(Exception):
-    """What was asked for is not there (any more): 404, with this line."""
+    """The requested thing does not exist: 404, with this message."""
 
 
 class InvalidInputError(Exception):
-    """What was sent cannot be used: 400, with this line."""
+    """The input is not valid: 400, with this message."""
 
 
 class FormError(InvalidInputError):
-    """What was typed cannot be used: 400, and the page of the form again, with this line and what was typed.
+    """The input of a form is not valid: 400, and the form again, with this message and the input.
 
     Args:
-        message: What is wrong, for people.
+        message: What is wrong.
         page: Name of the page that has the form.
-        query: What that page is asked with.
+        query: Query parameters of that page.
     """
 
     def __init__(self, message: str, page: str, query: Mapping[str, str] | None = None) -> None:
-        """Keep them."""
         super().__init__(message)
         self.page, self.query = page, query or {}
 
 
 def parse_row_number(text: str) -> int:
-    """Return the number of a row, as a path gives it.
+    """Return the row number in a path.
 
     Raises:
-        NotThereError: If no row has such a number, because it is none or larger than any.
+        NotFoundError: If it is not a number that a row can have.
     """
     if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS and 0 < int(text) <= _MAX_ROW_NUMBER:
         return int(text)
-    message = "there is nothing of that number"
+    message = f"{text!r:.50} is not a row number"
     raise NotFoundError(message)
 
 
-# Paths: where a page or action is, and what a path that was asked for says.
-#
-# The parts of a path are told apart before they are decoded, so that a name may have a slash in it.
+# A path is split before its parts are decoded, so that a name may contain a slash.
 
 PREFIX_KEY = "outlast.prefix"
-"""Where a request's scope has the mount."""
+"""Key of the mount path in the scope of a request."""
 MAX_PATH_BYTES = 2048
-"""Bytes of a path, as it was sent."""
+"""Most bytes of a path, encoded."""
 MAX_QUERY_BYTES = 4096
-"""Bytes of a query, as it was sent."""
+"""Most bytes of a query, encoded."""
 _MAX_QUERY_FIELDS = 100
 _PATH_VARIABLE = re.compile(r"\{([a-z_]+)\}")
 
 
 def build_url(prefix: str, path: str, params: Mapping[str, Any]) -> str:
-    """Return the address of something that the site has.
+    """Return a URL of the site.
 
     Args:
-        prefix: Where the dashboard is mounted; empty for nowhere.
-        path: As the table of routes has it.
-        params: For its variable parts; the others go behind the question mark, except None and empty text.
+        prefix: Mount path of the dashboard; may be empty.
+        path: Path of a route.
+        params: Values of its variable parts; the others become query parameters, except None and empty text.
 
     Raises:
         LookupError: If a variable part is missing.
     """
-    left = dict(params)
+    unused = dict(params)
 
-    def filled(found: re.Match[str]) -> str:
-        if found[1] not in left:
+    def variable_value(found: re.Match[str]) -> str:
+        if found[1] not in unused:
             message = f"{path} needs {found[1]}"
             raise LookupError(message)
-        return quote(str(left.pop(found[1])), safe="")
+        return quote(str(unused.pop(found[1])), safe="")
 
-    made = prefix + _PATH_VARIABLE.sub(filled, path)
-    given = {name: value for name, value in left.items() if value is not None and value != ""}
-    return f"{made}?{urlencode(given, doseq=True)}" if given else made
+    url = prefix + _PATH_VARIABLE.sub(variable_value, path)
+    query = {name: value for name, value in unused.items() if value is not None and value != ""}
+    return f"{url}?{urlencode(query, doseq=True)}" if query else url
 
 
 def mount_path(scope: "Scope") -> str:
-    """Return where the dashboard is mounted, as it is written in an address; empty for nowhere."""
+    """Return the mount path of the dashboard, encoded; empty if it is not mounted below a path."""
     parts = [part for part in scope.get("root_path", "").split("/") if part]
     return "".join(f"/{quote(part, safe='')}" for part in parts)
 
 
 def url_prefix(request: "Request") -> str:
-    """Return where the dashboard is mounted, as the gate noted it; empty for nowhere."""
+    """Return the mount path that the middleware stored in the request; may be empty."""
     prefix: str = request.scope[PREFIX_KEY]
     return prefix
 
 
 def relative_path(scope: "Scope") -> str:
-    """Return the path that was asked for, below the mount and in one spelling, each part encoded.
+    """Return the requested path below the mount path, in a canonical encoding.
 
     Raises:
-        RefusedError: If it is too long or no text.
+        InvalidInputError: If it is too long or not valid text.
     """
     raw: bytes = scope.get("raw_path") or quote(scope["path"]).encode("ascii")
     raw = raw.partition(b"?")[0]
     if len(raw) > MAX_PATH_BYTES:
-        message = "the path is too long"
+        message = f"the path has {len(raw)} bytes; at most {MAX_PATH_BYTES} are allowed"
         raise InvalidInputError(message)
     path = "/".join(quote(decode_segment(part), safe="") for part in raw.split(b"/"))
     mount, outer = mount_path(scope), mount_path({"root_path": scope.get("app_root_path", "")})
-    for taken in (mount, mount.removeprefix(outer)):  # a proxy may have taken the outer part away already
-        if taken and (path == taken or path.startswith(f"{taken}/")):
-            path = path[len(taken) :]
+    for prefix in (mount, mount.removeprefix(outer)):  # a proxy may have removed the outer part already
+        if prefix and (path == prefix or path.startswith(f"{prefix}/")):
+            path = path[len(prefix) :]
             break
     return path.rstrip("/") or "/"
 
 
 def decode_segment(part: bytes | str) -> str:
-    """Return one part of a path as the text that it means.
+    """Return one part of a path, decoded.
 
     Raises:
-        RefusedError: If it means none.
+        InvalidInputError: If it is not valid text.
     """
     try:
         return check_text(unquote_to_bytes(part).decode("utf-8"))
     except UnicodeError:
-        message = "the path is no valid UTF-8"
+        message = "the path is not valid UTF-8"
         raise InvalidInputError(message) from None
 
 
 def query_params(scope: "Scope") -> dict[str, str]:
-    """Return what stands behind the question mark, each name once, without what is empty.
+    """Return the query parameters, each name once, without empty values.
 
     Raises:
-        RefusedError: If it is too long or no text.
+        InvalidInputError: If the query is too long or not valid text.
     """
     raw: bytes = scope.get("query_string", b"")
     if len(raw) > MAX_QUERY_BYTES:
-        message = "the query is too long"
+        message = f"the query has {len(raw)} bytes; at most {MAX_QUERY_BYTES} are allowed"
         raise InvalidInputError(message)
     try:
         pairs = parse_qsl(raw.decode("ascii"), errors="strict", max_num_fields=_MAX_QUERY_FIELDS)
     except ValueError:  # UnicodeError is one
-        message = "the query is no valid UTF-8, or has too many fields"
+        message = "the query is not valid UTF-8, or has too many fields"
         raise InvalidInputError(message) from None
     return {check_text(name): check_text(value) for name, value in pairs}
 
 
 def check_text(text: str) -> str:
-    """Return a text that both databases can be asked for.
+    """Return a text that both databases accept.
 
     Raises:
-        RefusedError: If it has a NUL or half a character in it.
+        InvalidInputError: If it contains a NUL or a lone surrogate.
     """
     if "\0" in text or any("\ud800" <= char <= "\udfff" for char in text):
-        message = "a NUL or half a character was sent, which no name or text has"
+        message = "the request contains a NUL or a lone surrogate, which is not allowed in names and texts"
         raise InvalidInputError(message)
     return text
 
 
-# What stands for a name in a form or an address: the name, or a digest of one that holds a secret.
-
 DIGEST_MARK = "#"
-"""A digest begins with it."""
+"""First character of a digest."""
 MAX_NAME_CHARS = 500
-"""Characters of a name that stands for itself."""
+"""Most characters of a name that is its own key."""
 
 
 def name_key(name: str) -> str:
-    """Return what stands for a name: itself where it can be shown as it is, otherwise a digest."""
+    """Return the key of a name in forms and URLs: the name itself, or a digest if it may contain a secret."""
     plain = name.isprintable() and name == name.strip() and not name.startswith(DIGEST_MARK)
     if plain and len(name) <= MAX_NAME_CHARS and masked_text(name) == name:
         return name

@@ -1,4 +1,4 @@
-"""A server for the dashboard alone: uvicorn on an address of one's own, in the foreground or in a thread."""
+"""A server for the dashboard: uvicorn on its own address, in the foreground or in a thread."""
 
 import shutil
 import signal
@@ -30,11 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["PORT", "READ_VARIABLE", "VARIABLE", "Opening", "Server", "serve"]
 
 
-# Opening a one-time link in a browser without showing it to others on the machine.
-#
-# Whatever a browser is started with can be read by every user in the list of processes. So it is started with a file
-# that only this user can read, and that leads on.
-
 _REDIRECT_PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -49,22 +44,24 @@ _REDIRECT_PAGE = """<!doctype html>
 
 
 class Opening:
-    """A file that leads to a link; as a context manager it removes it.
+    """Opens a one-time link in a browser by way of a private file; as a context manager it removes the file.
+
+    Every user of the machine can see the arguments of the browser in the list of processes. So the browser gets the
+    path of a file that only this user can read and that redirects to the link.
 
     Args:
-        start: Has a browser open the address of a file; returns whether it could.
+        start: Opens a file URL in a browser; returns whether that worked.
     """
 
     def __init__(self, start: Callable[[str], bool]) -> None:
-        """Keep how; nothing is written yet."""
         self._start = start
         self._folder: Path | None = None
 
     def open(self, link: str) -> bool:
-        """Open a link; tell whether a browser could be started.
+        """Open a link; return whether a browser could be started.
 
         Args:
-            link: Where to lead.
+            link: The link to redirect to.
         """
         self.forget()
         try:
@@ -78,7 +75,7 @@ class Opening:
         return self._start(file.as_uri())
 
     def forget(self) -> None:
-        """Remove the file; what it leads to has been used, or is over."""
+        """Remove the file: its link was used or has expired."""
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
@@ -91,12 +88,12 @@ class Opening:
 
 
 PORT = 8787
-"""Where it listens by default."""
-_ALL_INTERFACES = {"0.0.0.0", "::", ""}  # noqa: S104  # to tell them apart from an address
+"""The default port."""
+_ALL_INTERFACES = {"0.0.0.0", "::", ""}  # noqa: S104  # to recognise them
 _BACKLOG = 128
 _MAX_CONNECTIONS = 500
-_SHUTDOWN_SECONDS = 2  # seconds that answers on their way have when it closes
-_START_TIMEOUT = 30.0  # seconds in which uvicorn begins
+_SHUTDOWN_SECONDS = 2  # for responses that are being sent
+_START_TIMEOUT = 30.0  # seconds for uvicorn to start
 _MAX_PORT = 65_535
 
 
@@ -114,42 +111,42 @@ def serve(  # noqa: PLR0913  # its settings
     on_link: Callable[[str], None] | None = None,
     proxy: str | None = None,
 ) -> "Server":
-    """Return a server for the dashboard of an app; it holds its port already, and answers once it is started.
+    """Return a server for the dashboard of an app. Its port is bound already; it responds once it is started.
 
     Args:
-        app: Whose tasks, sources and jobs are shown.
-        host: The address to listen on. By default only this machine can ask.
-        port: Where to listen; 0 picks a free one.
-        token: Lets operators in. Anywhere but on this machine a token is needed.
-        read_token: Lets readers in.
-        hosts: Names under which it answers, besides those of this machine and the address itself.
-        read_only: Whether nobody may change anything.
+        app: The app whose tasks, sources and jobs it shows.
+        host: The address to listen on. By default only this machine can reach it.
+        port: The port to listen on; 0 picks a free one.
+        token: Token of operators. On any address but loopback, a token is required.
+        read_token: Token of readers.
+        hosts: Allowed host names, in addition to those of this machine and the address itself.
+        read_only: Whether all changes are rejected.
         title: Shown on every page.
-        reference: Where the app is, such as ``jobs:app``, for commands to be copied.
-        on_link: Told a fresh one-time link whenever one was used, where links let people in.
-        proxy: The address of a proxy before it, whose X-Forwarded-For says from where somebody asks; nobody else's
-            does. Only the slowing down of wrong secrets and the log go by it.
+        reference: The app such as ``jobs:app``, for commands to copy.
+        on_link: Called with a new one-time link whenever one was used, if links are enabled.
+        proxy: The address of a trusted reverse proxy, whose X-Forwarded-For gives the client's address. It is only
+            used to throttle wrong tokens and for the log.
 
     Raises:
-        ConfigError: If it cannot listen there, would be open to everybody, or something given cannot be used.
+        ConfigError: If it cannot listen there, would be open to everyone, or an argument is not valid.
     """
     tokens = Tokens(token, read_token)
     if not is_loopback(host) and not tokens:
         message = (
-            f"on {host or 'all addresses'} everybody who reaches this machine could look in; set {VARIABLE} (may "
-            f"change things) or {READ_VARIABLE} (may look), or listen on 127.0.0.1"
+            f"on {host or 'all addresses'} the dashboard would be open to everyone who can reach this machine; set "
+            f"{VARIABLE} (may change things) or {READ_VARIABLE} (may only read), or listen on 127.0.0.1"
         )
         raise ConfigError(message)
-    believed = parse_proxy(proxy)
+    trusted_proxy = parse_proxy(proxy)
     bare = host.removeprefix("[").removesuffix("]")
     names = (*LOOPBACK, *hosts) if bare in _ALL_INTERFACES else (*LOOPBACK, bare, *hosts)
     listener = _listening_socket(bare, port)
     try:
-        chosen = listener.getsockname()[1]
-        cookie = f"outlast-session-{chosen}"
-        access = TokenAccess(tokens, read_only=read_only, cookie=cookie, proxy=believed)
+        bound_port = listener.getsockname()[1]
+        cookie = f"outlast-session-{bound_port}"
+        access = TokenAccess(tokens, read_only=read_only, cookie=cookie, proxy=trusted_proxy)
         site = build_site(app, access, hosts=names, title=title, reference=reference or APP_PLACEHOLDER)
-        server = Server(site, access, listener, bare, chosen)
+        server = Server(site, access, listener, bare, bound_port)
     except BaseException:
         listener.close()
         raise
@@ -162,25 +159,25 @@ class Server:
     """The dashboard on a port.
 
     Attributes:
-        url: Where a browser finds it.
+        url: Its URL for a browser.
         port: Its port.
         is_local: Whether only this machine can reach it.
-        has_links: Whether one-time links let people in: on this machine, and where there is no token.
+        has_links: Whether one-time links are enabled: on loopback, if there is no token.
     """
 
     def __init__(self, site: "Starlette", access: TokenAccess, listener: socket.socket, host: str, port: int) -> None:
-        """Keep what it is made of; nothing answers yet."""
-        shown = "127.0.0.1" if host in _ALL_INTERFACES else f"[{host}]" if ":" in host else host
-        self.url, self.port = f"http://{shown}:{port}", port
+        url_host = f"[{host}]" if ":" in host else host
+        self.url = f"http://{'127.0.0.1' if host in _ALL_INTERFACES else url_host}:{port}"
+        self.port = port
         self.is_local = is_loopback(host)
         self.has_links = self.is_local and not access.tokens
         self._access, self._listener, self._hub = access, listener, site.state.hub
         config = uvicorn.Config(
             site,
             log_config=None,
-            access_log=False,  # it would write down one-time links
+            access_log=False,  # it would contain one-time links
             server_header=False,
-            proxy_headers=False,  # uvicorn would take the proxy's word for more than the address
+            proxy_headers=False,  # uvicorn would trust the proxy with more than the address
             ws="none",
             http="h11",
             loop="asyncio",
@@ -192,29 +189,33 @@ class Server:
         self._thread: threading.Thread | None = None
 
     def link(self) -> str:
-        """Return a fresh link that lets one browser in, once.
+        """Return a new link that signs one browser in, once.
 
         Raises:
-            ConfigError: If people sign in by a token here.
+            ConfigError: If one-time links are not enabled.
         """
         if not self.has_links:
-            message = "people sign in with the token here; one-time links are for this machine alone"
+            message = "one-time links are only for a dashboard on this machine without a token; sign in with the token"
             raise ConfigError(message)
-        return self.url + build_url("", LINK_PATH, {"once": self._access.links.fresh()})
+        return self.url + build_url("", LINK_PATH, {"once": self._access.links.new()})
 
     def start(self) -> Self:
-        """Answer in a thread until `close`; return when it does."""
+        """Serve in a thread until `close`; return once it is ready.
+
+        Raises:
+            ConfigError: If it cannot be started.
+        """
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="outlast-web", daemon=True)
             self._thread.start()
-            if not self._server.begun.wait(_START_TIMEOUT) or self._server.failed:
+            if not self._server.ready.wait(_START_TIMEOUT) or self._server.failed:
                 self.close()
-                message = "the dashboard could not be started; the log has the reason"
+                message = "the dashboard could not be started; see the log for the reason"
                 raise ConfigError(message)
         return self
 
     def run(self) -> None:
-        """Answer in this thread until SIGINT or SIGTERM comes; a second one ends it at once."""
+        """Serve in this thread until SIGINT or SIGTERM; a second signal ends it immediately."""
         try:
             self._run()
         finally:
@@ -222,7 +223,7 @@ class Server:
             self._listener.close()
 
     def close(self) -> None:
-        """End all sessions and streams, and answer no more. May be called twice."""
+        """End all sessions and streams, and stop serving. May be called twice."""
         self._end_streams()
         self._server.should_exit = True
         if self._thread is not None:
@@ -245,7 +246,7 @@ class Server:
             self._server.failed = True
             raise
         finally:
-            self._server.begun.set()
+            self._server.ready.set()
 
     def _end_streams(self) -> None:
         self._access.close()
@@ -253,23 +254,23 @@ class Server:
 
 
 class _Uvicorn(uvicorn.Server):
-    """Uvicorn, told what to end before it waits for connections to end."""
+    """Uvicorn that ends the streams before it waits for connections to close."""
 
-    def __init__(self, config: uvicorn.Config, ending: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, end_streams: Callable[[], None]) -> None:
         super().__init__(config)
-        self.begun, self.failed, self._ending = threading.Event(), False, ending
+        self.ready, self.failed, self._end_streams = threading.Event(), False, end_streams
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        self.begun.set()
+        self.ready.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._ending()
+        self._end_streams()
         await super().shutdown(sockets)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Stop at a signal, and leave it at that: whoever started this goes on behind it."""
+        """Stop at a signal without raising it again, so that the caller can continue."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -288,7 +289,7 @@ class _Uvicorn(uvicorn.Server):
 def _listening_socket(host: str, port: int) -> socket.socket:
     number: object = port
     if type(number) is not int or not 0 <= number <= _MAX_PORT:
-        message = f"port is {port!r}; give a whole number from 0 (any that is free) to {_MAX_PORT}"
+        message = f"port is {port!r}; it must be a whole number from 0 (any free port) to {_MAX_PORT}"
         raise ConfigError(message)
     try:
         found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -296,6 +297,6 @@ def _listening_socket(host: str, port: int) -> socket.socket:
         both = host == "::" and socket.has_dualstack_ipv6()
         return socket.create_server(where[:2], family=family, backlog=_BACKLOG, dualstack_ipv6=both)
     except (OSError, UnicodeError) as error:
-        why = getattr(error, "strerror", None) or "no such address"
+        why = getattr(error, "strerror", None) or "the address does not exist"
         message = f"the dashboard cannot listen on port {port} of {host or 'all addresses'}: {why}; choose another port"
         raise ConfigError(message) from error

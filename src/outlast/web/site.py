@@ -1,4 +1,4 @@
-"""The site: the table of routes, the gate before it, and what is said where something is wrong."""
+"""The site: all pages and actions, their routes, and the access middleware before them."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,6 @@ from outlast.web.pages import (
     tasks,
     waits,
 )
-from outlast.web.pages import failures as suggestions
 from outlast.web.rendering import EVENTS, METRICS, STATIC, Assets, Renderer
 from outlast.web.routing import APP_PLACEHOLDER, ActionRoute, PageRoute
 
@@ -37,14 +36,10 @@ if TYPE_CHECKING:
     from outlast.app import App
 
 
-# All pages and actions, in the order in which they are tried.
-
 PAGES: tuple[PageRoute, ...] = (
     *overview.PAGES,
     *failures.PAGES,
-    *suggestions.SUGGESTION_PAGES,
     *dead_letters.PAGES,
-    *dead_letters.DETAIL_PAGES,
     *replays.PAGES,
     *tasks.PAGES,
     *queues.PAGES,
@@ -54,13 +49,11 @@ PAGES: tuple[PageRoute, ...] = (
     *health.PAGES,
     *audit.PAGES,
 )
-"""What there is to see."""
+"""All pages, in the order in which routes are matched."""
 ACTIONS: tuple[ActionRoute, ...] = (
     *overview.ACTIONS,
     *failures.ACTIONS,
-    *suggestions.SUGGESTION_ACTIONS,
     *dead_letters.ACTIONS,
-    *dead_letters.DETAIL_ACTIONS,
     *replays.ACTIONS,
     *tasks.ACTIONS,
     *queues.ACTIONS,
@@ -70,10 +63,10 @@ ACTIONS: tuple[ActionRoute, ...] = (
     *health.ACTIONS,
     *audit.ACTIONS,
 )
-"""What there is to do."""
+"""All actions, in the order in which routes are matched."""
 
 
-def build_site(  # its settings
+def build_site(
     app: "App",
     access: Access,
     *,
@@ -86,47 +79,52 @@ def build_site(  # its settings
     """Return the dashboard as an ASGI app.
 
     Args:
-        app: Whose dashboard it is.
-        access: Knows who asks.
-        hosts: Names under which it answers.
+        app: The app that the dashboard shows.
+        access: Identifies callers.
+        hosts: Allowed host names.
         title: Shown on every page.
-        reference: Where the app is, such as ``jobs:app``, for commands to be copied.
-        pages: What there is to see.
-        actions: What there is to do.
+        reference: The app such as ``jobs:app``, for commands to copy.
+        pages: The pages.
+        actions: The actions.
 
     Raises:
-        ConfigError: If a name cannot be one.
+        ConfigError: If a host name is not valid.
     """
     names = allowed_names(hosts)
     assets = Assets()
     renderer = Renderer(pages, actions, assets, title)
     hub = LiveHub(app, renderer.render)
-    answering = Endpoints(app, renderer, assets, hub, pages, reference)
-    telling = ErrorResponder(answering, renderer)
-    seen = [Route(page.path, answering.page(page), methods=["GET"], name=page.name) for page in pages]
+    endpoints = Endpoints(app, renderer, assets, hub, pages, reference)
+    errors = ErrorResponder(endpoints, renderer)
+    page_routes = [Route(page.path, endpoints.page(page), methods=["GET"], name=page.name) for page in pages]
     routes = [
-        *seen,
-        *(Route(_api_path(page), answering.twin(page), methods=["GET"], name=f"api:{page.name}") for page in pages),
-        *(Route(each.path, answering.action(each), methods=["POST"], name=each.name) for each in actions),
+        *page_routes,
         *(
-            Route(_api_path(each), answering.json_action(each), methods=["POST"], name=f"api:{each.name}")
+            Route(_api_path(page), endpoints.json_page(page), methods=["GET"], name=f"api:{page.name}")
+            for page in pages
+        ),
+        *(Route(each.path, endpoints.action(each), methods=["POST"], name=each.name) for each in actions),
+        *(
+            Route(_api_path(each), endpoints.json_action(each), methods=["POST"], name=f"api:{each.name}")
             for each in actions
         ),
-        Route(EVENTS, answering.events, methods=["GET"], name="events"),
-        Route(METRICS, answering.metrics, methods=["GET"], name="metrics"),
-        Route(STATIC, answering.asset, methods=["GET"], name="static"),
+        Route(EVENTS, endpoints.events, methods=["GET"], name="events"),
+        Route(METRICS, endpoints.metrics, methods=["GET"], name="metrics"),
+        Route(STATIC, endpoints.asset, methods=["GET"], name="static"),
     ]
-    gate: dict[str, Any] = {"is_open": lambda _path: False, "ask_in": telling.deny_access}
+    sign_in: dict[str, Any] = {"is_open": lambda _path: False, "request_sign_in": errors.deny_access}
     if isinstance(access, TokenAccess):
-        signing_in = SignInPages(access, answering, renderer, seen)
-        routes += signing_in.routes()
-        gate = {"is_open": signing_in.is_open, "ask_in": signing_in.ask_in}
-    middleware = Middleware(AccessMiddleware, access=access, names=names, tell=telling.tell, **gate)
-    site = Starlette(routes=routes, middleware=[middleware], exception_handlers={HTTPException: telling.tell_of})
+        sign_in_pages = SignInPages(access, endpoints, renderer, page_routes)
+        routes += sign_in_pages.routes()
+        sign_in = {"is_open": sign_in_pages.is_open, "request_sign_in": sign_in_pages.request_sign_in}
+    middleware = Middleware(AccessMiddleware, access=access, names=names, respond=errors.respond, **sign_in)
+    site = Starlette(
+        routes=routes, middleware=[middleware], exception_handlers={HTTPException: errors.respond_to_error}
+    )
     site.router.redirect_slashes = False
     site.state.hub = hub
     return site
 
 
-def _api_path(what: PageRoute | ActionRoute) -> str:
-    return API_PREFIX + what.path.rstrip("/")
+def _api_path(route: PageRoute | ActionRoute) -> str:
+    return API_PREFIX + route.path.rstrip("/")

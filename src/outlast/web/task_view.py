@@ -1,4 +1,4 @@
-"""A task as pages show it: its arguments masked, its history drawn and told."""
+"""A task as pages show it: arguments, failed attempts, timeline, edits and audit entries, all masked."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 SHOWN_ATTEMPTS = 15
-"""Attempts that a page lists, the last ones."""
-# Characters: a page stays below 100 kB with all that it loads, whatever is shown.
+"""How many failed attempts, the last ones, a page lists."""
+# These limits keep a page with all its files below 100 kB.
 _MAX_PAYLOAD_CHARS = 6_000
 _MAX_MESSAGE_CHARS = 4_096
 _MAX_EARLIER_MESSAGE_CHARS = 400
@@ -29,22 +29,22 @@ class AttemptView(NamedTuple):
     """A failed attempt as a page shows it.
 
     Attributes:
-        place: Among all failed attempts of the task, from 1.
-        number: Of the start.
+        place: Position among all failed attempts of the task, from 1.
+        number: Number of the start.
         outcome: ``retry``, ``fail`` or ``lost``.
-        seconds: How long it ran; None where its start is not known, or is written as the moment of its end: of the
-            first attempt in another engine only the failure is seen.
-        delay: Seconds until the next one was due; None where none followed.
-        category: What the failure is.
-        rule: That decided so.
-        retryable: Whether trying again may help, as it was judged.
-        retry_after: Seconds that the other side asked to wait.
-        http_status: Of the answer.
+        seconds: How long it ran; None if its start is unknown, or stored as equal to its end, as for the first attempt
+            in another engine, of which only the failure is seen.
+        delay: Seconds until the next attempt was due; None if there was none.
+        category: Category of the failure.
+        rule: The rule that decided the category.
+        retryable: Whether a retry may help; None if unknown.
+        retry_after: Seconds that the server asked to wait.
+        http_status: HTTP status of the response.
         code: SQLSTATE, errno or code of an API.
-        origin: What was talked to.
+        origin: The service that was called.
         location: File and function of the user's code.
-        traceback: Masked; empty where there is none, or it is that of another attempt.
-        same_as: Place of the attempt that has the same traceback; 0 for none.
+        traceback: Masked traceback; empty if there is none, or another attempt shows the same one.
+        same_as: Place of the attempt that shows the same traceback; 0 for none.
         cut: Whether the traceback was left out because the page would be too large.
     """
 
@@ -76,13 +76,13 @@ class TaskView(NamedTuple):
     """A task with its history.
 
     Attributes:
-        task: Its free text is masked, its arguments are left out.
-        payload: Arguments as text of many lines, masked.
-        payload_cut: Whether that is only its beginning.
+        task: The task, masked and without its arguments.
+        payload: Its arguments as indented text, masked.
+        payload_cut: Whether the text is only the beginning.
         attempts: The last failed attempts, newest first.
-        earlier: Failed attempts that are not listed.
-        drawn: Its time.
-        cooldown: Of its resource, while that cools down.
+        earlier: How many earlier failed attempts are not listed.
+        drawn: Its timeline.
+        cooldown: The cooldown of its resource, if there is one.
     """
 
     task: Task
@@ -115,10 +115,10 @@ def task_view(store: Store, task: Task) -> TaskView:
 
 
 def payload_text(parameters: str) -> tuple[str, bool]:
-    """Return the arguments of a task as text of many lines, masked, and whether that is only their beginning.
+    """Return the arguments of a task as indented text, masked, and whether the text was cut.
 
     Args:
-        parameters: As they are stored.
+        parameters: The arguments as stored.
     """
     value = masked_arguments(parameters)
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, default=str)
@@ -126,9 +126,9 @@ def payload_text(parameters: str) -> tuple[str, bool]:
 
 
 def masked_line(text: str | None) -> str:
-    """Return a text without its secrets, in one line that a list has room for.
+    """Return a text in one short line, masked.
 
-    No more of it is looked through than could be shown: fifty long texts would take longer than all the rest of a page.
+    Only the part that may be shown is masked: fifty long texts would take longer than the rest of a page.
     """
     line = " ".join(masked_text(text[:_MAX_MASKED_CHARS]).split()) if text else ""
     return line if len(line) <= _MAX_LINE_CHARS else f"{line[: _MAX_LINE_CHARS - 1]}…"
@@ -139,7 +139,7 @@ def _mask_optional(text: str | None) -> str | None:
 
 
 def _attempt_views(attempts: Sequence[Attempt]) -> list[AttemptView]:
-    """Return the last attempts, newest first; a traceback that comes again is shown once, the newest in any case."""
+    """Return the last attempts, newest first. Equal tracebacks are shown once; the newest is always shown."""
     shown_at: dict[str, int] = {}
     room = _MAX_TRACEBACK_CHARS
     views = []
@@ -149,7 +149,7 @@ def _attempt_views(attempts: Sequence[Attempt]) -> list[AttemptView]:
         same_as = shown_at.get(text, 0)
         shown = "" if same_as else masked_text(text)
         if len(shown) > room:
-            shown = f"… the beginning is left out …\n{shown[-room:]}" if newest else ""
+            shown = f"… beginning left out …\n{shown[-room:]}" if newest else ""
         if shown:
             shown_at[text] = place
             room -= min(room, len(shown))
@@ -195,23 +195,21 @@ def _text_value(failure: dict[str, Any], name: str) -> str:
 
 
 def _typed_value(failure: dict[str, Any], name: str, *kinds: type) -> Any:
-    """Return a value of a stored failure; None for one of another kind, which another version may have written."""
+    """Return a value of a stored failure; None if it has another type, which another version may have written."""
     value = failure.get(name)
     return value if type(value) in kinds else None
 
 
-# What became of a task by hand: who changed its arguments, when and why, without its secrets.
-
-_MAX_EDITS = 20  # edits of a task that are shown
-_MAX_CHANGED_VALUES = 30  # values of one edit
-_MAX_VALUE_CHARS = 300  # characters of a value
-_MAX_AUDIT_ENTRIES = 20  # entries of the audit log
-_EDIT_ACTION = "edit_dead_letter"  # which is told with what was changed
+_MAX_EDITS = 20
+_MAX_CHANGED_VALUES = 30  # of one edit
+_MAX_VALUE_CHARS = 300
+_MAX_AUDIT_ENTRIES = 20
+_EDIT_ACTION = "edit_dead_letter"  # edits are listed separately, with their changes
 _ABSENT = object()
 
 
 class ChangedValue(NamedTuple):
-    """A value that an edit has changed, masked; None for what was not there before, or is not there any more."""
+    """A value that an edit changed, masked; None before it was added or after it was removed."""
 
     path: str
     before: str | None
@@ -222,8 +220,8 @@ class EditView(NamedTuple):
     """An edit as pages show it.
 
     Attributes:
-        changed: What is other than it was; what is masked on both sides is named from the patch.
-        more: How many further values are.
+        changed: The changed values. A value that is masked before and after is listed because the patch names it.
+        more: How many more values changed.
     """
 
     at: datetime
@@ -234,7 +232,7 @@ class EditView(NamedTuple):
 
 
 class AuditView(NamedTuple):
-    """Something that somebody asked for, from the audit log."""
+    """An entry of the audit log."""
 
     at: datetime
     who: str
@@ -243,7 +241,7 @@ class AuditView(NamedTuple):
 
 
 def audit_views(store: "Store", *subjects: str) -> list[AuditView]:
-    """Return what was asked for about a task and its dead letter but edits, newest first."""
+    """Return the audit entries of these subjects except edits, newest first."""
     found = [entry for subject in subjects for entry in store.audits(subject=subject, limit=_MAX_AUDIT_ENTRIES)]
     return [
         AuditView(entry.at, entry.who, entry.action.replace("_", " "), masked_text(entry.reason))
@@ -259,11 +257,11 @@ def edit_views(store: "Store", task_id: int) -> list[EditView]:
 
 def _edit_view(edit: "PayloadEdit") -> EditView:
     changed = [*_differences(_parse_json(edit.before), _parse_json(edit.after), "")]
-    told = {each.path for each in changed}
+    visible = {each.path for each in changed}
     for operation in _patch_operations(edit.patch):
         path = str(operation.get("path", ""))
-        if path not in told and not any(each.startswith(f"{path}/") for each in told):
-            changed.append(ChangedValue(path, "masked", "masked"))  # it was replaced, and neither value is shown
+        if path not in visible and not any(each.startswith(f"{path}/") for each in visible):
+            changed.append(ChangedValue(path, "masked", "masked"))  # both values are masked, so they look equal
     shown = tuple(each._replace(path=masked_text(each.path)) for each in changed[:_MAX_CHANGED_VALUES])
     return EditView(edit.at, edit.who, masked_text(edit.reason), shown, len(changed) - len(shown))
 

@@ -1,1 +1,1 @@
-"""Who may come in: the gate before every request, and the ways of showing who one is."""
+"""Access control: the middleware before every request, and the ways to authenticate."""

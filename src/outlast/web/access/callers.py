@@ -1,4 +1,4 @@
-"""Who asks, and what they may do."""
+"""Callers of the dashboard and their roles."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -14,20 +14,20 @@ _CALLER_KEY = "outlast.caller"
 
 
 class Role(StrEnum):
-    """What somebody may do: a reader looks, an operator also changes things."""
+    """What a caller may do: a reader only reads, an operator also changes things."""
 
     READER = "reader"
     OPERATOR = "operator"
 
 
 class Caller(NamedTuple):
-    """Somebody who was let in.
+    """An authenticated caller.
 
     Attributes:
-        role: What they may do.
-        who: For people.
-        still_allowed: Tells whether they still may; a stream asks it again and again.
-        session: Theirs, where they signed in by the dashboard's own means and come by cookie.
+        role: What the caller may do.
+        who: Name for people and the audit log.
+        still_allowed: Returns whether the caller still has access; streams call it repeatedly.
+        session: The session, if the caller signed in here and sent its cookie.
     """
 
     role: Role
@@ -37,38 +37,37 @@ class Caller(NamedTuple):
 
 
 class TooManyAttemptsError(Exception):
-    """Somebody tried too many wrong secrets.
+    """A client sent too many wrong tokens.
 
     Args:
-        seconds: After which they may try again.
+        seconds: Seconds until the next attempt is allowed.
     """
 
     def __init__(self, seconds: float) -> None:
-        """Keep how long."""
         super().__init__(seconds)
         self.seconds = seconds
 
 
 class Access(Protocol):
-    """A way of knowing who asks."""
+    """A way to authenticate requests."""
 
     async def caller(self, scope: "Scope") -> Caller | None:
-        """Return who asks; None for somebody who is not let in.
+        """Return the caller; None if the request is not authenticated.
 
         Args:
-            scope: Of the request, as it reached the dashboard.
+            scope: Scope of the request, as it reached the dashboard.
 
         Raises:
-            TooOftenError: If wrong secrets were tried too often.
+            TooManyAttemptsError: If too many wrong tokens were sent.
         """
 
 
 def set_caller(scope: "Scope", caller: Caller | None) -> None:
-    """Note who asks, for those who answer."""
+    """Store the caller in the scope, for the endpoints."""
     scope[_CALLER_KEY] = caller
 
 
 def get_caller(scope: "Scope") -> Caller | None:
-    """Return who asks; None on a path that is open to all."""
+    """Return the caller; None if the request is not authenticated."""
     caller: Caller | None = scope.get(_CALLER_KEY)
     return caller

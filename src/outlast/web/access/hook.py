@@ -1,4 +1,4 @@
-"""Access where the dashboard is mounted in somebody's own site: that site says who may do what. Without it, nobody."""
+"""Access to a mounted dashboard: a function of the surrounding site decides who may do what."""
 
 import asyncio
 import inspect
@@ -17,29 +17,28 @@ if TYPE_CHECKING:
 
 
 Hook = Callable[[Any], "str | Awaitable[str | None] | None"]
-"""Takes the request of Starlette; returns ``operator``, ``reader``, or None for nobody.
+"""Takes a Starlette request; returns ``operator``, ``reader``, or None to deny access.
 
-A coroutine function is awaited. Any other is called in a thread: it may look into a database, and the site goes on."""
+A coroutine function is awaited. Any other function is called in a thread, so that it may block."""
 RECHECK_SECONDS = 30.0
-"""Seconds after which a stream is asked about again, and after which no answer to that is a no."""
+"""Seconds between two access checks of an open stream, and the timeout of such a check."""
 _THREADS = 8
 log = logging.getLogger("outlast.web")
 
 
 class HookAccess:
-    """Asks the site around the dashboard.
+    """Access decided by a hook of the surrounding site.
 
     Args:
-        hook: What to ask; None lets nobody in.
+        hook: The hook; None denies access to everyone.
     """
 
     def __init__(self, hook: Hook | None) -> None:
-        """Keep the hook."""
         self._hook = hook
-        self._limiter = anyio.CapacityLimiter(_THREADS)  # one that hangs takes no thread from the site around us
+        self._limiter = anyio.CapacityLimiter(_THREADS)  # a hook that hangs takes no thread from the surrounding site
 
     async def caller(self, scope: "Scope") -> Caller | None:
-        """Return who asks, as the hook says. One that fails lets nobody in, and so does a word that is no role."""
+        """Return the caller with the role that the hook returns. If it fails or returns no role, access is denied."""
         role = await self._role(scope)
         if role is None:
             return None
@@ -49,30 +48,28 @@ class HookAccess:
         if self._hook is None:
             return None
         try:
-            said: object = await self._said(self._hook, Request(scope))
-        except Exception as error:  # noqa: BLE001  # the hook is a foreign one
-            from outlast.classify import classify  # noqa: PLC0415  # only trouble needs it
+            role: object = await self._ask_hook(self._hook, Request(scope))
+        except Exception as error:  # noqa: BLE001  # the hook is not our code
+            from outlast.classify import classify  # noqa: PLC0415  # only for errors
 
-            log.error("auth= of the dashboard failed, nobody is let in: %s", classify(error))  # noqa: TRY400  # a traceback may hold secrets
+            log.error("auth= of the dashboard failed, access is denied: %s", classify(error))  # noqa: TRY400  # a traceback may hold secrets
             return None
-        if said is None:
+        if role is None:
             return None
-        if isinstance(said, str) and said in set(Role):
-            return Role(said)
-        log.error(
-            "auth= of the dashboard returned neither 'operator', 'reader' nor None, but a %s", type(said).__name__
-        )
+        if isinstance(role, str) and role in set(Role):
+            return Role(role)
+        log.error("auth= of the dashboard must return 'operator', 'reader' or None, not a %s", type(role).__name__)
         return None
 
-    async def _said(self, hook: Hook, request: Request) -> object:
+    async def _ask_hook(self, hook: Hook, request: Request) -> object:
         if inspect.iscoroutinefunction(hook):
             return await cast("Awaitable[object]", hook(request))
-        said: object = await anyio.to_thread.run_sync(hook, request, abandon_on_cancel=True, limiter=self._limiter)
-        return await said if inspect.isawaitable(said) else said
+        role: object = await anyio.to_thread.run_sync(hook, request, abandon_on_cancel=True, limiter=self._limiter)
+        return await role if inspect.isawaitable(role) else role
 
 
 class _StillAllowed:
-    """Whether a caller still may; the hook is asked again from time to time, aside from whoever wants to know."""
+    """Returns whether a caller still has access. The hook is called again from time to time, in the background."""
 
     def __init__(self, access: HookAccess, scope: "Scope", role: Role) -> None:
         self._access, self._scope, self._role = access, scope, role
@@ -85,24 +82,24 @@ class _StillAllowed:
             self._next = loop.time() + RECHECK_SECONDS
         elif not self._asking and loop.time() >= self._next:
             self._asking = True
-            self._task = loop.create_task(self._ask())
+            self._task = loop.create_task(self._recheck())
         return self._allowed and not _is_stopping()
 
-    async def _ask(self) -> None:
+    async def _recheck(self) -> None:
         try:
             async with asyncio.timeout(RECHECK_SECONDS):
                 self._allowed = await self._access._role(self._scope) == self._role  # noqa: SLF001  # of the same file
         except TimeoutError:
-            log.warning("auth= of the dashboard did not answer within %g s, a stream is ended", RECHECK_SECONDS)
+            log.warning("auth= of the dashboard did not return within %g s, a stream is closed", RECHECK_SECONDS)
             self._allowed = False
         self._next, self._asking = asyncio.get_running_loop().time() + RECHECK_SECONDS, False
 
 
 def _is_stopping() -> bool:
-    """Tell whether the uvicorn around us was told to stop.
+    """Return whether the surrounding uvicorn is shutting down.
 
-    It waits until all answers are complete, and says so to nobody; a stream would keep it for minutes. It can be found
-    by its handler of the signal. Of other servers nothing is known.
+    It waits for all responses without notifying the app, so an open stream would delay it for minutes. Its signal
+    handler leads to the server object. Other servers are not detected.
     """
     server = getattr(signal.getsignal(signal.SIGTERM), "__self__", None)
     return getattr(server, "should_exit", False) is True

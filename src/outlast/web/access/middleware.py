@@ -1,7 +1,6 @@
-"""The one way in: every request passes here before anything answers it.
+"""The access middleware, which every request passes before it is routed.
 
-In this order: the name under which the dashboard was asked for; where a request that changes something comes from; who
-asks; what they may do. Only then the path is looked up.
+It checks in this order: the host name, the origin of a request that changes something, the caller, and the role.
 """
 
 from collections.abc import Awaitable, Callable
@@ -22,30 +21,30 @@ if TYPE_CHECKING:
 
 _SAFE_METHODS = {"GET", "HEAD"}
 _UNKNOWN_HOST_TEXT = (
-    "The dashboard does not answer under this name.\nAllow it where the dashboard is started: "
+    "This host name is not allowed.\nAllow it when you start the dashboard: "
     "outlast web --allow-host NAME, or dashboard(app, hosts=[NAME]).\n"
 )
 _CROSS_ORIGIN_PAGE = ErrorPage(
     403,
-    "Not from here",
-    "Changes are accepted from the dashboard's own pages, and from programs that send a token. If you are on such a "
-    "page, a proxy in between may have changed the headers Host or Origin.",
+    "Cross-origin request",
+    "Changes are only accepted from the dashboard's own pages and from programs that send a token. If you are on a "
+    "page of the dashboard, a proxy may have changed the headers Host or Origin.",
 )
-_READ_ONLY_PAGE = ErrorPage(403, "Not allowed", "You may look, but not change anything.")
+_READ_ONLY_PAGE = ErrorPage(403, "Not allowed", "You have read access only.")
 
 RespondToError = Callable[[Request, ErrorPage], Awaitable[Response]]
 
 
 class AccessMiddleware:
-    """Lets requests through to those who answer them, or answers that they are not.
+    """Passes allowed requests on, and rejects the others.
 
     Args:
-        app: Who answers.
-        access: Knows who asks.
-        names: Under which the dashboard answers.
-        is_open: Tells whether a path is open to all.
-        tell: Makes an answer of what is wrong.
-        ask_in: Answers somebody who is not known.
+        app: The next ASGI app.
+        access: Identifies callers.
+        names: Allowed host names.
+        is_open: Returns whether a path needs no sign-in.
+        respond: Makes the response of an error page.
+        request_sign_in: Makes the response to an unknown caller.
     """
 
     def __init__(
@@ -55,78 +54,77 @@ class AccessMiddleware:
         access: Access,
         names: frozenset[str],
         is_open: Callable[[str], bool],
-        tell: RespondToError,
-        ask_in: Callable[[Request], Awaitable[Response]],
+        respond: RespondToError,
+        request_sign_in: Callable[[Request], Awaitable[Response]],
     ) -> None:
-        """Keep what it needs."""
         self._app, self._access, self._names, self._is_open = app, access, names, is_open
-        self._tell, self._ask_in = tell, ask_in
+        self._respond, self._request_sign_in = respond, request_sign_in
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
-        """Take a request, or whatever else a server sends."""
+        """Handle a request; pass on any other scope, but reject WebSockets."""
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
         elif scope["type"] == "http":
             nonce = new_nonce()
             set_nonce(scope, nonce)
-            await self._answer(scope, receive, with_security_headers(scope, send, nonce))
+            await self._handle(scope, receive, with_security_headers(scope, send, nonce))
         else:
             await self._app(scope, receive, send)
 
-    async def _answer(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
-        began = False
+    async def _handle(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        started = False
 
-        async def noting(message: "Message") -> None:
-            nonlocal began
-            began = True
+        async def track_start(message: "Message") -> None:
+            nonlocal started
+            started = True
             await send(message)
 
         inner = {**scope, "root_path": "", PREFIX_KEY: mount_path(scope), "path": "/"}
         request = Request(inner, receive)
         try:
-            refused = await self._refused(scope, request)
-            if refused is None:
-                await self._app(inner, receive, noting)
+            rejection = await self._rejection(scope, request)
+            if rejection is None:
+                await self._app(inner, receive, track_start)
                 return
         except ClientDisconnect:
             return
-        except Exception as error:  # noqa: BLE001  # whatever it is, nobody sees its inside
-            if began:
-                error_page_for(error)  # for the log; the answer is on its way already
+        except Exception as error:  # noqa: BLE001  # no internal detail may reach the client
+            if started:
+                error_page_for(error)  # for the log; the response is already being sent
                 raise _PartialResponseError from None
-            refused = await self._tell(request, error_page_for(error))
-        await refused(inner, receive, send)
+            rejection = await self._respond(request, error_page_for(error))
+        await rejection(inner, receive, send)
 
-    async def _refused(self, scope: "Scope", request: Request) -> Response | None:
-        """Return the answer to a request that does not get through; None for one that does."""
+    async def _rejection(self, scope: "Scope", request: Request) -> Response | None:
+        """Return the response that rejects a request; None if it is allowed."""
         host = single_header(scope["headers"], b"host")
         name = split_host(host)
         if name is None or name[0] not in self._names:
             return PlainTextResponse(_UNKNOWN_HOST_TEXT, 400)
         request.scope["path"] = relative_path(scope)
-        query_params(scope)  # refuses what cannot be read
-        reads = request.method in _SAFE_METHODS
-        if not reads and not _is_trusted_origin(scope, host):
-            return await self._tell(request, _CROSS_ORIGIN_PAGE)
+        query_params(scope)  # raises if it is not valid
+        is_read = request.method in _SAFE_METHODS
+        if not is_read and not _is_trusted_origin(scope, host):
+            return await self._respond(request, _CROSS_ORIGIN_PAGE)
         caller = await self._access.caller(scope)
         set_caller(request.scope, caller)
         if self._is_open(request.scope["path"]):
             return None
         if caller is None:
-            return await self._ask_in(request)
-        if not reads and caller.role is not Role.OPERATOR:
-            return await self._tell(request, _READ_ONLY_PAGE)
+            return await self._request_sign_in(request)
+        if not is_read and caller.role is not Role.OPERATOR:
+            return await self._respond(request, _READ_ONLY_PAGE)
         return None
 
 
 class _PartialResponseError(Exception):
-    """Ends a connection whose answer broke off; what broke it was logged already, without secrets."""
+    """Closes a connection whose response failed halfway; the cause was already logged, without secrets."""
 
 
 def _is_trusted_origin(scope: "Scope", host: str | None) -> bool:
-    """Tell whether a request that changes something comes from our pages, or from a program that shows its token.
+    """Return whether a request that changes something comes from a page of the dashboard, or a program with a token.
 
-    No browser adds such a token by itself, and none of our pages does.
+    Browsers and the dashboard's pages never send such a token.
     """
     headers = scope["headers"]
     if any(name.lower() == b"origin" for name, _ in headers):

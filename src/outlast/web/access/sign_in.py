@@ -1,4 +1,4 @@
-"""Signing in and out: the one-time link, the form, and the cookie that both are exchanged for."""
+"""Sign-in and sign-out: the one-time link, the form, and the session cookie."""
 
 import logging
 from typing import TYPE_CHECKING
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 LINK_PATH = "/enter"
-"""Where a one-time link leads."""
+"""Path of one-time links."""
 _OPEN_PATHS = frozenset([LINK_PATH, SIGN_IN, SIGN_OUT])
 _STATIC_PREFIX = STATIC.partition("{")[0]
 _MAX_FORM_BYTES = 16 * 1024
@@ -34,23 +34,22 @@ log = logging.getLogger("outlast.web")
 
 
 class SignInPages:
-    """Answers those who are not in yet, and those who leave.
+    """The endpoints of sign-in and sign-out.
 
     Args:
-        access: What knows who is in.
-        answering: For what all templates get.
-        renderer: For HTML.
-        pages: Routes to which somebody may be sent after signing in.
+        access: Tokens, links and sessions.
+        endpoints: Provides the values that every template needs.
+        renderer: Renders templates.
+        pages: Routes to which a sign-in may redirect.
     """
 
     def __init__(
-        self, access: TokenAccess, answering: "Endpoints", renderer: "Renderer", pages: "Sequence[Route]"
+        self, access: TokenAccess, endpoints: "Endpoints", renderer: "Renderer", pages: "Sequence[Route]"
     ) -> None:
-        """Keep them."""
-        self._access, self._answering, self._renderer, self._pages = access, answering, renderer, pages
+        self._access, self._endpoints, self._renderer, self._pages = access, endpoints, renderer, pages
 
     def routes(self) -> list[Route]:
-        """Return what it answers."""
+        """Return the routes of sign-in and sign-out."""
         return [
             Route(LINK_PATH, self.enter, methods=["GET"], name="enter"),
             Route(SIGN_IN, self.show, methods=["GET"], name="sign_in_page"),
@@ -59,23 +58,23 @@ class SignInPages:
         ]
 
     def is_open(self, path: str) -> bool:
-        """Tell whether a path answers those who are not in: signing in and out, and the files that it looks with."""
+        """Return whether a path needs no sign-in: sign-in and sign-out themselves, and static files."""
         return path in _OPEN_PATHS or path.startswith(_STATIC_PREFIX)
 
     async def enter(self, request: "Request") -> Response:
-        """Exchange a one-time link for a session, and lead away from it."""
-        if request.method == "HEAD":  # a look ahead; the link stays good
+        """Exchange a one-time link for a session, and redirect to the first page."""
+        if request.method == "HEAD":  # a preview must not use the link up
             return Response()
         role = self._access.role_of_link(query_params(request.scope).get("once", ""))
         if role is None:
-            return self._form(request, 401, "This link was used already, is too old, or is not one of ours.")
-        return self._let_in(request, role, f"{role} by link", "/")
+            return self._form(request, 401, "This link was already used, has expired, or is not valid.")
+        return self._start_session(request, role, f"{role} by link", "/")
 
     async def show(self, request: "Request") -> Response:
-        """Show the form; lead somebody who is in already to where they wanted to go."""
+        """Show the sign-in form; redirect a caller who is already signed in."""
         to = query_params(request.scope).get("to", "")
         if get_caller(request.scope) is not None:
-            return RedirectResponse(url_prefix(request) + self._checked(to), 303)
+            return RedirectResponse(url_prefix(request) + self._safe_target(to), 303)
         return self._form(request, 200, to=to)
 
     async def sign_in(self, request: "Request") -> Response:
@@ -85,11 +84,11 @@ class SignInPages:
         where = self._access.client_of(request.scope)
         role = await self._access.role_of_secret(secret.strip(), where) if self._access.tokens else None
         if role is None:
-            return self._form(request, 401, "That is not the token.", to)
-        return self._let_in(request, role, f"{role} by token", self._checked(to))
+            return self._form(request, 401, "The token is wrong.", to)
+        return self._start_session(request, role, f"{role} by token", self._safe_target(to))
 
     async def sign_out(self, request: "Request") -> Response:
-        """End the session, and the streams that belong to it."""
+        """End the session and its streams."""
         caller = get_caller(request.scope)
         if caller is not None and caller.session is not None:
             caller.session.end()
@@ -104,28 +103,30 @@ class SignInPages:
         )
         return response
 
-    async def ask_in(self, request: "Request") -> Response:
-        """Answer somebody who is not in, wherever they wanted to go."""
+    async def request_sign_in(self, request: "Request") -> Response:
+        """Return the response to a caller who is not signed in."""
         if is_api_request(request):
-            return json_response({"ok": False, "message": self._how(request)}, 401, {"WWW-Authenticate": "Bearer"})
+            return json_response(
+                {"ok": False, "message": self._how_to_sign_in(request)}, 401, {"WWW-Authenticate": "Bearer"}
+            )
         if request.method not in {"GET", "HEAD"}:
             return self._form(request, 401)
         wanted = _path_and_query(request)
         if request.headers.get("sec-fetch-site") in {"cross-site", "same-site"}:
-            # The browser keeps a strict cookie to itself when another site leads here; from a page of ours it sends it.
-            to = build_url(url_prefix(request), SIGN_IN, {"to": self._checked(wanted)})
-            return self._html(request, "again.html", self._answering.common(request, "") | {"to": to}, 401)
+            # A browser does not send a strict cookie with a link from another site, but with a redirect of this page.
+            to = build_url(url_prefix(request), SIGN_IN, {"to": self._safe_target(wanted)})
+            return self._html(request, "again.html", self._endpoints.common(request, "") | {"to": to}, 401)
         return self._form(request, 401, to=wanted)
 
-    def _how(self, request: "Request") -> str:
-        """Return what a program has to do to be let in."""
+    def _how_to_sign_in(self, request: "Request") -> str:
+        """Return how a program can authenticate."""
         if not self._access.tokens:
-            return f"there is no token; start the dashboard with {READ_VARIABLE} (may look) or {VARIABLE}, or sign in"
+            return f"no token is set; start the dashboard with {READ_VARIABLE} (read only) or {VARIABLE}, or sign in"
         if "authorization" in request.headers:
-            return "that is not the token"
+            return "the token is wrong"
         return "send the token: Authorization: Bearer …"
 
-    def _let_in(self, request: "Request", role: "Role", who: str, to: str) -> Response:
+    def _start_session(self, request: "Request", role: "Role", who: str, to: str) -> Response:
         old = self._access.session_of(request.scope)
         if old is not None:
             old.end()
@@ -143,9 +144,9 @@ class SignInPages:
         return response
 
     def _form(self, request: "Request", status: int, error: str = "", to: str = "") -> Response:
-        values = self._answering.common(request, "") | {
+        values = self._endpoints.common(request, "") | {
             "error": error,
-            "to": self._checked(to),
+            "to": self._safe_target(to),
             "has_tokens": bool(self._access.tokens),
         }
         return self._html(request, "signin.html", values, status)
@@ -153,8 +154,8 @@ class SignInPages:
     def _html(self, request: "Request", template: str, values: "dict[str, object]", status: int) -> Response:
         return HTMLResponse(self._renderer.render(template, url_prefix(request), values), status)
 
-    def _checked(self, to: str) -> str:
-        """Return where to go after signing in: a page of ours, or the first one."""
+    def _safe_target(self, to: str) -> str:
+        """Return the redirect target after a sign-in: a page of this site, or the first page."""
         if not to.isascii() or not to.isprintable():
             return "/"
         path, _, query = to.partition("?")

@@ -1,4 +1,4 @@
-"""The secrets that let people and programs in, and the links that do so once."""
+"""Access to a dashboard with its own server: tokens, one-time links, sessions and the throttle for wrong tokens."""
 
 import hashlib
 import hmac
@@ -23,39 +23,38 @@ if TYPE_CHECKING:
 
 
 VARIABLE, READ_VARIABLE = "OUTLAST_WEB_TOKEN", "OUTLAST_WEB_READ_TOKEN"
-"""Variables of the environment with the secret of operators and that of readers."""
+"""Environment variables with the tokens of operators and of readers."""
 MIN_TOKEN_CHARS = 12
-"""Characters that a secret has at least."""
+"""Fewest characters of a token."""
 LINK_SECONDS = 900.0
-"""How long a one-time link is good; a log of the terminal keeps it for longer."""
+"""Seconds until a one-time link expires, because terminal logs may keep it much longer."""
 _MAX_LINKS = 20
-_TOKEN_COMMAND = 'python -c "import secrets; print(secrets.token_urlsafe(32))"'  # noqa: S105  # a command that makes one
+_TOKEN_COMMAND = 'python -c "import secrets; print(secrets.token_urlsafe(32))"'  # noqa: S105  # not a token
 
 
 class Tokens:
-    """Secrets by what they allow; only their hashes are kept.
+    """The tokens of operators and readers; only their hashes are kept.
 
     Args:
-        operator: Lets somebody change things; None for no such secret.
-        reader: Lets somebody look; None for no such secret.
+        operator: Token that allows changes; None for no such token.
+        reader: Token that only allows reading; None for no such token.
 
     Raises:
-        ConfigError: If one cannot be used. The message does not show it.
+        ConfigError: If a token is not valid. The message does not show it.
     """
 
     def __init__(self, operator: str | None = None, reader: str | None = None) -> None:
-        """Check the secrets."""
         given = {Role.OPERATOR: (VARIABLE, operator), Role.READER: (READ_VARIABLE, reader)}
         self._hashes = {role: _hash_secret(_check_token(*each)) for role, each in given.items() if each[1] is not None}
         if operator is not None and operator == reader:
-            message = f"{VARIABLE} and {READ_VARIABLE} are the same; a reader would be an operator"
+            message = f"{VARIABLE} and {READ_VARIABLE} are the same; readers need a token of their own"
             raise ConfigError(message)
 
     def __bool__(self) -> bool:
         return bool(self._hashes)
 
     def role_of(self, secret: str) -> Role | None:
-        """Return what a secret allows; None for a wrong one. How long it takes tells nothing about the right ones."""
+        """Return the role of a token; None if it is wrong. The time this takes reveals nothing of the right tokens."""
         hashed, found = _hash_secret(secret), None
         for role, each in self._hashes.items():
             if hmac.compare_digest(hashed, each):
@@ -64,20 +63,19 @@ class Tokens:
 
 
 class OneTimeLinks:
-    """Secrets that are good once each, and not for long.
+    """Secrets of links that work once and expire soon.
 
     Args:
-        now: The clock; one that goes on while the machine sleeps.
+        now: Returns the time in seconds; it must go on while the machine sleeps.
     """
 
     def __init__(self, now: Callable[[], float] = time.time) -> None:
-        """Begin with none."""
         self._now = now
-        self._hashes: dict[bytes, float] = {}  # and until when each is good
+        self._hashes: dict[bytes, float] = {}  # with the time at which each expires
         self._lock = threading.Lock()
 
-    def fresh(self) -> str:
-        """Return a new one; when there are too many, the oldest is dead."""
+    def new(self) -> str:
+        """Return a new secret; if there are too many, the oldest stops working."""
         secret = secrets.token_urlsafe(32)
         with self._lock:
             while len(self._hashes) >= _MAX_LINKS:
@@ -86,7 +84,7 @@ class OneTimeLinks:
         return secret
 
     def use(self, secret: str) -> bool:
-        """Tell whether one is good; from now on it is not."""
+        """Return whether a secret is valid, and invalidate it."""
         with self._lock:
             until = self._hashes.pop(_hash_secret(secret), None)
         return until is not None and self._now() < until
@@ -95,7 +93,7 @@ class OneTimeLinks:
 def _check_token(name: str, secret: str | None) -> str:
     thing: object = secret
     if not isinstance(thing, str) or not thing.strip() or thing != thing.strip() or not thing.isprintable():
-        message = f"{name} is empty, no text, or has blanks around it; make one: {_TOKEN_COMMAND}"
+        message = f"{name} is empty, not a text, or has spaces around it; make one: {_TOKEN_COMMAND}"
         raise ConfigError(message)
     if len(thing) < MIN_TOKEN_CHARS:
         message = f"{name} is shorter than {MIN_TOKEN_CHARS} characters; make a longer one: {_TOKEN_COMMAND}"
@@ -107,122 +105,111 @@ def _hash_secret(secret: str) -> bytes:
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
 
 
-# Who has signed in. Kept in memory; of what the browser holds only the hash is known here.
-
 SESSION_SECONDS = 12 * 3600.0
-"""How long a session lasts, whatever happens in it."""
+"""Seconds after which a session ends, also if it is in use."""
 _MAX_SESSIONS = 1000
 
 
 class Session:
-    """One browser that signed in.
+    """The session of a browser.
 
     Attributes:
-        role: What it may do.
-        who: For people.
-        notice: What its last action did, until a page has shown it.
+        role: What the caller may do.
+        who: Name for people and the audit log.
+        notice: Result of the last action, until a page has shown it.
     """
 
     def __init__(self, role: Role, who: str, until: float, now: Callable[[], float]) -> None:
-        """Begin it."""
         self.role, self.who = role, who
         self.notice: "Notice | None" = None
         self._until, self._now, self._ended = until, now, False
 
-    def lasts(self) -> bool:
-        """Tell whether it goes on."""
+    def is_active(self) -> bool:
+        """Return whether the session has not ended."""
         return not self._ended and self._now() < self._until
 
     def end(self) -> None:
-        """End it."""
+        """End the session."""
         self._ended = True
 
 
 class Sessions:
-    """All sessions of one dashboard.
+    """All sessions of a dashboard, in memory; only the hashes of their secrets are kept.
 
     Args:
-        seconds: How long one lasts.
-        now: The clock; one that goes on while the machine sleeps.
+        seconds: Seconds until a session ends.
+        now: Returns the time in seconds; it must go on while the machine sleeps.
     """
 
     def __init__(self, seconds: float = SESSION_SECONDS, now: Callable[[], float] = time.time) -> None:
-        """Begin with none."""
         self.seconds, self._now = seconds, now
         self._by_hash: dict[bytes, Session] = {}
         self._lock = threading.Lock()
 
     def begin(self, role: Role, who: str) -> str:
-        """Return the secret of a new session; when there are too many, the oldest ends."""
+        """Start a session and return its secret; if there are too many sessions, the oldest ends."""
         secret = secrets.token_urlsafe(32)
         session = Session(role, who, self._now() + self.seconds, self._now)
         with self._lock:
-            for key in [key for key, each in self._by_hash.items() if not each.lasts()]:
+            for key in [key for key, each in self._by_hash.items() if not each.is_active()]:
                 del self._by_hash[key]
             while len(self._by_hash) >= _MAX_SESSIONS:
                 self._by_hash.pop(next(iter(self._by_hash))).end()
-            self._by_hash[_hash_session_secret(secret)] = session
+            self._by_hash[_hash_secret(secret)] = session
         return secret
 
     def find(self, secret: str) -> Session | None:
-        """Return the session of a secret while it lasts."""
-        session = self._by_hash.get(_hash_session_secret(secret))
-        return session if session is not None and session.lasts() else None
+        """Return the active session of a secret; None if there is none."""
+        session = self._by_hash.get(_hash_secret(secret))
+        return session if session is not None and session.is_active() else None
 
     def end_all(self) -> None:
-        """End all, and their streams."""
+        """End all sessions and their streams."""
         with self._lock:
             for session in self._by_hash.values():
                 session.end()
             self._by_hash.clear()
 
 
-def _hash_session_secret(secret: str) -> bytes:
-    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
-
-
-# Wrong secrets are slowed down: after a few from one place, the next has to wait, and longer each time.
-
 FREE_ATTEMPTS = 5
-"""Wrong secrets before it begins."""
+"""Wrong tokens from one network before it must wait."""
 MAX_WAIT_SECONDS = 60.0
-"""Seconds that a place waits at most."""
-_FORGET_SECONDS = 900.0  # seconds after which a place begins anew
+"""Longest wait in seconds; it doubles with each wrong token."""
+_FORGET_SECONDS = 900.0  # without a wrong token, after which the count starts again
 _MAX_CLIENTS = 4096
-_IPV6_PREFIX_BITS = 64  # bits of an IPv6 address that one customer has
+_IPV6_PREFIX_BITS = 64  # network that one customer usually has
 
 
 class SignInThrottle:
-    """How often each place was wrong.
+    """Counts wrong tokens by network and slows them down.
 
     Args:
-        now: The clock.
+        now: Returns the time in seconds.
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
-        """Begin with none."""
         self._now = now
-        self._places: dict[str, tuple[int, float]] = {}  # how often wrong, and when last; the latest at the end
+        self._failures: dict[str, tuple[int, float]] = {}  # count and time of the last one; the latest at the end
 
     def check(self, client: str) -> None:
-        """See that a place may be wrong once more.
+        """Raise if a client must wait before its next wrong token is accepted for checking.
 
         Raises:
-            TooOftenError: If it has to wait. Right secrets are not asked about here, and never wait.
+            TooManyAttemptsError: If it must wait. Right tokens are not checked here and never wait.
         """
-        wrong, last = self._places.get(_client_network(client), (0, 0.0))
+        wrong, last = self._failures.get(_client_network(client), (0, 0.0))
         if wrong >= FREE_ATTEMPTS:
             left = last + min(MAX_WAIT_SECONDS, 2.0 ** (wrong - FREE_ATTEMPTS)) - self._now()
             if left > 0:
                 raise TooManyAttemptsError(left)
 
     def failed(self, client: str) -> None:
-        """Count a wrong secret."""
-        now, place = self._now(), _client_network(client)
-        wrong, last = self._places.pop(place, (0, now))
-        if len(self._places) >= _MAX_CLIENTS:
-            del self._places[next(iter(self._places))]
-        self._places[place] = (1 if now - last > _FORGET_SECONDS else wrong + 1, now)
+        """Count a wrong token."""
+        now, network = self._now(), _client_network(client)
+        wrong, last = self._failures.pop(network, (0, now))
+        if len(self._failures) >= _MAX_CLIENTS:
+            del self._failures[next(iter(self._failures))]
+        self._failures[network] = (1 if now - last > _FORGET_SECONDS else wrong + 1, now)
 
 
 def _client_network(client: str) -> str:
@@ -231,29 +218,27 @@ def _client_network(client: str) -> str:
     except ValueError:
         return client
     if isinstance(address, ipaddress.IPv6Address):
-        if address.ipv4_mapped is not None:  # as a socket for both kinds sees an IPv4 address
+        if address.ipv4_mapped is not None:  # a dual-stack socket reports IPv4 addresses that way
             return str(address.ipv4_mapped)
         return str(ipaddress.ip_network((address, _IPV6_PREFIX_BITS), strict=False))
     return client
 
 
-# Access where the dashboard stands by itself: one-time links, a token or password, sessions by cookie.
-
-_GUESS_DELAY = 1.0  # seconds after which somebody who guesses is answered
-_MAX_DELAYED = 20  # who wait for that at once; the others are refused at once, and hold no connection that people need
+_GUESS_DELAY = 1.0  # seconds before a throttled guess is rejected
+_MAX_DELAYED = 20  # delayed at the same time; further guesses are rejected at once, to keep connections free
 log = logging.getLogger("outlast.web")
 
 
 class TokenAccess:
-    """Knows who signed in.
+    """Access by tokens, one-time links and session cookies.
 
     Args:
-        tokens: Secrets that let people and programs in; none for links alone.
-        read_only: Whether nobody may change anything, whatever they show.
-        cookie: Name of the cookie. Browsers do not tell ports of one host apart, so each dashboard needs its own.
-        sessions: Where sessions are kept.
-        on_link_used: Called when a one-time link was used, so that a fresh one can be told.
-        proxy: The one that is believed when it says from where somebody asks; None for none.
+        tokens: Tokens of people and programs; None for links only.
+        read_only: Whether all callers are readers.
+        cookie: Name of the cookie. Cookies do not distinguish ports, so each dashboard on a host needs its own name.
+        sessions: The sessions.
+        on_link_used: Called when a one-time link was used, so that a new one can be shown.
+        proxy: The trusted proxy, which gives the client's address; None for none.
     """
 
     def __init__(
@@ -266,25 +251,24 @@ class TokenAccess:
         on_link_used: Callable[[], None] = lambda: None,
         proxy: IPAddress | None = None,
     ) -> None:
-        """Begin with nobody signed in."""
         self.tokens = Tokens() if tokens is None else tokens
         self.read_only, self.cookie, self.on_link_used = read_only, cookie, on_link_used
         self.sessions = Sessions() if sessions is None else sessions
         self.links, self.throttle = OneTimeLinks(), SignInThrottle()
-        self._closed, self._proxy, self._late = False, proxy, 0
+        self._closed, self._proxy, self._delayed = False, proxy, 0
 
     async def caller(self, scope: "Scope") -> Caller | None:
-        """Return who asks: by their token, or without one by their cookie, never by both."""
+        """Return the caller: by the token if there is one, otherwise by the session cookie."""
         given = [value for name, value in scope["headers"] if name.lower() == b"authorization"]
         if any(value.strip().lower().startswith(b"bearer") for value in given):
             return await self._by_token(scope)
         session = self.session_of(scope)
         if session is None:
             return None
-        return Caller(session.role, session.who, lambda: not self._closed and session.lasts(), session)
+        return Caller(session.role, session.who, lambda: not self._closed and session.is_active(), session)
 
     def session_of(self, scope: "Scope") -> Session | None:
-        """Return the session that a browser shows; of two cookies of the name none counts."""
+        """Return the session of the cookie; None if there is none or the cookie is sent twice."""
         pairs = [
             part.partition("=")
             for name, value in scope["headers"]
@@ -295,20 +279,20 @@ class TokenAccess:
         return self.sessions.find(found[0]) if len(found) == 1 else None
 
     def client_of(self, scope: "Scope") -> str:
-        """Return from where somebody asks."""
+        """Return the client's address."""
         return client_address(scope, self._proxy)
 
     async def role_of_secret(self, secret: str, client: str) -> Role | None:
-        """Return what a secret allows that somebody typed in or sent; None for a wrong one.
+        """Return the role of a token; None if it is wrong.
 
-        A right one is never refused: whoever shares an address with somebody who guesses would be locked out.
+        A right token is never throttled, so that an attacker cannot lock out others who share the address.
 
         Args:
-            secret: What they gave.
-            client: From where.
+            secret: The token.
+            client: The client's address.
 
         Raises:
-            TooOftenError: If it is wrong, and too many wrong ones came from there before.
+            TooManyAttemptsError: If it is wrong, and the client sent too many wrong tokens before.
         """
         role = self.tokens.role_of(secret)
         if role is not None:
@@ -319,11 +303,11 @@ class TokenAccess:
             await self._delay_guess()
             raise
         self.throttle.failed(client)
-        log.warning("a wrong secret for the dashboard came from %s", client, extra={"client": client})
+        log.warning("a wrong token for the dashboard came from %s", client, extra={"client": client})
         return None
 
     def role_of_link(self, secret: str) -> Role | None:
-        """Return what a one-time link allows; from now on it is dead."""
+        """Return the role of a one-time link, and use it up; None if it is not valid."""
         if not self.links.use(secret):
             return None
         self.on_link_used()
@@ -335,12 +319,12 @@ class TokenAccess:
         self.sessions.end_all()
 
     async def _delay_guess(self) -> None:
-        if self._late < _MAX_DELAYED:
-            self._late += 1
+        if self._delayed < _MAX_DELAYED:
+            self._delayed += 1
             try:
                 await anyio.sleep(_GUESS_DELAY)
             finally:
-                self._late -= 1
+                self._delayed -= 1
 
     async def _by_token(self, scope: "Scope") -> Caller | None:
         scheme, _, secret = (single_header(scope["headers"], b"authorization") or "").strip().partition(" ")

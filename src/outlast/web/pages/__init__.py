@@ -1,1 +1,1 @@
-"""The pages, a file per subject: what each reads and what can be done on it."""
+"""The pages, one file per subject: what each page reads from the store, and its actions."""

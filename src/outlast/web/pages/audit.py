@@ -1,4 +1,4 @@
-"""The audit log: who asked for what by hand, when and why."""
+"""The page of the audit log: who did what by hand, when and why."""
 
 import json
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from outlast.web.filters import row_param, text_param
 from outlast.web.routing import ActionRoute, PageRequest, PageRoute
 
 _ROWS = 50
-_MAX_DETAIL_CHARS = 300  # characters of what was asked for in detail
+_MAX_DETAIL_CHARS = 300
 _SUBJECT_PAGES = {
     "dead_letter": ("dead_letter", "number"),
     "group": ("failure", "fingerprint"),
@@ -21,12 +21,12 @@ _SUBJECT_PAGES = {
 
 
 class AuditLine(NamedTuple):
-    """An entry as the page shows it; its texts are masked.
+    """An audit entry as the page shows it, masked.
 
     Attributes:
-        detail: More, in one line.
-        page: Name of the page of what it is about; empty for none.
-        params: Of that page.
+        detail: Details in one line.
+        page: Name of the subject's page; empty for none.
+        params: Parameters of that page.
     """
 
     entry: AuditEntry
@@ -35,11 +35,11 @@ class AuditLine(NamedTuple):
     params: dict[str, str]
 
 
-def read_audit(asked: PageRequest) -> Mapping[str, Any]:
-    """Return what was asked for by hand, newest first."""
-    query = asked.query
+def read_audit(request: PageRequest) -> Mapping[str, Any]:
+    """Return a page of audit entries, newest first."""
+    query = request.query
     subject, action = text_param(query, "subject"), text_param(query, "action")
-    rows = asked.app.store.audits(subject=subject, action=action, before=row_param(query), limit=_ROWS + 1)
+    rows = request.app.store.audits(subject=subject, action=action, before=row_param(query), limit=_ROWS + 1)
     given = {"subject": subject, "action": action}
     return {
         "rows": [_audit_line(entry) for entry in rows[:_ROWS]],
@@ -50,20 +50,22 @@ def read_audit(asked: PageRequest) -> Mapping[str, Any]:
 
 
 def _audit_line(entry: AuditEntry) -> AuditLine:
-    kind, _, which = entry.subject.partition(":")
+    kind, _, subject_id = entry.subject.partition(":")
     page, name = _SUBJECT_PAGES.get(kind, ("", ""))
-    known = bool(page and which) and (name != "number" or which.isdigit())
+    known = bool(page and subject_id) and (name != "number" or subject_id.isdigit())
     masked = masked_value(json.dumps(entry.detail, default=str))
     detail = ", ".join(f"{name.replace('_', ' ')} {_detail_text(value)}" for name, value in masked.items())
     shown = entry._replace(detail={}, subject=masked_text(entry.subject), reason=masked_text(entry.reason))
     cut = detail if len(detail) <= _MAX_DETAIL_CHARS else f"{detail[: _MAX_DETAIL_CHARS - 1]}…"
-    return AuditLine(shown, cut, page if known else "", {name: which} if known else {})
+    return AuditLine(shown, cut, page if known else "", {name: subject_id} if known else {})
 
 
 def _detail_text(value: Any) -> str:
     if isinstance(value, list):
         return " ".join(map(_detail_text, value))
-    return {True: "yes", False: "no", None: "none"}.get(value, str(value)) if not isinstance(value, dict) else "…"
+    if isinstance(value, dict):
+        return "…"
+    return {True: "yes", False: "no", None: "none"}.get(value, str(value))
 
 
 PAGES: tuple[PageRoute, ...] = (PageRoute("audit", "/audit", "audit.html", read_audit),)

@@ -1,4 +1,4 @@
-"""Failures: groups of one cause, and why one of them fails."""
+"""The pages of failures: groups of failures with one cause, one group, and suggested rules."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -33,11 +33,11 @@ _STANDINGS = ("open", "acknowledged", "snoozed")
 _FILTER_PARAMS = ("category", "task", "text", "dead", "standing", "since", "until", "order")
 _ROWS = 40
 _SAMPLES = 20
-_LONGEST_NOTE = 2_000  # characters
+_MAX_NOTE_CHARS = 2_000
 
 
 class AttemptSample(NamedTuple):
-    """A failed attempt as the page of its group shows it; its texts are masked."""
+    """A failed attempt as the page of its group shows it, masked."""
 
     task_id: int
     attempt: int
@@ -48,11 +48,11 @@ class AttemptSample(NamedTuple):
     delay: float | None
 
 
-def _read_failures(asked: PageRequest) -> Mapping[str, Any]:
-    query, store = asked.query, asked.app.store
+def _read_failures(request: PageRequest) -> Mapping[str, Any]:
+    query, store = request.query, request.app.store
     now = store.now()
     order = choice_param(query, "order", _ORDERS) or "latest"
-    which = FailureFilter(
+    criteria = FailureFilter(
         category=choice_param(query, "category", CATEGORIES),
         task_type=text_param(query, "task"),
         text=text_param(query, "text"),
@@ -64,32 +64,33 @@ def _read_failures(asked: PageRequest) -> Mapping[str, Any]:
         after=query.get("after"),
         limit=_ROWS,
     )
-    page = store.failures(which)
+    page = store.failures(criteria)
     names = [group.fingerprint for group in page.rows]
     flows = store.failure_flow(names, window=DAY, step=HALF_HOUR) if names else {}
     lines = group_lines(page.rows, flows, now)
-    narrowed = {name: query[name] for name in _FILTER_PARAMS if name in query}
-    times = {name: form_time(at) for name, at in (("since", which.since), ("until", which.until)) if at is not None}
+    params = {name: query[name] for name in _FILTER_PARAMS if name in query}
+    limits = (("since", criteria.since), ("until", criteria.until))
+    times = {name: form_time(at) for name, at in limits if at is not None}
     return {
         "groups": lines,
         "next": page.next,
         "looked": page.looked,
         "order": order,
-        "since": which.since,
-        "until": which.until,
+        "since": criteria.since,
+        "until": criteria.until,
         "_categories": [(name, name.replace("_", " ")) for name in CATEGORIES],
         "_trends": {line.fingerprint: sparkline(line.trend, "Failures in the last 24 hours") for line in lines},
-        "_narrowed": narrowed | times,
-        "_timeless": {name: value for name, value in narrowed.items() if name not in times},
+        "_narrowed": params | times,
+        "_timeless": {name: value for name, value in params.items() if name not in times},
         "_standings": _STANDINGS,
     }
 
 
-def _read_failure(asked: PageRequest) -> Mapping[str, Any]:
-    store, fingerprint = asked.app.store, asked.path["fingerprint"]
+def _read_failure(request: PageRequest) -> Mapping[str, Any]:
+    store, fingerprint = request.app.store, request.path["fingerprint"]
     group = store.failure(fingerprint)
     if group is None:
-        message = "there is no such group of failures"
+        message = f"failure group {fingerprint:.100} does not exist"
         raise NotFoundError(message)
     now = store.now()
     points = store.failure_flow([fingerprint], window=DAY, step=HALF_HOUR).get(fingerprint, [])
@@ -126,62 +127,68 @@ def _attempt_sample(attempt: Attempt) -> AttemptSample:
 
 
 def _sampled_task_count(samples: list[Attempt]) -> int:
-    """Return how many tasks the samples are of."""
+    """Return how many different tasks the samples belong to."""
     return len({sample.task_id for sample in samples})
 
 
-def acknowledge(asked: PageRequest) -> ActionResult:
-    """Say that somebody sees to a group; it is open again by itself once it fails after that."""
-    return _update_group(asked, lambda box, group: box.acknowledge(group, who=asked.who), "somebody sees to it now")
+def acknowledge(request: PageRequest) -> ActionResult:
+    """Acknowledge a group: stop alerting about it. It reopens when it fails again."""
+    return _update_group(request, lambda triage, group: triage.acknowledge(group, who=request.who), "acknowledged")
 
 
-def snooze(asked: PageRequest) -> ActionResult:
-    """Have a group not told of for a while.
+def snooze(request: PageRequest) -> ActionResult:
+    """Snooze a group: stop alerting about it for a while.
 
     Raises:
-        RefusedError: If that is not a duration.
+        InvalidInputError: If the form field ``for`` is not a duration.
     """
-    text = form_text(asked.form, "for") or "24h"
+    text = form_text(request.form, "for") or "24h"
     seconds = duration_field(text, "for")
     return _update_group(
-        asked, lambda box, group: box.snooze(group, seconds, who=asked.who), f"snoozed for {span(seconds)}"
+        request, lambda triage, group: triage.snooze(group, seconds, who=request.who), f"snoozed for {span(seconds)}"
     )
 
 
-def reopen(asked: PageRequest) -> ActionResult:
-    """Have a group told of again."""
-    return _update_group(asked, lambda box, group: box.snooze(group, 0.0, who=asked.who), "it is open again")
+def reopen(request: PageRequest) -> ActionResult:
+    """Reopen a group: alert about it again."""
+    return _update_group(request, lambda triage, group: triage.snooze(group, 0.0, who=request.who), "reopened")
 
 
-def note(asked: PageRequest) -> ActionResult:
-    """Write a note to a group; an empty one removes it.
+def note(request: PageRequest) -> ActionResult:
+    """Save a note on a group; an empty one removes it.
 
     Raises:
-        RefusedError: If it is too long.
+        InvalidInputError: If it is too long.
     """
-    text = form_text(asked.form, "note", _LONGEST_NOTE)
-    said = "the note was kept" if text else "the note was removed"
-    return _update_group(asked, lambda box, group: box.note(group, text, who=asked.who), said)
+    text = form_text(request.form, "note", _MAX_NOTE_CHARS)
+    message = "the note was saved" if text else "the note was removed"
+    return _update_group(request, lambda triage, group: triage.note(group, text, who=request.who), message)
 
 
 def _update_group(
-    asked: PageRequest, mark: "Callable[[DeadLetterTriage, str], FailureGroup]", said: str
+    request: PageRequest, update: "Callable[[DeadLetterTriage, str], FailureGroup]", done: str
 ) -> ActionResult:
-    fingerprint = asked.path["fingerprint"]
+    fingerprint = request.path["fingerprint"]
     try:
-        group = mark(asked.app.dead_letters, fingerprint)
+        group = update(request.app.dead_letters, fingerprint)
     except LookupError:
-        message = "there is no such group of failures"
+        message = f"failure group {fingerprint:.100} does not exist"
         raise NotFoundError(message) from None
     except ConfigError as error:
         raise InvalidInputError(str(error)) from None
-    data = {"group": fingerprint, "standing": group.standing(asked.app.store.now())}
-    return ActionResult(said, f"/failures/{quote(fingerprint, safe='')}", data)
+    data = {"group": fingerprint, "standing": group.standing(request.app.store.now())}
+    return ActionResult(done, f"/failures/{quote(fingerprint, safe='')}", data)
+
+
+def _read_suggestions(request: PageRequest) -> Mapping[str, Any]:
+    found = suggestions(sampled_groups(request.app.store), default_classifier().rules)
+    return {"suggestions": found, "looked": LARGEST_GROUPS}
 
 
 PAGES: tuple[PageRoute, ...] = (
     PageRoute("failures", "/failures", "failures.html", _read_failures),
     PageRoute("failure", "/failures/{fingerprint}", "failure.html", _read_failure),
+    PageRoute("suggestions", "/suggestions", "suggestions.html", _read_suggestions),
 )
 ACTIONS: tuple[ActionRoute, ...] = (
     ActionRoute("acknowledge_group", "/failures/{fingerprint}/acknowledge", acknowledge),
@@ -189,17 +196,3 @@ ACTIONS: tuple[ActionRoute, ...] = (
     ActionRoute("reopen_group", "/failures/{fingerprint}/reopen", reopen),
     ActionRoute("note_group", "/failures/{fingerprint}/note", note),
 )
-
-
-# Suggestions: rules that would judge what nobody knows, to be copied into outlast.toml. Nothing is written.
-
-
-def _read_suggestions(asked: PageRequest) -> Mapping[str, Any]:
-    found = suggestions(sampled_groups(asked.app.store), default_classifier().rules)
-    return {"suggestions": found, "looked": LARGEST_GROUPS}
-
-
-SUGGESTION_PAGES: tuple[PageRoute, ...] = (
-    PageRoute("suggestions", "/suggestions", "suggestions.html", _read_suggestions),
-)
-SUGGESTION_ACTIONS: tuple[ActionRoute, ...] = ()

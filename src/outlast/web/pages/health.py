@@ -1,4 +1,4 @@
-"""Health: what the checks of the app find at this moment. A check may hang and is told as such; the page never does."""
+"""The page of health checks: what they find now. A check that hangs is reported as such; the page never hangs."""
 
 import platform
 import sqlite3
@@ -17,7 +17,7 @@ from outlast.report.text_format import counted, span, store_location
 from outlast.web.routing import PageRequest, PageRoute
 
 _CHECKER_KEY = "health checker"
-_LATE_SECONDS = 300.0  # seconds after which an alert that waits is a trouble
+_LATE_SECONDS = 300.0  # an alert that waits longer is a problem
 _MAX_ALERTS = 1000
 _LIBRARIES = ("starlette", "jinja2", "uvicorn", "psycopg", "httpx", "httpx2")
 _TITLES = {
@@ -30,18 +30,18 @@ _TITLES = {
     "disk": "Disk",
 }
 _MEANINGS = {
-    "database": "the store answers a question about tasks",
-    "tables": "they have the version that this Outlast works with",
-    "oldest_ready": "how long the oldest task that could run waits already",
-    "dead_letters": "how many tasks ended without success within the last hour",
-    "workers": "somebody takes tasks, and nobody has fallen silent",
-    "alerts": "what is to be told reaches its channels",
-    "disk": "there is room for what is written",
+    "database": "the store answers a query",
+    "tables": "the schema has the version that this Outlast needs",
+    "oldest_ready": "how long the oldest ready task has waited",
+    "dead_letters": "how many tasks became dead letters in the last hour",
+    "workers": "workers are alive, and none has gone silent",
+    "alerts": "alerts reach their channels",
+    "disk": "there is free space to write",
 }
 
 
-def _read_health(asked: PageRequest) -> Mapping[str, Any]:
-    report = _checker(asked).report()
+def _read_health(request: PageRequest) -> Mapping[str, Any]:
+    report = _checker(request).report()
     checks = [
         {
             "name": name,
@@ -55,32 +55,32 @@ def _read_health(asked: PageRequest) -> Mapping[str, Any]:
     return {
         "state": report.status,
         "checks": checks,
-        "store": store_location(asked.app.store),
-        "channels": [channel.name for channel in asked.app.channels],
+        "store": store_location(request.app.store),
+        "channels": [channel.name for channel in request.app.channels],
         "versions": _versions(),
     }
 
 
-def _checker(asked: PageRequest) -> HealthChecker:
-    """Return the checker of a site: one for all viewers, for a check that hangs shall hang once."""
-    known = asked.kept.get(_CHECKER_KEY)
+def _checker(request: PageRequest) -> HealthChecker:
+    """Return the checker of the site. All viewers share it, so that a check that hangs hangs only once."""
+    known = request.site_state.get(_CHECKER_KEY)
     if isinstance(known, HealthChecker):
         return known
-    app = asked.app
+    app = request.app
     checks: dict[str, Callable[[Store], Finding]] = {
         "tables": _check_tables,
         "workers": _check_workers,
         "alerts": _check_alerts,
     }
     made = HealthChecker.for_app(app, checks={name: partial(check, app.store) for name, check in checks.items()})
-    kept = asked.kept.setdefault(_CHECKER_KEY, made)  # somebody may have been quicker
-    return kept if isinstance(kept, HealthChecker) else made
+    shared = request.site_state.setdefault(_CHECKER_KEY, made)  # another request may have been quicker
+    return shared if isinstance(shared, HealthChecker) else made
 
 
 def _check_tables(store: Store) -> Finding:
     store.check_schema()
     number = _schema_version(store)
-    return Finding(ok=True, detail=f"version {number}" if number else "as they have to be")
+    return Finding(ok=True, detail=f"version {number}" if number else "up to date")
 
 
 def _check_workers(store: Store) -> Finding:
@@ -88,7 +88,7 @@ def _check_workers(store: Store) -> Finding:
     alive = [each for each in known if each.alive]
     if not alive:
         waits = store.pulse(window=60.0, step=60.0).oldest_ready is not None
-        return Finding(ok=True, detail=f"no worker runs{', and tasks wait' if waits else ''}", degraded=waits)
+        return Finding(ok=True, detail=f"no worker is alive{', and tasks wait' if waits else ''}", degraded=waits)
     silent = len(known) - len(alive)
     detail = f"{counted(len(alive), 'worker')} alive{_running_tasks_text(alive)}"
     return Finding(ok=True, detail=f"{detail}, {silent} silent" if silent else detail, degraded=silent > 0)
@@ -97,7 +97,7 @@ def _check_workers(store: Store) -> Finding:
 def _check_alerts(store: Store) -> Finding:
     waiting = store.alerts(waiting=True, limit=_MAX_ALERTS)
     if not waiting:
-        return Finding(ok=True, detail="none waits")
+        return Finding(ok=True, detail="none waiting")
     oldest = (store.now() - waiting[-1].created_at).total_seconds()
     more = " or more" if len(waiting) == _MAX_ALERTS else ""
     detail = f"{counted(len(waiting), 'alert')}{more} not delivered yet, the oldest for {span(oldest)}"
@@ -106,11 +106,11 @@ def _check_alerts(store: Store) -> Finding:
 
 def _running_tasks_text(workers: list[WorkerRow]) -> str:
     held = sum(each.tasks for each in workers)
-    return f", {counted(held, 'task')} in hand" if held else ""
+    return f", {counted(held, 'task')} claimed" if held else ""
 
 
 def _schema_version(store: object) -> int | None:
-    """Return the version of the tables that a store works with; None for one without tables."""
+    """Return the schema version that a store needs; None for a store without a schema."""
     package = type(store).__module__.rpartition(".")[0]
     try:
         latest: int = import_module(f"{package}.schema").LATEST

@@ -1,4 +1,4 @@
-"""Batch jobs: their runs, what the gate said of each, what failed and how to do the rest."""
+"""The pages of batch jobs: the list of runs, and one run with its gate, failures and remaining targets."""
 
 import sys
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from outlast.ports.job_rows import Run, RunState, TargetRow, TargetStatus
 from outlast.ports.read_rows import MAX_ROWS_SCANNED
 from outlast.ports.read_rows import Page as Rows
 from outlast.queue.masking import masked_text, masked_value
-from outlast.report import job_runs as told
+from outlast.report import job_runs
 from outlast.web.filters import choice_param, text_param
 from outlast.web.routing import DIGEST_MARK, NotFoundError, PageRequest, PageRoute, name_key
 from outlast.web.task_view import masked_line
@@ -20,16 +20,16 @@ _TARGETS = 30
 _GROUPS = 12
 _REASONS = 5
 _BATCH = 500
-_SEARCH_BATCH = 5_000  # targets that are read at once where one is looked for
-_MAX_LATER_RUNS = 200  # runs of a job among which a later one is looked for
-_JOB_PLACEHOLDER = "MODULE:JOB"  # a store knows the name of a job, and not where its code is
+_SEARCH_BATCH = 5_000  # targets that one statement reads when searching for one
+_MAX_LATER_RUNS = 200  # runs of a job that are searched for a later one
+_JOB_PLACEHOLDER = "MODULE:JOB"  # a store has the name of a job, but not the location of its code
 _UNFINISHED = (TargetStatus.FAILED, TargetStatus.DEFERRED)
 _FIGURES = ("diff_new_hash", "s3_put_success", "s3_put_fail", "db_upsert_success", "db_upsert_fail")
 
 
-def _read_jobs(asked: PageRequest) -> Mapping[str, Any]:
-    store = asked.app.store
-    job, before = _job_param(asked), text_param(asked.query, "before")
+def _read_jobs(request: PageRequest) -> Mapping[str, Any]:
+    store = request.app.store
+    job, before = _job_param(request), text_param(request.query, "before")
     found = store.runs(job, _ROWS + 1, before)
     rows, now = found[:_ROWS], store.now()
     holders: dict[str, str | None] = {}
@@ -37,10 +37,10 @@ def _read_jobs(asked: PageRequest) -> Mapping[str, Any]:
     for run in rows:
         holder = None
         if run.state is RunState.RUNNING and run.job not in holders:
-            holder = holders[run.job] = _holder(asked.app, run)
+            holder = holders[run.job] = _holder(request.app, run)
         counted = store.target_counts(run.id) if run.summary is None else {}
         lines.append(_run_line(run, holder, counted, now))
-    names = {*asked.app.jobs_by_name, *(run.job for run in rows), *([job] if job else [])}
+    names = {*request.app.jobs_by_name, *(run.job for run in rows), *([job] if job else [])}
     return {
         "rows": lines,
         "next": rows[-1].id if len(found) > _ROWS else None,
@@ -51,35 +51,35 @@ def _read_jobs(asked: PageRequest) -> Mapping[str, Any]:
     }
 
 
-def _job_param(asked: PageRequest) -> str | None:
-    """Return the job that is asked for: by its name, or by the digest that stands for one."""
-    job = text_param(asked.query, "job")
+def _job_param(request: PageRequest) -> str | None:
+    """Return the requested job, by its name or by the digest of its name."""
+    job = text_param(request.query, "job")
     if job is None or not job.startswith(DIGEST_MARK):
         return job
-    known = {*asked.app.jobs_by_name, *(run.job for run in asked.app.store.runs(None, _MAX_LATER_RUNS))}
+    known = {*request.app.jobs_by_name, *(run.job for run in request.app.store.runs(None, _MAX_LATER_RUNS))}
     return next((name for name in known if name_key(name) == job), job)
 
 
-def _read_run(asked: PageRequest) -> Mapping[str, Any]:
-    store, run_id = asked.app.store, asked.path["run"]
+def _read_run(request: PageRequest) -> Mapping[str, Any]:
+    store, run_id = request.app.store, request.path["run"]
     run = store.run(run_id)
     if run is None:
-        message = f"there is no run {run_id:.100} (any more)"
+        message = f"run {run_id:.100} does not exist; old runs are pruned"
         raise NotFoundError(message)
-    status = choice_param(asked.query, "status", [str(each) for each in _UNFINISHED])
-    group, after = text_param(asked.query, "group"), asked.query.get("after")
-    holder, now = _holder(asked.app, run) if run.state is RunState.RUNNING else None, store.now()
+    status = choice_param(request.query, "status", [str(each) for each in _UNFINISHED])
+    group, after = text_param(request.query, "group"), request.query.get("after")
+    holder, now = _holder(request.app, run) if run.state is RunState.RUNNING else None, store.now()
     counted = store.target_counts(run.id) if run.summary is None else {}
     line = _run_line(run, holder, counted, now)
     counts, state = line["counts"], line["state"]
     left = counts["failed_targets"] + counts["deferred_targets"]
-    job = asked.app.jobs_by_name.get(run.job)
-    behind = _target_param(asked.app, run.id, after)
-    targets = _targets(asked.app, run.id, status, group, behind) if left else Rows([], None, 0)
+    job = request.app.jobs_by_name.get(run.job)
+    after_id = _target_param(request.app, run.id, after)
+    targets = _targets(request.app, run.id, status, group, after_id) if left else Rows([], None, 0)
     return {
         "run": line,
         "holder": None if holder is None else masked_text(holder),
-        "verdict": told.gate_line(_masked_run(run), state, counts, job.gate if job is not None else None),
+        "verdict": job_runs.gate_line(_masked_run(run), state, counts, job.gate if job is not None else None),
         "summary": _summary_figures(run),
         "groups": [_group_line(*each) for each in store.failure_groups(run.id, _GROUPS)] if left else [],
         "targets": [_target_line(row) for row in targets.rows],
@@ -87,16 +87,16 @@ def _read_run(asked: PageRequest) -> Mapping[str, Any]:
         "looked": targets.looked,
         "status": status,
         "group": group,
-        "after": None if after is None else name_key(behind or ""),
-        "rest": _rest_command(asked.app, run, state),
-        "compared": _comparison(asked.app, run),
+        "after": None if after is None else name_key(after_id or ""),
+        "rest": _rest_command(request.app, run, state),
+        "compared": _comparison(request.app, run),
     }
 
 
 def _run_line(run: Run, holder: str | None, counted: Mapping[TargetStatus, int], now: datetime) -> dict[str, Any]:
-    """Return a run as the list shows it."""
-    state = told.run_state(run, holder)
-    counts = told.target_counts(run, counted)
+    """Return a run as the list shows it, masked."""
+    state = job_runs.run_state(run, holder)
+    counts = job_runs.target_counts(run, counted)
     rate = (run.summary or {}).get("failure_rate")
     return {
         "id": run.id,
@@ -105,20 +105,20 @@ def _run_line(run: Run, holder: str | None, counted: Mapping[TargetStatus, int],
         "env": masked_text(run.env),
         "parent": run.parent,
         "state": state,
-        "verdict": told.run_result(run, state),
+        "verdict": job_runs.run_result(run, state),
         "exit_code": run.exit_code,
         "total": run.total if run.ended_at is not None else sum(counts.values()),
         "counts": counts,
         "failure_rate": None if rate is None else float(rate),
         "reasons": _reasons(run),
-        "seconds": told.run_seconds(run, state, now),
+        "seconds": job_runs.run_seconds(run, state, now),
         "started_at": run.started_at,
         "ended_at": run.ended_at,
     }
 
 
 def _holder(app: App, run: Run) -> str | None:
-    """Return who runs a run that is said to run; None if a later one has begun, or nobody has its lock."""
+    """Return the holder of a run that is stored as running; None if a later run has started or nobody has the lock."""
     newest = next(
         (each.id for each in app.store.runs(run.job, _MAX_LATER_RUNS) if each.state is RunState.RUNNING), None
     )
@@ -126,10 +126,10 @@ def _holder(app: App, run: Run) -> str | None:
 
 
 def _target_param(app: App, run_id: str, key: str | None) -> str | None:
-    """Return the id that a page begins behind: as it is, or found by the digest that stands for one.
+    """Return the target id after which a page begins, given as it is or as a digest.
 
     Raises:
-        NotThereError: If no target of the run has that digest.
+        NotFoundError: If no target of the run has that digest.
     """
     if key is None or not key.startswith(DIGEST_MARK):
         return key
@@ -139,12 +139,12 @@ def _target_param(app: App, run_id: str, key: str | None) -> str | None:
             if name_key(row.source_id) == key:
                 return row.source_id
         after = batch[-1].source_id
-    message = "there is no such place in the list (any more)"
+    message = "that position in the list does not exist any more; go back to the first page"
     raise NotFoundError(message)
 
 
 def _targets(app: App, run_id: str, status: str | None, group: str | None, after: str | None) -> Rows[TargetRow]:
-    """Return a page of what failed or was put off; no more rows are looked at for it than for any other."""
+    """Return a page of failed and deferred targets. It scans at most `MAX_ROWS_SCANNED` rows, like every list."""
     statuses = _UNFINISHED if status is None else (TargetStatus(status),)
     found: list[TargetRow] = []
     looked = 0
@@ -193,7 +193,7 @@ def _error_text(row: TargetRow) -> str:
 
 
 def _summary_figures(run: Run) -> dict[str, Any] | None:
-    """Return the figures of a run that is over; another version may have kept other fields."""
+    """Return the figures of an ended run's summary, which another version may have written; None without one."""
     if run.summary is None:
         return None
     figures = {name: run.summary.get(name) for name in _FIGURES if run.summary.get(name)}
@@ -209,7 +209,7 @@ def _summary_figures(run: Run) -> dict[str, Any] | None:
 
 
 def _plain_counts(value: object) -> dict[str, int]:
-    """Return names and numbers of what should be such a table."""
+    """Return the entries of a mapping whose values are integers; empty for any other value."""
     if not isinstance(value, Mapping):
         return {}
     return {str(name): count for name, count in value.items() if isinstance(count, int)}
@@ -219,11 +219,11 @@ def _rest_command(app: App, run: Run, state: str) -> str | None:
     if state == str(RunState.RUNNING):
         return None
     left = run.summary or {"total_is_known": False}
-    return told.remaining_command({**left, "run_id": run.id}, [_job_reference(app, run.job)])
+    return job_runs.remaining_command({**left, "run_id": run.id}, [_job_reference(app, run.job)])
 
 
 def _job_reference(app: App, name: str) -> str:
-    """Return what names a job on the command line, where its code is at hand."""
+    """Return ``MODULE:JOB`` of a job for the command line, with its real location if its code is loaded."""
     job = app.jobs_by_name.get(name)
     handler = getattr(job, "handler", None)
     module, attribute = getattr(handler, "__module__", ""), getattr(handler, "__name__", "")
@@ -233,7 +233,7 @@ def _job_reference(app: App, name: str) -> str:
 
 
 def _comparison(app: App, run: Run) -> dict[str, Any] | None:
-    """Return how a run differs from the one whose rest it did: as it was at its end, else as far as it is."""
+    """Return how a run differs from its parent: as stored in its summary, or computed now. None without a parent."""
     if run.parent is None:
         return None
     compared = (run.summary or {}).get("compared") or app.store.compare_runs(run.parent, run.id)
@@ -242,7 +242,7 @@ def _comparison(app: App, run: Run) -> dict[str, Any] | None:
 
 
 def _reasons(run: Run) -> list[str]:
-    """Return why the gate did not let a run pass, as far as there is room for it."""
+    """Return the first reasons why the gate failed, masked."""
     return [masked_line(str(each)) for each in ((run.summary or {}).get("reasons") or ())[:_REASONS]]
 
 

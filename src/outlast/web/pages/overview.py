@@ -1,4 +1,4 @@
-"""The overview: is it well, what fails and since when, what waits for what, what changed in the last hour."""
+"""The overview page: the headline, charts of failures and throughput, failing groups, waits and recent changes."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from outlast.ports.store import Store
 
 
-# What the overview shows beside the pulse: the groups that fail, and what waits for what.
-#
-# It is read one statement at a time, so that whoever keeps pages live can spend one statement on every tick.
+# The board (failing groups and waits) is read one statement at a time: live pages may only spend one per tick.
 
 DAY, HALF_HOUR = 86_400.0, 1_800.0
 _MAX_GROUPS_READ = 40
@@ -33,11 +31,11 @@ _SHOWN_WAITS = 5
 
 
 class GroupLine(NamedTuple):
-    """A group of failures as a list shows it; its texts are masked.
+    """A group of failures as a list shows it, masked.
 
     Attributes:
         standing: ``open``, ``acknowledged`` or ``snoozed``.
-        trend: Failures in each half hour of the last day, the oldest first.
+        trend: Failures in each half hour of the last day, oldest first.
     """
 
     fingerprint: str
@@ -58,19 +56,19 @@ class GroupLine(NamedTuple):
 
     @property
     def lately(self) -> int:
-        """Failures in the last hour or a little less."""
+        """Failures in the last 30 to 60 minutes."""
         return sum(self.trend[-2:])
 
 
 class WaitingResource(NamedTuple):
-    """A resource that is left alone.
+    """A resource that is in cooldown or has an open breaker.
 
     Attributes:
         resource: Its name, masked.
         how: ``cooldown`` or ``breaker``.
-        until: When it is tried again; None where nobody knows.
-        reason: Why, masked.
-        tasks: How many queued tasks depend on it.
+        until: When it is called again; None if unknown.
+        reason: The reason, masked.
+        tasks: How many queued tasks need it.
     """
 
     resource: str
@@ -81,22 +79,22 @@ class WaitingResource(NamedTuple):
 
 
 class Board(NamedTuple):
-    """All of it."""
+    """The failing groups and the unavailable resources."""
 
     groups: tuple[GroupLine, ...]
     waits: tuple[WaitingResource, ...]
 
 
 class BoardReader:
-    """Reads a board step by step, each of which is one statement.
+    """Reads a board in steps of one statement each.
 
     Args:
-        store: Where it is read.
+        store: The store to read.
     """
 
     def __init__(self, store: "Store") -> None:
         self._store = store
-        self._now = datetime.min.replace(tzinfo=UTC)  # each step says what time it is
+        self._now = datetime.min.replace(tzinfo=UTC)  # set by each step
         self._groups: list[FailureGroup] = []
         self._flows: dict[str, list[FlowPoint]] = {}
         self._cooldowns: list[Cooldown] = []
@@ -104,14 +102,14 @@ class BoardReader:
         self._steps: deque[Callable[[], None]] = deque([self._read_groups, self._read_flows, self._read_cooldowns])
 
     def step(self, now: datetime) -> Board | None:
-        """Read on; return the board when all is read.
+        """Run the next statement; return the board after the last one, otherwise None.
 
         Args:
-            now: The store's time, which the trends end with.
+            now: The store's time, at which the trends end.
         """
         self._now = now
         if self._steps:
-            self._steps[0]()  # it stays if it fails, and is tried again
+            self._steps[0]()  # a step that fails stays in the queue and runs again
             self._steps.popleft()
         if self._steps:
             return None
@@ -132,20 +130,20 @@ class BoardReader:
 
     def _read_breakers(self) -> None:
         cooling = [_UnavailableResource(row.resource, "cooldown", row.until, row.reason) for row in self._cooldowns]
-        left = [*cooling, *_open_breakers(self._store.breakers(), self._now)][:_SHOWN_WAITS]
-        self._steps.extend(partial(self._count, each) for each in left)
+        unavailable = [*cooling, *_open_breakers(self._store.breakers(), self._now)][:_SHOWN_WAITS]
+        self._steps.extend(partial(self._count_tasks, each) for each in unavailable)
 
-    def _count(self, left: "_UnavailableResource") -> None:
-        number = self._store.waiting_for(left.resource)
+    def _count_tasks(self, each: "_UnavailableResource") -> None:
+        number = self._store.waiting_for(each.resource)
         self._waits.append(
-            WaitingResource(masked_line(left.resource), left.how, left.until, masked_line(left.reason), number)
+            WaitingResource(masked_line(each.resource), each.how, each.until, masked_line(each.reason), number)
         )
 
 
 def read_board(store: "Store", now: datetime) -> Board:
-    """Return the board, read at once."""
-    reading = BoardReader(store)
-    while (board := reading.step(now)) is None:
+    """Read the whole board and return it."""
+    reader = BoardReader(store)
+    while (board := reader.step(now)) is None:
         pass
     return board
 
@@ -175,7 +173,7 @@ class _UnavailableResource(NamedTuple):
 
 
 def _open_breakers(rows: list[BreakerRow], now: datetime) -> list[_UnavailableResource]:
-    """Return resources whose breaker is open in any process that still tells of it, each once."""
+    """Return each resource whose breaker is open in at least one process, once."""
     found = [
         next(row for row in each.processes if row.state == "open")
         for each in breakers_by_resource(rows, now)
@@ -185,12 +183,12 @@ def _open_breakers(rows: list[BreakerRow], now: datetime) -> list[_UnavailableRe
 
 
 class ChartRange(NamedTuple):
-    """A stretch of time that the charts can show.
+    """A time range of the charts.
 
     Attributes:
-        name: In the address.
-        label: For people.
-        window: Seconds.
+        name: Its name in the URL.
+        label: Its name on the page.
+        window: Its length in seconds.
         step: Seconds that one bar covers.
     """
 
@@ -209,19 +207,19 @@ _RANGES = (
     ChartRange("7d", "7 days", 7 * 86_400.0, 21_600.0),
 )
 LIVE_RANGES = {"overview": _HOUR, "overview-10m": _MINUTES}
-"""The ranges that are kept up to date, by the view that shows them."""
+"""The ranges that are updated live, by the view that shows them."""
 PULSE_WINDOW, PULSE_STEP = _HOUR.window, _MINUTES.step
-"""One pulse of this window and step has what all of them need."""
+"""Window and step in seconds of the pulse that serves all live ranges."""
 _MINUTE = 60.0
 
 
 def overview_data(pulse: Pulse, board: Board | None, chosen: ChartRange) -> dict[str, Any]:
-    """Return what the overview shows and its twin tells.
+    """Return the data of the overview, for the page and its JSON.
 
     Args:
-        pulse: What is known of this moment.
-        board: What is known beside it; None while it is still being read.
-        chosen: What the charts show.
+        pulse: The current pulse.
+        board: The board; None while it is still being read.
+        chosen: The time range of the charts.
     """
     masked = pulse._replace(changes=tuple(_mask_change(change) for change in pulse.changes))
     flow = flow_of(pulse.flow, pulse.at, chosen.window, chosen.step)
@@ -255,9 +253,9 @@ def overview_data(pulse: Pulse, board: Board | None, chosen: ChartRange) -> dict
     }
 
 
-def _read_overview(asked: PageRequest) -> Mapping[str, Any]:
-    chosen = next((each for each in _RANGES if each.name == asked.query.get("range")), None)
-    store = asked.app.store
+def _read_overview(request: PageRequest) -> Mapping[str, Any]:
+    chosen = next((each for each in _RANGES if each.name == request.query.get("range")), None)
+    store = request.app.store
     if chosen is None:
         pulse = store.pulse(window=PULSE_WINDOW, step=PULSE_STEP)
         chosen = _MINUTES if is_new_store(pulse) else _HOUR

@@ -1,4 +1,4 @@
-"""Queues and workers: what waits where, who works, and what they have in their hands."""
+"""The page of queues and workers, with the actions that pause and resume queues."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -14,19 +14,19 @@ _PATH = "/queues"
 _QUEUES = 25
 _WORKERS = 15
 _MAX_UNSERVED = 10
-_MAX_TASKS = 200  # tasks in hand that one page tells
-_MAX_TASKS_PER_WORKER = 6  # of one worker
+_MAX_TASKS = 200  # claimed tasks that are read for the page
+_MAX_TASKS_PER_WORKER = 6
 _MAX_NAME_CHARS = 200
 
 
 class WorkerTasks(NamedTuple):
-    """A worker and what it has in its hands.
+    """A worker and the tasks it has claimed.
 
     Attributes:
-        worker: Who.
-        says: ``running``, ``silent`` when its lease ran out, or why it does not claim.
-        tasks: The newest tasks that it holds.
-        more: How many it holds besides.
+        worker: The worker.
+        says: ``running``, ``silent`` if its lease expired, or why it does not claim.
+        tasks: The newest tasks that it has claimed.
+        more: How many more it has claimed.
     """
 
     worker: WorkerRow
@@ -35,19 +35,19 @@ class WorkerTasks(NamedTuple):
     more: int
 
 
-def read_queues(asked: PageRequest) -> Mapping[str, Any]:
+def read_queues(request: PageRequest) -> Mapping[str, Any]:
     """Return the queues and the workers."""
-    store = asked.app.store
+    store = request.app.store
     workers = sorted(store.workers(), key=lambda each: (each.alive, each.name))
     served = {name for worker in workers if worker.alive for name in worker.queues}
     queues = _add_empty_queues(store.queues(), served)
-    shown, queue_part = paginate(queues, asked.query, "queue_page", _QUEUES)
-    known, worker_part = paginate(workers, asked.query, "worker_page", _WORKERS)
-    held = store.task_lines(TaskFilter(status=Status.RUNNING, limit=_MAX_TASKS)).rows if workers else []
+    shown_queues, queue_part = paginate(queues, request.query, "queue_page", _QUEUES)
+    shown_workers, worker_part = paginate(workers, request.query, "worker_page", _WORKERS)
+    claimed = store.task_lines(TaskFilter(status=Status.RUNNING, limit=_MAX_TASKS)).rows if workers else []
     unserved = [queue.name for queue in queues if queue.ready and not queue.paused and queue.name not in served]
     return {
-        "queues": shown,
-        "workers": [_worker_tasks(worker, held) for worker in known],
+        "queues": shown_queues,
+        "workers": [_worker_tasks(worker, claimed) for worker in shown_workers],
         "pages": {"queues": queue_part, "workers": worker_part},
         "totals": {
             "ready": sum(queue.ready for queue in queues),
@@ -64,53 +64,52 @@ def read_queues(asked: PageRequest) -> Mapping[str, Any]:
 
 
 def _add_empty_queues(queues: list[QueueRow], served: set[str]) -> list[QueueRow]:
-    """Return queues by name, also those that are empty and that workers look into: one of them can be paused."""
+    """Return queues by name, including empty ones that workers serve, so that they can be paused."""
     empty = served - {queue.name for queue in queues}
     more = [QueueRow(name, paused=False, ready=0, scheduled=0, running=0, parked=0) for name in empty]
     return sorted([*queues, *more], key=lambda queue: queue.name)
 
 
-def _worker_tasks(worker: WorkerRow, held: list[TaskLine]) -> WorkerTasks:
-    tasks = [row for row in held if row.worker_id == worker.id][:_MAX_TASKS_PER_WORKER]
-    says = masked_line(worker.state) if worker.alive else "silent"
-    return WorkerTasks(worker._replace(state=says), says, tasks, max(0, worker.tasks - len(tasks)))
+def _worker_tasks(worker: WorkerRow, claimed: list[TaskLine]) -> WorkerTasks:
+    tasks = [row for row in claimed if row.worker_id == worker.id][:_MAX_TASKS_PER_WORKER]
+    state = masked_line(worker.state) if worker.alive else "silent"
+    return WorkerTasks(worker._replace(state=state), state, tasks, max(0, worker.tasks - len(tasks)))
 
 
-def pause(asked: PageRequest) -> ActionResult:
-    """Have nothing claimed from a queue; one that nobody has used yet can be paused too."""
-    return _pause_queue(asked, asked.path["name"])
+def pause(request: PageRequest) -> ActionResult:
+    """Pause a queue, so that workers claim nothing from it; the queue need not exist yet."""
+    return _pause_queue(request, request.path["name"])
 
 
-def pause_named(asked: PageRequest) -> ActionResult:
-    """Do the same for a queue whose name was typed."""
-    return _pause_queue(asked, "".join(asked.form.get("name", [])[:1]).strip())
+def pause_named(request: PageRequest) -> ActionResult:
+    """Pause a queue whose name was typed."""
+    return _pause_queue(request, "".join(request.form.get("name", [])[:1]).strip())
 
 
-def _pause_queue(asked: PageRequest, name: str) -> ActionResult:
+def _pause_queue(request: PageRequest, name: str) -> ActionResult:
     if not name or len(name) > _MAX_NAME_CHARS:
-        message = f"give the name of a queue, of {_MAX_NAME_CHARS} characters at most"
+        message = f"the name of a queue must have 1 to {_MAX_NAME_CHARS} characters"
         raise InvalidInputError(message)
-    known = {row.name for row in asked.app.tasks.queues()}
-    asked.app.tasks.pause(name)
+    known = {row.name for row in request.app.tasks.queues()}
+    request.app.tasks.pause(name)
     more = "" if name in known else "; it has no tasks yet"
-    return ActionResult(
-        f"queue {name} is paused{more}: what runs is left to run", _PATH, {"queue": name, "paused": True}
-    )
+    message = f"queue {name} is paused{more}: running tasks continue"
+    return ActionResult(message, _PATH, {"queue": name, "paused": True})
 
 
-def resume(asked: PageRequest) -> ActionResult:
-    """Have a queue claimed from again.
+def resume(request: PageRequest) -> ActionResult:
+    """Resume a queue.
 
     Raises:
-        NotThereError: If it is neither paused nor has tasks.
+        NotFoundError: If it is not paused and has no tasks.
     """
-    name = asked.path["name"]
-    paused = {row.name: row.paused for row in asked.app.tasks.queues()}
+    name = request.path["name"]
+    paused = {row.name: row.paused for row in request.app.tasks.queues()}
     if name not in paused:
-        message = f"queue {name} is not paused and has no tasks; is the name right?"
+        message = f"queue {name} is not paused and has no tasks; check the name"
         raise NotFoundError(message)
-    asked.app.tasks.resume(name)
-    message = f"queue {name} is open again" if paused[name] else f"queue {name} was not paused"
+    request.app.tasks.resume(name)
+    message = f"queue {name} is resumed" if paused[name] else f"queue {name} was not paused"
     return ActionResult(message, _PATH, {"queue": name, "paused": False})
 
 

@@ -1,4 +1,4 @@
-"""Sources: how they are, what happened to each, and what is done to them by hand."""
+"""The pages of sources: the list and one source, with the actions enable, disable and probe."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -31,10 +31,10 @@ from outlast.web.routing import (
 from outlast.web.task_view import masked_line
 
 _ROWS = 25
-_STRIP = 40  # lines of its history that a strip shows
-_HISTORY = 30  # and those that its own page shows at a time
-_MAX_HISTORY = 100  # in all, which every store keeps
-_MAX_CELL_CHARS = 60  # characters of an error in a strip, where it stands twice
+_STRIP = 40  # history entries in a strip
+_HISTORY = 30  # history entries on a page
+_MAX_HISTORY = 100  # history entries that every store keeps
+_MAX_CELL_CHARS = 60  # of an error in a strip, which contains it twice
 _CYCLES = 5
 _STRIP_TOPS = {
     "bad": 0,
@@ -43,18 +43,18 @@ _STRIP_TOPS = {
     "ok": 9,
     "mute": 14,
 }  # heights differ, so that a strip reads without colour
-_MAX_REASON_CHARS = 300  # characters
+_MAX_REASON_CHARS = 300
 
 
 class SourceLine(NamedTuple):
-    """A source as the list shows it; its texts are masked.
+    """A source as the list shows it, masked.
 
     Attributes:
-        last_error: Of the last failure that stands.
+        last_error: Error of the last failure that counts.
         next: When it is polled next.
-        strip: How its last polls went, the oldest first: ok, info, warn, bad or mute.
+        strip: Outcomes of its last polls, oldest first: ok, info, warn, bad or mute.
         strip_told: The same in words.
-        doubt: What its state does not say: that it never answered, or fails and is not blamed for it.
+        doubt: What its state does not show: that it never answered, or that its last failures did not count.
     """
 
     id: int
@@ -73,13 +73,13 @@ class SourceLine(NamedTuple):
     doubt: str
 
 
-def _read_sources(asked: PageRequest) -> Mapping[str, Any]:
-    store, query = asked.app.store, asked.query
+def _read_sources(request: PageRequest) -> Mapping[str, Any]:
+    store, query = request.app.store, request.query
     profile, text = text_param(query, "profile"), text_param(query, "text")
     state = choice_param(query, "state", list(SourceState))
     after = row_param(query, "after")
-    which = SourceFilter(profile, None if state is None else SourceState(state), None, text, after, _ROWS + 1)
-    found = store.sources(which)
+    criteria = SourceFilter(profile, None if state is None else SourceState(state), None, text, after, _ROWS + 1)
+    found = store.sources(criteria)
     rows, more = found[:_ROWS], len(found) > _ROWS
     polls = store.recent_polls([each.id for each in rows], _STRIP)
     counts, now = store.source_counts(profile), store.now()
@@ -96,17 +96,17 @@ def _read_sources(asked: PageRequest) -> Mapping[str, Any]:
         "profile": profile,
         "text": text,
         "profiles": sorted(
-            {*asked.app.sources.profiles, *(each.profile for each in rows), *([profile] if profile else [])}
+            {*request.app.sources.profiles, *(each.profile for each in rows), *([profile] if profile else [])}
         ),
         "states": [str(each) for each in SourceState],
         "cycles": [{**each._asdict(), "told": cycle_text(each)} for each in cycles],
     }
 
 
-def _read_source(asked: PageRequest) -> Mapping[str, Any]:
-    store, source = asked.app.store, _find_source(asked)
+def _read_source(request: PageRequest) -> Mapping[str, Any]:
+    store, source = request.app.store, _find_source(request)
     polls, now = store.polls(source.id, _MAX_HISTORY), store.now()
-    history, part = paginate(polls, asked.query, "history_page", _HISTORY)
+    history, part = paginate(polls, request.query, "history_page", _HISTORY)
     return {
         "source": {
             **_source_line(source, polls[:_STRIP], now)._asdict(),
@@ -136,47 +136,44 @@ def _brief_poll(poll: Poll) -> Poll:
     return poll._replace(error=error if len(error) <= _MAX_CELL_CHARS else f"{error[: _MAX_CELL_CHARS - 1]}…")
 
 
-def _enable_source(asked: PageRequest) -> ActionResult:
-    source = _find_source(asked)
-    transition = asked.app.sources.enable(source.id)
+def _enable_source(request: PageRequest) -> ActionResult:
+    source = _find_source(request)
+    transition = request.app.sources.enable(source.id)
     was = f", was {transition.before}" if transition is not None else ""
-    return _source_result(
-        asked, source, f"Source {source.id} is enabled{was}: its failures are forgotten and it is due now."
-    )
+    message = f"Source {source.id} is enabled{was}: its failures are cleared and it is due now."
+    return _source_result(request, source, message)
 
 
-def _disable_source(asked: PageRequest) -> ActionResult:
-    source, reason = _find_source(asked), " ".join("".join(asked.form.get("reason", [])[:1]).split())
+def _disable_source(request: PageRequest) -> ActionResult:
+    source, reason = _find_source(request), " ".join("".join(request.form.get("reason", [])[:1]).split())
     if len(reason) > _MAX_REASON_CHARS:
-        message = f"the reason has {len(reason)} characters; {_MAX_REASON_CHARS} are enough"
+        message = f"the reason has {len(reason)} characters; at most {_MAX_REASON_CHARS} are allowed"
         raise InvalidInputError(message)
-    asked.app.sources.disable(source.id, reason)
-    return _source_result(
-        asked, source, f"Source {source.id} is disabled, was {source.state}. Only enabling it brings it back."
-    )
+    request.app.sources.disable(source.id, reason)
+    message = f"Source {source.id} is disabled, was {source.state}. It is not polled until it is enabled."
+    return _source_result(request, source, message)
 
 
-def _probe_source(asked: PageRequest) -> ActionResult:
-    source = _find_source(asked)
-    if asked.app.sources.probe(source.id):
-        return _source_result(
-            asked, source, f"Source {source.id} is polled in the next cycle; a monitor has to run for that."
-        )
-    said = f"Source {source.id} was disabled by hand and is not polled before it is enabled."
-    return _source_result(asked, source, said, ok=False)
+def _probe_source(request: PageRequest) -> ActionResult:
+    source = _find_source(request)
+    if request.app.sources.probe(source.id):
+        message = f"Source {source.id} is polled in the next cycle; this needs a running monitor."
+        return _source_result(request, source, message)
+    message = f"Source {source.id} was disabled by hand and is not polled until it is enabled."
+    return _source_result(request, source, message, ok=False)
 
 
-def _source_result(asked: PageRequest, source: Source, message: str, *, ok: bool = True) -> ActionResult:
-    to = "/sources" if asked.form.get("from") == ["list"] else f"/sources/{source.id}"
-    return ActionResult(message, to, {"source": source.id, "state": str(_find_source(asked).state)}, ok=ok)
+def _source_result(request: PageRequest, source: Source, message: str, *, ok: bool = True) -> ActionResult:
+    to = "/sources" if request.form.get("from") == ["list"] else f"/sources/{source.id}"
+    return ActionResult(message, to, {"source": source.id, "state": str(_find_source(request).state)}, ok=ok)
 
 
-def _find_source(asked: PageRequest) -> Source:
-    wanted = parse_row_number(asked.path["number"])
+def _find_source(request: PageRequest) -> Source:
+    number = parse_row_number(request.path["number"])
     try:
-        return asked.app.sources.get(wanted)
+        return request.app.sources.get(number)
     except ConfigError:
-        message = f"there is no source {wanted} (any more)"
+        message = f"source {number} does not exist"
         raise NotFoundError(message) from None
 
 
@@ -201,28 +198,28 @@ def _source_line(source: Source, polls: Sequence[Poll], now: datetime) -> Source
 
 
 def strip_paths(kinds: Sequence[str]) -> dict[str, str]:
-    """Return a strip as the paths of its kinds: a list of many strips has no room for an element for each line.
+    """Return the SVG path of each kind of cell: one element per poll would make a list of many strips too large.
 
     Args:
-        kinds: How polls went, the oldest first.
+        kinds: Kinds of cells, oldest first.
     """
     paths: dict[str, str] = {}
-    begin = _STRIP - len(kinds)  # the newest stands at the right
+    begin = _STRIP - len(kinds)  # the newest is at the right end
     for place, kind in enumerate(kinds, start=begin):
         paths[kind] = f"{paths.get(kind, '')}M{place * 8 + 4} {_STRIP_TOPS[kind]}V20"
     return paths
 
 
 def _failure_view(failure: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return the last failure as a page shows it; another program may have stored anything."""
+    """Return the last failure as a page shows it, masked; values of an unexpected type become None."""
     if not failure:
         return None
     texts = ("category", "exception_name", "message", "rule", "origin")
-    told: dict[str, Any] = {
+    shown: dict[str, Any] = {
         name: _mask_optional(each) if isinstance(each := failure.get(name), str) else None for name in texts
     }
     status = failure.get("http_status")
-    return {**told, "http_status": status if type(status) is int else None}
+    return {**shown, "http_status": status if type(status) is int else None}
 
 
 def _mask_optional(text: str | None) -> str | None:

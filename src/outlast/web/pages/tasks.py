@@ -1,4 +1,4 @@
-"""Tasks: which there are, how each came to where it stands, and what can be done about it."""
+"""The pages of tasks: the list and one task, with the actions cancel and run now, and its live updates."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -18,34 +18,32 @@ if TYPE_CHECKING:
     from outlast.ports.store import Store
 
 
-# Tasks whose pages are open: each is looked at from time to time, and its page is told when it moved on.
-
 GONE_MARK = "gone"
-"""Mark of a task that is not there any more."""
+"""Mark of a task that does not exist any more."""
 _TASK_VIEW = re.compile(r"task-([1-9]\d{0,18})", re.ASCII)
-_MAX_ID = 2**63 - 1  # what both databases hold
+_MAX_ID = 2**63 - 1  # largest integer of both databases
 
 
 def watched_task_ids(views: Iterable[str]) -> list[int]:
-    """Return the numbers of the tasks whose pages are among these, the lowest first."""
+    """Return the numbers of the tasks that these live views show, lowest first."""
     numbers = {int(found[1]) for view in views if (found := _TASK_VIEW.fullmatch(view))}
     return sorted(number for number in numbers if number <= _MAX_ID)
 
 
 def task_mark(task: "Task | None") -> str:
-    """Return a word that is another one as soon as the page of a task would show something else."""
+    """Return a mark that changes whenever the page of a task would change."""
     if task is None:
         return GONE_MARK
-    moments = f"{task.updated_at.timestamp():.3f}-{task.next_run_after.timestamp():.3f}"
-    return f"{task.status}-{task.lease_epoch}-{task.attempt}-{moments}"
+    times = f"{task.updated_at.timestamp():.3f}-{task.next_run_after.timestamp():.3f}"
+    return f"{task.status}-{task.lease_epoch}-{task.attempt}-{times}"
 
 
 def task_update(view: str, marks: Mapping[int, str]) -> tuple[str, Mapping[str, Any]] | None:
-    """Return the template that tells the page of a task how it stands, and what it shows; None where that is not known.
+    """Return the template and the data that update the live view of a task; None if its mark is unknown.
 
     Args:
-        view: The page.
-        marks: By the number of the task.
+        view: Name of the view.
+        marks: Marks by the number of the task.
     """
     number = next(iter(watched_task_ids([view])), 0)
     return ("task_mark.html", {"mark": marks[number]}) if number in marks else None
@@ -57,29 +55,29 @@ _WAITING = {Status.QUEUED, Status.PARKED}
 _ENDED = {Status.DONE, Status.CANCELLED, Status.DISCARDED}
 
 
-def read_tasks(asked: PageRequest) -> Mapping[str, Any]:
-    """Return a page of tasks, newest first, and how many there are of each status."""
-    store, query = asked.app.store, asked.query
+def read_tasks(request: PageRequest) -> Mapping[str, Any]:
+    """Return a page of tasks, newest first, and the number of tasks of each status."""
+    store, query = request.app.store, request.query
     status = choice_param(query, "status", Status)
-    which = TaskFilter(
+    criteria = TaskFilter(
         status=None if status is None else Status(status),
         queue=text_param(query, "queue"),
         task_type=text_param(query, "task"),
         before=row_param(query),
         limit=_ROWS,
     )
-    found = store.task_lines(which)
+    found = store.task_lines(criteria)
     counts = store.counts()
-    given = {"status": status, "queue": which.queue, "task": which.task_type}
+    given = {"status": status, "queue": criteria.queue, "task": criteria.task_type}
     return {
         "rows": [_mask_line(row) for row in found.rows],
         "next": found.next,
         "looked": found.looked,
         "stopped": found.next is not None and len(found.rows) < _ROWS,
         "given": {name: value for name, value in given.items() if value},
-        "first_page": which.before is None,
+        "first_page": criteria.before is None,
         "counts": {str(each): counts.get(each, 0) for each in Status},
-        "known_tasks": sorted(asked.app.tasks_by_name),
+        "known_tasks": sorted(request.app.tasks_by_name),
         "_look": MAX_ROWS_SCANNED,
         "_stands": STATUS_TEXTS,
     }
@@ -92,19 +90,19 @@ def _mask_line(row: TaskLine) -> TaskLine:
     )
 
 
-def read_task(asked: PageRequest) -> Mapping[str, Any]:
+def read_task(request: PageRequest) -> Mapping[str, Any]:
     """Return a task with its history.
 
     Raises:
-        NotThereError: If there is none of that number (any more).
+        NotFoundError: If there is no task with that number.
     """
-    store, task = asked.app.store, _find_task(asked)
-    letter = _dead_letter_number(store, task)
-    subjects = [f"task:{task.id}", *([] if letter is None else [f"dead_letter:{letter}"])]
+    store, task = request.app.store, _find_task(request)
+    dead_letter = _dead_letter_number(store, task)
+    subjects = [f"task:{task.id}", *([] if dead_letter is None else [f"dead_letter:{dead_letter}"])]
     due = task.status is Status.QUEUED and task.next_run_after <= store.now()
     return {
         "history": task_view(store, task),
-        "letter": letter,
+        "letter": dead_letter,
         "edits": edit_views(store, task.id),
         "by_hand": audit_views(store, *subjects),
         "waiting": task.status in _WAITING,
@@ -112,53 +110,53 @@ def read_task(asked: PageRequest) -> Mapping[str, Any]:
         "due": due,
         "held_up": blocked_reason(task, store.queues(), store.workers()) if task.status is Status.QUEUED else "",
         "stands": STATUS_TEXTS[task.status],
-        "shell": f"outlast tasks show {task.id} --app {quote(asked.reference)}",
+        "shell": f"outlast tasks show {task.id} --app {quote(request.reference)}",
     }
 
 
-def _find_task(asked: PageRequest) -> Task:
-    task = asked.app.store.get(parse_row_number(asked.path["number"]))
+def _find_task(request: PageRequest) -> Task:
+    task = request.app.store.get(parse_row_number(request.path["number"]))
     if task is None:
-        message = f"there is no task {asked.path['number']} (any more): finished ones are kept for a while only"
+        message = f"task {request.path['number']} does not exist: finished tasks are pruned after a while"
         raise NotFoundError(message)
     return task
 
 
 def _dead_letter_number(store: "Store", task: Task) -> int | None:
-    """Return the number of a task's dead letter, which was written in the moment in which it failed."""
+    """Return the number of a task's dead letter, found by the time at which the task failed; None if there is none."""
     if task.status is not Status.FAILED or task.failed_at is None:
         return None
-    then = DeadLetterFilter(
+    criteria = DeadLetterFilter(
         task_type=task.task_type, since=task.failed_at, until=task.failed_at + timedelta(milliseconds=1), limit=500
     )
-    return next((row.id for row in store.dead_letter_lines(then).rows if row.original_task_id == task.id), None)
+    return next((row.id for row in store.dead_letter_lines(criteria).rows if row.original_task_id == task.id), None)
 
 
-def cancel(asked: PageRequest) -> ActionResult:
-    """Cancel a task that waits; what runs is left to run."""
-    task = _find_task(asked)
-    if asked.app.tasks.cancel(task.id):
+def cancel(request: PageRequest) -> ActionResult:
+    """Cancel a task that waits; a running task continues."""
+    task = _find_task(request)
+    if request.app.tasks.cancel(task.id):
         return _changed_result(task, f"task {task.id} was cancelled", "cancelled")
-    return _unchanged_result(asked, task, "only a task that waits can be cancelled")
+    return _unchanged_result(request, task, "only a waiting task can be cancelled")
 
 
-def run_now(asked: PageRequest) -> ActionResult:
+def run_now(request: PageRequest) -> ActionResult:
     """Make a task that waits due now."""
-    task = _find_task(asked)
-    if asked.app.tasks.run_now(task.id):
+    task = _find_task(request)
+    if request.app.tasks.run_now(task.id):
         return _changed_result(task, f"task {task.id} is due now", "hurried")
-    return _unchanged_result(asked, task, "only a task that waits can be made due now")
+    return _unchanged_result(request, task, "only a waiting task can be made due now")
 
 
 def _changed_result(task: Task, message: str, outcome: str) -> ActionResult:
     return ActionResult(message, f"{_PATH}/{task.id}", {"outcome": outcome, "number": task.id})
 
 
-def _unchanged_result(asked: PageRequest, task: Task, why: str) -> ActionResult:
-    stands = _find_task(asked).status
-    message = f"task {task.id} is {stands.lower()}, and was left as it is: {why}"
+def _unchanged_result(request: PageRequest, task: Task, why: str) -> ActionResult:
+    status = _find_task(request).status
+    message = f"task {task.id} is {status.lower()} and was not changed: {why}"
     return ActionResult(
-        message, f"{_PATH}/{task.id}", {"outcome": "left", "number": task.id, "status": stands}, ok=False
+        message, f"{_PATH}/{task.id}", {"outcome": "left", "number": task.id, "status": status}, ok=False
     )
 
 

@@ -1,4 +1,4 @@
-"""Cooldowns, breakers and limits: what is left alone, until when, what waits for it, and what is done by hand."""
+"""The page of cooldowns, breakers and limits, with the actions that start and end cooldowns and order breakers."""
 
 import math
 from collections import Counter
@@ -34,25 +34,25 @@ _COOLDOWNS = 20
 _BREAKERS = 10
 _PROCESSES = 3  # of one breaker
 _LIMITS = 10
-_MAX_SOURCES = 10_000  # that are counted
+_MAX_SOURCES = 10_000  # counted; more are shown as "or more"
 _ALL_SOURCES = 2**31 - 1
-_SOURCES_PER_CHANGE = 1_000  # sources that are changed in one transaction
-_MAX_REASON_CHARS = 300  # characters
+_SOURCES_PER_CHANGE = 1_000  # sources changed in one transaction
+_MAX_REASON_CHARS = 300
 _MAX_MINUTES = 7 * 24 * 60
 _BY_HAND = "by hand"
 
 
-def _read_waits(asked: PageRequest) -> Mapping[str, Any]:
-    store = asked.app.store
+def _read_waits(request: PageRequest) -> Mapping[str, Any]:
+    store = request.app.store
     now = store.now()
     found = sorted(store.cooldowns(), key=lambda each: each.until)
-    cooldowns, cooldown_part = paginate(found, asked.query, "cooldown_page", _COOLDOWNS)
+    cooldowns, cooldown_part = paginate(found, request.query, "cooldown_page", _COOLDOWNS)
     breakers, breaker_part = paginate(
-        breakers_by_resource(store.breakers(), now), asked.query, "breaker_page", _BREAKERS
+        breakers_by_resource(store.breakers(), now), request.query, "breaker_page", _BREAKERS
     )
-    limits, limit_part = paginate(store.limits(), asked.query, "limit_page", _LIMITS)
+    limits, limit_part = paginate(store.limits(), request.query, "limit_page", _LIMITS)
     waiting = store.waiting_sources(_MAX_SOURCES) if cooldowns else []
-    put_off = Counter(host_of(url) for _, url in waiting)
+    waiting_by_host = Counter(host_of(url) for _, url in waiting)
     names = {worker.id: worker.name for worker in store.workers()}
     return {
         "at": now,
@@ -64,7 +64,7 @@ def _read_waits(asked: PageRequest) -> Mapping[str, Any]:
                 "reason": masked_line(each.reason),
                 "capped": each.capped,
                 "tasks": store.waiting_for(each.resource),
-                "sources": put_off[each.resource],
+                "sources": waiting_by_host[each.resource],
                 "by_breaker": each.reason == BREAKER_OPEN,
             }
             for each in cooldowns
@@ -99,10 +99,10 @@ def _process_line(row: BreakerRow, names: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _limit_line(row: LimitRow, store: Store) -> dict[str, Any]:
-    more = {"resource": masked_line(row.resource), "tasks": store.waiting_for(row.resource)}
     return {
         **row._asdict(),
-        **more,
+        "resource": masked_line(row.resource),
+        "tasks": store.waiting_for(row.resource),
         "_rate": _limit_rate_text(row.rate, row.burst),
         "_retries": _limit_rate_text(row.retries, row.retry_burst),
     }
@@ -112,84 +112,81 @@ def _limit_rate_text(rate: float | None, burst: int) -> str | None:
     return None if rate is None else f"{rate_text(rate)}{f', {burst} at once' if burst > 1 else ''}"
 
 
-def _start_cooldown(asked: PageRequest) -> ActionResult:
-    resource, minutes = _resource_param(asked), _minutes_param(asked, needed=True)
-    reason = _form_line(asked, "reason", _MAX_REASON_CHARS) or _BY_HAND
-    asked.app.store.start_cooldown(resource, (minutes or 0.0) * 60.0, reason)
-    said = f"{masked_text(resource)} is left alone for {_minutes_text(minutes)} at least: {masked_text(reason)}."
-    return ActionResult(said, "/waits", {"resource": masked_text(resource), "seconds": (minutes or 0.0) * 60.0})
+def _start_cooldown(request: PageRequest) -> ActionResult:
+    resource, minutes = _resource_param(request), _minutes_param(request, needed=True)
+    reason = _form_line(request, "reason", _MAX_REASON_CHARS) or _BY_HAND
+    request.app.store.start_cooldown(resource, (minutes or 0.0) * 60.0, reason)
+    message = f"{masked_text(resource)} is in cooldown for at least {_minutes_text(minutes)}: {masked_text(reason)}."
+    return ActionResult(message, "/waits", {"resource": masked_text(resource), "seconds": (minutes or 0.0) * 60.0})
 
 
-def _end_cooldown(asked: PageRequest) -> ActionResult:
-    resource = _resource_param(asked)
-    store = asked.app.store
+def _end_cooldown(request: PageRequest) -> ActionResult:
+    resource = _resource_param(request)
+    store = request.app.store
     if resource not in {each.resource for each in store.cooldowns()}:
-        return ActionResult(
-            f"{masked_text(resource)} does not cool down (any more).", "/waits", {"ended": False}, ok=False
-        )
+        message = f"{masked_text(resource)} is not in cooldown."
+        return ActionResult(message, "/waits", {"ended": False}, ok=False)
     waiting = [number for number, url in store.waiting_sources(_ALL_SOURCES) if host_of(url) == resource]
-    for begin in range(
-        0, len(waiting), _SOURCES_PER_CHANGE
-    ):  # before the cooldown ends: if this fails, it can be done again
+    # Sources come first: if this fails, the cooldown is still there and the action can be repeated.
+    for begin in range(0, len(waiting), _SOURCES_PER_CHANGE):
         store.change_sources(dict.fromkeys(waiting[begin : begin + _SOURCES_PER_CHANGE], (None, _make_due)))
-    asked.app.tasks.end_cooldown(resource)
+    request.app.tasks.end_cooldown(resource)
     more = f", and so are {len(waiting)} sources" if waiting else ""
-    said = f"The cooldown of {masked_text(resource)} is ended: tasks that waited for it are due now{more}."
-    return ActionResult(said, "/waits", {"ended": True, "sources": len(waiting)})
+    message = f"The cooldown of {masked_text(resource)} has ended: tasks that waited for it are due now{more}."
+    return ActionResult(message, "/waits", {"ended": True, "sources": len(waiting)})
 
 
 def _make_due(source: Source, now: datetime) -> SourceChange | None:
     return outcomes.probe_change(source, now) if source.outcome == "deferred" else None
 
 
-def _open_breaker(asked: PageRequest) -> ActionResult:
-    resource, minutes = _resource_param(asked), _minutes_param(asked, needed=False)
-    order = asked.app.store.order_breaker(resource, "open", None if minutes is None else minutes * 60.0)
-    how = "until it is closed by hand" if minutes is None else f"for {_minutes_text(minutes)}"
-    name, known = masked_text(resource), _has_breaker(asked.app.store, resource)
-    said = f"All processes leave {name} alone {how}; they take it up within two seconds."
+def _open_breaker(request: PageRequest) -> ActionResult:
+    resource, minutes = _resource_param(request), _minutes_param(request, needed=False)
+    order = request.app.store.order_breaker(resource, "open", None if minutes is None else minutes * 60.0)
+    how_long = "until it is closed by hand" if minutes is None else f"for {_minutes_text(minutes)}"
+    name, known = masked_text(resource), _has_breaker(request.app.store, resource)
+    message = f"The breaker of {name} is open in all processes {how_long}; this takes up to two seconds."
     if not known:
-        said = (
-            f"No process has a breaker named {name} yet, so its tasks run on. The order stands {how}, for a process "
-            "that has one. To hold the tasks back now, begin a cooldown."
+        message = (
+            f"No process has a breaker named {name} yet, so its tasks continue. The order is kept {how_long}, for a "
+            "process that has one. To stop the tasks now, start a cooldown."
         )
-    return ActionResult(said, "/waits", {"resource": name, "order": order.number, "known": known})
+    return ActionResult(message, "/waits", {"resource": name, "order": order.number, "known": known})
 
 
 def _has_breaker(store: Store, resource: str) -> bool:
-    told = breakers_by_resource([row for row in store.breakers() if row.resource == resource], store.now())
-    return any(each.processes for each in told)
+    return any(row.process for row in store.breakers() if row.resource == resource)
 
 
-def _close_breaker(asked: PageRequest) -> ActionResult:
-    resource = _resource_param(asked)
-    order = asked.app.store.order_breaker(resource, "closed")
-    name, known = masked_text(resource), _has_breaker(asked.app.store, resource)
-    said = f"All processes call {name} again; they take it up within two seconds."
+def _close_breaker(request: PageRequest) -> ActionResult:
+    resource = _resource_param(request)
+    order = request.app.store.order_breaker(resource, "closed")
+    name, known = masked_text(resource), _has_breaker(request.app.store, resource)
+    message = f"The breaker of {name} is closed in all processes; this takes up to two seconds."
     if not known:
-        said = f"No process has a breaker named {name}; if it was opened by hand, that order is taken back."
-    return ActionResult(said, "/waits", {"resource": name, "order": order.number, "known": known})
+        message = f"No process has a breaker named {name}; an order to open it is withdrawn."
+    return ActionResult(message, "/waits", {"resource": name, "order": order.number, "known": known})
 
 
-def _resource_param(asked: PageRequest) -> str:
-    """Return the resource that is meant: by its name, or by the digest that stands for one."""
-    name = "".join(asked.form.get("resource", [])[:1]).strip()
+def _resource_param(request: PageRequest) -> str:
+    """Return the requested resource, by its name or by the digest of its name."""
+    name = "".join(request.form.get("resource", [])[:1]).strip()
     if not name or len(name) > MAX_NAME_CHARS:
-        message = f"name the resource, in {MAX_NAME_CHARS} characters at most: by custom it is the host"
+        message = f"the name of a resource must have 1 to {MAX_NAME_CHARS} characters; by convention it is the host"
         raise InvalidInputError(message)
     if not name.startswith(DIGEST_MARK):
         return name
-    store = asked.app.store
+    store = request.app.store
     known = {*(each.resource for each in store.cooldowns()), *(each.resource for each in store.breakers())}
     for resource in known:
         if name_key(resource) == name:
             return resource
-    message = "there is no such resource (any more)"
+    message = "this resource has no cooldown or breaker any more"
     raise NotFoundError(message)
 
 
-def _minutes_param(asked: PageRequest, *, needed: bool) -> float | None:
-    text = _form_line(asked, "minutes", 20)
+def _minutes_param(request: PageRequest, *, needed: bool) -> float | None:
+    text = _form_line(request, "minutes", 20)
     if not text and not needed:
         return None
     try:
@@ -197,15 +194,15 @@ def _minutes_param(asked: PageRequest, *, needed: bool) -> float | None:
     except ValueError:
         minutes = math.nan
     if not 0 < minutes <= _MAX_MINUTES:
-        message = f"minutes is {text!r}; give a number above 0, {_MAX_MINUTES} (7 days) at most"
+        message = f"minutes is {text!r}; it must be a number above 0 and at most {_MAX_MINUTES} (7 days)"
         raise InvalidInputError(message)
     return minutes
 
 
-def _form_line(asked: PageRequest, name: str, longest: int) -> str:
-    text = " ".join("".join(asked.form.get(name, [])[:1]).split())
+def _form_line(request: PageRequest, name: str, longest: int) -> str:
+    text = " ".join("".join(request.form.get(name, [])[:1]).split())
     if len(text) > longest:
-        message = f"{name} has {len(text)} characters; {longest} are enough"
+        message = f"{name} has {len(text)} characters; at most {longest} are allowed"
         raise InvalidInputError(message)
     return text
 
