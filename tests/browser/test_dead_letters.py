@@ -55,7 +55,7 @@ def test_what_is_typed_narrows_the_list_on_enter(house, windows, label, text, wh
 def test_times_narrow_the_list(house, windows):
     page = windows.page(house, path_to("dead_letters", {"until": "2020-01-01T00:00"}))
     assert page.locator(ROWS).count() == 0
-    assert "No dead letter matches" in page.locator("main").inner_text()
+    assert "No dead letters match" in page.locator("main").inner_text()
     page.get_by_role("link", name="Clear").click()
     page.wait_for_url(f"**{path_to('dead_letters')}")
     page.get_by_label("Since (UTC)").fill("2020-01-01T00:00")

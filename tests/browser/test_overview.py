@@ -109,7 +109,7 @@ def test_other_ranges_are_told_to_stand_still(house, windows):
     paths = [link.get_attribute("href") for link in ranges.all()]
     for path in paths:
         page.goto(house.at(path))
-        still = "Only ten minutes and the hour are kept up to date" in page.locator("main").inner_text()
+        still = "Only the ranges of ten minutes and one hour are updated live" in page.locator("main").inner_text()
         assert still == (path not in paths[:2]), path
 
 

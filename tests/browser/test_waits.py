@@ -24,7 +24,7 @@ def row(page, table: str, resource: str):
 
 def test_a_cooldown_tells_why_and_how_many_tasks_wait(house, windows):
     page = windows.page(house, path_to("waits"))
-    text = row(page, "Resources that cool down", texts.RESOURCE).inner_text()
+    text = row(page, "Resources in cooldown", texts.RESOURCE).inner_text()
     assert "429 Too Many Requests" in text
     assert "4" in text, "three that were enqueued, and the one that was put off"
 
@@ -34,18 +34,18 @@ def test_a_cooldown_is_ended_after_a_question_and_begun_again(house, windows, re
     assert resource in cooling(house)
     page = windows.page(house, path_to("waits"))
     windows.answers = [False, True]
-    button = row(page, "Resources that cool down", resource).get_by_role("button", name="End now")
+    button = row(page, "Resources in cooldown", resource).get_by_role("button", name="End now")
     button.click()
     assert resource in cooling(house)
     button.click()
     page.get_by_role("status").first.wait_for()
     assert resource not in cooling(house)
-    form = page.locator("form", has=page.get_by_role("button", name="Begin a cooldown"))
+    form = page.locator("form", has=page.get_by_role("button", name="Start cooldown"))
     form.get_by_label("Resource").fill(resource)
     form.get_by_label("Minutes").fill("30")
     form.get_by_label("Reason").fill(texts.MARKUP)
     form.get_by_role("button").click()
-    row(page, "Resources that cool down", resource).wait_for()
+    row(page, "Resources in cooldown", resource).wait_for()
     assert "window.pwned" in cooling(house)[resource]
     assert page.evaluate("window.pwned") is None
 
@@ -65,7 +65,7 @@ def test_a_breaker_is_opened_and_closed_in_all_processes(house, windows):
 def test_a_limit_tells_how_much_is_used_and_when_there_is_room(house, windows):
     page = windows.page(house, path_to("waits"))
     for resource in ("shop.test", texts.RESOURCE):
-        text = row(page, "Resources whose use is limited", resource).inner_text()
+        text = row(page, "Resources with limits", resource).inner_text()
         assert "36/h, 5 at once" in text
         assert "0 of 3" in text, "what is not running holds no slot"
         assert "30/m" in text
@@ -87,7 +87,7 @@ def test_a_breaker_that_nobody_has_told_of_is_opened_by_its_name(house, windows)
 def test_what_cannot_be_meant_is_refused_in_words(house, windows):
     windows.expected = ("400 (Bad Request)",)
     page = windows.page(house, path_to("waits"))
-    form = page.locator("form", has=page.get_by_role("button", name="Begin a cooldown"))
+    form = page.locator("form", has=page.get_by_role("button", name="Start cooldown"))
     form.get_by_label("Resource").fill("shop.test")
     form.get_by_label("Minutes").fill("soon")
     form.get_by_role("button").click()

@@ -266,7 +266,7 @@ def test_programs_show_their_token_and_need_no_page(app):
     assert done == [("a/b", {"id": ["1", "2"]}, "operator by token")]
     refused = reader.post("/api/things/x/change")
     assert refused.status == 403
-    assert refused.json() == {"ok": False, "message": "You may look, but not change anything."}
+    assert refused.json() == {"ok": False, "message": "You have read access only."}
     assert len(done) == 1
 
 

@@ -204,7 +204,7 @@ def test_a_replay_that_is_not_there(world, path):
 
 
 def test_nothing_matches(world):
-    assert "No dead letter matches." in world.get("/replays/new?text=nothing")
+    assert "No dead letters match." in world.get("/replays/new?text=nothing")
     assert "Nothing was replayed in steps yet." in world.get("/replays")
 
 
@@ -313,7 +313,7 @@ def test_a_group_is_taken_on_and_opens_again(world):
     assert "Nobody has taken it on yet." in world.get(path)
     assert world.client.post(f"/api{path}/acknowledge").json()["standing"] == "acknowledged"
     page = world.get(path)
-    assert "sees to it since" in page
+    assert "Acknowledged by" in page
     assert "Open again" in page
     assert [each["fingerprint"] for each in world.json("/failures?standing=acknowledged")["groups"]] == [world.group]
     assert world.json("/failures?standing=open")["groups"] == []

@@ -244,7 +244,7 @@ def test_the_twin_is_json(app, site):
 
 class TestLimits:
     def test_how_they_stand(self, app, site):
-        assert "Resources whose use is limited" not in site.get("/waits").text
+        assert "Resources with limits" not in site.get("/waits").text
         app.limit("api.test", rate="6/m", burst=2, concurrency=4, retries="0.5/s")
         enqueue(app, "api.test", 5)
         assert app.worker().drain() == 2
@@ -253,7 +253,7 @@ class TestLimits:
         assert (row["running"], row["tasks"], row["retries_until"]) == (0, 3, None)
         assert row["next_start"] < row["waiting_until"]
         page = site.get("/waits").text
-        for words in ("6/m, 2 at once", "0 of 4", "30/m", "Resources whose use is limited"):
+        for words in ("6/m, 2 at once", "0 of 4", "30/m", "Resources with limits"):
             assert words in page
 
     def test_secrets_are_masked_and_a_page_shows_a_part(self, app, site):

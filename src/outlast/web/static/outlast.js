@@ -1,11 +1,11 @@
-// Makes pages live and quick to use. Every page works without it: what it adds is told in the comments below.
+// Live updates and shortcuts. Every page works without this script.
 "use strict";
 
 (() => {
   const all = (what, within = document) => [...within.querySelectorAll(what)];
   const one = (what, within = document) => within.querySelector(what);
 
-  // Times: "4 min ago" stays true while the page is open. The words are those of report/text_format.py.
+  // Times: keeps "4 min ago" current while the page is open, in the words of report/text_format.py.
   const units = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
   function ago(at) {
     const seconds = (Date.now() - at) / 1000;
@@ -14,15 +14,15 @@
     const [unit, size] = units.find(([, size]) => whole >= size) ?? units[3];
     return seconds > 0 ? `${Math.floor(whole / size)} ${unit} ago` : `in ${Math.floor(whole / size)} ${unit}`;
   }
-  function tellTimes(within = document) {
+  function updateTimes(within = document) {
     for (const time of all("time[datetime]:not(.clock)", within)) {
       const text = ago(Date.parse(time.dateTime));
       if (time.textContent !== text) time.textContent = text;
     }
   }
-  setInterval(tellTimes, 1000);
+  setInterval(updateTimes, 1000);
 
-  // The theme: as the system has it, light, or dark; kept in this browser.
+  // Theme: that of the system, light, or dark; stored in this browser.
   const toggle = one("[data-theme-toggle]");
   const themes = ["auto", "light", "dark"];
   function showTheme() {
@@ -40,13 +40,13 @@
         if (next === "auto") localStorage.removeItem("outlast-theme");
         else localStorage.setItem("outlast-theme", next);
       } catch {
-        // Storage may be forbidden: the choice lasts as long as the page then.
+        // Storage may be forbidden: then the choice lasts until the page is closed.
       }
       showTheme();
     });
   }
 
-  // Filters submit themselves when something is chosen; empty fields stay out of the address.
+  // Filters: submitted on change; empty fields stay out of the URL.
   for (const form of all("form[data-auto-submit]")) {
     form.addEventListener("change", (event) => {
       if (event.target.matches("select, input[type=checkbox]")) form.requestSubmit();
@@ -58,7 +58,7 @@
   const enable = (what) => all(what).forEach((field) => (field.disabled = false));
   addEventListener("pageshow", () => enable("form[data-auto-submit] :disabled"));
 
-  // Questions before what cannot be undone, and no second submit of the same form.
+  // Confirmation before what cannot be undone, and no second submit of the same form.
   document.addEventListener("submit", (event) => {
     const form = event.target;
     const question = event.submitter?.dataset.confirm;
@@ -145,26 +145,26 @@
     keys[event.key]();
   });
 
-  // Live: one stream, closed while nobody looks at the page. Fragments come from the server's own templates, escaped.
+  // Live updates: one stream, closed while the page is hidden. Fragments come from the server's templates, escaped.
   const state = one("[data-live-state]");
   const events = document.body.dataset.events;
-  // On a phone the line is behind the menu, and nobody looks there for long: what lasts is told across the page.
-  const band = one("[data-lost]");
-  let heard = Date.now();
-  let alarm = 0;
-  function tell(is, text) {
+  // On a phone the state is hidden behind the menu, so a longer outage is shown across the page.
+  const banner = one("[data-lost]");
+  let lastUpdate = Date.now();
+  let bannerTimer = 0;
+  function showLiveState(is, text) {
     state.dataset.liveState = is;
     if (state.textContent !== text) state.textContent = text;
     if (is === "on") {
-      heard = Date.now();
-      clearTimeout(alarm);
-      alarm = 0;
-      band.hidden = true;
+      lastUpdate = Date.now();
+      clearTimeout(bannerTimer);
+      bannerTimer = 0;
+      banner.hidden = true;
     } else {
-      alarm ||= setTimeout(() => {
-        const since = new Date(heard).toLocaleTimeString();
-        band.textContent = `The dashboard or its store does not answer. What stands here is of ${since}, and may not be so any more.`;
-        band.hidden = false;
+      bannerTimer ||= setTimeout(() => {
+        const since = new Date(lastUpdate).toLocaleTimeString();
+        banner.textContent = `The dashboard or its store does not answer. This page was last updated at ${since} and may be out of date.`;
+        banner.hidden = false;
       }, 8000);
     }
   }
@@ -178,10 +178,10 @@
   }
   function showNew(newest) {
     for (const pill of all("[data-new]")) {
-      pill.dataset.seen ||= newest[pill.dataset.new] ?? 0; // the server did not know the newest when it made the page
-      const more = BigInt(newest[pill.dataset.new] ?? 0) - BigInt(pill.dataset.seen); // numbers go beyond 2**53
+      pill.dataset.seen ||= newest[pill.dataset.new] ?? 0; // the server had no recent pulse when it rendered the page
+      const more = BigInt(newest[pill.dataset.new] ?? 0) - BigInt(pill.dataset.seen); // numbers may exceed 2**53
       pill.hidden = more <= 0n;
-      if (!pill.hidden && pill.textContent !== "New · show") pill.textContent = "New · show"; // numbers have gaps
+      if (!pill.hidden && pill.textContent !== "New · show") pill.textContent = "New · show"; // no count: row numbers have gaps
     }
   }
   function showPart(html) {
@@ -190,7 +190,7 @@
     for (const fresh of all("[data-part]", fragment.content)) {
       const old = one(`[data-part="${fresh.dataset.part}"]`);
       if (!old) continue;
-      tellTimes(fresh);
+      updateTimes(fresh);
       if (old.outerHTML === fresh.outerHTML) continue;
       const focused = old.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
       const opened = one("[data-row].at [data-open]", old)?.getAttribute("href");
@@ -201,7 +201,7 @@
       if (focused) find(focused)?.focus({ preventScroll: true });
     }
   }
-  // A page whose subject moved on is read again, once for every step; never under the hands of somebody who types.
+  // Loads the page again when its subject has changed, but never while someone is typing.
   async function refresh() {
     const typed = all("[data-fresh] input:not([type=hidden])").some((field) => field.value || field === document.activeElement);
     const answer = typed ? null : await fetch(location.href).catch(() => null);
@@ -211,11 +211,11 @@
     const opened = all("details", old).map((each) => each.open);
     old.replaceWith(fresh);
     if (all("details", fresh).length === opened.length) all("details", fresh).forEach((each, at) => (each.open = opened[at]));
-    tellTimes(fresh);
+    updateTimes(fresh);
     offerCopies();
     if (document.body.dataset.view === page.body.dataset.view) return;
     document.body.dataset.view = page.body.dataset.view;
-    hush();
+    stopListening();
     listen();
   }
   let stream = null;
@@ -224,26 +224,26 @@
     stream = new EventSource(`${events}?view=${encodeURIComponent(document.body.dataset.view)}`);
     stream.addEventListener("pulse", (event) => {
       const { badges, newest } = JSON.parse(event.data);
-      tell("on", "Live");
+      showLiveState("on", "Live");
       showBadges(badges);
       showNew(newest);
     });
     stream.addEventListener("parts", (event) => showPart(JSON.parse(event.data)));
-    stream.addEventListener("trouble", (event) => tell("lost", JSON.parse(event.data)));
+    stream.addEventListener("trouble", (event) => showLiveState("lost", JSON.parse(event.data)));
     stream.addEventListener("error", () => {
       const over = stream?.readyState === EventSource.CLOSED;
-      tell("lost", over ? "Not live: reload the page" : "Connecting again…");
+      showLiveState("lost", over ? "Not live: reload the page" : "Reconnecting…");
     });
   }
-  function hush() {
-    clearTimeout(alarm);
-    alarm = 0;
+  function stopListening() {
+    clearTimeout(bannerTimer);
+    bannerTimer = 0;
     stream?.close();
     stream = null;
   }
-  document.addEventListener("visibilitychange", () => (document.hidden ? hush() : listen()));
-  addEventListener("pagehide", hush);
+  document.addEventListener("visibilitychange", () => (document.hidden ? stopListening() : listen()));
+  addEventListener("pagehide", stopListening);
   addEventListener("pageshow", listen);
   listen();
-  tellTimes();
+  updateTimes();
 })();
