@@ -111,4 +111,4 @@ def make_world(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def forgiven(world):
-    world.access.throttle._places.clear()
+    world.access.throttle._failures.clear()

@@ -65,7 +65,7 @@ def test_a_token_lets_in_where_one_wanted_to_go(house, windows):
     assert audit(page) == {}
     assert page.evaluate("document.activeElement.id") == "token"
     signs_in(page, "not-the-token")
-    assert "not the token" in page.get_by_role("alert").inner_text()
+    assert "token is wrong" in page.get_by_role("alert").inner_text()
     signs_in(page, TOKEN)
     page.wait_for_url(f"**{wanted}")
     assert TOKEN not in page.content()
@@ -94,7 +94,7 @@ def test_signing_out_ends_the_session_and_its_streams(house, windows):
 def test_a_reader_sees_every_page_and_no_button(house, view):
     page = house.asked(view.path(house.stage), token=READ_TOKEN)
     assert page.status_code == 200
-    assert "may look" in page.text
+    assert "read only" in page.text
     assert re.findall(r'<form[^>]*method="?post', page.text, re.IGNORECASE) == []
     assert re.findall(r"data-select|data-needs-selection|formaction", page.text) == []
 
@@ -135,7 +135,7 @@ def test_a_read_token_signs_in_a_reader(house, windows):
     page = windows.page(house, "/", role=None)
     signs_in(page, READ_TOKEN)
     page.wait_for_url(house.at("/"))
-    assert "may look" in page.locator(".who").inner_text()
+    assert "read only" in page.locator(".who").inner_text()
 
 
 def test_the_dashboard_cannot_be_framed(house, windows):

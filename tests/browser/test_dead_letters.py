@@ -173,7 +173,7 @@ def test_what_cannot_be_replayed_stays_and_is_told(house, windows):
     page.get_by_label(f"Select dead letter {letter}").check()
     page.get_by_role("button", name="Replay selected").click()
     page.wait_for_url("**stayed=*")
-    assert str(letter) in page.locator(".notice", has_text="another live task has the unique key").inner_text()
+    assert str(letter) in page.locator(".notice", has_text="another live task has the same unique key").inner_text()
     assert status(house, dead.id) is Status.FAILED
     app.tasks.cancel(live.id)
 

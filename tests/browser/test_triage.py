@@ -209,7 +209,7 @@ def test_arguments_are_edited_and_the_task_succeeds(any_shop, windows, script):
     page.get_by_label(re.compile("^url")).fill("https://shop.test/good")
     page.get_by_label(re.compile("^Why")).fill("it has moved")
     page.get_by_role("button", name="Save and replay").click()
-    expect(page.get_by_role("alert")).to_contain_text("'many' is no number")
+    expect(page.get_by_role("alert")).to_contain_text("'many' is not a number")
     expect(page.get_by_label(re.compile("^url"))).to_have_value("https://shop.test/good")
     page.get_by_label(re.compile("^pages")).fill("2")
     page.get_by_role("button", name="Save and replay").click()

@@ -84,7 +84,7 @@ def _quick_guesses():
 @pytest.mark.parametrize("role", [Role.OPERATOR, Role.READER, None], ids=["operator", "reader", "nobody"])
 @fuzz(250, askings())
 def test_any_request_is_answered(world, role, asking):
-    world.access.throttle._places.clear()
+    world.access.throttle._failures.clear()
     method, path, more, body = asking
     client = world.client(role)
     kind = [] if any(name == "Content-Type" for name, _ in more) else [FORM]

@@ -119,7 +119,7 @@ def test_a_wrong_token_is_refused_and_written_down_without_it(app, caplog):
     assert answer.status == 401
     assert not answer.cookies()
     assert "my other password" not in answer.text + caplog.text
-    assert "a wrong secret for the dashboard came from 127.0.0.1" in caplog.text
+    assert "a wrong token for the dashboard came from 127.0.0.1" in caplog.text
 
 
 def test_guessing_is_slowed_down_and_nobody_who_knows_the_token_is_locked_out(app, monkeypatch):

@@ -246,7 +246,7 @@ def test_what_breaks_in_the_middle_of_an_answer_ends_it(app, monkeypatch, caplog
 
 
 def test_names_and_words_that_cannot_be_used(app):
-    with pytest.raises(ConfigError, match="no name of a host"):
+    with pytest.raises(ConfigError, match="not a valid host name"):
         dashboard(app, hosts=["*"])
 
 

@@ -46,7 +46,7 @@ class TestCanary:
         working()
         result = world.run("dlq", "replay", "--task", "scrape", "--canary", "--rate", "1000/s", code=1)
 
-        assert result.stdout.startswith("replay 1 started: One is tried first.")
+        assert result.stdout.startswith("replay 1 has begun: One dead letter is replayed first.")
         assert "It stopped by itself" in result.stdout
         assert "failed again: no good: bad0" in result.stdout
         assert "outlast dlq replays resume 1" in result.stdout

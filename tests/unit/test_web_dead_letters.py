@@ -112,14 +112,14 @@ def test_the_counts_are_narrowed_with_the_list(world):
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ("since=yesterday", "since is &#39;yesterday&#39;; write a time in UTC"),
+        ("since=yesterday", "since is &#39;yesterday&#39;; it must be a time in UTC"),
         ("until=2026-13-01T00:00", "until is"),
         ("since=0001-01-01T00:00%2B14:00", "since is"),
         ("since=999999w", "since is"),
-        ("category=netwrok", "is not a category; choose one of: network,"),
-        ("reason=bored", "is no reason; choose one of: exhausted,"),
-        ("before=x", "give the number of a row"),
-        ("before=99999999999999999999", "give the number of a row"),
+        ("category=netwrok", "is not a valid category; choose one of: network,"),
+        ("reason=bored", "is not a valid reason; choose one of: exhausted,"),
+        ("before=x", "it must be a row number"),
+        ("before=99999999999999999999", "it must be a row number"),
         (f"text={'x' * 201}", "text has 201 characters"),
     ],
 )
@@ -150,7 +150,7 @@ def test_a_page_that_stopped_looking_says_so(world, monkeypatch):
 
     assert data["rows"] == []
     assert data["stopped"]
-    assert "Looked at the latest 3; " in page
+    assert "Scanned the latest 3; " in page
     assert "among those looked at" in page
     assert world.listed(f"?text=good:+b&before={data['next']}") == [letters[1]]
 
@@ -239,11 +239,11 @@ def test_many_are_discarded_by_a_program(world):
     ("numbers", "said"),
     [
         ([], "no dead letter was selected"),
-        (["x"], "is no number of a dead letter"),
-        (["-1"], "is no number of a dead letter"),
-        (["1e3"], "is no number of a dead letter"),
-        ([str(2**63)], "is no number of a dead letter"),
-        ([str(number) for number in range(1, 502)], "501 dead letters are too many at a time; choose 500 at most"),
+        (["x"], "is not the number of a dead letter"),
+        (["-1"], "is not the number of a dead letter"),
+        (["1e3"], "is not the number of a dead letter"),
+        ([str(2**63)], "is not the number of a dead letter"),
+        ([str(number) for number in range(1, 502)], "501 dead letters are selected; select at most 500"),
     ],
 )
 def test_choices_that_cannot_be_used(steady, numbers, said):

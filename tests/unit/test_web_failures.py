@@ -132,7 +132,7 @@ def test_the_page_of_a_group_says_why(client):
     assert told["verdict"]["rule"] in page
     assert "raise ConnectionResetError" in told["traceback"]
     assert "raise ConnectionResetError" in page
-    assert "trying again may help" in page
+    assert "a retry may help" in page
     assert [sample["attempt"] for sample in told["samples"]] == [1]
     assert f'href="/tasks/{told["samples"][0]["task_id"]}"' in page
 
@@ -141,7 +141,7 @@ def test_the_page_of_a_group_leads_to_its_dead_letters(client):
     name = fingerprint(client, "parse")
     page = client.get(f"/failures/{name}").text
     assert f'href="/dead-letters?group={name}"' in page
-    assert "trying again does not help" in page
+    assert "a retry does not help" in page
 
 
 def test_no_secret_and_no_markup_gets_onto_a_page(client):

@@ -45,13 +45,13 @@ def test_all_is_well(app, site, tmp_path):
     assert set(found) == {"database", "oldest_ready", "dead_letters", "disk", "tables", "workers", "alerts"}
     assert {each for each, _ in found.values()} == {"ok"}
     assert found["tables"][1].startswith("version ")
-    assert found["alerts"] == ("ok", "none waits")
+    assert found["alerts"] == ("ok", "none waiting")
     answer = site.get("/api/health-checks").json()
     assert answer["store"] == f"sqlite:///{tmp_path / 'outlast.db'}"
     assert {"outlast", "python", "sqlite"} <= set(answer["versions"])
     page = site.get("/health-checks").text
     assert "All is well" in page
-    assert "the log alone" in page
+    assert "the log only" in page
 
 
 def test_tasks_wait_and_nobody_takes_them(app, site):
@@ -61,8 +61,8 @@ def test_tasks_wait_and_nobody_takes_them(app, site):
 
     call.enqueue()
     state, found = checks(site)
-    assert (state, found["workers"]) == ("degraded", ("degraded", "no worker runs, and tasks wait"))
-    assert "somebody should look at it" in site.get("/health-checks").text
+    assert (state, found["workers"]) == ("degraded", ("degraded", "no worker is alive, and tasks wait"))
+    assert "needs attention" in site.get("/health-checks").text
 
 
 def test_workers_that_are_alive_and_one_that_is_silent(app, site):

@@ -153,7 +153,7 @@ class TestRun:
         assert answer["verdict"]["text"] == (
             "The gate passed: none of 3 failed. Up to 10 % of the targets may fail; deferred targets count as failed."
         )
-        assert "Do the rest" not in site.get(f"/jobs/{run_id}").text
+        assert "Run the rest" not in site.get(f"/jobs/{run_id}").text
 
     def test_a_summary_of_another_version(self, app, site):
         app.store.add_run("r1", "items", None, "test", None)

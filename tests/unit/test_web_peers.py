@@ -39,5 +39,5 @@ def test_somebody_without_an_address():
 
 @pytest.mark.parametrize("given", ["", "proxy.example.com", "10.0.0.0/8", "*", "127.0.0.1,::1"])
 def test_what_is_no_address_of_a_proxy(given):
-    with pytest.raises(ConfigError, match="no address of a proxy"):
+    with pytest.raises(ConfigError, match="not a valid proxy address"):
         parse_proxy(given)

@@ -64,7 +64,7 @@ def world(tmp_path):
 
 def test_nothing_at_all(world):
     page = world.page()
-    assert "No queue has tasks" in page
+    assert "No queues." in page
     assert "No worker is known." in page
 
 
@@ -79,7 +79,7 @@ def test_queues_and_who_does_not_look(world):
     assert (data["totals"]["ready"], data["totals"]["scheduled"], data["totals"]["alive"]) == (2, 1, 1)
     assert data["unserved"] == [ODD]
     page = world.page()
-    assert "Nobody works on a/b ?%&amp;&lt;i&gt;" in page
+    assert "No live worker serves a/b ?%&amp;&lt;i&gt;" in page
     assert f'action="/queues/{ODD_PATH}/pause"' in page
     assert "<i>" not in page
 
@@ -91,7 +91,7 @@ def test_a_queue_is_paused_and_resumed_whatever_its_name(world):
     assert world.paused() == {ODD}
     assert world.data()["unserved"] == [], "nobody looks because it is paused"
     resumed = world.client.post(f"/api/queues/{ODD_PATH}/resume").json()
-    assert resumed == {"ok": True, "message": f"queue {ODD} is open again", "queue": ODD, "paused": False}
+    assert resumed == {"ok": True, "message": f"queue {ODD} is resumed", "queue": ODD, "paused": False}
     assert world.paused() == set()
     assert world.client.post(f"/api/queues/{ODD_PATH}/resume").json()["message"] == f"queue {ODD} was not paused"
 
@@ -109,7 +109,7 @@ def test_a_queue_that_nobody_used_yet_is_paused_by_its_name(world):
 def test_a_queue_that_is_not_there_is_not_resumed(world):
     answer = world.post("/queues/nowhere/resume")
     assert answer.status_code == 404
-    assert "is the name right?" in answer.text
+    assert "check the name" in answer.text
 
 
 def test_an_empty_queue_that_a_worker_looks_into_can_be_paused(world):
@@ -170,7 +170,7 @@ def test_many_queues_and_workers_are_shown_in_part(world):
     page = world.page()
     assert "25 of 65 queues, and 40 more" in page
     assert 'href="/queues?worker_page=2"' in page
-    assert "and 50 more: tasks are ready there" in page
+    assert "and 50 more, where tasks are ready" in page
     assert weight(world.client, "/queues") < MOST_BYTES
     names = [row["name"] for part in (1, 2, 3) for row in world.data(f"?queue_page={part}")["queues"]]
     assert names == [*(f"nobody-{each}" for each in range(5)), *(f"queue-{number:02}" for number in range(60))]

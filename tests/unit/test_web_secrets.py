@@ -170,7 +170,7 @@ def test_places_are_bounded():
     slow = SignInThrottle()
     for number in range(5000):
         slow.failed(f"host-{number}")
-    assert len(slow._places) == 4096
+    assert len(slow._failures) == 4096
 
 
 def test_guesses_long_ago_are_forgotten():

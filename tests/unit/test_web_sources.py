@@ -87,7 +87,7 @@ class TestList:
         for query in ("state=disabled", "state=DISABLED", "profile=blog", "text=A+blog", "state=disabled&profile=blog"):
             assert [row["id"] for row in site.get(f"/api/sources?{query}").json()["rows"]] == [blog]
         assert site.get("/api/sources?state=error").json()["rows"] == []
-        assert "No source is like that" in site.get("/sources?state=error").text
+        assert "No sources match" in site.get("/sources?state=error").text
         assert site.get("/sources?state=nosuch").status_code == 400
         assert site.get("/sources?after=x").status_code == 400
 

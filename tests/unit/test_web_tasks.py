@@ -102,7 +102,7 @@ def test_the_list_is_narrowed(world):
     assert listed("?queue=mail") == listed("?task=mail") == listed("?status=running") == []
     counts = world.client.get("/api/tasks").json()["counts"]
     assert (counts["QUEUED"], counts["FAILED"], counts["DONE"]) == (1, 1, 0)
-    assert "No task matches." in world.client.get("/tasks?task=mail").text
+    assert "No tasks match." in world.client.get("/tasks?task=mail").text
     assert world.client.get("/tasks?status=lost").status_code == 400
     assert "hunter2" not in world.client.get("/tasks").text
 
@@ -130,7 +130,7 @@ def test_a_task_is_hurried_and_cancelled(world):
     left = world.client.post(f"/api/tasks/{number}/cancel").json()
     assert not left["ok"]
     assert (
-        left["message"] == f"task {number} is cancelled, and was left as it is: only a waiting task can be cancelled"
+        left["message"] == f"task {number} is cancelled and was not changed: only a waiting task can be cancelled"
     )
     assert not world.client.post(f"/api/tasks/{number}/hurry").json()["ok"]
 
@@ -160,7 +160,7 @@ def test_every_attempt_tells_what_it_was(world):
     assert {(each["rule"], each["retryable"], each["http_status"], each["retry_after"]) for each in attempts} == {
         ("r", True, 503, 2.5)
     }
-    for text in ("HTTP status", "Asked to wait", "Rule that decided", "Trying again may help", "failed for good"):
+    for text in ("HTTP status", "Asked to wait", "Rule that decided", "A retry may help", "failed for good"):
         assert text in page
     assert page.count('id="attempt-') == 3
     assert set(re.findall(r'<a href="#(attempt-\d)"><title>', page)) == {"attempt-1", "attempt-2", "attempt-3"}
@@ -198,7 +198,7 @@ def test_a_done_task(world):
 def test_why_a_task_was_put_off_is_told_also_when_nothing_cools_any_more(world):
     number = world.enqueue()
     world.settle(Kind.DEFER, delay=600)
-    assert "1 time, the last time by: down, token=***" in world.page(number)
+    assert "1 time, last because of: down, token=***" in world.page(number)
     world.app.tasks.pause("default")
     assert "When its time comes it will go on waiting, for its queue, default, is paused" in world.page(number)
 
@@ -238,7 +238,7 @@ def test_a_resource_that_cools_down_is_told(tmp_path):
     kinds = [part["kind"] for part in client.get(f"/api/tasks/{number}").json()["history"]["drawn"]["segments"]]
     app.close()
 
-    assert "api.example.com cools down" in page
+    assert "api.example.com is in cooldown" in page
     assert kinds[-1] == "cooldown"
     assert "hunter2" not in page
     assert "Run now" not in page, "a reader changes nothing"
@@ -252,7 +252,7 @@ def test_a_long_history_keeps_the_page_small(world):
 
     assert len(data["history"]["attempts"]) == SHOWN_ATTEMPTS
     assert data["history"]["earlier"] == 30
-    assert data["history"]["attempts"][0]["traceback"].startswith("… the beginning is left out …")
+    assert data["history"]["attempts"][0]["traceback"].startswith("… beginning left out …")
     assert data["history"]["attempts"][5]["cut"]
     assert "30 earlier attempts are not listed" in page
     assert "are not drawn" in page

@@ -97,7 +97,7 @@ def test_only_what_was_counted_is_replayed(world):
     assert answer.headers["location"] == "/replays/1"
     (replay,) = world.app.store.replay_runs()
     assert (replay.total, replay.canary, replay.rate, replay.reason) == (2, True, 0.5, "the page is back")
-    assert "replay 1 has begun: 2 dead letters" in world.get("/replays/1")
+    assert "replay 1 has started: 2 dead letters" in world.get("/replays/1")
 
 
 def test_a_rate_that_is_none_is_shown_again_with_what_was_typed(world):
@@ -115,17 +115,17 @@ def test_a_rate_that_is_none_is_shown_again_with_what_was_typed(world):
 @pytest.mark.parametrize(
     ("sent", "wrong"),
     [
-        ({}, "say which dead letters are meant"),
-        ({"why": "x", "rate": "10"}, "say which"),
-        ({"group": ""}, "say which"),
-        ({"group": " "}, "say which"),
-        ({"group": None}, "say which"),
-        ({"before": 99}, "say which"),
-        ({"all": 0}, "say which"),
-        ({"all": False}, "say which"),
-        ({"fingerprint": "g1"}, "'fingerprint' is no field of a replay"),
-        ({"number": 1}, "'number' is no field"),
-        ({"all": 1, "Canary": "no"}, "'Canary' is no field"),
+        ({}, "send a filter for the dead letters"),
+        ({"why": "x", "rate": "10"}, "send a filter"),
+        ({"group": ""}, "send a filter"),
+        ({"group": " "}, "send a filter"),
+        ({"group": None}, "send a filter"),
+        ({"before": 99}, "send a filter"),
+        ({"all": 0}, "send a filter"),
+        ({"all": False}, "send a filter"),
+        ({"fingerprint": "g1"}, "'fingerprint' is not a field of a replay"),
+        ({"number": 1}, "'number' is not a field"),
+        ({"all": 1, "Canary": "no"}, "'Canary' is not a field"),
         ({"all": 1, "task": "fetch"}, "not both"),
     ],
 )
@@ -205,7 +205,7 @@ def test_a_replay_that_is_not_there(world, path):
 
 def test_nothing_matches(world):
     assert "No dead letters match." in world.get("/replays/new?text=nothing")
-    assert "Nothing was replayed in steps yet." in world.get("/replays")
+    assert "No replays yet." in world.get("/replays")
 
 
 # Edits
@@ -221,7 +221,7 @@ def typed(world, number, **texts):
 
 def test_arguments_are_edited_and_replayed(world):
     (letter,) = world.fail()
-    assert "stays as it is; type to replace it" in world.get(f"/dead-letters/{letter}/edit")
+    assert "unchanged; type to replace it" in world.get(f"/dead-letters/{letter}/edit")
     form = typed(world, letter, url="https://x.test/good") | {"why": "it has moved", "replay": "1"}
     answer = world.post(f"/dead-letters/{letter}/edit", **form)
     assert answer.status_code == 303, answer.text
@@ -252,13 +252,13 @@ def test_a_secret_is_replaced_and_never_shown(world):
 @pytest.mark.parametrize(
     ("more", "wrong"),
     [
-        ({"tries": "many"}, "is no number"),
-        ({"patch": "{"}, "the patch is no JSON"),
+        ({"tries": "many"}, "is not a number"),
+        ({"patch": "{"}, "the patch is not valid JSON"),
         ({"patch": '[{"op": "copy", "from": "/api_key", "path": "/url"}]'}, "is none of add, replace, remove"),
         ({"patch": '[{"op": "replace", "path": "/tries", "value": "many"}]'}, "tries"),
         ({"patch": '[{"op": "add", "path": "/unheard_of", "value": 1}]'}, "unheard_of"),
         ({}, "nothing was changed"),
-        ({"url": "https://x.test/y", "why": ""}, "say why"),
+        ({"url": "https://x.test/y", "why": ""}, "give a reason"),
     ],
 )
 def test_what_cannot_be_used_is_told_beside_the_form_with_what_was_typed(world, more, wrong):
@@ -289,7 +289,7 @@ def test_somebody_else_was_faster(world):
     )
     answer = world.post(f"/dead-letters/{letter}/edit", **form)
     assert answer.status_code == 400
-    assert "somebody else has changed the arguments" in answer.text
+    assert "someone else has changed the arguments" in answer.text
     assert 'value="https://x.test/theirs"' in answer.text
     assert 'value="mine"' in answer.text
     assert world.stored(letter)["url"] == "https://x.test/theirs"
@@ -310,11 +310,11 @@ def test_a_group_is_taken_on_and_opens_again(world):
     world.fail()
     world.app.store.roll_up()
     path = f"/failures/{world.group}"
-    assert "Nobody has taken it on yet." in world.get(path)
+    assert "Not acknowledged yet." in world.get(path)
     assert world.client.post(f"/api{path}/acknowledge").json()["standing"] == "acknowledged"
     page = world.get(path)
     assert "Acknowledged by" in page
-    assert "Open again" in page
+    assert "Reopen" in page
     assert [each["fingerprint"] for each in world.json("/failures?standing=acknowledged")["groups"]] == [world.group]
     assert world.json("/failures?standing=open")["groups"] == []
     assert world.client.post(f"/api{path}/reopen").json()["standing"] == "open"
@@ -357,7 +357,7 @@ def test_a_bar_leads_to_what_failed_then(world):
 
 def test_all_of_it_is_in_the_audit_log(world):
     letters = world.fail(2)
-    assert "Nobody has done anything by hand yet." in world.get("/audit")
+    assert "No actions yet." in world.get("/audit")
     world.post(f"/dead-letters/{letters[0]}/edit", **typed(world, letters[0], tries="5"), why="five")
     world.post(f"/failures/{world.group}/acknowledge")
     world.post("/dead-letters/discard", number=str(letters[0]), why="useless")

@@ -93,7 +93,7 @@ class TestCooldowns:
         sent = {"resource": "api.test", "minutes": "1.5", "reason": "they  move house"}
         page = site.post("/waits/cool", data=sent)
         assert page.status_code == 200
-        assert "api.test is left alone for 1.5 minutes" in page.text
+        assert "api.test is in cooldown for at least 1.5 minutes" in page.text
         (cooldown,) = app.store.cooldowns()
         assert (cooldown.resource, cooldown.reason) == ("api.test", "they move house")
         assert 80 < (cooldown.until - app.store.now()).total_seconds() <= 90
@@ -164,12 +164,12 @@ class TestBreakers:
         """Nothing refuses calls then, and the page does not say that anything does."""
         answer = site.post("/api/waits/open", data={"resource": "api.test", "minutes": "1"}).json()
         assert (answer["ok"], answer["known"]) == (True, False)
-        assert answer["message"].startswith("No process has a breaker named api.test yet, so its tasks run on.")
+        assert answer["message"].startswith("No process has a breaker named api.test yet, so its tasks continue.")
         assert "not in use" in site.get("/waits").text
         assert read_board(app.store, app.store.now()).waits == ()
         app.store.report_breakers("host:1", [("api.test", "closed", None, "")])
         answer = site.post("/api/waits/open", data={"resource": "api.test", "minutes": "1"}).json()
-        assert (answer["known"], answer["message"][:13]) == (True, "All processes")
+        assert (answer["known"], answer["message"][:13]) == (True, "The breaker o")
         assert site.post("/api/waits/close", data={"resource": "api.test"}).json()["known"]
 
     def test_opened_for_a_while(self, app, site):
