@@ -94,7 +94,7 @@ async def drain_async(app: "App", *, limit: int = 1000, concurrency: int = 10, p
     with ExitStack() as stack:
         clock = current_fake_clock() or stack.enter_context(fake_clock())
         stack.callback(subscribe(counter.on_event, TaskEnded, TaskRescued))
-        stack.enter_context(_override(store, "poll", min(store.poll, _POLL)))
+        stack.enter_context(override_attribute(store, "poll", min(store.poll, _POLL)))
         if not processes:
             stack.enter_context(_in_this_process(app))
         started, newest = clock.now(), _newest_dead_letter(store)
@@ -212,14 +212,15 @@ def _process_exists(pid: int) -> bool:
 def _in_this_process(app: "App") -> Iterator[None]:
     """Run all tasks in this process: also those with a timeout, and those of dead workers."""
     with ExitStack() as stack:
-        stack.enter_context(_override(app.store, "in_process", value=True))
+        stack.enter_context(override_attribute(app.store, "in_process", value=True))
         for each in app.tasks_by_name.values():
-            stack.enter_context(_override(each, "target", None))
+            stack.enter_context(override_attribute(each, "target", None))
         yield
 
 
 @contextmanager
-def _override(holder: object, name: str, value: object) -> Iterator[None]:
+def override_attribute(holder: object, name: str, value: object) -> Iterator[None]:
+    """Set an attribute, and restore it at the end of the block."""
     previous = getattr(holder, name)
     setattr(holder, name, value)
     try:

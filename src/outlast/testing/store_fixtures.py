@@ -1,13 +1,14 @@
 """Empty stores for tests: moves an app to another store, and creates temporary PostgreSQL databases."""
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit, urlunsplit
 
 from outlast.app import App
 from outlast.sources.monitor import SharedCooldownTracker
+from outlast.testing.queue_drain import override_attribute
 
 if TYPE_CHECKING:
     from outlast.ports.store import Store
@@ -32,22 +33,16 @@ def on_store(app: App, url: "str | Store") -> Iterator[App]:
         other = App(url)
         stack.callback(other.close)
         other.create_schema()
-        stack.callback(_replace_attribute(app, "settings", app.settings._replace(spool=other.settings.spool)))
+        stack.enter_context(override_attribute(app, "settings", app.settings._replace(spool=other.settings.spool)))
         cooling = SharedCooldownTracker(other.store)
-        stack.callback(_replace_attribute(app, "cooling", cooling))  # without the cooldowns of the old store
+        stack.enter_context(override_attribute(app, "cooling", cooling))  # without the cooldowns of the old store
         previous = app.store
         for holder in (*vars(app).values(), *app.jobs_by_name.values(), app):
             for name, value in list(getattr(holder, "__dict__", {}).items()):
                 if value is previous:
-                    stack.callback(_replace_attribute(holder, name, other.store))
+                    stack.enter_context(override_attribute(holder, name, other.store))
         stack.callback(cooling.close)
         yield app
-
-
-def _replace_attribute(holder: object, name: str, value: object) -> Callable[[], None]:
-    previous = getattr(holder, name)
-    setattr(holder, name, value)
-    return lambda: setattr(holder, name, previous)
 
 
 @contextmanager

@@ -65,7 +65,7 @@ def test_a_message_that_began_nothing_says_nothing_of_an_attempt_that_runs(shop,
     epoch = shop.engine.lending.begin(held.task_id, 1, "bridge")
     told = AttemptRecorder(shop.engine).defer(shop.flaky, shop.request(held), shop.engine.rules(shop.flaky), 60.0)
     assert isinstance(told, Ignore)
-    OutlastRequest._end(SimpleNamespace(task=shop.flaky, _context=None), held, "expired", terminated=False)
+    OutlastRequest._record_revoked(SimpleNamespace(task=shop.flaky, _context=None), held, "expired", terminated=False)
     row = shop.store.get(held.task_id)
     assert (row.status, row.lease_epoch, row.deferrals) == (Status.RUNNING, epoch, 0)
     AttemptRecorder(shop.engine).record_success(held._replace(epoch=epoch))
