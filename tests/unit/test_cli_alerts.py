@@ -50,8 +50,8 @@ def test_list(told):
     assert text.split()[:6] == ["ID", "KIND", "WHEN", "TRIES", "DELIVERY", "ALERT"]
     assert "https://example.com/feed.xml: disabled" in text
     assert "there may be more" in told.run("alerts", "list", "--limit", 1).stdout
-    assert "nobody has tried to deliver them; " in text
-    assert text.endswith("where neither runs: outlast alerts deliver\n")
+    assert "no process has tried to deliver them; " in text
+    assert text.endswith("if neither runs: outlast alerts deliver\n")
 
 
 def test_list_of_none(world):
@@ -77,8 +77,8 @@ def test_deliver_tells_of_what_could_not_be(told, hook):
     hook.script(Reply(404, body=SECRET.encode()))
     result = told.run("alerts", "deliver", "--app", "feeds:app", code=1)
 
-    assert result.stdout == "1 alert tried; 1 wait, 1 of them after a failure\n"
-    assert "an alert was not delivered" in result.stderr
+    assert result.stdout == "1 alert tried; 1 waiting, 1 of them after a failure\n"
+    assert "a notification was not delivered" in result.stderr
     assert SECRET not in result.output
     assert told.json("alerts", "deliver", "--app", "feeds:app", code=1) == {"tried": 0, "waiting": 1, "failed": 1}
     assert len(hook.requests) == 1  # it is not due again yet
@@ -126,7 +126,7 @@ class TestOfChannels:
     def test_none(self, told):
         result = told.run("alerts", "test", code=1)
 
-        assert "nothing says where alerts go" in result.stderr
+        assert "no alert channel is configured" in result.stderr
         assert "OUTLAST_NOTIFY" in result.stderr
 
     def test_those_of_the_environment_and_of_the_file(self, told, monkeypatch):

@@ -58,7 +58,7 @@ class TestSet:
     @pytest.mark.parametrize("pair", ["url", "=x"])
     def test_no_pair(self, world, pair):
         world.dead_letters(1)
-        assert "is no PATH=VALUE" in edit(world, "--set", pair, code=2).stderr
+        assert "is not PATH=VALUE" in edit(world, "--set", pair, code=2).stderr
 
 
 class TestPatch:
@@ -102,7 +102,7 @@ class TestWhoAndWhy:
     def test_the_task_has_to_be_known(self, world):
         world.dead_letters(1)
         said = in_one_line(world.run("dlq", "edit", 1, "--set", "url=x", *WHY, code=2).stderr)
-        assert "there is no task 'scrape' here; give --app MODULE:APP" in said
+        assert "the app has no task 'scrape'; give --app MODULE:APP" in said
 
     def test_gone(self, world):
         world.dead_letters(1)

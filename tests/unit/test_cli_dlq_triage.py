@@ -46,8 +46,8 @@ class TestCanary:
         working()
         result = world.run("dlq", "replay", "--task", "scrape", "--canary", "--rate", "1000/s", code=1)
 
-        assert result.stdout.startswith("replay 1 has begun: One dead letter is replayed first.")
-        assert "It stopped by itself" in result.stdout
+        assert result.stdout.startswith("replay 1 started: One dead letter is replayed first.")
+        assert "It stopped because" in result.stdout
         assert "failed again: no good: bad0" in result.stdout
         assert "outlast dlq replays resume 1" in result.stdout
         assert len(world.json("dlq", "list")) == 14
@@ -56,7 +56,7 @@ class TestCanary:
         assert "One first: failed" in shown
 
         fix(world)
-        assert "replay 1 goes on" in world.run("dlq", "replays", "resume", 1).stdout
+        assert "replay 1 resumed" in world.run("dlq", "replays", "resume", 1).stdout
         assert world.json("dlq", "replays", "show", 1)["state"] == "done"
         until(lambda: world.json("status")["counts"]["DONE"] == 14, 20, "all done")
         assert world.json("dlq", "list") == []
@@ -72,7 +72,7 @@ class TestCanary:
     def test_no_worker_is_alive(self, world):
         world.dead_letters(2)
         result = world.run("dlq", "replay", "--all", "--canary", code=1)
-        assert "no worker is alive to carry it on" in result.stderr
+        assert "no worker is alive to run it" in result.stderr
         assert "outlast dlq replays show 1" in result.stderr
         again = world.run("dlq", "replays", "list")
         assert "no worker is alive" in again.stderr
@@ -201,7 +201,7 @@ class TestReplays:
     def test_the_help_is_that_of_the_group(self, world):
         said = world.run("dlq", "replays", "--help").stdout
         assert "resume" in said
-        assert "List replays that workers carry on" in said
+        assert "List, stop and resume the replays" in said
 
 
 class TestGroups:
@@ -214,7 +214,7 @@ class TestGroups:
         assert store.failure(group).standing(store.now()) == "acknowledged"
         assert "reopened" in world.run("dlq", "reopen", group).stdout
         assert store.failure(group).standing(store.now()) == "open"
-        assert "told of again in 2h" in world.run("dlq", "snooze", group, "--for", "2h").stdout
+        assert "alerts resume in 2h" in world.run("dlq", "snooze", group, "--for", "2h").stdout
         assert store.failure(group).standing(store.now()) == "snoozed"
         assert "reopened" in world.run("dlq", "snooze", group, "--for", "0").stdout
         assert store.failure(group).standing(store.now()) == "open"

@@ -165,8 +165,8 @@ def test_alerts_that_were_not_delivered_are_no_mistake(busy):
 
     ok, text, todo = found(busy)["alerts"]
     assert (ok, text) == (None, "1 not delivered yet")
-    assert todo.startswith("Nobody has tried to deliver them; ")
-    assert todo.endswith("where neither runs: outlast alerts deliver")
+    assert todo.startswith("No process has tried to deliver them; ")
+    assert todo.endswith("if neither runs: outlast alerts deliver")
 
 
 def test_alerts_that_could_not_be_delivered(busy):
@@ -178,7 +178,7 @@ def test_alerts_that_could_not_be_delivered(busy):
     app.store.settle_alerts([AlertResult(alert.id, alert.epoch, (), 3600.0, "slack: it is down")])
     app.close()
 
-    assert found(busy)["alerts"] == (None, "1 not delivered yet", "outlast alerts list --waiting says why.")
+    assert found(busy)["alerts"] == (None, "1 not delivered yet", "outlast alerts list --waiting shows why.")
     listed = busy.run("alerts", "list").stdout
     assert "down" in listed
     assert "nobody has tried" not in listed
@@ -249,7 +249,7 @@ def test_tables_are_missing(world, postgres_server):
     (_, store) = world.json("doctor", "--url", url, code=1)["findings"]
 
     assert (store["check"], store["ok"]) == ("store", False)
-    assert "outlast db init creates the tables" in store["todo"]
+    assert "outlast db init creates and migrates the tables" in store["todo"]
     world.run("db", "init", "--url", url)
     answer = world.json("doctor", "--url", url)
     assert [each["check"] for each in answer["findings"]] == ["settings", "store", "clock", "writing", "spool", "workers", "ledger"]  # fmt: skip

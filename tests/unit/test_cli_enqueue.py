@@ -71,7 +71,7 @@ def test_people_are_told(world):
         (["zzz"], 2, "it has: flaky, mail, many, scrape, slow"),
         (["scrape"], 2, "scrape() is missing the argument 'url'; its parameters are (url: str"),
         (["scrape", "url=x", "dept=2"], 2, "scrape() has no argument 'dept'"),
-        (["scrape", "url"], 2, "'url' is no KEY=VALUE"),
+        (["scrape", "url"], 2, "'url' is not KEY=VALUE"),
         (["scrape", "url=1", "url=2"], 2, "url is given twice"),
         (["scrape", "url=x", "--args", "{}"], 2, "--args or KEY=VALUE, not both"),
         (["scrape", "--args", "{"], 2, "not valid JSON"),

@@ -74,7 +74,7 @@ def test_says_how_sure_it_is_and_which_lines_would_change_it():
 
 @pytest.mark.parametrize("words", ["200", "password=hunter2 timeout", "KeyboardInterrupt"])
 def test_no_rule_is_proposed_that_could_not_work(words):
-    assert judged(words)["rule_to_change_it"].startswith("# nothing in it tells it apart")
+    assert judged(words)["rule_to_change_it"].startswith("# nothing distinguishes it from other errors")
 
 
 def test_a_rule_for_a_status_leaves_other_statuses_alone():
@@ -200,7 +200,7 @@ def test_options_that_would_be_ignored_are_refused():
     result = run("database is locked", "--credentials")
 
     assert result.exit_code == 2
-    assert "go with an HTTP status" in result.output
+    assert "need an HTTP status" in result.output
 
 
 def test_plain_text_on_standard_input():
@@ -210,7 +210,7 @@ def test_plain_text_on_standard_input():
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["503", "-H", "nonsense"], "'nonsense' is no header\n  write it as 'Retry-After: 120'"),
+        (["503", "-H", "nonsense"], "'nonsense' is not a header\n  write it as 'Retry-After: 120'"),
         (["503", "--config", "missing.toml"], "missing.toml: cannot be read: No such file"),
         ([], "standard input is empty"),
     ],
@@ -295,11 +295,11 @@ def test_rules_for_what_is_unknown(failed):
 
 def test_what_is_printed_can_be_put_into_the_file_as_it_is(failed):
     first, *lines = run("--unknown").output.splitlines()
-    assert first.endswith("put what is right into outlast.toml:")
+    assert first.endswith("put the right ones into outlast.toml:")
     (failed / "outlast.toml").write_text("\n".join(lines))
 
     assert len(outlast.load_config(failed / "outlast.toml").rules) == 2
-    assert run("--unknown").output.startswith("every failure is known")
+    assert run("--unknown").output.startswith("every failure is classified")
     assert json.loads(run("--unknown", "--json").output) == []
 
 
@@ -314,10 +314,10 @@ def test_rules_as_json(failed):
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["--unknown", "429"], "--unknown looks at a store"),
-        (["--unknown", "--config", "x.toml"], "--unknown looks at a store"),
-        (["429", "--url", "sqlite:///x.db"], "--app and --url go with --unknown"),
-        (["--unknown"], "nothing says which store is meant"),
+        (["--unknown", "429"], "--unknown can only be combined with"),
+        (["--unknown", "--config", "x.toml"], "--unknown can only be combined with"),
+        (["429", "--url", "sqlite:///x.db"], "--app and --url need --unknown"),
+        (["--unknown"], "no store is configured"),
     ],
 )
 def test_options_that_do_not_go_together(args, said, monkeypatch):

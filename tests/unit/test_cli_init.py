@@ -12,7 +12,7 @@ from outlast.errors import ConfigError
 
 
 def test_the_file_loads_and_is_used(world):
-    assert "outlast.toml is written" in world.run("init").stdout
+    assert "wrote outlast.toml" in world.run("init").stdout
     config = load_config("outlast.toml")
 
     assert dict(config.app) == {"url": "sqlite:///outlast.db", "concurrency": 10}
@@ -37,7 +37,7 @@ def test_what_is_commented_out_loads_too(tmp_path):
 
 def test_it_overwrites_only_when_told(world):
     (world.folder / "outlast.toml").write_text("# mine\n")
-    assert "is there already\n  --force overwrites it" in world.run("init", code=2).stderr
+    assert "already exists\n  --force overwrites it" in world.run("init", code=2).stderr
     assert (world.folder / "outlast.toml").read_text() == "# mine\n"
     world.run("init", "--force")
     assert (world.folder / "outlast.toml").read_text("utf-8") == TEMPLATE

@@ -126,8 +126,8 @@ def figures(text):
 
 
 def command_in(text):
-    (line,) = [line for line in text.splitlines() if line.startswith("the rest: outlast ")]
-    return shlex.split(line.removeprefix("the rest: outlast "))
+    (line,) = [line for line in text.splitlines() if line.startswith("to run the rest: outlast ")]
+    return shlex.split(line.removeprefix("to run the rest: outlast "))
 
 
 def seen(world):
@@ -159,7 +159,7 @@ class TestTheSummary:
         assert sorted(seen(etl)) == ["i003", "i004", "i005"]
         assert ": passed" in second.stdout.splitlines()[0]
         assert "3 fixed, 0 broken, 0 still failing" in second.stdout
-        assert "the rest:" not in second.stdout
+        assert "to run the rest:" not in second.stdout
 
     def test_as_json_it_stands_alone_on_standard_output(self, etl):
         data = etl.json("job", "run", "etl:items", code=1)
@@ -179,7 +179,7 @@ class TestTheSummary:
         result = etl.run("job", "run", "etl:items", "--dry-run", "--limit", 5, code=1)
 
         assert "dry run" in result.stdout.splitlines()[0]
-        assert "the rest:" not in result.stdout
+        assert "to run the rest:" not in result.stdout
         assert (etl.folder / "seen").read_text().split()[1::2] == ["True"] * 5
         assert not (etl.folder / "outlast.db").exists()
 
@@ -192,8 +192,8 @@ class TestTheSummary:
         assert etl.json("status")["counts"]["QUEUED"] == 2
 
     def test_without_a_ledger_there_is_no_rest_to_be_done(self, etl):
-        assert "the rest:" not in etl.run("job", "run", "etl:unkept", code=1).stdout
-        assert "has no ledger" in etl.run("job", "run", "etl:unkept", "--resume", "x", code=2).stderr
+        assert "to run the rest:" not in etl.run("job", "run", "etl:unkept", code=1).stdout
+        assert "keeps no ledger" in etl.run("job", "run", "etl:unkept", "--resume", "x", code=2).stderr
 
 
 class TestWhichJob:
@@ -213,12 +213,12 @@ class TestWhichJob:
             (["etl:app"], "etl:app has several jobs; choose one: --name items, --name tags, "),
             (["etl:app", "--name", "nosuch"], "etl:app has no job 'nosuch'; it has: items, tags, "),
             (["etl:items", "--name", "tags"], "etl:items is the job items, not tags"),
-            (["jobs:app"], "jobs:app has no jobs; @app.job(…) makes one"),
+            (["jobs:app"], "jobs:app has no jobs; @app.job(…) makes a function a job"),
             (["etl:nosuch"], "module etl has no 'nosuch'; it has etl:app, etl:items"),
-            (["etl:a_number"], "etl:a_number is no App or Job"),
-            (["nosuch:items"], "there is no module 'nosuch'"),
+            (["etl:a_number"], "etl:a_number is of type int, not an App or Job"),
+            (["nosuch:items"], "module 'nosuch' was not found"),
             (["etl:bare"], "bare has no targets"),
-            (["etl:items", "--resume", "a", "--only-failed", "b"], "give one of them"),
+            (["etl:items", "--resume", "a", "--only-failed", "b"], "give only one of them"),
             (["etl:items", "--resume", "nosuch"], "items has no run nosuch"),
             (["etl:items", "--only-failed", "nosuch"], "items has no run nosuch"),
             (["etl:items", "--limit", "0"], "--limit"),
@@ -302,7 +302,7 @@ class TestStopping:
         shown = etl.run("job", "show", died["id"]).stdout
         assert (died["state"], died["holder"]) == ("died", None)
         assert f"job listed died: outlast job show {died['id']}" in etl.run("status").stdout
-        assert f"the rest: outlast job run MODULE:JOB --resume {died['id']}" in shown
+        assert f"to run the rest: outlast job run MODULE:JOB --resume {died['id']}" in shown
         (etl.folder / "go").touch()
         assert etl.json("job", "run", "etl:listed", "--resume", died["id"])["exit_code"] == 0
         assert etl.json("status")["jobs"] == []
@@ -335,7 +335,7 @@ class TestProgress:
         result = etl.run("job", "run", "etl:items", "--concurrency", 1, code=1)
         lines = [line for line in result.stderr.splitlines() if " INFO outlast.jobs: items: " in line]
 
-        assert re.search(r"items: \d+/40  \S+/s  failed \d  put off \d", lines[0])
+        assert re.search(r"items: \d+/40  \S+/s  failed \d  deferred \d", lines[0])
         assert result.stdout.startswith("items ")
 
     @pytest.mark.usefixtures("_at_once")
@@ -349,7 +349,7 @@ class TestProgress:
     @pytest.mark.usefixtures("_at_once")
     @pytest.mark.parametrize("word", ["--json", "--no-progress"])
     def test_there_is_none_where_nobody_wants_it(self, etl, word):
-        assert "put off 0" not in etl.run("job", "run", "etl:tags", word, "--log-level", "warning").stderr
+        assert "deferred 0" not in etl.run("job", "run", "etl:tags", word, "--log-level", "warning").stderr
         assert "tags: " not in etl.run("job", "run", "etl:tags", word).stderr
 
     def test_a_run_of_a_moment_needs_no_line(self, etl):
@@ -365,8 +365,8 @@ class TestProgress:
 
         assert process.wait(LIMIT) == 0
         assert "━" in text
-        assert re.search(r"\d+ done  \S+/s  failed 0  put off 0", text)
-        assert "0 put off" not in text  # the summary is logged where no table shows it
+        assert re.search(r"\d+ done  \S+/s  failed 0  deferred 0", text)
+        assert "0 deferred" not in text  # the summary is logged where no table shows it
         assert figures(re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", text.replace("\r", "")))["total targets"] == "20"
 
 

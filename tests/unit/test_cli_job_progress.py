@@ -22,10 +22,10 @@ class TestPace:
         monkeypatch.setattr("outlast.clock.monotonic", lambda: now[0])
         pace = job_views.ProgressRate()
         tally.total = 1000
-        assert str(pace.figures(tally)) == "0/1000  0.0/s  failed 0  put off 0"
+        assert str(pace.figures(tally)) == "0/1000  0.0/s  failed 0  deferred 0"
         self.add(tally, 100)
         now[0] += 10
-        assert str(pace.figures(tally)) == "100/1000  10.0/s  failed 0  put off 0  1:30 left"
+        assert str(pace.figures(tally)) == "100/1000  10.0/s  failed 0  deferred 0  1:30 left"
         assert pace.figures(tally).seconds_left == 90
 
     def test_it_is_the_pace_of_late_that_counts(self, tally, monkeypatch):
@@ -42,11 +42,11 @@ class TestPace:
             figures = pace.figures(tally)
 
         assert figures.rate == 2
-        assert str(figures) == "100080 done  2.0/s  failed 0  put off 0"
+        assert str(figures) == "100080 done  2.0/s  failed 0  deferred 0"
 
     @pytest.mark.parametrize(("seconds", "told"), [(0, "0:00"), (59.6, "1:00"), (3725, "1:02:05"), (1e12, "99:59:59")])
     def test_time_left(self, seconds, told):
         assert (
             str(job_views.ProgressFigures(1, 2, 0, 0, 250.0, seconds))
-            == f"1/2  250/s  failed 0  put off 0  {told} left"
+            == f"1/2  250/s  failed 0  deferred 0  {told} left"
         )

@@ -8,7 +8,7 @@ from outlast.ports.store import LimitRequest
 def test_none(world):
     world.app().create_schema()
     assert world.json("limits") == []
-    assert "no worker has asked for a limit" in world.run("limits").stdout
+    assert "no worker used a limit" in world.run("limits").stdout
 
 
 def test_how_they_stand(world):
@@ -22,7 +22,7 @@ def test_how_they_stand(world):
     assert first["next_start"].endswith("+00:00")
     assert (second["resource"], second["running"], second["next_start"]) == ("mail", None, None)
     text = world.run("limits").stdout
-    for words in ("6/m, 2 at once", "0 of 5", "2/s", "api.example.com", "now"):
+    for words in ("6/m, burst 2", "0 of 5", "2/s", "api.example.com", "now"):
         assert words in text
     assert all(len(line) <= 80 for line in text.splitlines())
 

@@ -13,17 +13,17 @@ class TestModuleAndApp:
     @pytest.mark.parametrize(
         ("reference", "said"),
         [
-            ("nowhere:app", "there is no module 'nowhere'"),
+            ("nowhere:app", "module 'nowhere' was not found"),
             ("jobs:nothing", "module jobs has no 'nothing'; it has jobs:app"),
             ("jobs:Shop.nothing", "has no 'Shop.nothing'; it has jobs:app"),
-            ("jobs:not_an_app", "is no App but of type int; it has jobs:app"),
-            ("jobs:Shop", "is no App but a type"),
+            ("jobs:not_an_app", "is of type int, not an App; it has jobs:app"),
+            ("jobs:Shop", "is a type, not an App"),
             ("jobs", "does not name an app; write MODULE:APP; it has jobs:app"),
             ("jobs:", "does not name an app; write MODULE:APP; it has jobs:app"),
             ("jobs.py:app", "names a file; write the module as in an import: jobs:APP"),
             ("./shop/jobs.py:app", "import: shop.jobs:APP"),
-            (":app", "is no MODULE:APP"),
-            ("json:app", "there is no App in json at all"),
+            (":app", "is not a valid MODULE:APP"),
+            ("json:app", "json has no App at all"),
         ],
     )
     def test_what_is_wrong_is_said(self, world, reference, said):

@@ -124,7 +124,7 @@ def test_json_has_the_stack():
         (False, False, "StreamHandler", "PlainFormatter"),
         (False, True, "StreamHandler", "JsonFormatter"),
         (True, True, "StreamHandler", "JsonFormatter"),
-        (True, False, "RichHandler", "Safe"),
+        (True, False, "RichHandler", "SafeFormatter"),
     ],
 )
 def test_the_handler(terminal, as_json, handler, formatter, monkeypatch):

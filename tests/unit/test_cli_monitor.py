@@ -113,7 +113,7 @@ class TestOnce:
         feeds.run("sources", "add", *(server.script(f"/{number}", 404) for number in range(12)))
         result = feeds.run("monitor", "feeds:app", "--once", code=1)
 
-        assert "it is an outage" in result.stdout
+        assert "outage: many sources failed together" in result.stdout
         assert feeds.json("monitor", "feeds:app", "--once", code=1)["outage"] is True
         assert {source["consecutive_failures"] for source in feeds.json("sources", "list")} == {0}
 
@@ -193,7 +193,7 @@ class TestWhichMonitor:
     def test_what_is_neither(self, feeds):
         (feeds.folder / "feeds.py").write_text(ONE + "number = 3\n")
 
-        assert "feeds:number is no App or Monitor but of type int\n  it has feeds:app, feeds:feeds\n" in (
+        assert "feeds:number is of type int, not an App or Monitor\n  it has feeds:app, feeds:feeds\n" in (
             feeds.run("monitor", "feeds:number", code=2).stderr
         )
         assert "'nosuch' is not a profile" in feeds.run("monitor", "feeds:app", "--profile", "nosuch", code=2).stderr
@@ -210,7 +210,7 @@ class TestSettings:
         assert line.endswith("outlast.db; alerts go to the log only; settings outlast.toml")
 
     def test_mistakes(self, feeds):
-        assert "give a span above 0" in feeds.run("monitor", "feeds:app", "--every", "0", code=2).stderr
+        assert "must be above 0" in feeds.run("monitor", "feeds:app", "--every", "0", code=2).stderr
         assert "--json goes with --once" in feeds.run("monitor", "feeds:app", "--json", code=2).stderr
         assert "--per-host" in feeds.run("monitor", "feeds:app", "--per-host", "0", code=2).stderr
 

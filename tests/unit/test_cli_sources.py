@@ -52,7 +52,7 @@ class TestAdd:
         assert book.json("sources", "list") == []
 
     def test_a_name_is_for_one(self, book):
-        assert "--name is for one URL" in book.run("sources", "add", "a", "b", "--name", "x", code=2).stderr
+        assert "--name needs exactly one URL" in book.run("sources", "add", "a", "b", "--name", "x", code=2).stderr
 
     def test_a_profile_that_nobody_knows_is_told(self, book):
         assert (
@@ -64,7 +64,8 @@ class TestAdd:
         world.run("sources", "add", FEED, "--app", "jobs:app")
         assert (world.folder / "outlast.db").exists()
         assert (
-            "there is no file typo.db" in world.run("sources", "add", FEED, "--url", "sqlite:///typo.db", code=2).stderr
+            "the file typo.db does not exist"
+            in world.run("sources", "add", FEED, "--url", "sqlite:///typo.db", code=2).stderr
         )
         assert not (world.folder / "typo.db").exists()
 
@@ -204,7 +205,9 @@ class TestByHand:
         shown = book.run("sources", "show", 1).stdout
         assert "by hand" in shown
         assert "never: it was disabled by hand; outlast sources enable 1" in shown
-        assert "disabled by hand; outlast sources enable 1" in book.run("sources", "probe", 1, code=1).stdout
+        assert (
+            "disabled by hand; to enable it: outlast sources enable 1" in book.run("sources", "probe", 1, code=1).stdout
+        )
         assert "source 1: healthy, was disabled" in book.run("sources", "enable", 1).stdout
         assert "source 1: healthy already" in book.run("sources", "enable", 1).stdout
         assert [source["state"] for source in book.json("sources", "list")] == ["healthy", "healthy"]

@@ -114,7 +114,7 @@ def test_what_is_empty_says_so_and_what_to_do(world):
         ["dlq", "list", "--since", "1h"],
         ["dlq", "groups", "--task", "x"],
     ):
-        assert world.run(*words).stdout.endswith(f" like that; outlast {words[0]} {words[1]} shows all\n")
+        assert world.run(*words).stdout.endswith(f" match; outlast {words[0]} {words[1]} shows all\n")
 
 
 @pytest.mark.parametrize(

@@ -140,7 +140,7 @@ def test_settings_of_the_file_and_of_the_command(world, start):
 
 
 def test_mistakes(world):
-    assert "name a queue" in world.run("worker", "jobs:app", "--queues", " , ", code=2).stderr
+    assert "names of queues, separated by commas" in world.run("worker", "jobs:app", "--queues", " , ", code=2).stderr
     assert "--concurrency" in world.run("worker", "jobs:app", "--concurrency", "0", code=2).stderr
 
 

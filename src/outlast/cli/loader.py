@@ -85,8 +85,8 @@ def _import_module(name: str) -> ModuleType:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise _import_failure(name, error) from error
         message = (
-            f"module {error.name!r} was not found in {here} or among the installed packages; "
-            "run this command in the module's folder, or install it"
+            f"module {error.name!r} was not found; it is neither in {here} nor installed: run this command in the "
+            "module's folder, or install it"
         )
         raise ConfigError(message) from None
     except Exception as error:
