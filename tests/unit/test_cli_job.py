@@ -318,7 +318,7 @@ def _read_until(stream, words):
 def _ended_by(process, number):
     """Send a signal again, but no sooner than people do: two of one moment are taken for one."""
     try:
-        process.wait(0.5)
+        process.wait(2)
     except subprocess.TimeoutExpired:
         process.send_signal(number)
         return False

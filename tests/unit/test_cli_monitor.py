@@ -211,7 +211,7 @@ class TestSettings:
 
     def test_mistakes(self, feeds):
         assert "must be above 0" in feeds.run("monitor", "feeds:app", "--every", "0", code=2).stderr
-        assert "--json goes with --once" in feeds.run("monitor", "feeds:app", "--json", code=2).stderr
+        assert "--json needs --once" in feeds.run("monitor", "feeds:app", "--json", code=2).stderr
         assert "--per-host" in feeds.run("monitor", "feeds:app", "--per-host", "0", code=2).stderr
 
     def test_sources_that_can_never_be_polled_are_all_told_before_any_request(self, feeds, server):
