@@ -48,7 +48,7 @@ MODULES: dict[str, tuple[str, ...]] = {  # public modules; of those with names, 
     "outlast.observe.otel": ("instrument", "uninstrument"),
     "outlast.observe.json_logs": ("JsonFormatter",),
     "outlast.observe.log_keys": ("outlast_keys", "redacted_exception"),
-    "outlast.observe.recording": (),
+    "outlast.observe.observation_log": (),
     "outlast.stores.postgres.store": (),
 }
 

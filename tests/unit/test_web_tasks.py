@@ -129,9 +129,7 @@ def test_a_task_is_hurried_and_cancelled(world):
 
     left = world.client.post(f"/api/tasks/{number}/cancel").json()
     assert not left["ok"]
-    assert (
-        left["message"] == f"task {number} is cancelled and was not changed: only a waiting task can be cancelled"
-    )
+    assert left["message"] == f"task {number} is cancelled and was not changed: only a waiting task can be cancelled"
     assert not world.client.post(f"/api/tasks/{number}/hurry").json()["ok"]
 
 

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from integration.couriering import (
+from integration.delivery_scenes import (
     DAY,
     HOUR,
     MINUTE,

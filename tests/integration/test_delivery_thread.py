@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from integration.couriering import DAY, Failing, Noting, Waiting, done, errors_in, new_store, news, waiting
+from integration.delivery_scenes import DAY, Failing, Noting, Waiting, done, errors_in, new_store, news, waiting
 from outlast.decide.decision import AlertKind
 from outlast.errors import NetworkError
 from outlast.observe import alert_delivery as couriers

@@ -2,7 +2,7 @@
 
 import pytest
 
-from integration.couriering import SECRET, new_store
+from integration.delivery_scenes import SECRET, new_store
 from outlast.observe.channels import channel
 from outlast.testing import fake_clock
 from servers.webhooks import WebhookServer

@@ -11,8 +11,8 @@ import pytest
 import outlast
 from integration.monitoring import KINDS, new_url, opened
 from outlast import errors
-from outlast.observe import recording as module
-from outlast.observe.recording import recording
+from outlast.observe import observation_log as module
+from outlast.observe.observation_log import recording
 from outlast.ports.read_rows import FailureFilter
 
 

@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from integration.couriering import (
+from integration.delivery_scenes import (
     MINUTE,
     SECRET,
     Dead,
