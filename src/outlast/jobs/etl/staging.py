@@ -284,7 +284,7 @@ def staging_statements(database: str, table: str) -> dict[str, str]:
 
 
 _ENDED_INSIDE = (
-    "apply ended the transaction, by commit, rollback, executescript or `with connection`; it must leave it open"
+    "the code in the transaction ended it, by commit, rollback, executescript or `with connection`; leave it open"
 )
 
 

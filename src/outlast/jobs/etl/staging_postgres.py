@@ -20,7 +20,7 @@ except ImportError as error:
 
 
 Connection = psycopg.Connection[Any]
-_ENDED_INSIDE = "apply ended the transaction, by COMMIT, ROLLBACK or psycopg.Rollback; it must leave it open"
+_ENDED_INSIDE = "the code in the transaction ended it, by COMMIT, ROLLBACK or psycopg.Rollback; leave it open"
 
 
 class PostgresTransaction:
