@@ -318,6 +318,6 @@ def test_without_its_package_it_says_what_to_install_and_asks_nobody(server, mon
     monkeypatch.setitem(sys.modules, "feedparser", None)
     url = server.script("/never", 200)
 
-    with pytest.raises(ConfigError, match=r'pip install "\.\[feeds\]"'):
+    with pytest.raises(ConfigError, match=r"pip install 'outlast\[feeds\]'"):
         run(httpx2, fetch_feed, source_of(url))
     assert server.count("/never") == 0

@@ -131,5 +131,5 @@ def test_a_long_and_flat_page_is_read(server):
 def test_without_its_package_it_says_what_to_install(server, monkeypatch):
     monkeypatch.setitem(sys.modules, "selectolax", None)
 
-    with pytest.raises(ConfigError, match=r'pip install "\.\[feeds\]"'):
+    with pytest.raises(ConfigError, match=r"pip install 'outlast\[feeds\]'"):
         fetch(server, page())

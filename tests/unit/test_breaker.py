@@ -159,7 +159,7 @@ class TestSettings:
             ({"failure_rate": float("nan")}, "failure_rate is nan"),
             ({"failure_rate": "x"}, "failure_rate is 'x'; give a share above 0 and up to 1"),
             ({"failure_rate": True}, "failure_rate is True"),
-            ({"consecutive": None}, "nothing would ever open it"),
+            ({"consecutive": None}, "otherwise it would never open"),
             ({"open_for": -1}, "open_for is -1"),
             ({"slow_call": float("inf")}, "slow_call is inf"),
             ({"counts": "x"}, "counts is 'x'; give exception classes"),

@@ -45,7 +45,7 @@ def registers():
 with ExitStack() as block:
     block.enter_context(breaker_sync.sync_breakers(store, lambda: "parent", leased=False))
     (sync,) = breaker_sync._running_syncs
-    locks = sync._wake._cond, sync._stopped._cond, sync._start_lock, breaker_sync._running_lock, resources._registering, guard._lock
+    locks = sync._wake._cond, sync._stopped._cond, sync._start_lock, breaker_sync._running_lock, resources._registry_lock, guard._lock
     with ExitStack() as held:  # as threads of the parent may hold them at that moment
         for lock in locks:
             held.enter_context(lock)

@@ -641,7 +641,7 @@ def test_targets_that_were_looked_up_are_handed_out_as_long_as_those_that_are_re
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda app: app.job(lambda context, target: None), "a job has a name"),
+        (lambda app: app.job(lambda context, target: None), "a job needs a name"),
         (
             lambda app: app.job("x", max_failure_rate=1, targets=[1, 2])(lambda context, target: None),
             "targets is a list",

@@ -134,7 +134,7 @@ def test_what_nobody_understands_is_refused_without_being_shown(url, caplog):
 
 def test_without_apprise_its_installation_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "apprise", None)
-    with pytest.raises(ConfigError, match=r'pip install "\.\[notify\]"') as caught:
+    with pytest.raises(ConfigError, match=r"pip install 'outlast\[notify\]'") as caught:
         channel("mailto://user:hunter2@example.com")
     assert "hunter2" not in str(caught.value)
     channel(SLACK)  # needs nothing

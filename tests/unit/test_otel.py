@@ -302,5 +302,5 @@ class TestTurningItOnAndOff:
 
     def test_a_library_that_is_missing_is_named(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "opentelemetry", None)
-        with pytest.raises(ConfigError, match=r"pip install '\.\[otel\]'"):
+        with pytest.raises(ConfigError, match=r"pip install 'outlast\[otel\]'"):
             instrument()

@@ -300,7 +300,7 @@ class TestRegistering:
     def test_a_library_that_is_missing_is_named(self, app, monkeypatch):
         monkeypatch.setitem(sys.modules, "prometheus_client", None)
         for ask in (metrics, exposition):
-            with pytest.raises(ConfigError, match=r"pip install '\.\[metrics\]'"):
+            with pytest.raises(ConfigError, match=r"pip install 'outlast\[metrics\]'"):
                 ask(app)
         with pytest.raises(ConfigError, match="metrics"), exposing(app):
             pass

@@ -124,7 +124,7 @@ def test_own_patterns():
 
 
 def test_a_bad_pattern_is_refused():
-    with pytest.raises(ValueError, match="no regular expression"):
+    with pytest.raises(ValueError, match="not a valid regular expression"):
         Redactor(["("])
 
 

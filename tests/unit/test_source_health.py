@@ -162,7 +162,7 @@ def test_a_profile_of_ones_own():
 
     assert (news.name, news.rules.threshold, news.rules.counted) == ("news", 3, {Category.NOT_FOUND})
     assert outlast.profile("feed").rules.threshold == 5
-    with pytest.raises(ConfigError, match="no setting of a profile"):
+    with pytest.raises(ConfigError, match="not a setting of a profile"):
         news.replace(treshold=3)
     with pytest.raises(ConfigError, match="blog, feed"):
         outlast.profile("news")

@@ -151,5 +151,5 @@ SELECT {one}
         for name in ("a.sql", "b.sql"):
             (package / "queries" / name).write_text("-- name: same\nSELECT 1\n")
         monkeypatch.syspath_prepend(tmp_path)
-        with pytest.raises(ValueError, match=re.escape("b.sql: the statement same is in another file too")):
+        with pytest.raises(ValueError, match=re.escape("b.sql: the statement same is also in another file")):
             load_statements("two_files")

@@ -121,7 +121,7 @@ class AppriseChannel:
         try:
             apprise: Any = import_module("apprise")
         except ImportError as error:
-            message = 'this kind of channel needs Apprise; run: pip install ".[notify]" in a clone of Outlast'
+            message = "this kind of channel needs Apprise; run: pip install 'outlast[notify]'"
             raise ConfigError(message) from error
         for each in map(logging.getLogger, _APPRISE_LOGGERS):
             if _is_log_allowed not in each.filters:

@@ -183,7 +183,7 @@ class TaskSpans:
 
 _SCOPE_NAME = "outlast"
 _READING_TTL = 1.0  # seconds; one collection asks for each metric separately, but reads the store once
-_MISSING = "OpenTelemetry needs the extra otel: pip install '.[otel]' in a clone of Outlast"
+_MISSING = "OpenTelemetry needs the extra otel: pip install 'outlast[otel]'"
 _lock = threading.Lock()
 _current: "_Instrumentation | None" = None
 
