@@ -145,7 +145,7 @@ def test_the_command_is_killed_while_it_waits_for_the_target(here, there, tmp_pa
     said, _ = again.communicate(timeout=60)
 
     assert again.returncode == 0, said.decode()
-    assert "both sides agree" in said.decode()
+    assert "both sides match" in said.decode()
     assert "outlast-secret" not in said.decode()
     check_same(here, there)
 
@@ -194,7 +194,7 @@ def test_another_was_quicker(here, there, tmp_path, point):  # noqa: F811  # fix
             app.tasks_by_name["fine"].enqueue(1)
             app.close()
 
-    with pytest.raises(MoveError, match="by somebody else meanwhile; run this again to see"):
+    with pytest.raises(MoveError, match="another process has ended or cancelled the move meanwhile; run this again"):
         run_move(here, there, progress=overtake)
     assert run_move(here, there).already
     with open_target(there) as target:

@@ -181,19 +181,19 @@ class TestCommand:
         assert is_untouched(here, there)
         text = command(here, there, "--dry-run").stdout
         assert "nothing prevents it" in text
-        assert "stay where they are: staging" in text
+        assert "are not moved: staging" in text
 
         told = command(here, there).stdout
 
         for words in (
             "task_queue",
-            "both sides agree",
-            "workers that had died: 2 tasks",
-            "give your App the new URL",
+            "both sides match",
+            "from dead workers: 2 tasks",
+            "use the new URL in your App",
             "staging",
         ):
             assert words in told
-        assert "was moved to postgresql://127.0.0.1" in command(here, there).stdout
+        assert "was already moved to postgresql://127.0.0.1" in command(here, there).stdout
         assert json.loads(command(here, there, "--json").stdout)["already"] is True
         check_same(here, there)
         result = CliRunner().invoke(cli, ["status", "--url", here])
@@ -207,19 +207,19 @@ class TestCommand:
             return " ".join(CliRunner().invoke(cli, ["status", "--url", there]).stdout.split())
 
         interrupted(here, there, "task_queue")
-        assert "a move into this database is not over: run outlast move again" in told()
+        assert "a move into this database is not finished: run outlast move again" in told()
         assert "starts one" not in told()
         command(here, there)
-        assert "is not over" not in told()
+        assert "is not finished" not in told()
         assert "starts one" in told()
 
     def test_nothing_to_give_up(self, here, there):  # noqa: F811  # fixtures
-        assert "nothing to give up" in command(here, there, "--cancel").stdout
+        assert "nothing to cancel" in command(here, there, "--cancel").stdout
         assert json.loads(command(here, "--cancel", "--json").stdout)["cancelled"] is False
 
     def test_given_up_where_the_target_is_gone(self, here, there, tmp_path):  # noqa: F811  # fixtures
         interrupted(here, there, "task_queue")
-        assert "drop those tables" in command(here, "--cancel").stdout
+        assert "drop its tables" in command(here, "--cancel").stdout
         app = build(here, tmp_path)
         app.tasks_by_name["fine"].enqueue(1)
         app.close()

@@ -67,7 +67,7 @@ def test_a_file_of_an_older_version(there, tmp_path, version):  # noqa: F811  # 
             act(url, there)
     execute(path, "UPDATE workers SET expires_at = 1")
     with pytest.raises(
-        MoveError, match=rf"have version {version}, and a dry run does not bring them up to {LATEST}; run"
+        MoveError, match=rf"have version {version}, and a dry run does not migrate them to version {LATEST}; run"
     ):
         look_at(url, there)
     assert not give_up(url, there)
@@ -95,7 +95,7 @@ def test_a_dry_run_changes_nothing(here, there, tmp_path):  # noqa: F811  # fixt
 def test_who_is_in_the_way_is_named_before_anything_is_changed(here, there, tmp_path):  # noqa: F811  # fixtures
     store = SqliteStore(tmp_path / "outlast.db")
     assert store.claim_alerts(1, 60)
-    with pytest.raises(MoveError, match="somebody who delivers alerts"):
+    with pytest.raises(MoveError, match="alert delivery"):
         run_move(here, there)
     assert len(store.workers()) == 1, "the dead one is not struck off"
     store.close()
@@ -106,7 +106,7 @@ def upgrade(monkeypatch):
     """Have a next version of Outlast go on."""
 
     def now():
-        for module in ("sqlite.schema", "moving.source", "moving.move"):
+        for module in ("sqlite.schema", "move.source", "move.move"):
             monkeypatch.setattr(f"outlast.stores.{module}.LATEST", LATEST + 1)
 
     return now

@@ -260,13 +260,13 @@ PROGRAM = """
 import sys, time
 from outlast.stores.postgres.store import PostgresStore
 store = PostgresStore(sys.argv[1], schema="triage")
-queue = store._queue_all
+queue = store._requeue_all
 def slow(connection, ids, values):
     done = queue(connection, ids, values)
     print("within", flush=True)
     time.sleep(60)
     return done
-store._queue_all = slow
+store._requeue_all = slow
 store.replay_step(int(sys.argv[2]), 1, 20, stage=0, canary=True)
 """
 STEPPER = """

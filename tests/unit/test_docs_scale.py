@@ -18,7 +18,7 @@ def test_the_tables_are_those_of_the_simulation():
 def test_the_costs_are_those_that_the_page_names():
     costs = Costs()
     for told in (
-        f"{costs.settle_and_claim * 1000:.2f} ms, and {costs.per_task * 1e6:.0f} µs for each task",
+        f"{costs.turn * 1000:.2f} ms, and {costs.per_task * 1e6:.0f} µs for each task",
         f"{costs.call * 1e6:.0f} µs",
         f"{costs.log} claimed and settled",
         f"{costs.disk / 1e6:.0f} MB a second",
