@@ -57,7 +57,7 @@ def test_the_command_shows_a_link_and_ends_when_it_is_told_to(tmp_path, ending):
         assert process.returncode == 0
         assert stream.ended.wait(20)
         assert "Cancel" not in err  # the stream ended by itself, nobody had to break it off
-        following = re.search(r"The next one: (\S+)", out)[1]
+        following = re.search(r"The next link: (\S+)", out)[1]
         assert following != server.link
         assert path not in out + err  # the first line had it
         assert "once=" not in err

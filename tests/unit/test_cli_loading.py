@@ -105,7 +105,7 @@ class TestWhichStore:
     def test_a_mistyped_file_is_not_created(self, world):
         result = world.run("tasks", "list", "--url", "sqlite:///typo.db", code=2)
 
-        assert "there is no file typo.db" in result.stderr
+        assert "the file typo.db does not exist" in result.stderr
         assert list(world.folder.glob("typo*")) == []
 
     @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ class TestWhichStore:
         result = world.run(*words, "--app", "jobs:app", code=2)
 
         assert result.stderr == (
-            "Error: there is no file outlast.db\n  is the app right? To create it: outlast db init --app jobs:app\n"
+            "Error: the file outlast.db does not exist\n  check the app, or create the file: outlast db init --app jobs:app\n"
         )
         assert list(world.folder.glob("outlast.db*")) == []
 

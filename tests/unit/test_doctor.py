@@ -47,7 +47,7 @@ def test_one_count_is_off(books, there, said):
     (finding,) = ledger_findings(counted(**books), counted(**there))
 
     assert (finding.check, finding.ok, finding.text) == ("ledger", False, said)
-    assert "--mend" in finding.todo
+    assert "--repair" in finding.todo
 
 
 def test_a_dead_letter_without_its_task_is_off_twice():

@@ -66,7 +66,7 @@ def _mismatch_finding(name: str, by_counter: int, in_tables: int) -> DoctorFindi
         "ledger",
         ok=False,
         text=text,
-        todo="Rows were changed by hand, or an older version still runs; doctor --mend recounts the counters.",
+        todo="Rows were changed by hand, or an older version still runs; doctor --repair recounts the counters.",
     )
 
 
