@@ -149,7 +149,7 @@ def test_a_hook_that_hangs_ends_streams(app, monkeypatch, caplog, kind):
         over.set()
 
     asyncio.run(asyncio.wait_for(course(), 30))
-    assert "did not answer within" in caplog.text
+    assert "did not return within" in caplog.text
 
 
 def test_mounted_in_a_site_of_ones_own(app):
@@ -210,7 +210,7 @@ def test_an_action_leads_to_a_place_of_ours(app, to):
         ("bad", 400, "give a number"),
         ("locked", 503, "The store does not answer"),
         ("schema", 503, "outlast db "),
-        ("broken", 500, "mistake in the page"),
+        ("broken", 500, "bug in the page"),
     ],
 )
 def test_what_is_wrong_is_told(app, name, status, words, caplog):

@@ -95,7 +95,7 @@ def test_a_statement_that_fails_is_tried_again_and_nothing_is_left_out(app, cloc
                 failed += 1
     assert failed > 1
     assert read.board is None
-    assert clock.now - read._at < 5, "the pulse is read in between"
+    assert clock.now - read._pulse_at < 5, "the pulse is read in between"
     beat(read, clock, 30)
     assert [group.task_type for group in read.board.groups] == ["scrape"]
     assert [wait.resource for wait in read.board.waits] == ["bank.example.com"]

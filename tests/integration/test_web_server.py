@@ -130,7 +130,7 @@ def test_commands_to_copy_name_the_app_that_it_was_started_with(app):
 
 def test_where_there_is_no_token_a_program_is_told_how_to_have_one(app):
     with serve(app, port=0) as server:
-        assert "OUTLAST_WEB_READ_TOKEN (may look)" in ask(server, "GET", "/api/tasks")[1]
+        assert "OUTLAST_WEB_READ_TOKEN (read only)" in ask(server, "GET", "/api/tasks")[1]
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,7 @@ def test_a_page_that_stopped_looking_says_so(world, monkeypatch):
     assert data["rows"] == []
     assert data["stopped"]
     assert "Scanned the latest 3; " in page
-    assert "among those looked at" in page
+    assert "among the rows scanned" in page
     assert world.listed(f"?text=good:+b&before={data['next']}") == [letters[1]]
 
 

@@ -65,7 +65,7 @@ def world(tmp_path):
 def test_nothing_at_all(world):
     page = world.page()
     assert "No queues." in page
-    assert "No worker is known." in page
+    assert "No workers." in page
 
 
 def test_queues_and_who_does_not_look(world):

@@ -162,7 +162,7 @@ def test_every_attempt_tells_what_it_was(world):
         assert text in page
     assert page.count('id="attempt-') == 3
     assert set(re.findall(r'<a href="#(attempt-\d)"><title>', page)) == {"attempt-1", "attempt-2", "attempt-3"}
-    words = page.partition("The same in words")[2].partition("</ol>")[0]
+    words = page.partition("As text")[2].partition("</ol>")[0]
     assert words.count("<li>") == len(data["history"]["drawn"]["segments"])
     assert "hunter2" not in page + str(data)
     assert "style=" not in page
@@ -198,7 +198,7 @@ def test_why_a_task_was_put_off_is_told_also_when_nothing_cools_any_more(world):
     world.settle(Kind.DEFER, delay=600)
     assert "1 time, last because of: down, token=***" in world.page(number)
     world.app.tasks.pause("default")
-    assert "When its time comes it will go on waiting, for its queue, default, is paused" in world.page(number)
+    assert "It will not run when it is due, because its queue, default, is paused" in world.page(number)
 
 
 def test_a_page_is_kept_live_until_the_task_is_over(world):
