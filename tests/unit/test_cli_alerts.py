@@ -78,7 +78,7 @@ def test_deliver_tells_of_what_could_not_be(told, hook):
     result = told.run("alerts", "deliver", "--app", "feeds:app", code=1)
 
     assert result.stdout == "1 alert tried; 1 waiting, 1 of them after a failure\n"
-    assert "a notification was not delivered" in result.stderr
+    assert "an alert was not delivered" in result.stderr
     assert SECRET not in result.output
     assert told.json("alerts", "deliver", "--app", "feeds:app", code=1) == {"tried": 0, "waiting": 1, "failed": 1}
     assert len(hook.requests) == 1  # it is not due again yet

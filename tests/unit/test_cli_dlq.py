@@ -36,7 +36,7 @@ def test_list_and_filters(world):
 def test_bad_filters(world):
     world.dead_letters(1)
 
-    assert "is no category" in world.run("dlq", "list", "--category", "netwrok", code=2).stderr
+    assert "is not a category" in world.run("dlq", "list", "--category", "netwrok", code=2).stderr
     assert "give how long ago" in world.run("dlq", "list", "--since", "yesterday", code=2).stderr
     assert "has no UTC offset" in world.run("dlq", "list", "--since", "2026-11-15T10:00", code=2).stderr
 
@@ -60,7 +60,7 @@ def test_show(world):
     assert data["parameters"] == {"url": "bad0/x", "token": "***"}
     assert len(data["attempts"]) == 1
     assert world.run("dlq", "show", 9, code=1).stderr == (
-        "Error: there is no dead letter 9\n  outlast dlq list shows the dead letters\n"
+        "Error: dead letter 9 does not exist\n  outlast dlq list shows the dead letters\n"
     )
 
 

@@ -196,7 +196,7 @@ class TestReplays:
     def test_there_is_none(self, world):
         world.dead_letters(1)
         for words in (["show"], ["stop"], ["resume"]):
-            assert "there is no replay 9" in world.run("dlq", "replays", *words, 9, code=1).stderr
+            assert "replay 9 does not exist" in world.run("dlq", "replays", *words, 9, code=1).stderr
 
     def test_the_help_is_that_of_the_group(self, world):
         said = world.run("dlq", "replays", "--help").stdout
@@ -228,13 +228,13 @@ class TestGroups:
     )
     def test_there_is_none(self, world, words):
         world.dead_letters(1)
-        assert "there is no group f0" in world.run("dlq", *words, code=1).stderr
+        assert "group f0 does not exist" in world.run("dlq", *words, code=1).stderr
 
     def test_what_makes_no_sense(self, world):
         world.dead_letters(1)
         (group,) = [each["fingerprint"] for each in world.json("dlq", "groups")]
         assert "up to a year" in world.run("dlq", "snooze", group, "--for", "500d", code=2).stderr
-        assert "2000 are enough" in world.run("dlq", "note", group, "x" * 2001, code=2).stderr
+        assert "the limit is 2000" in world.run("dlq", "note", group, "x" * 2001, code=2).stderr
         assert world.app().store.audits() == []
 
 

@@ -60,7 +60,7 @@ def test_all_is_well(busy):
         "settings", "store", "clock", "writing", "spool", "disk", "workers", "ledger",
     ]  # fmt: skip
     assert "✗" not in said
-    assert "4 tasks = 1 done + 2 dead + 1 live + 0 cancelled + 0 discarded, as by the books" in said
+    assert "4 tasks = 1 done + 2 dead + 1 live + 0 cancelled + 0 discarded; the counters match" in said
     assert "were recounted" not in busy.run("doctor", "--repair").stdout
 
 

@@ -77,7 +77,7 @@ def test_people_are_told(world):
         (["scrape", "--args", "{"], 2, "not valid JSON"),
         (["scrape", "--args", "3"], 2, "give an object"),
         (["scrape", "--args", "[1,2,3,4]"], 2, "too many arguments for task scrape"),
-        (["mail", "to=me", "at=yesterday"], 2, "task mail, parameter at: the text is no datetime"),
+        (["mail", "to=me", "at=yesterday"], 2, "task mail, parameter at: the text is not a valid datetime"),
         (["flaky", "--run-at", "2040-01-02T03:04:05"], 2, "has no UTC offset"),
         (["flaky", "--run-at", "soon"], 2, "is not a time"),
         (["flaky", "--delay", "soon"], 2, "is not a duration"),
