@@ -128,7 +128,7 @@ def test_the_command_with_a_token(tmp_path):
         (["jobs:app", "--host", "0.0.0.0"], {"OUTLAST_WEB_TOKEN": ""}, "OUTLAST_WEB_TOKEN"),
         (["jobs:app", "--allow-host", "https://x"], {}, "not a valid host name"),
         (["jobs:app", "--proxy", "proxy.example.com"], {}, "not a valid proxy address"),
-        (["--url", "sqlite:///nowhere.db"], {}, "there is no file"),
+        (["--url", "sqlite:///nowhere.db"], {}, "nowhere.db does not exist"),
         (["jobs:app", "--url", "sqlite:///x.db"], {}, "not both"),
         (["jobs:app", "--token", "x"], {}, "No such option"),
     ],

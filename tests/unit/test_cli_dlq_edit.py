@@ -205,7 +205,7 @@ class TestBox:
             app.dead_letters.edit(dead.id, [{"op": "replace", "path": "/amount", "value": 4}], definition=pay)
         monkeypatch.setattr(app.store, "dead_letter", lambda _: dead)
         app.store.discard(dead.id)
-        with pytest.raises(LookupError, match="is not there any more"):
+        with pytest.raises(LookupError, match="no longer exists"):
             app.dead_letters.edit(dead.id, [{"op": "replace", "path": "/amount", "value": 4}], definition=pay)
 
     def test_the_whole_is_kept_and_shown_masked(self, letter):

@@ -96,7 +96,7 @@ def test_a_database_that_is_of_another_kind_or_cannot_be_opened(world):
         (["dlq", "show", 9], "dead letter 9 does not exist", "outlast dlq list shows the dead letters"),
         (["job", "show", "x"], "run x does not exist", "{command} job list{store} shows the runs"),
         (["job", "failures", "x"], "run x does not exist", "{command} job list{store} shows the runs"),
-        (["sources", "show", 9], "9: source 9 does not exist", "{command} sources list{store} shows the sources"),
+        (["sources", "show", 9], "source 9 does not exist", "{command} sources list{store} shows the sources"),
         (["tasks", "show", "x"], "Invalid value for 'ID': 'x' is not a valid number", "give a whole number from 1 to {most}"),
         (["tasks", "list", "--status", "x"], "Invalid value for '--status': 'x' is not one of ", "see outlast tasks "),
         (["tasks", "list", "--limit", 0], "Invalid value for '--limit': '0' is not a valid number", "give a whole number from 1 to "),

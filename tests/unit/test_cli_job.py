@@ -193,7 +193,7 @@ class TestTheSummary:
 
     def test_without_a_ledger_there_is_no_rest_to_be_done(self, etl):
         assert "to run the rest:" not in etl.run("job", "run", "etl:unkept", code=1).stdout
-        assert "keeps no ledger" in etl.run("job", "run", "etl:unkept", "--resume", "x", code=2).stderr
+        assert "has no ledger" in etl.run("job", "run", "etl:unkept", "--resume", "x", code=2).stderr
 
 
 class TestWhichJob:

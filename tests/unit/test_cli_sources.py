@@ -182,7 +182,8 @@ class TestShow:
     def test_no_such_source(self, book, word):
         result = book.run("sources", "show", word, code=1)
 
-        assert "there is no source" in result.stderr
+        problem = f"source {word} does not exist" if word.isdecimal() else f"{word}: no source has that URL"
+        assert result.stderr.startswith(f"Error: {problem}\n")
         assert "outlast sources list shows the sources" in result.stderr
 
     def test_a_url_of_two_profiles(self, book):
@@ -199,7 +200,7 @@ class TestByHand:
         told = result.stdout.splitlines()
 
         assert told[0] == "source 1: disabled, was healthy; to enable it: outlast sources enable 1"
-        assert told[1].startswith("7: there is no source 7")
+        assert told[1].startswith("source 7 does not exist")
         assert told[2].startswith("source 1: disabled, was disabled")
         assert result.stderr == ""
         shown = book.run("sources", "show", 1).stdout
@@ -231,7 +232,7 @@ class TestByHand:
 
     def test_remove_removes_nothing_where_one_is_unknown(self, book):
         book.run("sources", "add", FEED)
-        assert "there is no source 9" in book.run("sources", "remove", 1, 9, "--yes", code=1).stderr
+        assert "source 9 does not exist" in book.run("sources", "remove", 1, 9, "--yes", code=1).stderr
         assert len(book.json("sources", "list")) == 1
 
 

@@ -165,7 +165,7 @@ def test_no_such_task(world):
     world.enqueue("flaky")
     result = world.run("tasks", "show", 99, code=1)
 
-    assert result.stderr == "Error: there is no task 99\n  outlast tasks list shows the tasks\n"
+    assert result.stderr == "Error: task 99 does not exist\n  outlast tasks list shows the tasks\n"
 
 
 @pytest.mark.parametrize("number", ["0", "-1", str(2**63), "x", "１", "1_0", "²", "٣", " 1", "1" * 5000])

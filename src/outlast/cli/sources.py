@@ -234,13 +234,15 @@ def find_source(app: "App", word: str) -> "Source":
     """
     from outlast.errors import ConfigError  # noqa: PLC0415  # not for --help
 
+    is_id = word.isascii() and word.isdecimal()
     try:
-        if word.isascii() and word.isdecimal():
+        if is_id:
             number = int(word) if len(word) <= _MAX_ID_DIGITS else 0
             return app.sources.get(number if number <= _MAX_ID else 0)
         return app.sources.get(word)
     except ConfigError as error:
-        message = f"{word}: {error}; {next_command('sources', 'list')} shows the sources"
+        problem = f"source {word} does not exist" if is_id else f"{word}: {error}"
+        message = f"{problem}; {next_command('sources', 'list')} shows the sources"
         raise CommandError(message) from None
 
 
@@ -352,7 +354,11 @@ def _apply_to_each(app: "App", words: "Sequence[str]", act: "Callable[[Source], 
             line = f"source {source.id}: {act(source)}"
         except CommandError as error:
             failed = True
-            line = error.message if error.message.startswith(word) else f"source {word}: {error.message}"
+            line = (
+                error.message
+                if error.message.startswith((word, f"source {word} "))
+                else f"source {word}: {error.message}"
+            )
             print_text(mask_secrets(line), "red")
         else:
             print_text(line, "green")
