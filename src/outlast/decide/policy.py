@@ -259,7 +259,7 @@ class RetryPolicy(Frozen):
         """Return the seconds to wait after a failure.
 
         A wait that the server asks for is a lower bound, and jitter only adds to it; an override for the category
-        applies only if there is none. The `retry_after` of Outlast's own errors is used unchanged.
+        applies only if the server asked for no wait. The `retry_after` of Outlast's own errors is used unchanged.
 
         Args:
             failure: What happened.

@@ -118,7 +118,7 @@ _SIGNAL_MEANINGS = {
 
 
 def describe_exit(code: int | None) -> str:
-    """Return what an exit code says, such as ``was ended by SIGSEGV (a fault in C code)``.
+    """Return what an exit code says, such as ``was killed by SIGSEGV (a fault in C code)``.
 
     Args:
         code: As `subprocess` tells it: a signal is a negative number. None where it is not known.
@@ -168,7 +168,7 @@ def die_with_parent(numbers: Sequence[str]) -> bool:
     """In the child: have this process, and all that it starts, killed when the parent is gone.
 
     Args:
-        numbers: What `lifeline` gave for the child.
+        numbers: The descriptors that `parent_pipe` returned for the child.
 
     Returns:
         Whether the parent is there.
@@ -263,11 +263,12 @@ class ChildPool:
         """Run a function in a child and wait for it.
 
         Args:
-            target: Where it is found, such as a `Target`.
+            target: Where it is found: a `FunctionRef`.
             payload: Its arguments, as its codec wrote them.
             timeout: Seconds for the call. Starting the child and importing the module are not counted; they have 60 s.
             context: JSON-ready values about the call. A true `keep` asks for the result; `claimed` is what
-                `current_task` returns, as a list; `memory` limits what it may take, as `limited` says.
+                `current_task` returns, as a list; `memory` limits what it may
+                take, see `memory_limit`.
 
         Raises:
             OSError: If no process can be started.

@@ -22,7 +22,7 @@ from outlast.queue.execution import (
 from outlast.queue.logs import log
 from outlast.queue.settings import WorkerSettings
 from outlast.queue.settlement import Outcome, settle_no_process
-from outlast.queue.suspects import IsolatedRunner, NoChildError
+from outlast.queue.suspects import NoChildError, SuspectIsolation
 from outlast.record.bus import has_subscribers
 from outlast.record.log_text import traceback_of
 
@@ -36,7 +36,7 @@ class OutcomeQueue:
     Attributes:
         outcomes: What runners have finished and the pump has not taken yet.
         wake: Set when the pump has something to do.
-        hungry: Set when a runner has nothing left to run: no use in waiting for more outcomes.
+        idle: Set when a runner has nothing left to run: no use in waiting for more outcomes.
     """
 
     __slots__ = ("idle", "outcomes", "wake")
@@ -78,7 +78,7 @@ _BUG_WAIT = 60.0  # seconds
 
 
 class Runners:
-    """The hands of a worker.
+    """Runs the tasks of a worker in threads, on an event loop or in child processes.
 
     Args:
         concurrency: How many tasks run at once.
@@ -108,7 +108,7 @@ class Runners:
         self._tray = tray
         self._loop = loop
         self._children = ChildPool(concurrency)
-        self._apart = None if apart is None else IsolatedRunner(self._children, apart)
+        self._apart = None if apart is None else SuspectIsolation(self._children, apart)
         self._inbox: SimpleQueue[tuple[Definition, Claimed] | None] = SimpleQueue()
         self._threads: list[Thread] = []
         self._waiting: deque[tuple[Definition, Claimed]] = deque()
@@ -121,7 +121,7 @@ class Runners:
         for_loop = False
         for pair in tasks:
             if pair[1].suspect and self._apart is not None and not here:  # it is alone, and needs no slot
-                Thread(target=self._run_apart, args=(self._apart, *pair), name="outlast-apart", daemon=True).start()
+                Thread(target=self._run_apart, args=(self._apart, *pair), name="outlast-suspect", daemon=True).start()
             elif pair[0].is_async:
                 self._waiting.append(pair)
                 for_loop = True
@@ -204,7 +204,7 @@ class Runners:
                     self._loop.call_soon_threadsafe(self._begin)
             tray.put(outcomes, more=not inbox.empty())
 
-    def _run_apart(self, apart: IsolatedRunner, definition: Definition, claimed: Claimed) -> None:
+    def _run_apart(self, apart: SuspectIsolation, definition: Definition, claimed: Claimed) -> None:
         """Run a suspect in a child; one that cannot run there runs here as any other."""
         try:
             place = apart.child_target(definition)

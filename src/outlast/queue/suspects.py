@@ -29,8 +29,8 @@ class NoChildError(Exception):
     """No child could be had for a suspect; later there may be one."""
 
 
-class IsolatedRunner:
-    """Where suspects run.
+class SuspectIsolation:
+    """Says how a suspect runs: which function a child process loads, and the limits of time and memory for it.
 
     Args:
         children: The processes.
@@ -49,7 +49,7 @@ class IsolatedRunner:
         It takes its time: a child may have to start, and loads the task's module.
 
         Raises:
-            NotNowError: If that says nothing about the task: no process can be started, or it ended, or took too long,
+            NoChildError: If that says nothing about the task: no process can be started, or it ended, or took too long,
                 before it had loaded the module.
         """
         try:

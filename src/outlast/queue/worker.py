@@ -251,7 +251,7 @@ class Worker:
             else:
                 _set_future(loop, ended, written)
 
-        threading.Thread(target=body, name="outlast-pump", daemon=True).start()
+        threading.Thread(target=body, name="outlast-claim-loop", daemon=True).start()
         try:
             return await asyncio.shield(ended)
         except BaseException:

@@ -395,7 +395,7 @@ class CooldownTracker:
                 return
             self._looked.clear()
             self._learnt = -math.inf
-            thread = threading.Thread(target=self._follow, name="outlast-cooling", daemon=True)
+            thread = threading.Thread(target=self._follow, name="outlast-cooldowns", daemon=True)
             try:
                 thread.start()
             except RuntimeError:  # there are too many: what is known holds, and the next question tries again
