@@ -9,6 +9,7 @@ because an earlier version wrote it. tests/data/README.md says which. Needs the 
 from __future__ import annotations
 
 import getpass
+import gzip
 import json
 import logging
 import os
@@ -271,7 +272,8 @@ def _scrubbed(text: str) -> str:
 
 
 def _write(name: str, text: str) -> None:
-    (old.DATA / name).write_text(text, "utf-8")
+    data = text.encode()
+    (old.DATA / name).write_bytes(gzip.compress(data, mtime=0) if name.endswith(".gz") else data)
     print(f"tests/data/{name}: {len(text.encode()):,} bytes")
 
 

@@ -135,9 +135,7 @@ def faults(modules: list[Module], queries: int) -> list[str]:
     found += [
         f"{each.name} is named by a gerund; use a noun"
         for each in modules
-        if each.path.stem.endswith("ing")
-        and not set(each.path.stem.split("_")) & FIELD_WORDS
-        and each.path.stem != "string"
+        if each.path.stem.endswith("ing") and each.path.stem.split("_")[-1] not in FIELD_WORDS
     ]
     homes = defaultdict(list)
     for module in modules:

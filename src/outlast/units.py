@@ -10,7 +10,7 @@ _WORDS = {"s": "second", "m": "minute", "h": "hour", "d": "day"}
 _NUMBER = r"([0-9]{1,9}(?:\.[0-9]{1,9})?)"
 _UNIT = r"(?:(s)(?:ec|econd)?|(m)(?:in|inute)?|(h)(?:our)?|(d)(?:ay)?|(w)(?:eek)?)"
 _DURATION = re.compile(rf"{_NUMBER}\s*{_UNIT}?")
-_RATE = re.compile(rf"{_NUMBER}\s*(?:/\s*{_UNIT})?")
+_RATE = re.compile(rf"{_NUMBER}\s*(?:/\s*(?!w){_UNIT})?")
 _LONGEST = 100 * 366 * 86400.0  # seconds
 _SLOWEST, _FASTEST = 1e-6, 1e5  # per second
 

@@ -7,6 +7,7 @@ task functions below is part of the fingerprints in the data: rename one, and a 
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import sqlite3
 import time
@@ -24,7 +25,7 @@ from outlast.errors import PermanentError, RateLimitError, ResourceNotFoundError
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 COUNTS = DATA / "old_databases.json"
-DUMPS = {"sqlite": DATA / "old_sqlite.sql", "postgres": DATA / "old_postgres.sql"}
+DUMPS = {"sqlite": DATA / "old_sqlite.sql.gz", "postgres": DATA / "old_postgres.sql.gz"}
 FAR = datetime(2100, 1, 1, tzinfo=UTC)
 """What must still be waiting when the test runs waits until then. Everything else is due when the data is recorded."""
 
@@ -51,6 +52,11 @@ _ROWS = {
     "replayed tasks": "SELECT state, CAST(sum(replayed) AS integer) FROM replays GROUP BY 1",
     "replay conflicts": "SELECT state, CAST(sum(conflicts) AS integer) FROM replays GROUP BY 1",
 }
+
+
+def read_dump(kind):
+    """Return the SQL that a database was recorded as."""
+    return gzip.decompress(DUMPS[kind].read_bytes()).decode()
 
 
 def build(url, *, newer=True):  # noqa: C901  # a list of tasks
@@ -124,7 +130,7 @@ def fetch(source):
 
 def load(kind, *, path=None, server=None, name=None):
     """Make a copy of the recorded data; return its URL."""
-    text = DUMPS[kind].read_text("utf-8")
+    text = read_dump(kind)
     if kind == "sqlite":
         with closing(sqlite3.connect(path)) as connection:
             connection.executescript(text)

@@ -36,7 +36,7 @@ NOT_MODULES = frozenset(
 
 
 def written_names():
-    """Yield every dotted name in a string of the package that is not a logger, a context variable or documentation."""
+    """Yield every dotted name in a string of the package that is not a logger or a context variable."""
     for path in sorted(PACKAGE.rglob("*.py")):
         tree = ast.parse(path.read_text("utf-8"))
         labels = set()

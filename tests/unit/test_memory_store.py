@@ -150,3 +150,46 @@ def test_a_suspect_runs_in_the_worker():
     assert app.store.rescue(9) == [Rescued(added.id, "doomed", "suspect")]
     app.worker().drain()
     assert ran == [os.getpid()]
+
+
+@needs_fork
+def test_a_store_that_is_collected_in_the_midst_of_a_fork_does_not_block_it(tmp_path):
+    program = """
+import gc, os
+os.register_at_fork(before=gc.collect)  # of these the last registered runs first, so the files are locked by then
+
+import outlast
+
+gc.disable()
+app = outlast.App("memory://")
+app.create_schema()
+app.itself = app  # only the garbage collector finds it
+del app
+child = os.fork()
+if child == 0:
+    os._exit(0)
+os.waitpid(child, 0)
+print(os.listdir(os.environ["TMPDIR"]))
+"""
+    done = run(program, tmp_path)
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+@needs_fork
+def test_parent_and_child_may_use_it_first_at_the_same_time(tmp_path):
+    program = """
+import os
+import outlast
+from outlast.ports.rows import NewTask
+
+for _ in range(40):
+    app = outlast.App("memory://")
+    child = os.fork()
+    app.store.enqueue([NewTask("noop", "{}")])
+    if child == 0:
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert app.tasks.counts()["QUEUED"] == 2
+"""
+    done = run(program, tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -9,6 +9,7 @@ classes, the parameters of exported functions and methods, the commands of the c
 import enum
 import importlib
 import inspect
+import re
 from pathlib import Path
 
 import click
@@ -16,6 +17,7 @@ import click
 import outlast as package
 from outlast.cli import cli
 
+CHANGELOG = Path(__file__).resolve().parents[2] / "CHANGELOG.md"
 RECORDED = Path(__file__).resolve().parent.parent / "data" / "public_names.txt"
 MODULES = ("errors", "events", "worker", "health", "http", "testing", "engines.celery", "jobs.etl", "web")
 HANDLES = ("tasks", "dead_letters", "sources")
@@ -97,6 +99,15 @@ def _new_name(name, renamed):
 
 def test_every_recorded_name_exists_or_has_a_new_one():
     assert _missing(RECORDED.read_text("utf-8").splitlines(), public_names()) == []
+
+
+def test_a_renamed_name_is_in_the_changelog():
+    renamed = CHANGELOG.read_text("utf-8").partition("### Renamed")[2].partition("\n### ")[0]
+    for line in RECORDED.read_text("utf-8").splitlines():
+        old, _, new = line.partition(_RENAMED)
+        for name in (old, new) if new else ():
+            word = re.split(r"[.\s]", name)[-1]
+            assert re.search(rf"(?<!\w){re.escape(word)}\b", renamed), name
 
 
 def test_a_renamed_name_needs_its_new_one():

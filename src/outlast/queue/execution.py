@@ -268,7 +268,7 @@ def park_settlement(claimed: Claimed) -> Settlement:
 
 def expiry_settlement(claimed: Claimed) -> Settlement:
     """End a task that is no longer worth starting."""
-    message = "not started before it expired"
+    message = "not started in time: its expiry had passed"  # stored: another text would make another group
     failure = Failure(Category.UNKNOWN, retryable=False, exception_name="Expired", message=message, rule="expired")
     note = Note("Expired", message, str(failure.category), failure.fingerprint, failure.to_json())
     return Settlement(claimed.id, claimed.epoch, Kind.FAIL, note=note, reason=Reason.EXPIRED)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 _MOST_FRAMES = 1000
 _BLOCK = "outlast.run.block"
-_LOOPS = frozenset(f"outlast.run.{name}" for name in ("loops", "watched", "again", "guarded"))
+_LOOPS = frozenset({"outlast.run.loops", "outlast.run.watched", "outlast.run.again", "outlast.run.guarded"})
 _COURSE = "outlast.http.request_attempts"  # a request through a transport: the loop is in the transport itself
 _WITHIN = frozenset({"outlast.run.stack", "outlast.run.report", "outlast.run.call_state", _BLOCK, _COURSE})
 _AGAIN = "outlast.run.again"

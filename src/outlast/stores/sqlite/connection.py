@@ -111,6 +111,9 @@ class SqliteDatabase:
         synchronous: ``FULL`` survives a power cut; ``NORMAL`` may lose the last transactions.
     """
 
+    syncs_to_disk = True
+    """False if a power cut may corrupt the file, for temporary files."""
+
     def __init__(
         self, path: str | Path, prepare: Callable[[sqlite3.Connection], object], synchronous: str = "FULL"
     ) -> None:
@@ -186,6 +189,18 @@ class SqliteDatabase:
         with self._lock, self._read_lock:
             self._close()
 
+    def close_unless_busy(self) -> None:
+        """Close the file if no thread uses it and no fork is under way; never waits, so a finalizer can call it."""
+        if self._lock.acquire(blocking=False):
+            try:
+                if self._read_lock.acquire(blocking=False):
+                    try:
+                        self._close()
+                    finally:
+                        self._read_lock.release()
+            finally:
+                self._lock.release()
+
     def _close(self) -> None:
         for each in (self._writer, self._reader):
             if each is not None:
@@ -216,7 +231,7 @@ class SqliteDatabase:
         end = time.monotonic() + BUSY_TIMEOUT
         while True:
             try:
-                connection.execute(f"PRAGMA synchronous = {self._synchronous}")
+                connection.execute(f"PRAGMA synchronous = {self._synchronous if self.syncs_to_disk else 'OFF'}")
                 connection.execute("PRAGMA journal_mode = WAL")
                 self._prepare(connection)
             except sqlite3.OperationalError as error:

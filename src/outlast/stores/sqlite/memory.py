@@ -4,9 +4,7 @@ import os
 import shutil
 import sqlite3
 import tempfile
-import threading
 import weakref
-from collections.abc import Callable
 from contextlib import closing
 from functools import cache
 from pathlib import Path
@@ -18,27 +16,17 @@ from outlast.stores.sqlite.store import SqliteStore
 
 
 class _TemporaryDatabase(SqliteDatabase):
-    """A file that is not needed after a crash: it is not synced, and starts as a copy of an empty database."""
+    """A file that nobody needs after a power cut."""
 
-    def __init__(
-        self, path: str | Path, prepare: Callable[[sqlite3.Connection], object], synchronous: str = "NORMAL"
-    ) -> None:
-        super().__init__(path, prepare, synchronous)
-        self._synchronous = "OFF"  # not a choice of users: a power cut would corrupt the file
-        self._creating = threading.Lock()
-
-    def _open(self) -> sqlite3.Connection:
-        with self._creating:
-            if self.path.parent.is_dir() and not self.path.exists():
-                self.path.write_bytes(_empty_database())
-        return super()._open()
+    syncs_to_disk = False
 
 
 class MemoryStore(SqliteStore):
     """All protocols for one process, in a private temporary folder.
 
-    The data stays after `close`. The folder is removed when the store is garbage-collected or the process exits;
-    ``kill -9`` leaves it behind. A forked child uses the same file and does not remove it.
+    The data stays after `close`. The folder is removed when the store is garbage-collected or the process exits. An
+    exit that skips Python's cleanup leaves it behind: ``kill -9``, a signal without a handler, `os._exit`. A forked
+    child uses the same file and does not remove it.
 
     Raises:
         ConfigError: If no temporary folder is writable.
@@ -50,22 +38,32 @@ class MemoryStore(SqliteStore):
 
     def __init__(self) -> None:
         folder = _new_folder()
-        super().__init__(folder / "outlast.db")
+        try:
+            super().__init__(folder / "outlast.db")
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
         weakref.finalize(self, _remove, self.db, folder, os.getpid())
 
 
 def _new_folder() -> Path:
+    """Return a new folder with an empty database; it is made at once, so that a forked child does not make it too."""
+    folder = None
     try:
-        return Path(tempfile.mkdtemp(prefix="outlast-"))
+        folder = Path(tempfile.mkdtemp(prefix="outlast-"))
+        (folder / "outlast.db").write_bytes(_empty_database())
     except OSError as error:
-        message = f"memory:// cannot create a temporary folder: {error}; set TMPDIR to a folder that is writable"
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+        message = f"memory:// cannot create its temporary file: {error}; set TMPDIR to a folder that is writable"
         raise ConfigError(message) from error
+    return folder
 
 
 def _remove(database: SqliteDatabase, folder: Path, creator: int) -> None:
     """Remove the folder, unless this is a forked child of the process that created it."""
     if os.getpid() == creator:
-        database.close()
+        database.close_unless_busy()  # a finalizer may run anywhere, in the midst of a fork too: it must not wait
         shutil.rmtree(folder, ignore_errors=True)
 
 

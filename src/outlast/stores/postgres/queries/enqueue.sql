@@ -24,15 +24,6 @@ VALUES (
 )
 RETURNING id
 
--- name: add_due_task
--- The same for a task that is due now and never expires; the column defaults set the times.
-WITH counted AS (
-    INSERT INTO {schema}task_flow (event, n) VALUES ('enqueued', 1)
-)
-INSERT INTO {schema}task_queue (task_type, queue, priority, parameters, booked)
-VALUES ($1, $2, $3, $4, true)
-RETURNING id
-
 -- name: add_tasks
 -- Tasks of every kind, as JSON. Ids follow the given order; rows are inserted in order of their keys, which prevents
 -- deadlocks. A task that would be due now waits for the end of its resource's cooldown. A taken key adds nothing and
