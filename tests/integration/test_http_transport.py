@@ -101,7 +101,7 @@ def test_a_refused_connection_is_the_librarys_own_error(way, faults):
 def test_a_warning_stands_before_every_wait(way, server, caplog):
     with fake_clock() as clock, pytest.raises(way.library.HTTPStatusError), caplog.at_level("WARNING"):
         way.ask(server.script("/", 503), policy=AT_ONCE.replace(base_delay=2, backoff="exponential"))
-    said = [record for record in caplog.records if "trying again" in record.message]
+    said = [record for record in caplog.records if "retrying in" in record.message]
     assert clock.waits == [2, 4]
     assert [record.levelno for record in said] == [logging.WARNING] * 2
     assert all("GET http://127.0.0.1" in record.message for record in said)
@@ -296,7 +296,7 @@ def test_a_wait_beyond_the_patience_is_handed_back(way, server, caplog):
         way.ask(url, policy=AT_ONCE, patience=5)
     report = caught.value.__outlast__
     assert (clock.waits, report.reason, report.retry_at) == ([], "deferred", 5007)
-    assert "trying again" not in caplog.text
+    assert "retrying in" not in caplog.text
 
 
 def test_c8_a_rate_limit_without_a_hint_waits_as_its_policy_says(way, server):

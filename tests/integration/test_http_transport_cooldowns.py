@@ -88,7 +88,7 @@ def test_pitfall_25_with_the_store_down_the_local_limit_holds(way, server, caplo
     finally:
         cooling.close()
     assert server.count() == 1
-    assert len([record for record in caplog.records if "cannot be asked" in record.message]) == 1
+    assert len([record for record in caplog.records if "could not read cooldowns" in record.message]) == 1
 
 
 @all_ways

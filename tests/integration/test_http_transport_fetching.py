@@ -45,7 +45,7 @@ def test_b2_three_calls_after_two_and_four_seconds(library, backend, server, sta
     assert (server.count(), clock.waits) == (3, [2, 4])
     assert (caught.value.response.status_code, caught.value.response.text) == (status, "no")
     assert len(caught.value.__notes__) == 3
-    said = [record for record in caplog.records if "trying again" in record.message]
+    said = [record for record in caplog.records if "retrying in" in record.message]
     assert [record.levelno for record in said] == [logging.WARNING] * 2
     assert all(record.message.startswith("GET http://127.0.0.1") for record in said)
 

@@ -265,7 +265,7 @@ class TestRefused:
         source = app.sources.get(bad)
         assert 50 < (source.not_before - app.store.now()).total_seconds() <= 60
         assert (source.consecutive_failures, source.content_hash) == (0, None)
-        assert len(texts(caplog, f"the store refused the result of source {bad} gave")) == 1
+        assert len(texts(caplog, f"the store refused the result of source {bad};")) == 1
         assert texts(caplog, "the store is not available") == []
 
     def test_what_was_written_one_by_one_is_done_with_when_the_store_goes_down(self, app):

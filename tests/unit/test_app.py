@@ -70,7 +70,7 @@ def test_retention_is_explicit():
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"priority": 10}, "from 0 (first) to 9 (last)"),
+        ({"priority": 10}, r"from 0 \(first\) to 9 \(last\)"),
         ({"priority": -1}, "priority is -1"),
         ({"priority": True}, "priority is True"),
         ({"queue": ""}, "queue is ''"),
@@ -138,7 +138,7 @@ def test_a_sync_task_with_a_timeout_must_be_found_by_name(app):
         ({"run_at": datetime(2026, 1, 1)}, "aware datetime"),  # noqa: DTZ001  # pitfall 45
         ({"run_at": 5}, "aware datetime"),
         ({"run_at": datetime.max.replace(tzinfo=UTC)}, "at most a hundred years"),
-        ({"run_at": datetime(1, 1, 2, tzinfo=UTC)}, "from 1970 on"),
+        ({"run_at": datetime(1, 1, 2, tzinfo=UTC)}, "after 1970"),
         ({"unique_key": ""}, "unique_key is ''"),
         ({"priority": 99}, "priority is 99"),
         ({"expires": "soon"}, "expires is 'soon'"),
@@ -167,7 +167,7 @@ def test_enqueue_checks_the_arguments(app):
         with pytest.raises(PayloadError):
             task.enqueue(**arguments)
     task.enqueue(True)  # is a number, in Python
-    with pytest.raises(PayloadError, match="at most 100"):
+    with pytest.raises(PayloadError, match="the limit is 100"):
         outlast.App("memory://", payload_limit=100).task(
             lambda text: None,
         ).enqueue("x" * 200)
@@ -256,8 +256,8 @@ class TestRecurrence:
     @pytest.mark.parametrize(
         ("settings", "said"),
         [
-            ({}, "one of them"),
-            ({"every": 5, "cron": "* * * * *"}, "one of them"),
+            ({}, "give either every"),
+            ({"every": 5, "cron": "* * * * *"}, "give either every"),
             ({"every": 0.5}, "every is 0.5"),
             ({"cron": "61 * * * *"}, "which has no next time"),
             ({"cron": "never"}, "give five fields"),
@@ -270,7 +270,7 @@ class TestRecurrence:
             app.periodic(**settings)
 
     def test_nobody_gives_arguments(self, app):
-        with pytest.raises(ConfigError, match="needs arguments"):
+        with pytest.raises(ConfigError, match="must not have required parameters"):
 
             @app.periodic(every=5)
             def tick(x: int):

@@ -218,7 +218,7 @@ class TestSurroundings:
             function_ref(lambda: ...)
         code = "from outlast.queue.child_process import function_ref\ndef f(): ...\nfunction_ref(f)"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
-        assert "stands in no file" in done.stderr
+        assert "is not defined in a file" in done.stderr
 
 
 class TestEnds:

@@ -341,7 +341,7 @@ def test_retries_do_not_multiply_and_can_be_switched_off():
 def test_a_warning_stands_before_every_wait(caplog):
     with fake_clock(), caplog.at_level("WARNING"):
         fetch_with_retry_on_403(Fetch(denied(), denied(), "a feed"))
-    assert len([record for record in caplog.records if "trying again" in record.message]) == 2
+    assert len([record for record in caplog.records if "retrying in" in record.message]) == 2
 
 
 @pytest.mark.parametrize("result", [None, 403, "403", {"status": 403}, [403]], ids=repr)

@@ -53,7 +53,7 @@ def test_anything_else_is_left_as_it_is(header, body):
 
 @pytest.mark.parametrize("header", ["gzip, gzip", "gzip,deflate", "br", "zstd", "ZSTD", "identity, br"])
 def test_what_cannot_be_counted_in_pieces_is_refused(header):
-    with pytest.raises(ContentError, match="packed as"):
+    with pytest.raises(ContentError, match="compressed as"):
         body_counter(header, 100)
 
 

@@ -170,7 +170,7 @@ class TestTypes:
             (datetime, "2024-01-01", "str where datetime is expected"),
             (date, NOW, "datetime where date is expected"),
             (time, time(1, tzinfo=ZoneInfo("Europe/Berlin")), "depends on the day"),
-            (Decimal, 1.5, "float where Decimal"), (Decimal, Decimal("NaN"), "no number"), (UUID, "x", "str where UUID"),
+            (Decimal, 1.5, "float where Decimal"), (Decimal, Decimal("NaN"), "not a number"), (UUID, "x", "str where UUID"),
             (bytes, "x", "str where bytes"), (Path, "x", "str where Path"), (tuple[int, int], (1,), "tuple where tuple of int, int"),
             (tuple[int, ...], [1], "list where tuple"), (set[int], [1], "list where set"), (Colour, "red", "str where Colour"),
             (Literal["a"], "b", "one of 'a'"), (Literal[1], True, "one of 1"), (Point, (1, date.min), "tuple where Point"),

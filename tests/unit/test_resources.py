@@ -373,7 +373,7 @@ def test_the_concurrency_limit_refuses_and_never_queues(make):
 def test_one_name_is_one_resource(make):
     guard = make(breaker=ONCE)
     assert outlast.resource(guard.name) is guard
-    with pytest.raises(ConfigError, match="exists already"):
+    with pytest.raises(ConfigError, match="already has settings"):
         outlast.resource(guard.name, breaker=ONCE)
     with pytest.raises(ConfigError, match="max_concurrency is 0"):
         make(max_concurrency=0)
@@ -395,5 +395,5 @@ def test_settings_may_come_after_a_policy_has_named_it(clock):
     assert guard.breaker.state == "open"
     with pytest.raises(BreakerOpenError):
         fetch()
-    with pytest.raises(outlast.errors.ConfigError, match="exists already"):
+    with pytest.raises(outlast.errors.ConfigError, match="already has settings"):
         outlast.resource("named first", breaker=ONCE)

@@ -49,12 +49,12 @@ def test_a_url_that_can_be_polled_has_no_problem(url):
 @pytest.mark.parametrize(
     ("url", "problem"),
     [
-        ("", "begin with http:// or https://"),
-        ("example.test/feed", "begin with http:// or https://"),
-        ("ftp://example.test/feed", "begin with http:// or https://"),
-        ("file:///etc/passwd", "begin with http:// or https://"),
-        ("javascript:alert(1)", "begin with http:// or https://"),
-        ("http:/example.test", "begin with http:// or https://"),
+        ("", "start with http:// or https://"),
+        ("example.test/feed", "start with http:// or https://"),
+        ("ftp://example.test/feed", "start with http:// or https://"),
+        ("file:///etc/passwd", "start with http:// or https://"),
+        ("javascript:alert(1)", "start with http:// or https://"),
+        ("http:/example.test", "start with http:// or https://"),
         ("http://", "no host"),
         ("http:///feed", "no host"),
         ("http://user@/feed", "no host"),
@@ -75,16 +75,16 @@ def test_a_url_that_can_be_polled_has_no_problem(url):
         ("http://exa%mple.test/", "is not a valid host name"),
         ("http://☃.net/", "is not a valid host name"),
         ("http://example.test,other.test/", "is not a valid host name"),
-        ("http://999.1.1.1/", "no IPv4 address"),
-        ("http://1.2.3/", "no IPv4 address"),
-        ("http://[::g]/", "no IPv6 address"),
-        ("http://[127.0.0.1]/", "no IPv6 address"),
-        ("http://[::1/", "cannot be read"),
-        ("http://good.test\\@evil.test/", "cannot be read"),
+        ("http://999.1.1.1/", "not a valid IPv4 address"),
+        ("http://1.2.3/", "not a valid IPv4 address"),
+        ("http://[::g]/", "not a valid IPv6 address"),
+        ("http://[127.0.0.1]/", "not a valid IPv6 address"),
+        ("http://[::1/", "the host of the URL is not valid"),
+        ("http://good.test\\@evil.test/", "the host of the URL is not valid"),
         ("http://a:b:c/", "port"),
         ("http://example.test/" + "a" * 2029, "2,049 characters; the limit is 2,048"),
-        (None, "no text"),
-        (b"http://example.test/", "no text"),
+        (None, "must be a text"),
+        (b"http://example.test/", "must be a text"),
     ],
 )
 def test_a_url_that_cannot_be_polled_is_a_problem(url, problem):
@@ -153,7 +153,7 @@ def test_a_host_is_looked_at_without_the_clients_package_too(monkeypatch):
 def test_names_have_a_limit():
     assert of(name="n" * 200) == []
     assert "201 characters; the limit is 200" in of(name="n" * 201)[0]
-    assert "no text" in of(name=None)[0]
+    assert "must be a text" in of(name=None)[0]
 
 
 def test_all_problems_of_all_sources_are_listed_at_once():

@@ -43,7 +43,7 @@ def test_one_url_in_two_profiles_is_asked_for_by_number(book):
 
 
 @pytest.mark.parametrize(
-    ("which", "said"), [(99, "no source 99"), ("http://nowhere.test/?key=s3cret", "no source with")]
+    ("which", "said"), [(99, "source 99 does not exist"), ("http://nowhere.test/?key=s3cret", "no source has that URL")]
 )
 def test_what_is_not_there_is_said_without_its_secrets(book, which, said):
     with pytest.raises(ConfigError, match=said) as raised:
