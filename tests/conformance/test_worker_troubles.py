@@ -310,7 +310,7 @@ def test_a_store_that_is_down_is_left_alone(store, tmp_path, caplog):
         assert 1 <= sum("the store failed" in each.getMessage() for each in caplog.records) < 12
         down.error = None
         wait_for(lambda: done(app) == 1)
-        assert "answers again" in caplog.text
+        assert "available again" in caplog.text
 
 
 def test_a_stop_does_not_wait_for_a_store_that_is_down(store, tmp_path):

@@ -89,7 +89,7 @@ def test_a_queue_with_workers_that_die(pooled, postgres_url):
         each.stop()
         assert "a pooler switches sessions" in each.said()
         assert "the store failed" not in each.said()
-        assert "tried again later" not in each.said()
+        assert "retrying later" not in each.said()
     scene.balanced()
 
 

@@ -33,8 +33,8 @@ def test_a_fleet_outlives_two_restarts(scene, fleet_server, bouncer, database):
         fleet_server.stop_hard()
         late = scene.start(worker={"concurrency": 3})
         monitors.append(monitoring.start(scene, "run", **MONITOR))
-        until(lambda: "it cannot begin" in late.said(), 30, late.said)
-        until(lambda: "cannot be asked" in monitors[-1].said(), 30, monitors[-1].said)
+        until(lambda: "cannot start because the store" in late.said(), 30, late.said)
+        until(lambda: "is not available" in monitors[-1].said(), 30, monitors[-1].said)
         fleet_server.restart()
         until(lambda: _reaches(scene), 40, scene.said)
         scene.begun(3)
@@ -76,7 +76,7 @@ def test_who_is_told_to_stop_while_it_waits_for_the_database_ends_well(scene, fl
         child = scene.start()
         command = _command(scene, scene.url)
         for each in (child, command):
-            until(lambda each=each: "it cannot begin" in each.said(), 30, each.said)
+            until(lambda each=each: "cannot start because the store" in each.said(), 30, each.said)
             each.send(signal.SIGTERM)
         assert [each.wait(40) for each in (child, command)] == [0, 0], scene.said()
     finally:
@@ -96,5 +96,5 @@ def test_what_waiting_does_not_help_against_ends_a_worker_at_once(scene):
     for child, said in zip(children, wrong.values(), strict=True):
         assert child.wait(60) == 1
         assert said in child.said()
-        assert "it cannot begin" not in child.said()
+        assert "cannot start because the store" not in child.said()
         assert "Traceback" not in child.said()
