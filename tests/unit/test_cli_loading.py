@@ -140,7 +140,7 @@ class TestWhichStore:
         (world.folder / "outlast.toml").write_text('[app]\nlease = "long"\n')
         result = world.run("status", "--url", "sqlite:///x.db", code=2)
         assert result.stderr.splitlines() == [
-            "Error: outlast.toml: app.lease: has to be a whole number or a number, not text",
+            "Error: outlast.toml: app.lease: must be a whole number or a number, not text",
             "  correct the file; outlast init --path other.toml writes one with every setting explained",
         ]
 
