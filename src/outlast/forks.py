@@ -5,8 +5,9 @@ On systems without fork, such as Windows, nothing is called.
 
 import os
 import sys
+from itertools import count
 from types import MethodType
-from weakref import WeakMethod
+from weakref import ref
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,13 +15,16 @@ if TYPE_CHECKING:
     from typing import Any
 
 _CAN_FORK = hasattr(os, "register_at_fork")
-_methods: "set[WeakMethod[Callable[[], Any]]]" = set()
+_numbers = count()
+_methods: "dict[int, tuple[ref[Any], Callable[[Any], object]]]" = {}
+"""Methods as their object and their function; `WeakMethod` prints errors at the end of a process on Python 3.11."""
 
 
 def after_fork(callback: "Callable[[], object]") -> None:
     """Call a function in every forked child. A bound method is referenced weakly."""
     if isinstance(callback, MethodType):
-        _methods.add(WeakMethod(callback, _methods.discard))
+        number, methods = next(_numbers), _methods
+        methods[number] = ref(callback.__self__, lambda _: methods.pop(number, None)), callback.__func__
     elif _CAN_FORK:
         os.register_at_fork(after_in_child=callback)
 
@@ -34,11 +38,11 @@ def around_fork(
 
 
 def _call_methods() -> None:
-    for each in list(_methods):
-        method = each()
-        if method is not None:
+    for reference, function in list(_methods.values()):
+        owner = reference()
+        if owner is not None:
             try:
-                method()
+                function(owner)
             except Exception as error:  # noqa: BLE001  # the other methods must be called too
                 sys.excepthook(type(error), error, error.__traceback__)
 

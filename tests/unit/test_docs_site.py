@@ -100,7 +100,7 @@ def test_nothing_is_asked_of_others(built):
 def test_what_is_taken_in_stands_there_whole(said):
     assert "Written for the people who use Outlast." in said["project/changelog"]
     assert "Medians of per-round ratios" in said["project/measured-speed"]
-    assert "what has to pass" in said["project/contributing"]
+    assert "Read these five files first" in said["project/contributing"]
     assert "HEALTHCHECK" in said["project/containers"]
 
 
