@@ -70,10 +70,10 @@ def test_what_takes_its_process_down_takes_down_no_more(database, make):
     village = make(crash_limit=2)
     texts = {
         "leave": "its process exited with code 3",
-        "fault": "its process was ended by SIGSEGV (a fault in C code): Fatal Python error",
+        "fault": "its process was killed by SIGSEGV (a fault in C code): Fatal Python error",
         "murder": "its process was killed by SIGKILL (killed by a person, or by the system because memory ran out)",
         "hoard": "out of memory: it used 1",
-        "cut_off": r"it was refused more memory when it had [01] of the 150 MiB that suspect_memory lets it take",
+        "cut_off": r"out of memory: it used [01] of the 150 MiB that suspect_memory allows",
         "leave_async": "its process exited with code 4",
     }
     guilty = {name: village.suspect(getattr(suspect_tasks, name)) for name in texts}
@@ -208,7 +208,7 @@ def test_one_for_which_there_is_no_process_waits_for_one(database, make, monkeyp
     found = village.store.get(number)
     assert (found.status, found.suspect, found.crash_count, found.deferrals) == (Status.QUEUED, True, 0, 1)
     assert (found.attempt, found.retry_count, village.history(number)) == (before.attempt, 0, ["lost"])
-    assert ("no process could be started" if way == "start" else "exit code 3") in found.last_error
+    assert ("no process could be started" if way == "start" else "exited with code 3") in found.last_error
     assert found.next_run_after > found.updated_at
     village.check_books()
 
