@@ -158,6 +158,7 @@ class Model:
                 self.failed("lost", cause)
         elif kind == "release":
             task.status = "QUEUED"
+            task.due = self.now + delay if delay else task.due
         elif kind == "park":
             task.status = "PARKED"
 
