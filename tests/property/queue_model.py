@@ -11,6 +11,7 @@ LIVE = {"QUEUED", "RUNNING", "PARKED"}
 LOST = "lost"
 LATER = 3600.0
 GROUPS_KEPT = 90 * 86400.0
+COOLDOWN_TAIL = 60.0
 
 names = st.sampled_from
 tasks = st.builds(
@@ -40,6 +41,7 @@ class ModelTask:
     retries: int = 0
     crashes: int = 0
     deferrals: int = 0
+    deferred: bool = False  # since its last retry or replay: it waits for its resource
     replays: int = 0
     suspect: bool = False
     alone: bool = False
@@ -137,10 +139,11 @@ class Model:
             self.books["done"] += 1
         elif kind == "retry":
             task.status, task.due, task.retries = "QUEUED", self.now + delay, task.retries + 1
+            task.deferred = False
             task.history.append((task.attempt, "retry"))
             self.failed("retried", cause)
         elif kind == "defer":
-            task.status, task.deferrals = "QUEUED", task.deferrals + 1
+            task.status, task.deferrals, task.deferred = "QUEUED", task.deferrals + 1, True
             task.due = max(self.now + delay, self.cooling.get(task.resource, 0))
             self.failed("deferred", cause)
         elif kind == "fail":
@@ -225,7 +228,7 @@ class Model:
         self.letters.remove(number)
         self.books["replayed"] += 1
         task.status, task.due, task.replays = "QUEUED", self.now, task.replays + 1
-        task.retries, task.crashes, task.suspect = 0, 0, False
+        task.retries, task.crashes, task.suspect, task.deferred = 0, 0, False, False
         task.replay, task.canary = run, canary
         return "replayed"
 
@@ -290,7 +293,9 @@ class Model:
         return len(over)
 
     def end_cooldown(self, resource):
+        """Make due now what waits for the end: tasks moved to it, and tasks deferred until shortly after it."""
         until = self.cooling.pop(resource, 0)
         for task in self.tasks.values():
-            if task.status == "QUEUED" and task.resource == resource and self.now < task.due == until:
+            waits = task.due == until or (task.deferred and task.due <= until + COOLDOWN_TAIL)
+            if task.status == "QUEUED" and task.resource == resource and self.now < task.due and waits:
                 task.due = self.now
