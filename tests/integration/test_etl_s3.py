@@ -178,4 +178,4 @@ def test_a_client_that_retries_beneath_is_told_of_once(shop, api, caplog, monkey
                     etl.load(ONE)
     told = [record.getMessage() for record in caplog.records if "by itself" in record.getMessage()]
     assert len(told) == 1
-    assert told[0].startswith("rakuten.item.put: botocore tried 1 more times")
+    assert told[0].startswith("rakuten.item.put: botocore retried 1 times by itself")

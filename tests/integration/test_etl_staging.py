@@ -198,7 +198,7 @@ def test_a_connection_within_a_transaction_is_refused(shop):
     with closing(shop.connect()) as connection:
         connection.execute("INSERT INTO items (id, name, price) VALUES ('a', 'a', 1)")
         repo = shop.staging(connection)
-        with pytest.raises(ConfigError, match="in a transaction already"):
+        with pytest.raises(ConfigError, match="already in a transaction"):
             repo.batch_upsert([row()])
         connection.commit()
         assert repo.batch_upsert([row()]) == 1
@@ -230,7 +230,7 @@ def test_a_block_that_ends_the_transaction_on_sqlite_is_told_so(tmp_path, ending
     shop = new_shop("sqlite", tmp_path)
     for database in (None, sqlite3.connect(shop.address)):
         repo = shop.staging(database)
-        with pytest.raises(ConfigError, match="ended from inside"), repo.transaction() as transaction:
+        with pytest.raises(ConfigError, match="in the transaction ended it"), repo.transaction() as transaction:
             transaction.upsert(row())
             if ending == "script":
                 transaction.connection.executescript("SELECT 1;")
@@ -251,10 +251,10 @@ def test_a_block_that_ends_the_transaction_on_postgres_is_told_so(postgres_serve
     repo = shop.staging()
     with pytest.raises(psycopg.ProgrammingError, match="commit"), repo.transaction() as transaction:
         transaction.connection.commit()
-    with pytest.raises(ConfigError, match="ended from inside"), repo.transaction() as transaction:
+    with pytest.raises(ConfigError, match="in the transaction ended it"), repo.transaction() as transaction:
         transaction.upsert(row())
         raise psycopg.Rollback
-    with pytest.raises(ConfigError, match="ended from inside"), repo.transaction() as transaction:
+    with pytest.raises(ConfigError, match="in the transaction ended it"), repo.transaction() as transaction:
         transaction.upsert(row())
         transaction.connection.execute("COMMIT")
         transaction.mark_applied(row(), 1)

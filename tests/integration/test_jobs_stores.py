@@ -540,7 +540,7 @@ def test_a_run_that_died_and_is_resumed_is_not_ended_before(app):
 def test_the_rest_of_a_run_that_is_not_kept_any_more_cannot_be_resumed(app):
     world = World(app, targets=lambda: range(10))
     died(app, "20260101T000000-bbbbbb", parent="20260101T000000-aaaaaa")
-    with pytest.raises(errors.ConfigError, match="not kept any more"):
+    with pytest.raises(errors.ConfigError, match="which was deleted; start a new run"):
         world.run(resume="20260101T000000-bbbbbb")
     assert app.store.job_holder("items") is None
 

@@ -198,7 +198,7 @@ def test_an_apply_that_commits_is_told_so_and_applied_again(tmp_path, raw, api):
         with connection:  # which commits at its end
             shop.apply(connection, record)
 
-    with pytest.raises(ConfigError, match="ended from inside"):
+    with pytest.raises(ConfigError, match="in the transaction ended it"):
         make_etl(shop, raw, api, apply=apply).load(ONE)
     assert make_etl(shop, raw, api).load(ONE).outcome == "reapplied"
     shop.close()
