@@ -79,7 +79,7 @@ def test_tables_are_created_within_an_open_transaction():
 def test_postgresql_without_tables_says_so(request, tmp_path):
     queue = opened("postgres app", tmp_path, request)
     blank = queue.place.blank()
-    with blank.connect() as connection, pytest.raises(SchemaError, match="no tables of Outlast"):
+    with blank.connect() as connection, pytest.raises(SchemaError, match="no Outlast tables"):
         ErrorHandler(connection)
     queue.place.close()
 

@@ -100,7 +100,7 @@ def test_of_the_command_line(token, installed, app, monkeypatch, caplog):
     word = {
         (None, True): "/ready",
         (TOKEN, False): "'outlast[metrics]'",
-        (TOKEN, True): "shows the token",
+        (TOKEN, True): "/metrics with the token",
     }
     assert record.getMessage().endswith(word[token, installed])
     assert not bus.has_subscribers()

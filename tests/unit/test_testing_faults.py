@@ -317,7 +317,7 @@ def test_a_place_that_is_none_is_explained(shop, faults, place, told):
 @pytest.mark.parametrize(
     ("how", "told"),
     [
-        ({"error": "networc"}, "'networc' is no category"),
+        ({"error": "networc"}, "'networc' is not a category"),
         ({"error": 5}, "5 is not an error; give a category"),
         ({"error": NetworkError, "retry_after": 3}, "set the wait on your own exception"),
         ({"times": 0}, "times is 0; give a whole number, 1 or more"),

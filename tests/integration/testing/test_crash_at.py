@@ -261,7 +261,7 @@ def test_a_program_that_hangs_is_ended(program):
 @pytest.mark.parametrize(
     ("how", "told"),
     [
-        (("after", lambda: None), "stands inside a function"),
+        (("after", lambda: None), "is defined inside a function"),
         (("after", of_this_file, {1, 2}), "cannot be sent to another process as JSON"),
         (("shop.fetch", ["python", "-m", "shop"]), "a command can crash only at a point, not at shop.fetch"),
         (("after", ["python", "-m", "shop"], 5), "add them to the command itself"),
