@@ -131,8 +131,12 @@ class TestNumbers:
         policy = alert_delivery.DELIVERY_POLICY
         waits = [policy.get_delay(number) for number in (1, 2)]
 
-        assert _number("attempts within one delivery") == f"{policy.max_attempts}, after {waits[0]:g} s and {waits[1]:g} s"
-        assert _number("longest wait that a channel may ask for within one delivery") == f"{alert_delivery.HINT_LIMIT:g} s"
+        assert (
+            _number("attempts within one delivery") == f"{policy.max_attempts}, after {waits[0]:g} s and {waits[1]:g} s"
+        )
+        assert (
+            _number("longest wait that a channel may ask for within one delivery") == f"{alert_delivery.HINT_LIMIT:g} s"
+        )
         assert (alert_delivery.FIRST_WAIT, alert_delivery.LONGEST_WAIT, alert_delivery.GIVE_UP_AFTER) == (60, 3600, DAY)
         assert _number("one message for several alerts").startswith(f"from {messages.DIGEST_AT} alerts")
 
