@@ -87,7 +87,7 @@ class TestRun:
         run_id = job.run(range(10)).run_id
         answer = site.get(f"/api/jobs/{run_id}").json()
         assert answer["verdict"] == {
-            "text": "The gate failed: 3 of 10 targets failed, and at most 10 % may.", "kind": "bad",
+            "text": "The gate failed: 3 of 10 targets failed (at most 10 % allowed).", "kind": "bad",
         }  # fmt: skip
         assert [(each["size"], each["source_id"]) for each in answer["groups"]] == [(2, "1"), (1, "2")]
         assert [(each["source_id"], each["status"]) for each in answer["targets"]] == [
