@@ -1,8 +1,8 @@
 # ruff: noqa: INP001  # a folder of pages, not a package
 """The site: `make docs` builds it into build/docs, without the network.
 
-The pages are Markdown that can also be read in the repository. A link is a path relative to its file in both cases. Files
-outside this folder, such as the changelog, are included as pages of `project/`.
+The pages are Markdown that can also be read in the repository. A link is a path relative to its file in both cases.
+Files outside this folder, such as the changelog, are included as pages of `project/`.
 """
 
 import os
