@@ -8,12 +8,12 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 ARGS ?=
-# more than there are cores: much of what is tested waits, for leases, browsers and servers
+# more than the number of cores: many tests wait for leases, browsers and servers
 JOBS ?= 4
-# package:program pairs that the tests use; installed where this user may
+# package:program pairs that the tests use; installed if this user may do so
 SYSTEM_PACKAGES ?= redis-server:redis-server chromium:chromium pgbouncer:pgbouncer faketime:faketime
 
-# The tests start hundreds of processes, each of which would compile the sources anew.
+# The tests start hundreds of processes, each of which would compile the sources again.
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help run test test-all lint size bench soak docs dist screenshots system-packages corpus clean
@@ -24,15 +24,15 @@ help: ## show this list
 run: $(VENV)/.ready-run ## the tour: see it work, on SQLite and loopback alone (ARGS="--for 20s")
 	@$(BIN)/python -m examples.tour $(ARGS)
 
-# Lint runs beside the tests, for most of it uses one core; it is shown at the end. The tests are collected once before
-# they are shared out, so that their bytecode is there for all processes. A test that fails is run once more, for machines
-# are shared and many tests talk to processes, servers and browsers; the summary names it as RERUN, and it wants mending.
+# Lint runs in parallel with the tests, because most of it uses one core; its output is shown at the end. The tests are
+# collected once before they are distributed, so that all processes find the bytecode. A failed test runs a second time,
+# because machines are shared and many tests use processes, servers and browsers; the summary lists it as RERUN. Fix it.
 test: system-packages $(VENV)/.ready-test ## all tests, lint, types and layer contracts
 	@tools/system-packages $(SYSTEM_PACKAGES)
-	@told=$$(mktemp); passed=0; $(MAKE) --no-print-directory lint >"$$told" 2>&1 & linting=$$!; \
+	@output=$$(mktemp); passed=0; $(MAKE) --no-print-directory lint >"$$output" 2>&1 & linting=$$!; \
 	$(BIN)/python -m pytest --collect-only -q >/dev/null || true; \
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --reruns 1 $(ARGS) || passed=$$?; \
-	wait $$linting || passed=1; cat "$$told"; rm -f "$$told"; exit $$passed
+	wait $$linting || passed=1; cat "$$output"; rm -f "$$output"; exit $$passed
 
 test-all: test ## the tests on every Python this machine has, 3.11 to 3.13
 	@tools/test-all
@@ -46,7 +46,7 @@ lint: $(VENV)/.ready-test ## ruff, mypy, import contracts, generated docs up to 
 	@$(BIN)/python tools/reference.py --check
 	@figures=$$($(BIN)/python tools/size.py) || { echo "$$figures"; exit 1; }
 
-size: $(VENV)/.ready-test ## how big the code is; fails where the structure is worse than agreed
+size: $(VENV)/.ready-test ## the size of the code; fails if a limit is exceeded
 	@$(BIN)/python tools/size.py
 
 bench: $(VENV)/.ready-bench ## speed, as ratios against peers in one run
@@ -69,18 +69,18 @@ dist: $(VENV)/.ready-test ## sdist and wheel in dist/
 screenshots: $(VENV)/.ready-test ## every page of the dashboard as a picture (ARGS="build/screenshots")
 	@$(BIN)/python tools/screenshots.py $(ARGS)
 
-# Begun beside everything else, for it waits for the network and for the disk; `test` waits for its end before pytest.
+# Runs in the background, because it waits for the network and the disk; `test` waits for its end before it starts pytest.
 system-packages:
 	@tools/system-packages $(SYSTEM_PACKAGES) </dev/null >/dev/null 2>&1 &
 
-clean: ## remove what the other targets made
+clean: ## remove everything that the other targets created
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis build dist
 
-# One stamp per set of packages; a change of the pins or of the project file installs again. What the tests need is
-# installed with what lint needs, by one call. Of its modules a tenth is ever imported, so they are compiled when they are.
+# One stamp file per set of packages; a change of the pins or of the project file installs again. The packages of the tests
+# and of lint are installed by one call. Only a tenth of their modules is ever imported, so they are compiled on import.
 INSTALL_test := --no-compile --group lint
-# The stamp carries the name of the project: an environment from before the rename holds the old distribution, whose pytest
-# plugin can no longer be loaded, and is made anew.
+# The stamp has the name of the project: an environment from before the rename contains the old distribution, whose pytest
+# plugin can no longer be loaded, so the environment is created again.
 $(VENV)/.outlast:
 	@command -v $(PYTHON) >/dev/null || { echo "Outlast needs Python 3.11 or later; $(PYTHON) was not found. Set PYTHON=…"; exit 1; }
 	@$(PYTHON) -m venv --clear $(VENV)

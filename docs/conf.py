@@ -1,8 +1,8 @@
-# ruff: noqa: INP001  # a folder of pages, no package
+# ruff: noqa: INP001  # a folder of pages, not a package
 """The site: `make docs` builds it into build/docs, without the network.
 
-The pages are Markdown that reads as well in the repository. What a link means is the same in both: a path from the file
-that it stands in. Files that stand outside of this folder, such as the changelog, are taken in as pages of `project/`.
+The pages are Markdown that can also be read in the repository. A link is a path relative to its file in both cases.
+Files outside this folder, such as the changelog, are included as pages of `project/`.
 """
 
 import os
@@ -16,7 +16,7 @@ DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
 sys.path.insert(0, str(ROOT / "src"))
 
-import outlast  # noqa: E402  # from this folder, installed or not
+import outlast  # noqa: E402  # from this repository, installed or not
 
 project = "Outlast"
 author = "The Outlast authors"
@@ -50,21 +50,21 @@ html_theme_options = {
     for look, accent in _ACCENT.items()
 }
 
-TAKEN_IN = {
+INCLUDED = {
     "project/changelog": ROOT / "CHANGELOG.md",
     "project/containers": ROOT / "examples" / "container" / "README.md",
     "project/contributing": ROOT / "CONTRIBUTING.md",
     "project/measured-speed": ROOT / "benchmarks" / "RESULTS.md",
 }
-BELOW = {"decisions/README": "0*", "reference/api": "api/*"}  # what stands under a page
-_LIST = "[All pages](README.md)"  # in index.md; on the site the list itself stands here
+BELOW = {"decisions/README": "0*", "reference/api": "api/*"}  # pages below a page
+_LIST = "[All pages](README.md)"  # in index.md; the site replaces it with the list itself
 _FENCED = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((?!\w+:)([^)#\s]+)(#[^)\s]*)?\)")
 
 
 def _placed(text: str, file: Path, docname: str) -> str:
-    """Return the text of a file with links that lead to the same places from a page."""
-    taken = {each: name for name, each in TAKEN_IN.items()} | {DOCS / "README.md": "index", ROOT / "README.md": "index"}
+    """Return the text of a file with its links rewritten for the page that includes it."""
+    taken = {each: name for name, each in INCLUDED.items()} | {DOCS / "README.md": "index", ROOT / "README.md": "index"}
     page = DOCS / docname
 
     def link(found: re.Match[str]) -> str:
@@ -86,7 +86,7 @@ def _tree(entries: str, *options: str) -> str:
 
 
 def _trees(listed: str) -> str:
-    """Return the navigation: what the list of all pages names, in its order, and then what it has left out."""
+    """Return the navigation: the pages in the list of all pages, in its order, then the other pages."""
     titles = re.split(r"^(?:## |\*\*)([\w ]+?)(?:\*\*)?$", listed, flags=re.MULTILINE)[1:]
     trees, left = [], {str(page.relative_to(DOCS))[:-3] for page in DOCS.glob("*/*.md")}
     left -= {name for name in left if name.startswith("decisions/0")}
@@ -99,8 +99,8 @@ def _trees(listed: str) -> str:
 
 
 def _read(_app: Sphinx, docname: str, source: list[str]) -> None:
-    """Take in files from outside, and the list of all pages."""
-    file = TAKEN_IN.get(docname)
+    """Include files from outside this folder, and the list of all pages."""
+    file = INCLUDED.get(docname)
     if file:
         source[0] = file.read_text("utf-8")
     source[0] = _placed(source[0].replace(_LIST, "\N{NULL}"), file or DOCS / f"{docname}.md", docname)
@@ -112,12 +112,12 @@ def _read(_app: Sphinx, docname: str, source: list[str]) -> None:
 
 
 def _outside(app: Sphinx, _env: object, _added: set[str], _changed: set[str], _removed: set[str]) -> list[str]:
-    """Read these pages on every build: what they show stands in other files."""
-    return [name for name in (*TAKEN_IN, root_doc) if name in app.env.all_docs]
+    """Read these pages on every build, because their content is in other files."""
+    return [name for name in (*INCLUDED, root_doc) if name in app.env.all_docs]
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Tell Sphinx."""
+    """Register the handlers with Sphinx."""
     app.connect("source-read", _read)
     app.connect("env-get-outdated", _outside)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

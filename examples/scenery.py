@@ -111,7 +111,7 @@ def in_turn(*answers: Answer) -> Callable[[Request], Answer]:
 
 
 def unless_known(answer: Answer) -> Callable[[Request], Answer]:
-    """Give an answer with an ETag, and 304 to whoever shows it again."""
+    """Give an answer with an ETag, and 304 to a request that sends it again."""
     tag = '"1"'
     tagged = answer._replace(headers={**answer.headers, "ETag": tag})
     return lambda request: Answer(304) if request.headers.get("If-None-Match") == tag else tagged

@@ -26,11 +26,21 @@ from outlast.classify.retry_after import MAX_RETRY_AFTER_SECONDS
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ROOT / "docs" / "reference"
 
-# What each category says, what a single call does, what a batch job does with its target, what it means for a source.
+# Meaning of each category, what a call does, what a batch job does with its target, what it means for a source.
 MEANINGS = {
-    Category.NETWORK: ("The other side was not reached, or the line broke.", "retried", "target fails", "not counted"),
-    Category.RATE_LIMIT: ("Asked too often.", "retried after the hint", "target fails", "not counted; host cools down"),
-    Category.API_TEMPORARY: ("The service is there and not well.", "retried", "target fails", "not counted"),
+    Category.NETWORK: (
+        "The server could not be reached, or the connection broke.",
+        "retried",
+        "target fails",
+        "not counted",
+    ),
+    Category.RATE_LIMIT: (
+        "Too many requests.",
+        "retried after the hint",
+        "target fails",
+        "not counted; host cools down",
+    ),
+    Category.API_TEMPORARY: ("The service is available but failing.", "retried", "target fails", "not counted"),
     Category.DATABASE_BUSY: ("Locked, deadlocked, or out of connections.", "retried", "target fails", "-"),
     Category.SYSTEM: (
         "This machine (or the database's) is out of disk, memory or files.",
@@ -39,51 +49,52 @@ MEANINGS = {
         "-",
     ),
     Category.ACCESS_DENIED: (
-        "Refused although nobody asked who we are.",
+        "Refused without asking for credentials.",
         "raised; some profiles try briefly",
         "**job stops**",
         "counted",
     ),
-    Category.NOT_FOUND: ("It is not there, or no longer.", "raised", "target fails", "counted"),
+    Category.NOT_FOUND: ("It does not exist, or no longer exists.", "raised", "target fails", "counted"),
     Category.INVALID_PARAMETERS: ("The request or the input is wrong.", "raised", "target fails", "counted"),
-    Category.AUTHENTICATION: ("Refused for who we are.", "raised", "**job stops**", "counted"),
+    Category.AUTHENTICATION: ("The credentials were refused.", "raised", "**job stops**", "counted"),
     Category.QUOTA_EXHAUSTED: (
-        "The allowance is used up.",
-        "raised; deferred where the reset is known",
-        "**job stops**; target is put off where the reset is known",
+        "The quota is exhausted.",
+        "raised; deferred if the reset time is known",
+        "**job stops**; target is deferred if the reset time is known",
         "not counted",
     ),
     Category.CONFIGURATION: ("A key, URL, table or setting is missing or wrong.", "raised", "**job stops**", "-"),
     Category.INTEGRITY: ("A constraint was violated, or stored data is damaged.", "raised", "**job stops**", "-"),
-    Category.DATA: ("The answer came and cannot be used.", "raised", "target fails", "counted"),
-    Category.UNKNOWN: ("Nothing matched, or what matched does not tell.", "raised", "target fails", "counted"),
+    Category.DATA: ("The response arrived but cannot be used.", "raised", "target fails", "counted"),
+    Category.UNKNOWN: ("Nothing matched, or the match is not conclusive.", "raised", "target fails", "counted"),
 }
 
 ORDER = """\
 1. **Your own rules**, in their order (`Rule`, or `[[classify.rules]]` in `outlast.toml`).
-2. **What the error says of itself**: the exceptions of `outlast.errors`, or an attribute `outlast_category`.
-3. **What its library says**: the evidence a reader finds in it, else what its class means. Evidence is judged by error
-   code, then SQLSTATE, then HTTP status, then error number. The causes (`__cause__`) follow, nearest first.
-4. **The words** of its text, then of its causes' texts. Of several readings a permanent one wins.
-5. **What it interrupted** (`__context__`), by the same means, unless `raise … from None` says that it does not matter.
+2. **The error itself**: the exceptions of `outlast.errors`, or an attribute `outlast_category`.
+3. **Its library**: the evidence that a reader finds in the error, else the meaning of its class. Evidence is
+   classified by error code, then SQLSTATE, then HTTP status, then error number. The causes (`__cause__`) follow,
+   nearest first.
+4. **Its text**, then the texts of its causes. If several phrases match, a permanent one wins.
+5. **Its context** (`__context__`), in the same way, unless `raise … from None` suppresses it.
 
-The first reading decides; `outlast.explain(error)` shows all of them. A class inherits what is said of its bases.
-`KeyboardInterrupt` and its like pass through. Of an exception group, the worst leaf decides: a permanent one before any
-that may heal, and then in this order:
+The first match decides; `outlast.explain(error)` shows all of them. A class inherits the meaning of its bases.
+`KeyboardInterrupt` and similar exceptions pass through. For an exception group, the worst leaf decides: a permanent
+error before one that may recover, and then in this order:
 
 {worst}"""
 
 INTRODUCTION = """\
-What Outlast makes of an error. Search this page for a status, an SQLSTATE, an error code or a class name; a class that
-is not listed is judged as its nearest listed base."""
+How Outlast classifies an error. Search this page for a status, an SQLSTATE, an error code or a class name; a class that
+is not listed is classified like its nearest listed base."""
 
 WAITING = """\
-How long to wait is read from the first of these that is there. A reset counts only where nothing remains, and no header
-can ask for more than {most} s. Read at 1700000000 (2023-11-14 22:13:20 UTC), for a 429:"""
+The wait is read from the first of these headers that is present. A reset counts only if nothing remains, and no header
+can ask for more than {most} s. The examples are read at 1700000000 (2023-11-14 22:13:20 UTC), for a 429:"""
 
 LIBRARIES = """\
-No library is imported; classes are known by package and name. What a reader finds comes before what the class means. A
-silent class means nothing by itself: its causes and its text are judged."""
+No library is imported; classes are matched by package and name. The evidence that a reader finds takes precedence over
+the meaning of the class. A silent class has no meaning of its own: its causes and its text are classified."""
 
 # Responses whose meaning is settled by more than the status; the verdicts are computed when the page is made.
 SETTLED = (
@@ -96,12 +107,12 @@ SETTLED = (
         "403, nothing remains (`X-RateLimit-Remaining: 0`)",
         {"http_status": 403, "headers": {"x-ratelimit-remaining": "0"}},
     ),
-    ("403, body speaks of a rate limit", {"http_status": 403, "body": "API rate limit exceeded"}),
+    ("403, body mentions a rate limit", {"http_status": 403, "body": "API rate limit exceeded"}),
     ("403, credentials were sent", {"http_status": 403, "credentials_sent": True}),
     ("403, no credentials were sent", {"http_status": 403, "credentials_sent": False}),
-    ("403, it cannot be seen whether any were sent", {"http_status": 403}),
-    ("429, body names an exhausted allowance", {"http_status": 429, "body": "insufficient_quota"}),
-    ("503, nothing remains, or body speaks of a rate limit", {"http_status": 503, "body": "Please reduce; SlowDown"}),
+    ("403, unknown whether credentials were sent", {"http_status": 403}),
+    ("429, body names an exhausted quota", {"http_status": 429, "body": "insufficient_quota"}),
+    ("503, nothing remains, or body mentions a rate limit", {"http_status": 503, "body": "Please reduce; SlowDown"}),
     ("409 with `Retry-After`", {"http_status": 409, "headers": {"retry-after": "5"}}),
     ("413 with `Retry-After`", {"http_status": 413, "headers": {"retry-after": "5"}}),
     ("418 with `Retry-After`", {"http_status": 418, "headers": {"retry-after": "5"}}),
@@ -110,16 +121,16 @@ SETTLED = (
 # Headers as they come, read at 2023-11-14 22:13:20 UTC (1700000000).
 HINTS = (
     ("seconds", {"Retry-After": "120"}),
-    ("HTTP-date, measured against `Date` where it is sent", {"Retry-After": "Tue, 14 Nov 2023 22:14:20 GMT"}),
+    ("HTTP-date, relative to `Date` if present", {"Retry-After": "Tue, 14 Nov 2023 22:14:20 GMT"}),
     ("milliseconds", {"Retry-After-Ms": "1500"}),
     ("milliseconds", {"X-Ms-Retry-After-Ms": "250"}),
     ("IETF draft, one header", {"RateLimit": "limit=10, remaining=0, reset=30"}),
     ("IETF draft, structured", {"RateLimit": '"default";r=0;t=30'}),
-    ("IETF draft, apart", {"RateLimit-Reset": "30", "RateLimit-Remaining": "0"}),
+    ("IETF draft, separate headers", {"RateLimit-Reset": "30", "RateLimit-Remaining": "0"}),
     ("epoch seconds", {"X-RateLimit-Reset": "1700000090"}),
     ("epoch milliseconds", {"X-RateLimit-Reset": "1700000090000"}),
     ("relative seconds", {"X-RateLimit-Reset": "45"}),
-    ("relative, named so", {"X-RateLimit-Reset-After": "1.5"}),
+    ("relative seconds", {"X-RateLimit-Reset-After": "1.5"}),
     ("duration", {"X-RateLimit-Reset-Requests": "6m0s"}),
     ("something remains: no hint", {"X-RateLimit-Reset": "45", "X-RateLimit-Remaining": "3"}),
 )
@@ -155,19 +166,19 @@ def classification() -> str:
         f"# Classification\n\n{NOTICE}\n\n{INTRODUCTION}",
         "## Categories",
         table(
-            "category|means|retryable|a call|a batch job|a source's streak",
+            "category|meaning|retryable|a call|a batch job|a source's streak",
             [(f"`{c}`", MEANINGS[c][0], "yes" if c.retryable else "no", *MEANINGS[c][1:]) for c in Category],
         ),
         "## Order of evidence",
         ORDER.format(worst=item(", ".join(classifier._SEVERITY_ORDER))),  # noqa: SLF001
         "## HTTP statuses",
         table("status|category|note", http_rows()),
-        "Some statuses mean more than one thing. What else the response shows settles it:",
+        "Some statuses have several meanings. The rest of the response decides:",
         table(
             "response|category|rule",
             [(what, f"`{said[0]}`", said[1]) for what, e in SETTLED if (said := statuses.judge_status(Evidence(**e)))],
         ),
-        "Credentials are seen in the request's headers (`Authorization`, `Cookie`, API-key headers) and its URL.",
+        "Credentials are found in the request's headers (`Authorization`, `Cookie`, API-key headers) and its URL.",
         "## Rate-limit headers",
         WAITING.format(most=MAX_RETRY_AFTER_SECONDS),
         table(
@@ -180,13 +191,13 @@ def classification() -> str:
         by_category(errnos.ERRNOS),
         "## Error codes of APIs",
         by_category(codes.CODES),
-        "A code that is not listed is judged by how it ends:",
+        "A code that is not listed is classified by its ending:",
         "\n".join(item(f"**{category}**: `{pattern}`") for pattern, category in codes._CODE_ENDINGS),  # noqa: SLF001
         "## Libraries",
         LIBRARIES,
         *(library(file) for file in ("standard", *sorted(set(FILES.values())))),
         "## Words",
-        f"The last resort: regular expressions over the first {texts.TEXT_LIMIT} characters, in lower case.",
+        f"Used last: regular expressions over the first {texts.TEXT_LIMIT} characters, in lower case.",
         *(
             f"### Words: {category}\n\n```text\n" + "\n".join(lines) + "\n```"
             for category, lines in texts.PHRASES.items()

@@ -16,46 +16,46 @@ SOURCE = Path(outlast.__file__).parent
 _VARIABLE = re.compile(r'"((?:OUTLAST|GITHUB)_[A-Z_]+)"')
 KINDS = {str: "text", list: "list", int: "whole number", bool: "true or false", float: "number", dict: "table"}
 
-# What each variable of the environment does; `variables` finds them in the code, and none may be missing here.
+# What each environment variable does. `variables` finds them in the code; none may be missing here.
 VARIABLES = {
-    "GITHUB_STEP_SUMMARY": "File that `outlast job run` adds its summary to, as CI systems of that kind set it.",
-    "OUTLAST_CONFIG": "The file with the settings, in place of `outlast.toml` in the current folder.",
-    "OUTLAST_CRASH": "Set by `outlast.testing.crash_at` for the process that it ends; nobody else sets it.",
-    "OUTLAST_ENV": "Where a batch job runs: `local`, unless it says otherwise; it stands in ledger, logs and summary.",
-    "OUTLAST_HEALTH_TOKEN": "Secret that opens the reasons and metrics of `--health-port` to whoever sends it.",
-    "OUTLAST_NOTIFY": "Where alerts go, with commas between the addresses; goes before `notify` under `[app]`.",
-    "OUTLAST_TEST_POSTGRES": "PostgreSQL server on which tests marked `outlast_stores` make their databases.",
-    "OUTLAST_URL": "The store that a command looks at; goes before `url` under `[app]`.",
-    "OUTLAST_WEB_READ_TOKEN": "Secret that lets readers into the dashboard.",
-    "OUTLAST_WEB_TOKEN": "Secret that lets operators into the dashboard.",
+    "GITHUB_STEP_SUMMARY": "File to which `outlast job run` appends its summary; set by GitHub Actions and similar.",
+    "OUTLAST_CONFIG": "The settings file, instead of `outlast.toml` in the current folder.",
+    "OUTLAST_CRASH": "Set by `outlast.testing.crash_at` for the process that it ends; do not set it yourself.",
+    "OUTLAST_ENV": "Where a batch job runs, by default `local`; recorded in the ledger, the logs and the summary.",
+    "OUTLAST_HEALTH_TOKEN": "Secret that a request must send to read the reasons and metrics of `--health-port`.",
+    "OUTLAST_NOTIFY": "Where alerts go: addresses separated by commas; overrides `notify` under `[app]`.",
+    "OUTLAST_TEST_POSTGRES": "PostgreSQL server on which tests marked `outlast_stores` create their databases.",
+    "OUTLAST_URL": "The store that a command uses; overrides `url` under `[app]`.",
+    "OUTLAST_WEB_READ_TOKEN": "Token of readers of the dashboard.",
+    "OUTLAST_WEB_TOKEN": "Token of operators of the dashboard.",
 }
 
-UNTOLD = "(what it is for has to be said in tools/reference_settings.py)"
+UNTOLD = "(describe it in tools/reference_settings.py)"
 
-# What a key means where the file can say less than the code.
+# Keys that accept less in the file than in code.
 IN_A_FILE = {
     "url": "`sqlite:///relative.db`, `sqlite:////absolute.db`, `postgresql://…` or `memory://`.",
-    "notify": "Where alerts go: addresses of Slack webhooks, or Apprise URLs (extra `notify`). Without any they are "
-    "logged.",
-    "max_retries": "Further calls after the first one; in place of `max_attempts`, which is one more.",
-    "retry_on": 'Categories that are retried, or `"retryable"` for what the classifier calls so. Without it every '
-    "Exception but a `PermanentError`; `[]` retries nothing.",
+    "notify": "Where alerts go: addresses of Slack webhooks, or Apprise URLs (extra `notify`). Without any, alerts "
+    "are logged.",
+    "max_retries": "Retries after the first call; instead of `max_attempts`, which is one more.",
+    "retry_on": 'Categories that are retried, or `"retryable"` for those that the classifier calls retryable. Without '
+    "it, every `Exception` except `PermanentError`; `[]` retries nothing.",
     "backoff": '`"fixed"`, `"linear"` (base · n) or `"exponential"` (base · 2^(n-1)).',
-    "jitter": '`"none"`, `"full"`, `"equal"`, `"decorrelated"` or a fraction. Without it none in process, a tenth in '
-    "the queue.",
-    "type": 'Qualified name of an exception class, such as `"vendor.errors.Busy"`, or several; subclasses match too.',
-    "category": "The verdict; required.",
+    "jitter": '`"none"`, `"full"`, `"equal"`, `"decorrelated"` or a fraction. By default none for calls, a tenth '
+    "in the queue.",
+    "type": 'Qualified name of an exception class, such as `"vendor.errors.Busy"`, or a list; subclasses match too.',
+    "category": "The category; required.",
 }
 
 INTRODUCTION = """\
-Every key of `outlast.toml`, and every variable of the environment that is read. The file is loaded by
+Every key of `outlast.toml`, and every environment variable that is read. The file is loaded by
 `outlast.configure()` and by the command `outlast`; `outlast init` writes one with comments. A key that is not listed
-here is an error with its place, and so is a value of another kind. Defaults come first, then the file, then the
-environment, then arguments; the later one wins."""
+here is an error, and so is a value of another type; the message names its place in the file. Arguments override the
+environment, which overrides the file, which overrides the defaults."""
 
 TABLES = """\
-`[app]` is for `outlast.App(**outlast.configure().for_app)` and for commands that look at a store. `[policies.NAME]` is
-found under `outlast.configure().policies["NAME"]`. `[[classify.rules]]` and `[redact]` hold for the whole process."""
+`[app]` is for `outlast.App(**outlast.configure().for_app)` and for commands that use a store. `[policies.NAME]` is
+`outlast.configure().policies["NAME"]`. `[[classify.rules]]` and `[redact]` apply to the whole process."""
 
 
 def settings() -> str:

@@ -1,6 +1,6 @@
 """Watch blogs: ``python -m examples.blog_monitor``. Needs the extra ``feeds``; all of it happens on this machine.
 
-What your program would not have, servers on loopback, stands in ``blogs.py`` and ``examples/scenery.py``.
+What your program would not have, servers on loopback, is in ``blogs.py`` and ``examples/scenery.py``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ ENOUGH = 6
 def changed(news: outlast.Changed) -> None:
     """Say what is new. It may raise: then it is called again at the next poll, and no blog is blamed for it."""
     what = "first seen" if news.first else "CHANGED"
-    print(f"    {what:12}{news.source.name}: {news.fetched.content}")
+    line = f"    {what:12}{news.source.name}: {news.fetched.content}\n"
+    print(line, end="")  # one write: several threads call this
 
 
 def main() -> int:
@@ -93,7 +94,7 @@ def watch(app: outlast.App, watched: Sequence[Blog], end: float | None) -> None:
 
 def sum_up(app: outlast.App, watched: Sequence[Blog]) -> None:
     """Print where every blog stands, and how its polls ended; the last 200 are kept."""
-    head = f"{'polls':>7} ={'changed':>8} +{'same':>5} +{'failed':>7} +{'put off':>8}{'requests':>10}"
+    head = f"{'polls':>7} ={'changed':>8} +{'same':>5} +{'failed':>7} +{'deferred':>9}{'requests':>10}"
     print(f"\n    {'blog':14}{'state':9}{'failures in a row':>17}{head}")
     together: Counter[str] = Counter()
     for source in app.sources.list(profile="blog"):
@@ -107,11 +108,11 @@ def sum_up(app: outlast.App, watched: Sequence[Blog]) -> None:
     print(f"    {'together':14}{'':9}{'':17}{_row(together)}\n")
     print(f"    The blogs have counted {sum(blog.site.hits for blog in watched)} requests.")
     print("    failed: nothing that a second or third request in the same poll has mended")
-    print("    put off: it asked to be left alone for a while, and was; that is no failure")
+    print("    deferred: the server asked for a wait; that is not a failure")
 
 
 def _row(counts: Counter[str]) -> str:
-    ends = f"{counts['changed']:8} +{counts['unchanged']:5} +{counts['failed']:7} +{counts['deferred']:8}"
+    ends = f"{counts['changed']:8} +{counts['unchanged']:5} +{counts['failed']:7} +{counts['deferred']:9}"
     return f"{counts['polls']:7} ={ends}{counts['requests']:10}"
 
 

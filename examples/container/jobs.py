@@ -9,5 +9,5 @@ app = outlast.App(os.environ.get("OUTLAST_URL", "sqlite:///jobs.db"))
 
 @app.task
 def greet(name: str) -> str:
-    """Stand in for work."""
+    """Simulate work."""
     return f"hello, {name}"

@@ -1,6 +1,6 @@
 """Collect feeds: ``python -m examples.feed_collector``. Needs the extra ``feeds``; all of it happens on this machine.
 
-What your program would not have, servers on loopback, stands in ``feeds.py`` and ``examples/scenery.py``.
+What your program would not have, servers on loopback, is in ``feeds.py`` and ``examples/scenery.py``.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class Entries:
 
 
 def alert(message: Message) -> None:
-    """Tell people; what it raises means that they were not told, and has it called again later."""
-    print(f"    ALERT  {message.title}")
+    """Send an alert. If it raises, the alert counts as not delivered and is sent again later."""
+    print(f"    ALERT  {message.title}\n", end="")  # one write: events are printed by another thread
 
 
 def main() -> int:
@@ -105,7 +105,7 @@ def collect(app: outlast.App, collected: Sequence[Feed], entries: Entries, end: 
 
     def tell(event: outlast.events.SourceChanged) -> None:
         name, failures = names[event.source_id], event.consecutive_failures
-        print(f"    STATE  {name}: {event.before} → {event.after}, failures in a row: {failures}")
+        print(f"    STATE  {name}: {event.before} → {event.after}, failures in a row: {failures}\n", end="")
 
     def told() -> bool:
         return all(feed.hits >= feed.enough for feed in collected)
@@ -122,7 +122,7 @@ def collect(app: outlast.App, collected: Sequence[Feed], entries: Entries, end: 
 def sum_up(app: outlast.App, collected: Sequence[Feed], entries: Entries) -> None:
     """Print where every feed stands, how its polls ended (the last 200 are kept), and what was collected."""
     kept = entries.counts()
-    head = f"{'polls':>7} ={'changed':>8} +{'same':>5} +{'failed':>7} +{'put off':>8}{'requests':>10}{'entries':>9}"
+    head = f"{'polls':>7} ={'changed':>8} +{'same':>5} +{'failed':>7} +{'deferred':>9}{'requests':>10}{'entries':>9}"
     print(f"\n    {'feed':11}{'state':10}{'failures in a row':>17}{head}  last error")
     together: Counter[str] = Counter()
     nowhere = 0
@@ -147,7 +147,7 @@ def sum_up(app: outlast.App, collected: Sequence[Feed], entries: Entries) -> Non
 
 
 def _row(counts: Counter[str]) -> str:
-    ends = f"{counts['changed']:8} +{counts['unchanged']:5} +{counts['failed']:7} +{counts['deferred']:8}"
+    ends = f"{counts['changed']:8} +{counts['unchanged']:5} +{counts['failed']:7} +{counts['deferred']:9}"
     return f"{counts['polls']:7} ={ends}{counts['requests']:10}{counts['entries']:9}"
 
 

@@ -2,7 +2,7 @@
 
 Four jobs (ranking, genre, tag, item) ask an API that has a bad day. What they fetch is kept as files, what they know in
 a staging table, what they make of it in tables of the application. The second run finds what is done unchanged, and
-does what failed. What your program would not have, the API itself, stands in ``api.py``.
+does what failed. What your program would not have, the API itself, is in ``api.py``.
 """
 
 from __future__ import annotations

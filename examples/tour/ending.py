@@ -30,7 +30,7 @@ def _tasks(app: outlast.App, deaths: int) -> list[str]:
     live = sum(counts[each] for each in _LIVE)
     ends = f"{books['done']} done + {books['failed']} dead + {books['cancelled']} cancelled + {live} not done yet"
     again = f" + {books['replayed']} replayed" if books["replayed"] else ""
-    tried = f"{books['retried']} attempts retried, {books['deferred']} put off, {books['lost']} lost"
+    tried = f"{books['retried']} attempts retried, {books['deferred']} deferred, {books['lost']} lost"
     return [
         f"tasks    {books['enqueued']} enqueued{again} = {ends}",
         f"         {tried}; workers that died: {deaths}",
@@ -56,7 +56,7 @@ def _job(app: outlast.App) -> str:
         return f"job      {len(runs)} begun, none has ended"
     told = ended[0].summary or {}
     verdict = "passed" if told["exit_code"] == 0 else "failed"
-    ends = f"{told['success_targets']} success + {told['failed_targets']} failed + {told['deferred_targets']} put off"
+    ends = f"{told['success_targets']} success + {told['failed_targets']} failed + {told['deferred_targets']} deferred"
     return (
         f"job      {len(ended)} runs; the last one, {ended[0].id}, {verdict}: "
         f"{told['total_targets']} targets = {ends} + {told['not_attempted']} not attempted"

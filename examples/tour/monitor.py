@@ -107,7 +107,7 @@ def _print_alert(message: Message) -> None:
 
 def _show(app: outlast.App) -> None:
     """Print a line for each feed: how it is, and how its polls ended."""
-    head = f"{'changed':>8} +{'same':>5} +{'failed':>7} +{'withdrawn':>10} +{'put off':>8}"
+    head = f"{'changed':>8} +{'same':>5} +{'failed':>7} +{'withdrawn':>10} +{'deferred':>9}"
     print(f"       # {'feed':11}{'state':10}{'failures':>8}{'requests':>9}{'polls':>6} ={head}  last error")
     together: Counter[str] = Counter()
     for source in app.sources.list():
@@ -122,11 +122,11 @@ def _show(app: outlast.App) -> None:
     print(f"    {'':4} {'together':11}{'':27}{_row(together)}\n")
     print("    failures: in a row, and only of a kind that counts; 503 is the host's trouble and never does")
     print("    withdrawn: so many failed together that it cannot be their fault")
-    print("    put off: the server named a time, and is not asked before\n")
+    print("    deferred: the server named a time, and is not polled before it\n")
 
 
 def _row(counts: Counter[str]) -> str:
-    widths = (8, 5, 7, 10, 8)
+    widths = (8, 5, 7, 10, 9)
     return f"{counts.total():6} =" + " +".join(
         f"{counts[each]:{width}}" for each, width in zip(OUTCOMES, widths, strict=True)
     )

@@ -57,7 +57,7 @@ def worked(server: str) -> None:
 def _show(app: outlast.App, plans: Mapping[str, int]) -> None:
     """Print a line for each task: how it ended, and what became of its starts."""
     letters = {each.original_task_id: each for each in app.dead_letters.list()}
-    print(f"    {'task':31}{'ended':8}{'starts':>6} ={'done':>5} +{'failed':>7} +{'lost':>5}{'put off':>10}  why")
+    print(f"    {'task':31}{'ended':8}{'starts':>6} ={'done':>5} +{'failed':>7} +{'lost':>5}{'deferred':>10}  why")
     for title, number in plans.items():
         task, attempts = app.tasks.show(number)
         letter = letters.get(number)
@@ -67,7 +67,7 @@ def _show(app: outlast.App, plans: Mapping[str, int]) -> None:
         print(f"    {title:31}{task.status:8}{task.attempt:6} ={ends}{task.deferrals:10}  {_cut(why)}".rstrip())
     print("\n    failed: an attempt is spent; there are three, and two for the one that hangs")
     print("    lost: its worker died, which spends none; who runs alone and is lost again is the one that killed it")
-    print("    put off: the server named a time, and the start is taken back")
+    print("    deferred: the server named a time, and the start does not count")
     print("    why: for dead letters the reason and the error, for others what went wrong last")
 
 

@@ -111,7 +111,7 @@ ROLES = {"worker": work, "job": run_jobs, "monitor": monitor}
 
 
 def _end_with_the_tour() -> None:
-    """Stop when whoever started this is gone, however that ended."""
+    """Stop when the process that started this has ended, in any way."""
     sys.stdin.read()
     os.kill(os.getpid(), signal.SIGTERM)
 

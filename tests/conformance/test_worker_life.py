@@ -284,13 +284,13 @@ def test_a_spool_that_comes_too_late_changes_nothing(store, tmp_path):
     number = fine.enqueue().id
     app.worker().drain()
     spool = Spool(tmp_path / "spool")
-    spool.keep([], [hf_settlement(number, 7)])
+    spool.keep([], [failed_settlement(number, 7)])
     app.worker().drain()
     assert app.tasks.show(number).task.status == Status.DONE
     assert app.dead_letters.count() == 0
 
 
-def hf_settlement(number, epoch):
+def failed_settlement(number, epoch):
     from outlast.ports.rows import Note, Reason, Settlement
 
     return Settlement(number, epoch, Kind.FAIL, note=Note("E", "m", "unknown", "f", "{}", ""), reason=Reason.PERMANENT)

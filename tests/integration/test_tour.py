@@ -19,7 +19,7 @@ STEP = 0.05
 PAGES = ("/", "/tasks", "/failures", "/dead-letters", "/queues", "/sources", "/jobs", "/waits", "/health-checks")
 LINK = re.compile(r"Dashboard: (http://127\.0\.0\.1:\d+)(/enter\?once=\S+)")
 TASKS = re.compile(r"(\d+) enqueued = (\d+) done \+ (\d+) dead \+ (\d+) cancelled \+ (\d+) not done yet")
-TARGETS = re.compile(r"(\d+) targets = (\d+) success \+ (\d+) failed \+ (\d+) put off \+ (\d+) not attempted")
+TARGETS = re.compile(r"(\d+) targets = (\d+) success \+ (\d+) failed \+ (\d+) deferred \+ (\d+) not attempted")
 
 pytestmark = pytest.mark.xdist_group("tour")  # one at a time: each has four processes
 
@@ -115,7 +115,7 @@ def test_a_few_seconds_of_it(tour):
     numbers = TASKS.search(text).groups()
     assert adds_up(numbers)
     assert int(numbers[0]) >= 9  # one of each kind
-    assert re.search(r"\d+ attempts retried, \d+ put off, \d+ lost; workers that died: \d+", text)
+    assert re.search(r"\d+ attempts retried, \d+ deferred, \d+ lost; workers that died: \d+", text)
     assert re.search(r"sources  \d+ of 12 disabled", text)
     assert re.search(r"hosts    \d+ cooled down", text)
     targets = TARGETS.search(text)

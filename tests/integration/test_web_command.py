@@ -151,7 +151,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 app = outlast.App("sqlite:///outlast.db")
-site = Starlette(routes=[Mount("/hf", dashboard(app, auth=lambda request: "reader"))])
+site = Starlette(routes=[Mount("/outlast", dashboard(app, auth=lambda request: "reader"))])
 listener = socket.create_server(("127.0.0.1", 0))
 print(listener.getsockname()[1], flush=True)
 uvicorn.Server(uvicorn.Config(site, log_level="error")).run([listener])
@@ -164,7 +164,7 @@ def test_a_server_around_it_can_stop_while_somebody_looks(tmp_path):
     ) as process:
         try:
             server = Port(int(process.stdout.readline()))
-            stream = Stream(server, "x=y", "/hf/events?view=tasks")
+            stream = Stream(server, "x=y", "/outlast/events?view=tasks")
             process.terminate()
             assert stream.ended.wait(30)
             process.wait(30)

@@ -307,13 +307,13 @@ def test_fragments_are_escaped_and_lead_to_where_the_dashboard_is_mounted(world)
     world.fail("<script>alert(1)</script>\nevent: pulse\ndata: {}")
 
     async def scene():
-        async with looking(world.hub, "overview", "/admin/hf") as there, looking(world.hub, "overview") as here:
+        async with looking(world.hub, "overview", "/admin/outlast") as there, looking(world.hub, "overview") as here:
             await soon(lambda: any('data-part="groups"' in part for part in there.told("parts")))
             await soon(lambda: any('data-part="groups"' in part for part in here.told("parts")))
             html = "".join(there.told("parts"))
             assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html
             assert "<script" not in html
-            assert 'href="/admin/hf/failures/' in html
+            assert 'href="/admin/outlast/failures/' in html
             assert 'href="/failures' not in html
             assert 'href="/failures' in "".join(here.told("parts"))
 

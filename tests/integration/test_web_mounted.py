@@ -57,11 +57,11 @@ def test_a_hook_that_fails_lets_nobody_in(app, caplog):
 
 def test_a_hook_says_who_may_do_what(app):
     async def hook(request):
-        assert request.url.path == "/admin/hf/things/x"
+        assert request.url.path == "/admin/outlast/things/x"
         return request.headers.get("x-role")
 
     site = hooked(app, hook)
-    role = lambda name: Client(site, ("X-Role", name), mount="/admin/hf")  # noqa: E731
+    role = lambda name: Client(site, ("X-Role", name), mount="/admin/outlast")  # noqa: E731
     assert "False reader" in role("reader").get("/things/x").text
     assert "True operator" in role("operator").get("/things/x").text
     assert role("other").get("/things/x").status == 403
@@ -153,16 +153,16 @@ def test_a_hook_that_hangs_ends_streams(app, monkeypatch, caplog, kind):
 
 
 def test_mounted_in_a_site_of_ones_own(app):
-    outer = Starlette(routes=[Mount("/admin/hf", hooked(app, lambda request: "operator"))])
+    outer = Starlette(routes=[Mount("/admin/outlast", hooked(app, lambda request: "operator"))])
     client = Client(outer)
-    answer = client.get("/admin/hf/things/a%2Fb")
+    answer = client.get("/admin/outlast/things/a%2Fb")
     assert answer.status == 200
-    assert 'href="/admin/hf/static/outlast.' in answer.text
-    moved = client.post("/admin/hf/things/x/change", "to=/things/y")
-    assert moved.header("location") == "/admin/hf/things/y"
-    assert "; Path=/admin/hf;" in moved.cookies()[0]
-    assert client.get("/admin/hf/").status == 200
-    assert client.get("/admin/hf/api/").json()["frame"] == "_bare.html"
+    assert 'href="/admin/outlast/static/outlast.' in answer.text
+    moved = client.post("/admin/outlast/things/x/change", "to=/things/y")
+    assert moved.header("location") == "/admin/outlast/things/y"
+    assert "; Path=/admin/outlast;" in moved.cookies()[0]
+    assert client.get("/admin/outlast/").status == 200
+    assert client.get("/admin/outlast/api/").json()["frame"] == "_bare.html"
 
 
 # What an action did is told once

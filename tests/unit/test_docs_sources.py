@@ -131,15 +131,19 @@ class TestNumbers:
         policy = alert_delivery.DELIVERY_POLICY
         waits = [policy.get_delay(number) for number in (1, 2)]
 
-        assert _number("tries within one delivery") == f"{policy.max_attempts}, after {waits[0]:g} s and {waits[1]:g} s"
-        assert _number("a channel may ask to wait within one delivery") == f"{alert_delivery.HINT_LIMIT:g} s"
+        assert (
+            _number("attempts within one delivery") == f"{policy.max_attempts}, after {waits[0]:g} s and {waits[1]:g} s"
+        )
+        assert (
+            _number("longest wait that a channel may ask for within one delivery") == f"{alert_delivery.HINT_LIMIT:g} s"
+        )
         assert (alert_delivery.FIRST_WAIT, alert_delivery.LONGEST_WAIT, alert_delivery.GIVE_UP_AFTER) == (60, 3600, DAY)
-        assert _number("one message for all").startswith(f"from {messages.DIGEST_AT} alerts")
+        assert _number("one message for several alerts").startswith(f"from {messages.DIGEST_AT} alerts")
 
     def test_of_sources(self):
         assert _number("URL, name") == f"{registry.MAX_URL:,} and {registry.MAX_NAME} characters"
-        assert _number("answer of a feed or page, unpacked") == f"{fetchers.BODY_LIMIT // 1024**2} MiB"
-        assert f"The last {kept.POLLS_KEPT} lines" in PAGE
+        assert _number("response of a feed or page, decompressed") == f"{fetchers.BODY_LIMIT // 1024**2} MiB"
+        assert f"The last {kept.POLLS_KEPT} entries" in PAGE
         assert f"The last {kept.CYCLES_KEPT:,} of each profile" in PAGE
 
 

@@ -66,7 +66,7 @@ class TestOperations:
     @pytest.mark.parametrize(
         ("operation", "said"),
         [
-            ("replace", "is no object"),
+            ("replace", "must be an object"),
             (
                 {"op": "move", "from": "/a", "path": "/b"},
                 "'move' is not a valid operation; choose one of: add, replace, remove",

@@ -40,6 +40,14 @@ def test_every_statement_is_complete(place):
 
 
 @pytest.mark.parametrize("place", FOLDERS)
+def test_every_statement_says_why_it_has_its_shape(place):
+    package, folder, _ = FOLDERS[place]
+    for file, text in contents(package, folder).items():
+        silent = re.findall(r"^-- name: (\w+)\n(?!-- (?!name:|part:)\S)", text, re.MULTILINE)
+        assert silent == [], f"{file}: statements without a comment line below their name"
+
+
+@pytest.mark.parametrize("place", FOLDERS)
 def test_every_part_is_used(place):
     package, folder, _ = FOLDERS[place]
     for file, text in contents(package, folder).items():

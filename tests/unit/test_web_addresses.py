@@ -65,9 +65,9 @@ def test_paths_have_one_spelling(raw, mount, path):
 
 
 def test_a_proxy_that_took_its_part_of_the_path_away():
-    at = {**scope(b"/hf/tasks", mount="/outer/hf"), "app_root_path": "/outer"}
+    at = {**scope(b"/outlast/tasks", mount="/outer/outlast"), "app_root_path": "/outer"}
     assert relative_path(at) == "/tasks"
-    assert mount_path(at) == "/outer/hf"
+    assert mount_path(at) == "/outer/outlast"
 
 
 def test_a_server_that_gives_no_raw_path():

@@ -86,7 +86,7 @@ def world(tmp_path):
 def test_none(world):
     assert "No tasks yet." in world.client.get("/tasks").text
     assert world.client.get("/tasks/1").status_code == 404
-    assert world.post("/tasks/1/cancel").status_code == world.post("/tasks/1/hurry").status_code == 404
+    assert world.post("/tasks/1/cancel").status_code == world.post("/tasks/1/run-now").status_code == 404
 
 
 def test_the_list_is_narrowed(world):
@@ -120,7 +120,7 @@ def test_a_task_that_waits_for_its_time(world):
 
 def test_a_task_is_hurried_and_cancelled(world):
     number = world.enqueue(delay=3600)
-    hurried = world.post(f"/tasks/{number}/hurry")
+    hurried = world.post(f"/tasks/{number}/run-now")
     assert (hurried.status_code, hurried.headers["location"]) == (303, f"/tasks/{number}")
     assert "is due now" in (page := world.page(number))
     assert "Run now" not in page
@@ -130,7 +130,7 @@ def test_a_task_is_hurried_and_cancelled(world):
     left = world.client.post(f"/api/tasks/{number}/cancel").json()
     assert not left["ok"]
     assert left["message"] == f"task {number} is cancelled and was not changed: only a waiting task can be cancelled"
-    assert not world.client.post(f"/api/tasks/{number}/hurry").json()["ok"]
+    assert not world.client.post(f"/api/tasks/{number}/run-now").json()["ok"]
 
 
 def test_a_task_that_runs_and_one_that_is_only_held(world):

@@ -65,14 +65,14 @@ class TestCooldowns:
         (task,) = enqueue(app, "api.test", 1)
         waiting, elsewhere = put_off(app, "https://api.test/1", "https://elsewhere.test/1")
         app.store.start_cooldown("api.test", 3600, "429")
-        answer = site.post("/api/waits/warm", data={"resource": "api.test"}).json()
+        answer = site.post("/api/waits/end-cooldown", data={"resource": "api.test"}).json()
         assert (answer["ok"], answer["sources"]) == (True, 1)
         now = app.store.now()
         assert app.store.cooldowns() == []
         assert app.tasks.show(task).task.next_run_after <= now
         assert app.sources.get(waiting).not_before is None
         assert app.sources.get(elsewhere).not_before > now
-        assert not site.post("/api/waits/warm", data={"resource": "api.test"}).json()["ok"]
+        assert not site.post("/api/waits/end-cooldown", data={"resource": "api.test"}).json()["ok"]
 
     def test_the_task_that_met_the_answer_is_due_too(self, app, site):
         answers = [errors.RateLimitError("429", retry_after=600)]
@@ -85,7 +85,7 @@ class TestCooldowns:
         number = call.enqueue().id
         app.worker(concurrency=1).drain()
         assert app.tasks.show(number).task.next_run_after > app.store.now()
-        assert site.post("/api/waits/warm", data={"resource": "api.test"}).json()["ok"]
+        assert site.post("/api/waits/end-cooldown", data={"resource": "api.test"}).json()["ok"]
         app.worker(concurrency=1).drain()
         assert app.tasks.show(number).task.status == "DONE"
 
@@ -123,9 +123,9 @@ class TestCooldowns:
         assert SECRET not in page
         assert SECRET not in site.get("/api/waits").text
         key = page.split('name="resource" value="#')[1].split('"')[0]
-        assert SECRET not in site.post("/waits/warm", data={"resource": f"#{key}"}).text
+        assert SECRET not in site.post("/waits/end-cooldown", data={"resource": f"#{key}"}).text
         assert app.store.cooldowns() == []
-        assert site.post("/api/waits/warm", data={"resource": "#" + "0" * 32}).status_code == 404
+        assert site.post("/api/waits/end-cooldown", data={"resource": "#" + "0" * 32}).status_code == 404
 
 
 class TestBreakers:
@@ -190,7 +190,7 @@ class TestBreakers:
         assert "<form" not in page.text.split("<main")[1].split("</main")[0]
         assert (
             client.post(
-                "/waits/warm", data={"resource": "api.test"}, headers={"Origin": "http://localhost"}
+                "/waits/end-cooldown", data={"resource": "api.test"}, headers={"Origin": "http://localhost"}
             ).status_code
             == 403
         )
@@ -307,7 +307,7 @@ class TestMany:
         assert (told["cooldowns"][0]["sources"], told["all_sources_counted"]) == (3, False)
         assert "or more" in site.get("/waits").text
         monkeypatch.setattr("outlast.web.pages.waits._SOURCES_PER_CHANGE", 2)
-        done = site.post("/api/waits/warm", data={"resource": "api.test"}).json()
+        done = site.post("/api/waits/end-cooldown", data={"resource": "api.test"}).json()
         assert done["sources"] == 5
         assert app.store.waiting_sources(10) == []
 
@@ -320,5 +320,5 @@ class TestMany:
 
         with monkeypatch.context() as patch:
             patch.setattr(type(app.store), "change_sources", locked)
-            assert site.post("/api/waits/warm", data={"resource": "api.test"}).status_code == 503
+            assert site.post("/api/waits/end-cooldown", data={"resource": "api.test"}).status_code == 503
         assert [each.resource for each in app.store.cooldowns()] == ["api.test"]

@@ -24,7 +24,7 @@ from outlast.run.retry import check_policy, is_coroutine_function, wrap
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     RETRYABLE_EXCEPTIONS: tuple[type[Exception], ...]
-    """Timeouts, connections that could not be made or broke, answers cut off: of httpx and httpx2, where installed."""
+    """Timeouts, failed or broken connections and incomplete responses: those of httpx and httpx2 that are installed."""
 
 
 P = ParamSpec("P")

@@ -30,13 +30,13 @@ _LONGEST_SNOOZE = 366 * 86400.0
 
 
 class DryRun(NamedTuple):
-    """What a replay or a discard would be about.
+    """The dead letters that a replay or a discard would affect.
 
     Attributes:
-        total: How many dead letters.
-        groups: How many of each group, by fingerprint, the largest first.
-        tasks: The same by task.
-        categories: The same by category.
+        total: Number of dead letters.
+        groups: Number by fingerprint, the largest group first.
+        tasks: Number by task type, the largest first.
+        categories: Number by category, the largest first.
     """
 
     total: int
@@ -340,7 +340,7 @@ def _largest_first(counts: dict[str, int]) -> dict[str, int]:
 
 
 def _check_arguments(definition: "TaskDefinition[Any, Any]", text: str) -> None:
-    """See that a task takes these arguments; what is masked in them is not in the message."""
+    """Check that a task accepts these arguments. Masked values do not appear in the message."""
     try:
         args, kwargs = definition.codec.decode(text)
         definition.codec.encode(args, kwargs)
@@ -364,11 +364,11 @@ def _patch_operations(patch: object) -> list[str]:
 
 
 class DeadLetterHistory(NamedTuple):
-    """A dead letter and how it came about.
+    """A dead letter and its failed attempts.
 
     Attributes:
         letter: The dead letter.
-        attempts: Every failed attempt, oldest first, those before an earlier replay included.
+        attempts: All failed attempts, oldest first, including those before an earlier replay.
     """
 
     letter: DeadLetter
@@ -376,7 +376,12 @@ class DeadLetterHistory(NamedTuple):
 
 
 class Handled(NamedTuple):
-    """What became of one dead letter: ``replayed``, ``discarded``, ``conflict`` or ``gone``."""
+    """The result of a replay or a discard for one dead letter.
+
+    Attributes:
+        id: The id of the dead letter.
+        outcome: ``replayed``, ``discarded``, ``conflict`` (another live task has its unique key) or ``gone``.
+    """
 
     id: int
     outcome: str
@@ -385,27 +390,27 @@ class Handled(NamedTuple):
 class DeadLetterBox(DeadLetterTriage):
     """The dead letters of an app, as ``app.dead_letters``.
 
-    Everywhere ``which`` narrows: ``task_type``, ``queue``, ``category``, ``reason``, ``fingerprint``, ``since`` and
-    ``until`` (aware datetimes), ``text`` and ``ids``. What changes something takes ``who`` asks for it, by default the
-    user of this process, and ``why``, and is written to the audit log first.
+    In all methods, ``which`` is a set of filters: ``task_type``, ``queue``, ``category``, ``reason``, ``fingerprint``,
+    ``since`` and ``until`` (aware datetimes), ``text`` and ``ids``. ``who`` is the person who acts, by default the user
+    of this process, and ``why`` is their reason. Every change is recorded in the audit log before it is made.
 
     Args:
-        store: Where they are.
+        store: The store with the dead letters.
     """
 
     def list(self, limit: int | None = 50, **which: Any) -> list[DeadLetter]:
-        """Return dead letters, newest first."""
+        """Return the dead letters that match, newest first."""
         return self._store.dead_letters(dead_letter_filter(which, limit=limit))
 
     def count(self, **which: Any) -> int:
-        """Return how many there are."""
+        """Return the number of dead letters that match."""
         return self._store.count_dead_letters(dead_letter_filter(which))
 
     def show(self, number: int) -> DeadLetterHistory:
-        """Return one with its history.
+        """Return a dead letter with its failed attempts.
 
         Raises:
-            LookupError: If there is no such dead letter (any more).
+            LookupError: If it does not exist.
         """
         letter = self._store.dead_letter(number)
         if letter is None:
@@ -414,46 +419,46 @@ class DeadLetterBox(DeadLetterTriage):
         return DeadLetterHistory(letter, self._store.attempts(letter.original_task_id))
 
     def groups(self, limit: int | None = 50, **which: Any) -> "Sequence[Group]":
-        """Return them grouped by cause, the largest group first."""
+        """Return the dead letters that match, grouped by cause, the largest group first."""
         return self._store.groups(dead_letter_filter(which, limit=limit))
 
     def replay(
         self, number: int | None = None, *, who: str | None = None, why: str = "", **which: Any
     ) -> "Sequence[Handled]":
-        """Queue one again, or all that are meant; each in a transaction of its own.
+        """Queue one dead letter again, or all that match. Each is replayed in its own transaction.
 
         Args:
-            number: Of one dead letter; else ``which`` says which are meant.
-            who: Who asks.
-            why: Why.
-            which: At least one narrowing, or ``all=True``; ``limit`` says how many at most, the newest first.
+            number: The id of one dead letter. Without it, ``which`` selects the dead letters.
+            who: The person who acts.
+            why: Their reason.
+            which: At least one filter, or ``all=True``. ``limit`` is the maximum number, newest first.
         """
         return [*self.replaying(number, who=who, why=why, **which)]
 
     def replaying(
         self, number: int | None = None, *, who: str | None = None, why: str = "", **which: Any
     ) -> Iterator[Handled]:
-        """Do the same one by one, as the result is read: for a progress bar."""
+        """Replay dead letters one by one while you iterate, for example to show progress. Arguments as for `replay`."""
         for each in self._numbers("replay_dead_letter", number, which, who, why):
             yield Handled(each, self._store.replay(each))
 
     def discard(
         self, number: int | None = None, *, who: str | None = None, why: str = "", **which: Any
     ) -> "Sequence[Handled]":
-        """Remove one, or all that are meant, for good; arguments as for `replay`."""
+        """Delete one dead letter, or all that match, permanently. Arguments as for `replay`."""
         return [*self.discarding(number, who=who, why=why, **which)]
 
     def discarding(
         self, number: int | None = None, *, who: str | None = None, why: str = "", **which: Any
     ) -> Iterator[Handled]:
-        """Do the same one by one, as the result is read."""
+        """Discard dead letters one by one while you iterate. Arguments as for `replay`."""
         for each in self._numbers("discard_dead_letter", number, which, who, why):
             yield Handled(each, self._store.discard(each))
 
     def _numbers(
         self, action: str, number: int | None, which: dict[str, Any], who: str | None, why: str
     ) -> Iterator[int]:
-        """Write down what is asked for, then yield the numbers that are meant, newest first."""
+        """Record the action in the audit log, then yield the ids of the matching dead letters, newest first."""
         if number is not None:
             write_audit(self._store, action, f"dead_letter:{number}", who=who, why=why)
             yield number

@@ -157,7 +157,7 @@ class _PatchError(Exception):
 
 def _apply_operation(tree: _Node, known: _ShownNodes, operation: object) -> None:
     if not isinstance(operation, dict):
-        message = "is no object"
+        message = "must be an object"
         raise _PatchError(message)
     name, path = operation.get("op"), operation.get("path")
     if name not in _OPERATIONS:

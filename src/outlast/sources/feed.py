@@ -28,12 +28,12 @@ _PAGE = re.compile(rb"^\s{0,1000}<(?:!doctype\s{1,10})?html", re.IGNORECASE)
 
 
 class Feed(NamedTuple):
-    """A feed as it is now: the content that `fetch_feed` gives.
+    """A feed: the content that `fetch_feed` returns.
 
     Attributes:
-        title: Of the feed.
-        link: The page that it belongs to.
-        entries: All of them, in the feed's order.
+        title: Title of the feed.
+        link: URL of its web page.
+        entries: All entries, in the order of the feed.
     """
 
     title: str
@@ -42,19 +42,19 @@ class Feed(NamedTuple):
 
 
 async def fetch_feed(source: Source, client: Any) -> Fetched:
-    """Fetch and read a feed.
+    """Fetch and parse a feed.
 
-    The content is a `Feed`. `entries` are those that were not seen before, all of them at the first poll. The hash is
-    made of the entries alone: neither their order nor a date of the feed as a whole is a change.
+    The content is a `Feed`. `entries` are the new entries: all of them at the first poll. The hash covers only the
+    entries, so a change of their order or of a date of the feed itself is not a change.
 
     Args:
-        source: Its memory tells which entries were seen.
+        source: The source. Its `memory` holds the entries that were seen before.
         client: An httpx or httpx2 AsyncClient.
 
     Raises:
         ConfigError: If feedparser is not installed.
-        ContentError: If the answer is no feed.
-        Exception: As for `read`.
+        ContentError: If the response is not a feed.
+        Exception: Any error that `read` raises.
     """
     parser = _feedparser()
     answer = await download(client, source)
@@ -135,7 +135,7 @@ def _without_strange_charset(body: bytes) -> bytes:
 
 
 def _check(parsed: Any, answer: SourceResponse) -> None:
-    """Raise if it is no feed. One that is broken and has entries all the same will do."""
+    """Raise if the response is not a feed. A malformed feed that has entries is accepted."""
     version, trouble = parsed.get("version", ""), parsed.get("bozo_exception")
     if not version and (not parsed.entries or _PAGE.match(answer.body)):
         kind = answer.headers.get("content-type", "").partition(";")[0][:60] or "no content type"

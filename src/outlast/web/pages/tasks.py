@@ -166,5 +166,5 @@ PAGES = (
 )
 ACTIONS = (
     ActionRoute("cancel_task", f"{_PATH}/{{number}}/cancel", cancel),
-    ActionRoute("hurry_task", f"{_PATH}/{{number}}/hurry", run_now),
+    ActionRoute("hurry_task", f"{_PATH}/{{number}}/run-now", run_now),
 )

@@ -214,7 +214,7 @@ def _minutes_text(minutes: float | None) -> str:
 PAGES = (PageRoute("waits", "/waits", "waits.html", _read_waits),)
 ACTIONS = (
     ActionRoute("begin_cooldown", "/waits/cool", _start_cooldown),
-    ActionRoute("end_cooldown", "/waits/warm", _end_cooldown),
+    ActionRoute("end_cooldown", "/waits/end-cooldown", _end_cooldown),
     ActionRoute("open_breaker", "/waits/open", _open_breaker),
     ActionRoute("close_breaker", "/waits/close", _close_breaker),
 )

@@ -6,6 +6,7 @@
 id, key, kind, state, title, text, epoch, deliveries, delivered_to, delivered_at, last_error, created_at
 
 -- name: add_alerts
+-- In the given order: ids follow it, and alerts are delivered in the order of ids.
 INSERT INTO {schema}alerts (key, kind, state, title, text)
 SELECT key, kind, state, title, text
 FROM ROWS FROM (json_to_recordset(%(alerts)s::json) AS (key text, kind text, state text, title text, text text))
@@ -59,6 +60,7 @@ FROM held
 WHERE held_id BETWEEN 1 AND 9223372036854775807 AND alert.id = held_id
 
 -- name: list_alerts
+-- One statement for all filters; it is planned for each call.
 SELECT {alert_columns}
 FROM {schema}alerts
 WHERE %(waiting)s::boolean IS NULL OR (delivered_at IS NULL) = %(waiting)s::boolean

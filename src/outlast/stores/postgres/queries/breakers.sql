@@ -30,6 +30,7 @@ SET before = CASE WHEN known.state = excluded.state THEN known.before ELSE known
     until = excluded.until, reason = excluded.reason, is_worker = excluded.is_worker, updated_at = excluded.updated_at
 
 -- name: delete_breakers
+-- For a process that ends: its states must not outlive it.
 DELETE FROM {schema}breakers WHERE process = %(process)s
 
 -- name: order_breaker
@@ -44,6 +45,7 @@ SET number = excluded.number, state = excluded.state, until = excluded.until, or
 RETURNING number
 
 -- name: breaker_orders
+-- Every process asks for the orders after the last one it has seen. Expired orders are skipped.
 SELECT number, resource, state, extract(epoch FROM until - now())::float8
 FROM {schema}breaker_orders
 WHERE number > %(after)s AND (until IS NULL OR until > now())

@@ -208,6 +208,7 @@ ORDER BY given.place
 SELECT set_config('idle_in_transaction_session_timeout', '20s', true) FROM {schema}workers WHERE id = %(worker_id)s FOR KEY SHARE
 
 -- name: attempt_state
+-- What a task queue such as Celery asks before it runs a message.
 SELECT task_type, status, retry_count, lease_epoch,
     extract(epoch FROM expires_at - now())::float8,
     coalesce(extract(epoch FROM now() - deferred_at), 0)::float8,
@@ -251,6 +252,7 @@ WHERE given.id BETWEEN 1 AND 9223372036854775807
     AND task.id = given.id AND task.lease_epoch = given.epoch AND task.status || '' = 'RUNNING'
 
 -- name: tasks_of_worker
+-- What a worker of an external task queue holds. The index contains only running tasks.
 SELECT id, lease_epoch FROM {schema}task_queue WHERE status = 'RUNNING' AND worker_id = %(worker_id)s
 
 -- name: latest_by_key

@@ -57,4 +57,5 @@ SELECT EXISTS (SELECT FROM mine) OR NOT EXISTS (
 )
 
 -- name: cooldowns
+-- The list of the cooldowns that run now.
 SELECT resource, until, reason, capped FROM {schema}cooldowns WHERE until > now() ORDER BY resource

@@ -155,6 +155,7 @@ SELECT 'event', event, task_type, category, sum(n)::bigint FROM {schema}task_flo
 GROUP BY event, task_type, category
 
 -- name: repair_totals
+-- Adds the difference to the all-time total instead of overwriting it: the deltas stay as they are.
 INSERT INTO {schema}task_flow AS known (span, at, event, task_type, category, n)
 SELECT -1, to_timestamp(0), event, task_type, category, n
 FROM json_to_recordset(%(rows)s::json) AS given (event text, task_type text, category text, n bigint)

@@ -41,14 +41,17 @@ UPDATE {schema}sources SET cycle = %(cycle)s, outcome = NULL, lease_owner = NULL
 WHERE id = ANY (ARRAY(SELECT due.id FROM due))
 
 -- name: set_cycle_size
+-- After add_due_sources, which alone knows how many sources joined.
 UPDATE {schema}cycles SET sources = %(sources)s WHERE id = %(cycle)s
 RETURNING {cycle_columns}
 
 -- name: running_cycle
+-- A profile has at most one running cycle, which a partial unique index guarantees.
 SELECT {cycle_columns}
 FROM {schema}cycles WHERE profile = %(profile)s AND ended_at IS NULL
 
 -- name: last_cycle
+-- What the end of a cycle compares with, for example whether an outage goes on.
 SELECT {cycle_columns}
 FROM {schema}cycles WHERE profile = %(profile)s AND ended_at IS NOT NULL
 ORDER BY id DESC LIMIT 1
@@ -93,12 +96,14 @@ WHERE given.id BETWEEN 1 AND 9223372036854775807 AND source.id = given.id
 UPDATE {schema}sources SET pending = NULL WHERE cycle = %(cycle)s AND pending IS NOT NULL
 
 -- name: end_cycle
+-- The caller has locked the cycle and computed the totals from its sources.
 UPDATE {schema}cycles
 SET ended_at = coalesce(%(ended_at)s, now()), sources = %(sources)s, polled = %(polled)s, changed = %(changed)s,
     failed = %(failed)s, deferred = %(deferred)s, outage_since = %(outage_since)s
 WHERE id = %(id)s
 
 -- name: list_cycles
+-- One statement for all filters; it is planned for each call.
 SELECT {cycle_columns}
 FROM {schema}cycles
 WHERE %(profile)s::text IS NULL OR profile = %(profile)s::text

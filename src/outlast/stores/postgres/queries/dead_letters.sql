@@ -141,10 +141,12 @@ SELECT ids, CASE WHEN cardinality(ids) < %(limit)s THEN (
 FROM found
 
 -- name: dead_letter
+-- Used by the page of one dead letter.
 SELECT {dead_letter_columns}
 FROM {schema}dead_letter_queue WHERE id = %(id)s
 
 -- name: dead_letters
+-- One statement for all combinations of filters; it is planned for each call.
 SELECT {dead_letter_columns}
 FROM {schema}dead_letter_queue
 WHERE {dead_letter_matches}
@@ -152,6 +154,7 @@ WHERE {dead_letter_matches}
 ORDER BY id DESC LIMIT %(limit)s
 
 -- name: count_dead_letters
+-- The exact number; reads every matching row.
 SELECT count(*) FROM {schema}dead_letter_queue
 WHERE {dead_letter_matches}
     AND (%(before)s::bigint IS NULL OR id < %(before)s::bigint)
@@ -196,6 +199,7 @@ LIMIT %(limit)s
 ORDER BY id DESC LIMIT %(rows)s
 
 -- name: list_dead_letters_by_ids
+-- The same for given ids.
 {dead_letter_page_rows}
         {newest_by_ids}
         LIMIT %(look)s + 1
@@ -205,6 +209,7 @@ ORDER BY id DESC LIMIT %(rows)s
 ORDER BY id DESC LIMIT %(rows)s
 
 -- name: list_dead_letters_by_fingerprint
+-- The same along the index of fingerprints.
 {dead_letter_page_rows}
         {newest_by_fingerprint}
         LIMIT %(look)s + 1
@@ -214,6 +219,7 @@ ORDER BY id DESC LIMIT %(rows)s
 ORDER BY fingerprint DESC, id DESC LIMIT %(rows)s
 
 -- name: list_dead_letters_by_task_type
+-- The same along the index of task types.
 {dead_letter_page_rows}
         {newest_by_task_type}
         LIMIT %(look)s + 1
@@ -223,6 +229,7 @@ ORDER BY fingerprint DESC, id DESC LIMIT %(rows)s
 ORDER BY task_type DESC, id DESC LIMIT %(rows)s
 
 -- name: list_dead_letters_by_category
+-- The same along the index of categories.
 {dead_letter_page_rows}
         {newest_by_category}
         LIMIT %(look)s + 1
@@ -239,21 +246,25 @@ ORDER BY error_category DESC, id DESC LIMIT %(rows)s
 {matching_counts}
 
 -- name: count_matching_by_ids
+-- The same for given ids.
 {matching_rows}
     {newest_by_ids}
 {matching_counts}
 
 -- name: count_matching_by_fingerprint
+-- The same along the index of fingerprints.
 {matching_rows}
     {newest_by_fingerprint}
 {matching_counts}
 
 -- name: count_matching_by_task_type
+-- The same along the index of task types.
 {matching_rows}
     {newest_by_task_type}
 {matching_counts}
 
 -- name: count_matching_by_category
+-- The same along the index of categories.
 {matching_rows}
     {newest_by_category}
 {matching_counts}
@@ -267,6 +278,7 @@ ORDER BY error_category DESC, id DESC LIMIT %(rows)s
 {next_end}
 
 -- name: next_matching_by_ids
+-- The same for given ids.
 {next_rows}
             {oldest_by_ids}
 {next_matches}
@@ -274,6 +286,7 @@ ORDER BY error_category DESC, id DESC LIMIT %(rows)s
 {next_end}
 
 -- name: next_matching_by_fingerprint
+-- The same along the index of fingerprints.
 {next_rows}
             {oldest_by_fingerprint}
 {next_matches}
@@ -281,6 +294,7 @@ ORDER BY error_category DESC, id DESC LIMIT %(rows)s
 {next_end}
 
 -- name: next_matching_by_task_type
+-- The same along the index of task types.
 {next_rows}
             {oldest_by_task_type}
 {next_matches}
@@ -288,6 +302,7 @@ ORDER BY error_category DESC, id DESC LIMIT %(rows)s
 {next_end}
 
 -- name: next_matching_by_category
+-- The same along the index of categories.
 {next_rows}
             {oldest_by_category}
 {next_matches}
@@ -295,6 +310,7 @@ ORDER BY error_category DESC, id DESC LIMIT %(rows)s
 {next_end}
 
 -- name: discard_dead_letters
+-- One statement, so a dead letter, its task and the counters change together.
 WITH letters AS (
     DELETE FROM {schema}dead_letter_queue WHERE id = ANY (%(ids)s::bigint[])
     RETURNING original_task_id, task_type, error_category, fingerprint
@@ -313,6 +329,7 @@ counted AS (
 SELECT count(*) FROM letters
 
 -- name: edit_payload
+-- Only if nobody changed it meanwhile. The row tells an edit from a conflict; no row: the dead letter is gone.
 WITH letter AS MATERIALIZED (
     SELECT known.id, task.id AS task_id, known.parameters = %(before)s AS same
     FROM {schema}dead_letter_queue AS known
@@ -335,6 +352,7 @@ edit AS (
 SELECT CASE WHEN same THEN 'edited' ELSE 'changed' END FROM letter
 
 -- name: payload_edits
+-- Used by the page of one task. ORDER BY follows the index.
 SELECT id, task_id, before, after, patch, who, reason, at
 FROM {schema}payload_edits WHERE task_id = %(task_id)s ORDER BY task_id, id
 

@@ -61,6 +61,7 @@ FROM given LEFT JOIN added USING (id)
 ORDER BY place
 
 -- name: live_by_key
+-- For each task that add_tasks did not add: the task that holds its key, in the given order.
 SELECT (
     SELECT id FROM {schema}task_queue AS task
     WHERE task.task_type = given.task_type AND task.unique_key = given.unique_key
@@ -71,6 +72,7 @@ FROM ROWS FROM (json_to_recordset(%(tasks)s::json) AS (task_type text, unique_ke
 ORDER BY place
 
 -- name: copy_tasks
+-- Many plain tasks: COPY is the fastest way. The ids are reserved first, because COPY returns none.
 COPY {schema}task_queue (id, task_type, queue, priority, booked, parameters) FROM STDIN
 
 -- name: finish_copy
@@ -81,6 +83,7 @@ WITH counted AS (
 SELECT pg_notify('outlast_' || '{schema}task_queue'::regclass::oid, '')
 
 -- name: reserve_ids
+-- Only if the range from reserve_id_range has gaps.
 SELECT nextval('{schema}task_queue_id_seq') FROM generate_series(1, %(count)s)
 
 -- name: reserve_id_range
@@ -93,9 +96,11 @@ FROM (SELECT nextval('{schema}task_queue_id_seq') AS drawn FROM generate_series(
 SELECT pg_notify('outlast_' || '{schema}task_queue'::regclass::oid, '')
 
 -- name: notify_channel
+-- The same name as in notify, for LISTEN.
 SELECT 'outlast_' || '{schema}task_queue'::regclass::oid
 
 -- name: set_periodic
+-- A periodic task that is already registered keeps its next run. Ordered by name, which prevents deadlocks.
 INSERT INTO {schema}periodic (name, next_run_at)
 SELECT name, now() + make_interval(secs => seconds)
 FROM unnest(%(names)s::text[], %(seconds)s::float8[]) AS given (name, seconds)
@@ -103,6 +108,7 @@ ORDER BY name
 ON CONFLICT DO NOTHING
 
 -- name: due_periodic
+-- Only tasks that this process knows; the others belong to other programs.
 SELECT name, next_run_at FROM {schema}periodic WHERE next_run_at <= now() AND name = ANY (%(names)s::text[]) ORDER BY name
 
 -- name: run_periodic
@@ -111,4 +117,5 @@ UPDATE {schema}periodic SET next_run_at = now() + make_interval(secs => %(second
 WHERE name = %(name)s AND next_run_at = %(due)s
 
 -- name: server_time
+-- Schedules use the clock of the server, so that all workers agree.
 SELECT now()

@@ -26,6 +26,7 @@ CROSS JOIN LATERAL (
     ))
 
 -- name: failure_group
+-- Adds the deltas of this group only.
 SELECT {group_columns}
 FROM {schema}failure_groups AS known
 {recent_deltas}
@@ -97,6 +98,7 @@ ORDER BY known.place
 {group_page_end}
 
 -- name: list_failure_groups_by_size
+-- The same in the order of size.
 {group_page_rows}
             WHERE (failures, fingerprint) < (%(value)s::bigint, %(fingerprint)s::text)
                 AND (failures, fingerprint) >= (-1, '')
@@ -109,6 +111,7 @@ ORDER BY known.place
 {group_page_end}
 
 -- name: list_failure_groups_by_category
+-- The same along the index of categories.
 {group_page_rows}
             WHERE (error_category, last_seen, fingerprint)
                     < (%(category)s::text, 'epoch'::timestamptz + %(value)s * interval '1 microsecond', %(fingerprint)s::text)
@@ -122,6 +125,7 @@ ORDER BY known.place
 {group_page_end}
 
 -- name: list_failure_groups_by_task_type
+-- The same along the index of task types.
 {group_page_rows}
             WHERE (task_type, last_seen, fingerprint)
                     < (%(task_type)s::text, 'epoch'::timestamptz + %(value)s * interval '1 microsecond', %(fingerprint)s::text)
@@ -162,6 +166,7 @@ WHERE (fingerprint, id) >= (%(fingerprint)s, 0) AND (fingerprint, id) <= (%(fing
 ORDER BY fingerprint DESC, id DESC LIMIT %(limit)s
 
 -- name: mark_group
+-- Values that are not given stay.
 UPDATE {schema}failure_groups
 SET note = coalesce(%(note)s::text, note),
     acknowledged_at = CASE %(acknowledged)s::boolean WHEN true THEN now() WHEN false THEN NULL ELSE acknowledged_at END,

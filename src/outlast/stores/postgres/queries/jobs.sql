@@ -6,16 +6,20 @@ run_id, source_id, status, attempts, target, error_type, error_message, category
     retry_at, finished_at
 
 -- name: add_run
+-- A taken id adds nothing and returns no row; the caller reports it.
 INSERT INTO {schema}job_runs (id, job, entity, env, parent)
 VALUES (%(id)s, %(job)s, %(entity)s, %(env)s, %(parent)s)
 ON CONFLICT (id) DO NOTHING
 RETURNING {run_columns}
 
 -- name: get_run
+-- Used by the page of one run.
 SELECT {run_columns}
 FROM {schema}job_runs WHERE id = %(id)s
 
 -- name: list_runs
+-- One statement for all filters; it is planned for each call. The id breaks ties between runs that started at the same
+-- time.
 SELECT {run_columns}
 FROM {schema}job_runs
 WHERE (%(job)s::text IS NULL OR job = %(job)s::text)
@@ -24,11 +28,13 @@ WHERE (%(job)s::text IS NULL OR job = %(job)s::text)
 ORDER BY started_at DESC, id DESC LIMIT %(limit)s
 
 -- name: reopen_run
+-- Clears the result of the first run; the finished targets stay.
 UPDATE {schema}job_runs SET state = 'running', total = 0, exit_code = NULL, summary = NULL, ended_at = NULL
 WHERE id = %(id)s
 RETURNING {run_columns}
 
 -- name: end_run
+-- The summary is JSON, and only the number of targets also has a column.
 UPDATE {schema}job_runs
 SET state = %(state)s, total = %(total)s, exit_code = %(exit_code)s, summary = %(summary)s, ended_at = now()
 WHERE id = %(id)s
@@ -59,10 +65,12 @@ WITH written AS (
 SELECT count(*) FILTER (WHERE is_new) FROM written
 
 -- name: done_targets
+-- Looks the given ids up by the primary key, instead of reading all targets of the run.
 SELECT source_id FROM {schema}job_targets
 WHERE run_id = %(run_id)s AND source_id = ANY (%(ids)s::text[]) AND status IN ('success', 'skipped')
 
 -- name: list_targets
+-- By key, from where the last page ended: no page is skipped if targets are added meanwhile.
 SELECT {target_columns}
 FROM {schema}job_targets
 WHERE run_id = %(run_id)s AND source_id >= coalesce(%(after)s::text, '')
@@ -78,6 +86,7 @@ WHERE run_id = %(run_id)s AND source_id >= coalesce(%(after)s::text, '') AND sou
 ORDER BY source_id LIMIT %(limit)s
 
 -- name: count_targets
+-- Used by the summary of a run; one range of the primary key.
 SELECT status, count(*) FROM {schema}job_targets WHERE run_id = %(run_id)s GROUP BY status
 
 -- name: group_failed_targets
@@ -126,6 +135,7 @@ WITH held AS MATERIALIZED (
 SELECT session.application_name FROM held CROSS JOIN LATERAL pg_stat_get_activity(held.pid) AS session
 
 -- name: holds_job_lock
+-- Asked by the session that holds the lock. pg_locks splits the 64-bit key into two columns.
 SELECT EXISTS (
     SELECT FROM pg_locks
     WHERE locktype = 'advisory' AND granted AND pid = pg_backend_pid() AND objsubid = 1

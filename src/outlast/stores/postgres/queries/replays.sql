@@ -3,15 +3,18 @@ id, which, canary, rate, state, stage, total, newest, cursor, replayed, conflict
     epoch, created_at, updated_at, ended_at
 
 -- name: add_replay
+-- `bound` keeps the first value of `newest`, which resuming may raise.
 INSERT INTO {schema}replays (which, canary, rate, who, reason, total, newest, bound, cursor)
 VALUES (%(which)s, %(canary)s, %(rate)s, %(who)s, %(reason)s, %(total)s, %(newest)s, %(newest)s, %(cursor)s)
 RETURNING {replay_columns}
 
 -- name: get_replay
+-- Used by the page of one replay.
 SELECT {replay_columns}
 FROM {schema}replays WHERE id = %(id)s
 
 -- name: list_replays
+-- One statement for both lists; there are few replays.
 SELECT {replay_columns}
 FROM {schema}replays WHERE NOT %(running)s::boolean OR state = 'running'
 ORDER BY id DESC LIMIT %(limit)s
@@ -111,6 +114,7 @@ WHERE replay_id = -%(id)s::bigint AND id > %(cursor)s AND id <= %(newest)s
 ORDER BY replay_id, id LIMIT %(limit)s
 
 -- name: save_replay_progress
+-- In the transaction of the step, so a crash neither repeats nor skips a dead letter.
 UPDATE {schema}replays
 SET cursor = %(cursor)s, stage = %(stage)s, replayed = replayed + %(replayed)s, conflicts = conflicts + %(conflicts)s,
     conflict_ids = (conflict_ids || %(conflict_ids)s::bigint[])[1:%(most)s], updated_at = now()
@@ -138,6 +142,7 @@ LEFT JOIN (
 ) AS bad ON true
 
 -- name: end_replay
+-- Only a running replay ends. With an epoch only its holder may end it; without one anybody may cancel it.
 UPDATE {schema}replays
 SET state = %(state)s, stopped_by = %(why)s, ended_at = now(), updated_at = now(), lease_owner = NULL, leased_until = NULL
 WHERE id = %(id)s AND state = 'running' AND (%(epoch)s::integer IS NULL OR epoch = %(epoch)s::integer)

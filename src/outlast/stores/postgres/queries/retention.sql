@@ -22,12 +22,14 @@ counted AS (
 SELECT count(*), max(id) FROM deleted
 
 -- name: prune_results
+-- In batches. A locked row is in use: skipped.
 WITH old AS MATERIALIZED (
     SELECT task_id FROM {schema}task_results WHERE expires_at <= now() LIMIT %(batch)s FOR UPDATE SKIP LOCKED
 )
 DELETE FROM {schema}task_results AS result USING old WHERE result.task_id = old.task_id
 
 -- name: expired_dead_letters
+-- Locked until the caller has discarded them. A locked row is being replayed or discarded: skipped.
 SELECT id FROM {schema}dead_letter_queue
 WHERE moved_to_dlq_at < now() - make_interval(secs => %(seconds)s)
 ORDER BY moved_to_dlq_at LIMIT %(batch)s
@@ -80,6 +82,7 @@ WHERE CASE
 END
 
 -- name: prune_cycles
+-- Reads back only to the last cycle that is kept, however long the history is.
 DELETE FROM {schema}cycles
 WHERE profile = %(profile)s AND ended_at IS NOT NULL AND id <= (
     SELECT id FROM {schema}cycles
@@ -88,6 +91,7 @@ WHERE profile = %(profile)s AND ended_at IS NOT NULL AND id <= (
 )
 
 -- name: expired_runs
+-- The runs are deleted one by one, each with its targets first.
 SELECT id FROM {schema}job_runs
 WHERE ended_at < now() - make_interval(secs => %(seconds)s)
 ORDER BY ended_at
@@ -114,6 +118,7 @@ deleted AS (
 SELECT count(*), max(source_id) FROM deleted
 
 -- name: prune_run
+-- Only without targets: a run that was reopened meanwhile, or has more targets, stays.
 DELETE FROM {schema}job_runs AS run
 WHERE run.id = %(id)s AND run.ended_at < now() - make_interval(secs => %(seconds)s)
     AND NOT EXISTS (SELECT FROM {schema}job_targets AS target WHERE target.run_id = run.id)

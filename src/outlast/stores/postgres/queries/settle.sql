@@ -23,6 +23,7 @@ kept AS (
 SELECT id, '' FROM changed
 
 -- name: settle_retry
+-- All retries of a batch in one statement, locked in order of id. Without a note no attempt is recorded.
 WITH given AS MATERIALIZED (
     SELECT *
     FROM json_to_recordset(%(settlements)s::json) AS given (

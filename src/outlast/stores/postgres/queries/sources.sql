@@ -25,16 +25,19 @@ ON CONFLICT (profile, url) DO NOTHING
 RETURNING id
 
 -- name: source_ids
+-- For each given source its id, or NULL, in the given order.
 SELECT sources.id
 FROM ROWS FROM (json_to_recordset(%(sources)s::json) AS (profile text, url text)) WITH ORDINALITY AS given (profile, url, place)
 LEFT JOIN {schema}sources ON sources.profile = given.profile AND sources.url = given.url
 ORDER BY place
 
 -- name: get_source
+-- Used by the page of one source.
 SELECT {source_columns}
 FROM {schema}sources WHERE id = %(id)s
 
 -- name: list_sources
+-- One statement for all combinations of filters; it is planned for each call. Pages continue after an id.
 SELECT {source_columns}
 FROM {schema}sources
 WHERE (%(profile)s::text IS NULL OR profile = %(profile)s::text)
@@ -45,11 +48,13 @@ WHERE (%(profile)s::text IS NULL OR profile = %(profile)s::text)
 ORDER BY id LIMIT %(limit)s
 
 -- name: count_sources
+-- Used by the overview of sources.
 SELECT state, count(*) FROM {schema}sources
 WHERE %(profile)s::text IS NULL OR profile = %(profile)s::text
 GROUP BY state
 
 -- name: deferred_sources
+-- For the page of waits: sources that wait because their host cools down.
 SELECT id, url FROM {schema}sources
 WHERE outcome = 'deferred' AND not_before > now() AND state <> 'disabled'
 ORDER BY id LIMIT %(limit)s
@@ -86,12 +91,15 @@ FROM given
 WHERE given.id BETWEEN 1 AND 9223372036854775807 AND source.id = given.id
 
 -- name: delete_sources
+-- Returns the ids that existed, because only those get an alert.
 DELETE FROM {schema}sources WHERE id = ANY (%(ids)s::bigint[]) RETURNING id
 
 -- name: delete_polls
+-- In the transaction of delete_sources: a source's history ends with the source.
 DELETE FROM {schema}source_polls WHERE source_id = ANY (%(ids)s::bigint[])
 
 -- name: claim_sources
+-- A locked source is being claimed by another monitor: skipped. The epoch rises, so a late result is refused.
 WITH chosen AS MATERIALIZED (
     SELECT id AS chosen_id FROM {schema}sources
     WHERE cycle = %(cycle)s AND outcome IS NULL AND (leased_until IS NULL OR leased_until <= now())
@@ -108,6 +116,7 @@ taken AS (
 SELECT * FROM taken ORDER BY id
 
 -- name: renew_source_leases
+-- Locked in order of id, like every statement that locks several sources. A polled source needs no lease.
 WITH held AS MATERIALIZED (
     SELECT id FROM {schema}sources WHERE lease_owner = %(owner)s AND outcome IS NULL ORDER BY id FOR UPDATE
 )
@@ -116,6 +125,7 @@ FROM held
 WHERE held.id BETWEEN 1 AND 9223372036854775807 AND source.id = held.id
 
 -- name: release_source_leases
+-- When a monitor stops, so that others need not wait for the leases to expire. Locked in order of id.
 WITH held AS MATERIALIZED (
     SELECT id FROM {schema}sources WHERE lease_owner = %(owner)s AND outcome IS NULL ORDER BY id FOR UPDATE
 )
@@ -150,6 +160,7 @@ INSERT INTO {schema}source_polls
 SELECT source_id, id, cycle, at, outcome, attempts, http_status, category, error, before, after FROM given
 
 -- name: list_polls
+-- One range of the primary key, read from its end.
 SELECT source_id, cycle, at, outcome, attempts, http_status, category, error, before, after
 FROM {schema}source_polls WHERE source_id = %(id)s
 ORDER BY id DESC LIMIT %(limit)s

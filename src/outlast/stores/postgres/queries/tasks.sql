@@ -8,10 +8,12 @@ id, task_type, queue, priority, status, resource, retry_count, worker_id, last_e
     created_at
 
 -- name: get_task
+-- Used by the page of one task.
 SELECT {task_columns}
 FROM {schema}task_queue WHERE id = %(id)s
 
 -- name: find_tasks
+-- One statement for all combinations of filters; it is planned for each call.
 SELECT {task_columns}
 FROM {schema}task_queue
 WHERE (%(status)s::text IS NULL OR status = %(status)s::text)
@@ -96,12 +98,14 @@ ORDER BY found.id DESC
 {live_task_end}
 
 -- name: list_running_tasks
+-- The same with the index of running tasks.
 {live_task_rows}
         SELECT * FROM {schema}task_queue
         WHERE status = 'RUNNING' ORDER BY worker_id LIMIT %(look)s + 1
 {live_task_end}
 
 -- name: list_parked_tasks
+-- The same with the index of parked tasks.
 {live_task_rows}
         SELECT * FROM {schema}task_queue
         WHERE status = 'PARKED' AND (%(task_type)s::text IS NULL OR task_type = %(task_type)s::text)
@@ -109,11 +113,13 @@ ORDER BY found.id DESC
 {live_task_end}
 
 -- name: attempts
+-- Used by the page of one task, oldest first.
 SELECT task_id, attempt, outcome, worker_id, started_at, finished_at,
     error_type, error_message, error_category, fingerprint, delay, traceback, failure
 FROM {schema}task_attempts WHERE task_id = %(id)s ORDER BY id
 
 -- name: result
+-- An expired result is treated as gone, even before it is deleted.
 SELECT result FROM {schema}task_results WHERE task_id = %(id)s AND expires_at > now()
 
 -- name: cancel
@@ -136,6 +142,7 @@ counted AS (
 SELECT id FROM changed
 
 -- name: run_now
+-- Locked in order of id, which prevents deadlocks. A task that is already due keeps its place.
 WITH chosen AS MATERIALIZED (
     SELECT id FROM {schema}task_queue
     WHERE id = ANY (%(ids)s::bigint[]) AND status = 'QUEUED'
@@ -148,6 +155,7 @@ FROM chosen WHERE task.id = chosen.id
 RETURNING task.id
 
 -- name: unpark
+-- In batches. A locked task is being changed by somebody else: skipped.
 WITH chosen AS MATERIALIZED (
     SELECT id FROM {schema}task_queue
     WHERE status = 'PARKED' AND task_type = ANY (%(task_types)s::text[])
@@ -166,10 +174,12 @@ FROM (
 ) AS waiting
 
 -- name: set_queue
+-- Pauses a queue; delete_queue resumes it.
 INSERT INTO {schema}queues (name, paused) VALUES (%(name)s, %(paused)s)
 ON CONFLICT (name) DO UPDATE SET paused = excluded.paused
 
 -- name: delete_queue
+-- Resumes a queue: one without a row is not paused.
 DELETE FROM {schema}queues WHERE name = %(name)s
 
 -- name: queues

@@ -8,11 +8,13 @@ SELECT
 WHERE %(schema_version)s = (SELECT max(version) FROM {schema}schema_version)
 
 -- name: heartbeat
+-- If no row changes, the lease is lost: the worker was deleted meanwhile.
 UPDATE {schema}workers
 SET heartbeat_at = now(), expires_at = now() + make_interval(secs => %(lease)s), state = %(state)s
 WHERE id = %(id)s
 
 -- name: workers
+-- Counts running tasks by their partial index.
 SELECT id, name, host, pid, queues, concurrency, state,
     (SELECT count(*) FROM {schema}task_queue WHERE status = 'RUNNING' AND worker_id = workers.id),
     expires_at > now(), started_at, heartbeat_at

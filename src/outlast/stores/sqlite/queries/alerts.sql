@@ -2,6 +2,7 @@
 id, key, kind, state, title, text, epoch, deliveries, delivered_to, delivered_at, last_error, created_at
 
 -- name: add_alert
+-- Returns the whole row, so the caller needs no second read. It is due at once.
 INSERT INTO alerts (key, kind, state, title, text, due_at, created_at)
 VALUES (:key, :kind, :state, :title, :text, :now, :now)
 RETURNING {alert_columns}
@@ -19,26 +20,32 @@ WHERE delivered_at IS NULL AND due_at <= :now AND (leased_until IS NULL OR lease
 ORDER BY id LIMIT :limit
 
 -- name: claim_alerts
+-- The epoch rises, so a late result of an earlier claim is refused.
 UPDATE alerts SET epoch = epoch + 1, deliveries = deliveries + 1, leased_until = :until
 WHERE id IN (SELECT value FROM json_each(:ids))
 RETURNING {alert_columns}
 
 -- name: settle_alert
+-- The epoch is the fence; a delivered alert stays delivered. Without a due time the delivery is complete.
 UPDATE alerts
 SET delivered_to = :delivered_to, last_error = :error, leased_until = NULL,
     due_at = coalesce(:due, due_at), delivered_at = CASE WHEN :due IS NULL THEN :now END
 WHERE id = :id AND epoch = :epoch AND delivered_at IS NULL
 
 -- name: list_alerts
+-- One statement per filter: a partial index is only used if its condition is written out.
 SELECT {alert_columns} FROM alerts ORDER BY id DESC LIMIT ?
 
 -- name: list_waiting_alerts
+-- The same for alerts that are not delivered yet.
 SELECT {alert_columns} FROM alerts WHERE delivered_at IS NULL ORDER BY id DESC LIMIT ?
 
 -- name: list_delivered_alerts
+-- The same for delivered alerts.
 SELECT {alert_columns} FROM alerts WHERE delivered_at IS NOT NULL ORDER BY id DESC LIMIT ?
 
 -- name: last_alert_state
+-- Reads only the end of the key's index. The state decides whether a new alert is news.
 SELECT state FROM alerts INDEXED BY alerts_key WHERE key = :key ORDER BY id DESC LIMIT 1
 
 -- name: last_alerts

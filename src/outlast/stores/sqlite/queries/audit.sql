@@ -1,4 +1,5 @@
 -- name: add_audit_entry
+-- Records a manual action; entries are never changed.
 INSERT INTO audit_log (at, who, action, subject, detail, reason) VALUES (:now, :who, :action, :subject, :detail, :reason)
 
 -- part: audit_columns
@@ -8,18 +9,21 @@ id, at, who, action, subject, detail, reason
 WHERE id < :before AND (:subject IS NULL OR subject = :subject) AND (:action IS NULL OR action = :action)
 
 -- name: list_audit_entries
+-- Newest first along the primary key, so that the scan can stop at the limit.
 SELECT {audit_columns}
 FROM audit_log NOT INDEXED
 {audit_filter}
 ORDER BY id DESC LIMIT :limit
 
 -- name: list_audit_entries_by_subject
+-- The same along the index of subjects, also if an action is given.
 SELECT {audit_columns}
 FROM audit_log INDEXED BY audit_log_subject
 {audit_filter} AND subject = :subject
 ORDER BY id DESC LIMIT :limit
 
 -- name: list_audit_entries_by_action
+-- The same along the index of actions.
 SELECT {audit_columns}
 FROM audit_log INDEXED BY audit_log_action
 {audit_filter} AND action = :action

@@ -20,6 +20,7 @@ SET before = CASE WHEN known.state = excluded.state THEN known.before ELSE known
     until = excluded.until, reason = excluded.reason, is_worker = excluded.is_worker, updated_at = excluded.updated_at
 
 -- name: delete_breakers
+-- For a process that ends: its states must not outlive it.
 DELETE FROM breakers WHERE process = ?
 
 -- name: order_breaker
@@ -31,6 +32,7 @@ SET number = excluded.number, state = excluded.state, until = excluded.until, or
 RETURNING number
 
 -- name: breaker_orders
+-- Every process asks for the orders after the last one it has seen. Expired orders are skipped.
 SELECT number, resource, state, (until - :now) / 1000.0 FROM breaker_orders
 WHERE number > :after AND (until IS NULL OR until > :now) ORDER BY number
 

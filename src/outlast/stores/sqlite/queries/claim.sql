@@ -49,6 +49,7 @@ FROM (
 )
 
 -- name: claim_and_start
+-- Claimed and started in one step: if the worker dies, the attempt is spent.
 UPDATE task_queue
 SET status = 'RUNNING', lease_epoch = lease_epoch + 1, worker_id = :worker_id, attempt = attempt + 1,
     started_at = :now, updated_at = :now, alone = :alone
@@ -62,6 +63,7 @@ SET status = 'RUNNING', lease_epoch = lease_epoch + 1, worker_id = :worker_id, s
 WHERE id IN (SELECT value FROM json_each(:ids))
 
 -- name: mark_started
+-- For tasks that were claimed earlier. The epoch is the fence; a second call changes nothing.
 UPDATE task_queue
 SET attempt = attempt + 1, started_at = :now
 WHERE id IN (SELECT value FROM json_each(:ids)) AND lease_epoch = :epoch AND status = 'RUNNING' AND started_at IS NULL
@@ -128,6 +130,7 @@ LEFT JOIN task_queue ON task_queue.id = settled.id
 WHERE task_queue.lease_epoch IS NOT settled.epoch
 
 -- name: attempt_state
+-- What a task queue such as Celery asks before it runs a message.
 SELECT task_type, status, retry_count, lease_epoch,
     CASE WHEN expires_at IS NOT NULL THEN (expires_at - :now) / 1000.0 END,
     CASE WHEN deferred_at IS NULL THEN 0.0 ELSE (:now - deferred_at) / 1000.0 END,
@@ -166,6 +169,7 @@ SET status = 'QUEUED', attempt = attempt - (started_at IS NOT NULL), started_at 
 WHERE (id, lease_epoch) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:tasks)) AND status = 'RUNNING'
 
 -- name: tasks_of_worker
+-- What a worker of an external task queue holds. The index contains only running tasks.
 SELECT id, lease_epoch FROM task_queue WHERE status = 'RUNNING' AND worker_id = :worker_id
 
 -- name: latest_by_key

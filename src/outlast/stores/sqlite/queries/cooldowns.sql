@@ -1,4 +1,5 @@
 -- name: save_cooldown
+-- The caller has merged the old and the new cooldown in the same transaction, so every column is overwritten.
 INSERT INTO cooldowns (resource, until, reason, capped, probing) VALUES (:resource, :until, :reason, :capped, :probing)
 ON CONFLICT (resource) DO UPDATE
 SET until = excluded.until, reason = excluded.reason, capped = excluded.capped, probing = excluded.probing
@@ -29,10 +30,13 @@ WHERE id IN (
 )
 
 -- name: get_cooldown
+-- Also returns a cooldown that is over: its count of capped answers still matters.
 SELECT until, reason, capped, probing FROM cooldowns WHERE resource = ?
 
 -- name: delete_cooldown
+-- Used when somebody ends a cooldown by hand, after its tasks were made due.
 DELETE FROM cooldowns WHERE resource = :resource
 
 -- name: cooldowns
+-- The list of the cooldowns that run now.
 SELECT resource, until, reason, capped FROM cooldowns WHERE until > ? ORDER BY resource

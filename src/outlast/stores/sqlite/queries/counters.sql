@@ -11,15 +11,18 @@ SELECT max(id) FROM (
 )
 
 -- name: count_new_tasks
+-- Enqueueing writes no counter, which keeps it cheap. New tasks are counted here by their ids, in batches.
 INSERT INTO task_flow (span, at, event, n, seen)
 SELECT 0, created_at / 10000 * 10000, 'enqueued', count(*), max(created_at)
 FROM task_queue WHERE id > (SELECT up_to FROM counted_tasks) AND id <= :up_to GROUP BY 2
 ON CONFLICT DO UPDATE SET n = n + excluded.n, seen = max(seen, excluded.seen)
 
 -- name: advance_counted_tasks
+-- In the transaction of count_new_tasks, so no task is counted twice. The bound never goes back.
 UPDATE counted_tasks SET up_to = max(up_to, ?)
 
 -- name: newest_task_id
+-- Before a repair, all tasks up to this one are counted.
 SELECT coalesce(max(id), 0) FROM task_queue
 
 -- part: counts_by_events
@@ -64,6 +67,7 @@ WITH by_counters (name, n) AS (
 SELECT (SELECT json_group_array(json_array(name, n)) FROM by_counters), by_rows.* FROM by_rows
 
 -- name: event_totals
+-- All-time totals, deltas that are not rolled up, and tasks that are not counted yet.
 SELECT event, sum(n) FROM task_flow WHERE span IN (-1, 0) GROUP BY event
 UNION ALL
 SELECT 'enqueued', count(*) FROM task_queue WHERE id > (SELECT up_to FROM counted_tasks)
@@ -110,23 +114,28 @@ FROM task_flow WHERE span = :span AND at <= :bound GROUP BY 2, event, category
 ON CONFLICT DO UPDATE SET n = n + excluded.n, seen = max(seen, excluded.seen)
 
 -- name: delete_flow
+-- After the rows up to the bound were added to the next span, in the same transaction.
 DELETE FROM task_flow WHERE span = :span AND at <= :bound
 
 -- name: rollup_failure_bound
+-- The same as rollup_bound for the flow of failure groups.
 SELECT max(at) FROM (
     SELECT at FROM failure_flow INDEXED BY failure_flow_age WHERE span = :span AND at < :before ORDER BY at LIMIT :batch
 )
 
 -- name: rollup_failure_flow
+-- The same as rollup_flow for the flow of failure groups.
 INSERT INTO failure_flow (fingerprint, span, at, event, n)
 SELECT fingerprint, :into, at / (:into * 1000) * (:into * 1000), event, sum(n)
 FROM failure_flow INDEXED BY failure_flow_age WHERE span = :span AND at <= :bound GROUP BY fingerprint, 3, event
 ON CONFLICT DO UPDATE SET n = n + excluded.n
 
 -- name: delete_failure_flow
+-- The same as delete_flow for the flow of failure groups.
 DELETE FROM failure_flow WHERE span = :span AND at <= :bound
 
 -- name: repair_compare
+-- Rows and counters in one statement, so both are from the same moment.
 SELECT 'task', status, '', '', count(*) FROM task_queue GROUP BY status
 UNION ALL
 SELECT 'dead_letter', '', task_type, error_category, count(*) FROM dead_letter_queue GROUP BY task_type, error_category
@@ -134,6 +143,7 @@ UNION ALL
 SELECT 'event', event, task_type, category, sum(n) FROM task_flow WHERE span IN (-1, 0) GROUP BY event, task_type, category
 
 -- name: repair_totals
+-- Adds the difference to the all-time total instead of overwriting it: the deltas stay as they are.
 INSERT INTO task_flow (span, at, event, task_type, category, n, seen)
 VALUES (-1, 0, :event, :task_type, :category, :n, :now)
 ON CONFLICT DO UPDATE SET n = n + excluded.n

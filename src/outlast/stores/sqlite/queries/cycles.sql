@@ -18,25 +18,32 @@ SELECT id FROM sources INDEXED BY sources_probed
 WHERE profile = :profile AND state = 'disabled' AND disabled_by = 'rule' AND coalesce(not_before, 0) <= :now
 
 -- name: due_sources
+-- The sources that a new cycle polls.
 {due_rows}
 
 -- name: has_due_source
+-- Read before the file is locked: an idle monitor writes nothing.
 {due_rows} LIMIT 1
 
 -- name: pollable_sources
+-- The sources that a new cycle polls if it polls everything.
 {pollable_rows}
 
 -- name: has_pollable_source
+-- The same check as has_due_source for a cycle that polls everything.
 {pollable_rows} LIMIT 1
 
 -- name: start_cycle
+-- The caller has checked in this transaction that no cycle of the profile runs.
 INSERT INTO cycles (profile, started_at, sources) VALUES (?, ?, ?)
 
 -- name: add_due_sources
+-- Clears what the previous cycle left, including a lease that nobody released.
 UPDATE sources SET cycle = :cycle, outcome = NULL, lease_owner = NULL, leased_until = NULL
 WHERE id IN (SELECT value FROM json_each(:ids))
 
 -- name: running_cycle
+-- The partial index contains only running cycles, at most one per profile.
 SELECT {cycle_columns} FROM cycles INDEXED BY cycles_running WHERE profile = :profile AND ended_at IS NULL
 
 -- name: last_cycle
@@ -69,21 +76,26 @@ SET state = :state, consecutive_failures = :consecutive_failures, failing_since 
 WHERE id = :id
 
 -- name: record_withdrawn_polls
+-- In one statement for all sources of the cycle. Runs before withdraw_failures, which clears what is read here.
 INSERT INTO source_polls (source_id, cycle, at, outcome, http_status, category, error)
 SELECT id, cycle, :now, 'withdrawn', pending ->> 'http_status', pending ->> 'category', pending ->> 'message'
 FROM sources INDEXED BY sources_cycle WHERE cycle = :cycle AND pending IS NOT NULL
 
 -- name: withdraw_failures
+-- All failures of a cycle at once, after so many failed that the cause is not the sources.
 UPDATE sources INDEXED BY sources_cycle SET pending = NULL WHERE cycle = :cycle AND pending IS NOT NULL
 
 -- name: end_cycle
+-- The caller has computed the totals from the sources of the cycle, in the same transaction.
 UPDATE cycles
 SET ended_at = :ended_at, sources = :sources, polled = :polled, changed = :changed, failed = :failed,
     deferred = :deferred, outage_since = :outage_since
 WHERE id = :id
 
 -- name: list_cycles
+-- Newest first along the primary key.
 SELECT {cycle_columns} FROM cycles ORDER BY id DESC LIMIT :limit
 
 -- name: list_profile_cycles
+-- The index is named: if nearly all cycles belong to another profile, the planner would read the table.
 SELECT {cycle_columns} FROM cycles INDEXED BY cycles_profile WHERE profile = :profile ORDER BY id DESC LIMIT :limit

@@ -16,15 +16,18 @@ WHERE (:ids IS NULL OR id IN (SELECT value FROM json_each(:ids)))
     AND (:before IS NULL OR id < :before)
 
 -- name: dead_letters
+-- One statement for all combinations of filters. The paged lists use the scans below instead.
 SELECT {dead_letter_columns} FROM dead_letter_queue
 {dead_letter_filter}
 ORDER BY id DESC LIMIT coalesce(:limit, -1)
 
 -- name: count_dead_letters
+-- The exact number; reads every matching row.
 SELECT count(*) FROM dead_letter_queue
 {dead_letter_filter}
 
 -- name: dead_letter
+-- Used by the page of one dead letter.
 SELECT {dead_letter_columns} FROM dead_letter_queue WHERE id = ?
 
 -- name: group_dead_letters
@@ -56,6 +59,7 @@ SELECT
     ))
 
 -- name: list_dead_letters_by_id
+-- The rows of a page, after a scan has found their ids. Without arguments and traceback, which may be large.
 SELECT id, original_task_id, task_type, queue, error_type, error_message, error_category, reason, fingerprint, retry_count,
     replays, moved_to_dlq_at
 FROM dead_letter_queue WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY id DESC
@@ -102,15 +106,19 @@ ORDER BY id
 {scan_all} DESC
 
 -- name: newest_matching_by_ids
+-- The same for given ids.
 {scan_by_ids} DESC
 
 -- name: newest_matching_by_fingerprint
+-- The same along the index of fingerprints.
 {scan_by_fingerprint} DESC
 
 -- name: newest_matching_by_task_type
+-- The same along the index of task types.
 {scan_by_task_type} DESC
 
 -- name: newest_matching_by_category
+-- The same along the index of categories.
 {scan_by_category} DESC
 
 -- name: next_matching
@@ -118,15 +126,19 @@ ORDER BY id
 {scan_all}
 
 -- name: next_matching_by_ids
+-- For given ids, oldest first.
 {scan_by_ids}
 
 -- name: next_matching_by_fingerprint
+-- Along the index of fingerprints, oldest first.
 {scan_by_fingerprint}
 
 -- name: next_matching_by_task_type
+-- Along the index of task types, oldest first.
 {scan_by_task_type}
 
 -- name: next_matching_by_category
+-- Along the index of categories, oldest first.
 {scan_by_category}
 
 -- part: scan_counts
@@ -138,29 +150,36 @@ SELECT count(*), coalesce(sum(fits), 0), min(CASE WHEN fits THEN id END), max(CA
 FROM ({scan_all} LIMIT :batch)
 
 -- name: count_matching_by_ids
+-- The same for given ids.
 {scan_counts}
 FROM ({scan_by_ids} LIMIT :batch)
 
 -- name: count_matching_by_fingerprint
+-- The same along the index of fingerprints.
 {scan_counts}
 FROM ({scan_by_fingerprint} LIMIT :batch)
 
 -- name: count_matching_by_task_type
+-- The same along the index of task types.
 {scan_counts}
 FROM ({scan_by_task_type} LIMIT :batch)
 
 -- name: count_matching_by_category
+-- The same along the index of categories.
 {scan_counts}
 FROM ({scan_by_category} LIMIT :batch)
 
 -- name: newest_dead_letter_id
+-- The bound of a replay without filters: dead letters added later are not part of it.
 SELECT max(id) FROM dead_letter_queue
 
 -- name: delete_dead_letters
+-- Returns what the counters need to know about each deleted row.
 DELETE FROM dead_letter_queue WHERE id IN (SELECT value FROM json_each(:ids))
 RETURNING task_type, error_category, fingerprint
 
 -- name: discard_tasks
+-- Runs before delete_dead_letters, because it finds the tasks through the dead letters.
 UPDATE task_queue SET status = 'DISCARDED', finished_at = :now, updated_at = :now
 WHERE id IN (SELECT original_task_id FROM dead_letter_queue WHERE id IN (SELECT value FROM json_each(:ids)))
     AND status = 'FAILED'
@@ -173,22 +192,27 @@ WHERE id = :id AND parameters = :before
 RETURNING original_task_id
 
 -- name: has_dead_letter
+-- After an edit that changed nothing: tells whether the dead letter has changed or is gone.
 SELECT EXISTS (
     SELECT 1 FROM dead_letter_queue CROSS JOIN task_queue ON task_queue.id = original_task_id
     WHERE dead_letter_queue.id = :id AND status = 'FAILED'
 )
 
 -- name: edit_task
+-- In the transaction of edit_dead_letter: a replay runs the task with its own arguments.
 UPDATE task_queue SET parameters = ?, updated_at = ? WHERE id = ?
 
 -- name: add_payload_edit
+-- In the transaction of edit_dead_letter, so every edit has a record.
 INSERT INTO payload_edits (task_id, before, after, patch, who, reason, at)
 VALUES (:task_id, :before, :after, :patch, :who, :reason, :now)
 
 -- name: payload_edits
+-- Used by the page of one task, oldest first.
 SELECT id, task_id, before, after, patch, who, reason, at FROM payload_edits WHERE task_id = ? ORDER BY id
 
 -- name: check_dead_letter_insert
+-- Rolled back by the caller. Checks that a dead letter could be written.
 INSERT INTO dead_letter_queue
     (original_task_id, task_type, queue, priority, parameters, error_type, error_message, error_category, reason,
      fingerprint, traceback, failure, retry_count, crash_count, replays, created_at, moved_to_dlq_at)

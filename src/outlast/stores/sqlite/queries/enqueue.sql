@@ -24,13 +24,16 @@ DO NOTHING
 RETURNING id
 
 -- name: live_by_key
+-- Finds the task that holds a unique key, after add_task returned no row.
 SELECT id FROM task_queue
 WHERE task_type = :task_type AND unique_key = :unique_key AND status IN ('QUEUED', 'RUNNING', 'PARKED')
 
 -- name: set_periodic
+-- A periodic task that is already registered keeps its next run.
 INSERT INTO periodic (name, next_run_at) VALUES (?, ?) ON CONFLICT DO NOTHING
 
 -- name: due_periodic
+-- The table has one row per periodic task, so the caller filters by name.
 SELECT name, next_run_at FROM periodic WHERE next_run_at <= ?
 
 -- name: run_periodic

@@ -7,6 +7,7 @@ SELECT fingerprint AS cause,
 FROM task_flow WHERE span = 0 AND fingerprint <> '' GROUP BY fingerprint
 
 -- name: failure_group
+-- Adds the deltas of this group only, so that the other groups are not read.
 SELECT fingerprint, task_type, error_type, error_category, error_message, first_seen,
     max(failure_groups.last_seen, coalesce(fresh.last_seen, 0)), failure_groups.failures + coalesce(fresh.failures, 0),
     failure_groups.dead + coalesce(fresh.dead, 0), note, acknowledged_at, acknowledged_by, snoozed_until
@@ -41,6 +42,7 @@ WHERE {latest_first}
 ORDER BY failure_groups.last_seen DESC, failure_groups.fingerprint DESC
 
 -- name: list_failure_groups_by_size
+-- The same in the order of size.
 SELECT failure_groups.failures, {group_page_columns}
 FROM failure_groups INDEXED BY failure_groups_largest
 {join_recent_deltas}
@@ -48,6 +50,7 @@ WHERE {largest_first}
 ORDER BY failure_groups.failures DESC, failure_groups.fingerprint DESC
 
 -- name: list_failure_groups_of_category_by_last_seen
+-- The same along the index of categories.
 SELECT failure_groups.last_seen, {group_page_columns}
 FROM failure_groups INDEXED BY failure_groups_category_latest
 {join_recent_deltas}
@@ -55,6 +58,7 @@ WHERE {latest_first} AND error_category = :category
 ORDER BY failure_groups.last_seen DESC, failure_groups.fingerprint DESC
 
 -- name: list_failure_groups_of_category_by_size
+-- The same along the index of categories, in the order of size.
 SELECT failure_groups.failures, {group_page_columns}
 FROM failure_groups INDEXED BY failure_groups_category_largest
 {join_recent_deltas}
@@ -62,6 +66,7 @@ WHERE {largest_first} AND error_category = :category
 ORDER BY failure_groups.failures DESC, failure_groups.fingerprint DESC
 
 -- name: list_failure_groups_of_task_type_by_last_seen
+-- The same along the index of task types.
 SELECT failure_groups.last_seen, {group_page_columns}
 FROM failure_groups INDEXED BY failure_groups_task_latest
 {join_recent_deltas}
@@ -69,6 +74,7 @@ WHERE {latest_first} AND task_type = :task_type
 ORDER BY failure_groups.last_seen DESC, failure_groups.fingerprint DESC
 
 -- name: list_failure_groups_of_task_type_by_size
+-- The same along the index of task types, in the order of size.
 SELECT failure_groups.failures, {group_page_columns}
 FROM failure_groups INDEXED BY failure_groups_task_largest
 {join_recent_deltas}
@@ -76,6 +82,7 @@ WHERE {largest_first} AND task_type = :task_type
 ORDER BY failure_groups.failures DESC, failure_groups.fingerprint DESC
 
 -- name: failure_flow
+-- The rolled-up flow, plus the deltas that are not in it yet. CROSS JOIN makes the given fingerprints lead.
 SELECT flow.fingerprint, at / :step * :step, event, error_category, sum(n)
 FROM (
     SELECT fingerprint, at, event, n FROM json_each(:fingerprints) AS wanted CROSS JOIN failure_flow
@@ -90,6 +97,7 @@ GROUP BY flow.fingerprint, 2, event, error_category
 ORDER BY 2
 
 -- name: failure_samples
+-- The index is named, so that only the newest attempts of the group are read.
 SELECT task_id, attempt, outcome, worker_id, started_at, finished_at,
     error_type, error_message, error_category, fingerprint, delay, traceback, failure
 FROM task_attempts INDEXED BY task_attempts_groups WHERE fingerprint = :fingerprint ORDER BY id DESC LIMIT :limit
@@ -117,6 +125,7 @@ SELECT EXISTS (
 )
 
 -- name: mark_announced_groups
+-- Only run if has_announced_groups says so: otherwise the file is not locked.
 UPDATE failure_groups INDEXED BY failure_groups_untold SET told = 1
 WHERE told = 0 AND EXISTS (SELECT 1 FROM alerts INDEXED BY alerts_key WHERE key = 'group:' || fingerprint)
 

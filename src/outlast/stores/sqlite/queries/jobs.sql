@@ -6,31 +6,39 @@ run_id, source_id, status, attempts, target, error_type, error_message, category
     retry_at, finished_at
 
 -- name: add_run
+-- A taken id adds nothing, and the caller reports it.
 INSERT INTO job_runs (id, job, entity, env, parent, started_at) VALUES (:id, :job, :entity, :env, :parent, :now)
 ON CONFLICT (id) DO NOTHING
 
 -- name: get_run
+-- Used by the page of one run.
 SELECT {run_columns} FROM job_runs WHERE id = ?
 
 -- part: older_runs
 (started_at, id) < (SELECT started_at, id FROM job_runs WHERE id = :before)
 
 -- name: list_runs
+-- One statement per filter, so that each reads its index in order and stops at the limit.
 SELECT {run_columns} FROM job_runs ORDER BY started_at DESC, id DESC LIMIT :limit
 
 -- name: list_runs_before
+-- The next page. The id breaks ties between runs that started at the same time.
 SELECT {run_columns} FROM job_runs WHERE {older_runs} ORDER BY started_at DESC, id DESC LIMIT :limit
 
 -- name: list_job_runs
+-- The same for one job.
 SELECT {run_columns} FROM job_runs WHERE job = :job ORDER BY started_at DESC, id DESC LIMIT :limit
 
 -- name: list_job_runs_before
+-- The next page of one job.
 SELECT {run_columns} FROM job_runs WHERE job = :job AND {older_runs} ORDER BY started_at DESC, id DESC LIMIT :limit
 
 -- name: reopen_run
+-- Clears the result of the first run; the finished targets stay.
 UPDATE job_runs SET state = 'running', total = 0, exit_code = NULL, summary = NULL, ended_at = NULL WHERE id = :id
 
 -- name: end_run
+-- The summary is JSON, and only the number of targets also has a column.
 UPDATE job_runs
 SET state = :state, total = :total, exit_code = :exit_code, summary = :summary, ended_at = :now
 WHERE id = :id
@@ -63,12 +71,14 @@ FROM json_each(:ids) AS given CROSS JOIN job_targets AS target ON target.run_id 
 WHERE target.status IN ('success', 'skipped')
 
 -- name: list_targets
+-- By key, from where the last page ended: no page is skipped if targets are added meanwhile.
 SELECT {target_columns}
 FROM job_targets
 WHERE run_id = :run_id AND source_id >= coalesce(:after, '') AND source_id IS NOT :after
 ORDER BY source_id LIMIT :limit
 
 -- name: list_targets_by_status
+-- The same for some statuses. If all of them are unfinished, list_unfinished_targets is used instead.
 SELECT {target_columns}
 FROM job_targets
 WHERE run_id = :run_id AND source_id >= coalesce(:after, '')
@@ -84,6 +94,7 @@ WHERE run_id = :run_id AND source_id >= coalesce(:after, '') AND source_id IS NO
 ORDER BY source_id LIMIT :limit
 
 -- name: count_targets
+-- Used by the summary of a run; one range of the primary key.
 SELECT status, count(*) FROM job_targets WHERE run_id = :run_id GROUP BY status
 
 -- name: group_failed_targets

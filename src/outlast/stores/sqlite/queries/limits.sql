@@ -13,11 +13,13 @@ WHERE asked_at > :since
 ORDER BY resource
 
 -- name: get_limit
+-- The state of the rate, spread and retry limits before a request. The write transaction is the lock.
 SELECT tat, spread, spread_rate, slot_spread, retry_tat, retry_spread, retry_again, retry_rate, mean, asked_at
 FROM resource_limits
 WHERE resource = ?
 
 -- name: save_limit
+-- The whole row is replaced: settings may have changed since the last request.
 INSERT OR REPLACE INTO resource_limits
     (resource, rate, burst, concurrency, retries, retry_burst, tat, spread, spread_rate, slot_spread, retry_tat,
      retry_spread, retry_again, retry_rate, mean, asked_at)
@@ -35,7 +37,9 @@ WHERE resource = :resource AND NOT EXISTS (
 )
 
 -- name: taken_slots
+-- After delete_stale_slots, so every row is a running claim.
 SELECT task_id, epoch FROM resource_slots WHERE resource = ?
 
 -- name: save_slot
+-- A task has one slot; a new claim of the task replaces it.
 INSERT OR REPLACE INTO resource_slots VALUES (?, ?, ?)

@@ -3,17 +3,21 @@ id, which, canary, rate, state, stage, total, newest, cursor, replayed, conflict
     reason, epoch, created_at, updated_at, ended_at
 
 -- name: add_replay
+-- `bound` keeps the first value of `newest`, which resuming may raise.
 INSERT INTO replays (which, canary, rate, total, newest, bound, cursor, who, reason, created_at, updated_at)
 VALUES (:which, :canary, :rate, :total, :newest, :newest, :cursor, :who, :reason, :now, :now)
 RETURNING {replay_columns}
 
 -- name: get_replay
+-- Used by the page of one replay, and before each step.
 SELECT {replay_columns} FROM replays WHERE id = :id
 
 -- name: list_replays
+-- Newest first along the primary key.
 SELECT {replay_columns} FROM replays ORDER BY id DESC LIMIT ?
 
 -- name: list_running_replays
+-- The same for replays that run.
 SELECT {replay_columns} FROM replays WHERE state = 'running' ORDER BY id DESC LIMIT ?
 
 -- name: claimable_replay
@@ -28,6 +32,7 @@ UPDATE replays SET epoch = epoch + (lease_owner IS NOT :owner), lease_owner = :o
 RETURNING {replay_columns}
 
 -- name: replay_bound
+-- Not in replay_columns, because only the step of a replay uses it.
 SELECT bound FROM replays WHERE id = ?
 
 -- name: replay_dead_letter
@@ -44,6 +49,7 @@ SELECT id, 1 FROM dead_letter_queue INDEXED BY dead_letter_queue_replays
 WHERE replay_id = :replay_id AND id > :after AND id <= :newest ORDER BY id
 
 -- name: save_replay_progress
+-- In the transaction of the step, so a crash neither repeats nor skips a dead letter.
 UPDATE replays
 SET stage = :stage, cursor = :cursor, replayed = replayed + :replayed, conflicts = conflicts + :conflicts,
     conflict_ids = :conflict_ids, updated_at = :now
@@ -73,6 +79,7 @@ UPDATE task_queue INDEXED BY task_queue_canaries SET canary = 0
 WHERE canary = 1 AND replay_id = :id AND status NOT IN ('QUEUED', 'RUNNING', 'PARKED')
 
 -- name: end_replay
+-- Only a running replay ends. With an epoch only its holder may end it; without one anybody may cancel it.
 UPDATE replays
 SET state = :state, stopped_by = :why, ended_at = :now, updated_at = :now, lease_owner = NULL, leased_until = NULL
 WHERE id = :id AND state = 'running' AND (:epoch IS NULL OR epoch = :epoch)

@@ -5,21 +5,27 @@ WHERE id > :after AND status IN ('DONE', 'CANCELLED', 'DISCARDED') AND finished_
 ORDER BY id LIMIT :batch
 
 -- name: delete_tasks
+-- Returns the statuses, because the counters of deleted tasks are kept by status.
 DELETE FROM task_queue WHERE id IN (SELECT value FROM json_each(?)) RETURNING status
 
 -- name: delete_attempts
+-- In the transaction of delete_tasks: a task's history ends with the task.
 DELETE FROM task_attempts WHERE task_id IN (SELECT value FROM json_each(?))
 
 -- name: delete_payload_edits
+-- The same for the edits of its arguments.
 DELETE FROM payload_edits WHERE task_id IN (SELECT value FROM json_each(?))
 
 -- name: prune_results
+-- In batches, so that other writers do not wait long.
 DELETE FROM task_results WHERE task_id IN (SELECT task_id FROM task_results WHERE expires_at <= :now LIMIT :batch)
 
 -- name: expired_dead_letters
+-- One batch; the caller discards it in the same transaction.
 SELECT id FROM dead_letter_queue WHERE moved_to_dlq_at < ? LIMIT ?
 
 -- name: expired_groups
+-- Reads without a lock, from where the last batch ended; prune_groups checks the groups again.
 SELECT fingerprint, last_seen FROM failure_groups INDEXED BY failure_groups_latest
 WHERE (last_seen, fingerprint) > (:seen, :after) AND last_seen < :before
 ORDER BY last_seen, fingerprint LIMIT :batch
@@ -56,6 +62,7 @@ WHERE delivered_at < :before
     )
 
 -- name: has_stale_breakers
+-- Read before the file is locked: mostly there is nothing to delete.
 SELECT EXISTS (
     SELECT 1 FROM breakers
     WHERE CASE WHEN is_worker THEN process NOT IN (SELECT id FROM workers) ELSE updated_at < :before END
@@ -76,6 +83,7 @@ WHERE source_id = :source_id
     )
 
 -- name: prune_cycles
+-- Reads back only to the last cycle that is kept, however long the history is.
 DELETE FROM cycles INDEXED BY cycles_profile
 WHERE profile = :profile
     AND id <= (
@@ -84,6 +92,7 @@ WHERE profile = :profile
     )
 
 -- name: expired_runs
+-- The runs are deleted one by one, each with its targets first.
 SELECT id FROM job_runs WHERE ended_at < :before ORDER BY ended_at
 
 -- name: prune_targets
@@ -93,5 +102,6 @@ WHERE run_id = (SELECT id FROM job_runs WHERE id = :id AND ended_at < :before)
     AND source_id IN (SELECT source_id FROM job_targets WHERE run_id = :id ORDER BY source_id LIMIT :batch)
 
 -- name: prune_run
+-- Only without targets: a run that was reopened meanwhile, or has more targets, stays.
 DELETE FROM job_runs
 WHERE id = :id AND ended_at < :before AND NOT EXISTS (SELECT 1 FROM job_targets WHERE run_id = :id)

@@ -5,10 +5,12 @@ SET status = 'DONE', finished_at = :now, updated_at = :now, suspect = 0, alone =
 WHERE id IN (SELECT value FROM json_each(:ids)) AND lease_epoch = :epoch AND status = 'RUNNING'
 
 -- name: save_result
+-- In the transaction that settles the task. A task that runs again overwrites its result.
 INSERT INTO task_results (task_id, result, expires_at) VALUES (:id, :result, :now + :keep)
 ON CONFLICT (task_id) DO UPDATE SET result = excluded.result, expires_at = excluded.expires_at
 
 -- name: settle_retry
+-- The epoch is the fence. Returns what the history and the counters need.
 UPDATE task_queue
 SET status = 'QUEUED', retry_count = retry_count + 1, last_error = :error, next_run_after = :now + :delay,
     updated_at = :now, suspect = :suspect, alone = 0, deferred_at = NULL
@@ -16,6 +18,7 @@ WHERE id = :id AND lease_epoch = :epoch AND status = 'RUNNING'
 RETURNING attempt, worker_id, started_at, task_type
 
 -- name: settle_fail
+-- The epoch is the fence. Without a note no attempt is counted.
 UPDATE task_queue
 SET status = 'FAILED', retry_count = retry_count + :spent, last_error = :error, failed_at = :now, updated_at = :now,
     suspect = 0, alone = 0
@@ -57,6 +60,7 @@ SET status = 'QUEUED', attempt = attempt - (started_at IS NOT NULL), started_at 
 WHERE id = :id AND lease_epoch = :epoch AND status = 'RUNNING'
 
 -- name: add_attempt
+-- In the transaction that settles the task: its history has every failed attempt.
 INSERT INTO task_attempts
     (task_id, attempt, outcome, worker_id, started_at, finished_at,
      error_type, error_message, error_category, fingerprint, delay, traceback, failure)

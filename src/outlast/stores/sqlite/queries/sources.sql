@@ -11,12 +11,15 @@ ON CONFLICT (profile, url) DO NOTHING
 RETURNING id
 
 -- name: source_id
+-- Finds a known source, after add_source returned no row.
 SELECT id FROM sources WHERE profile = :profile AND url = :url
 
 -- name: get_source
+-- Used by the page of one source, and before a change to it.
 SELECT {source_columns} FROM sources WHERE id = ?
 
 -- name: list_sources
+-- One statement for all combinations of filters; pages continue after an id.
 SELECT {source_columns} FROM sources
 WHERE (:profile IS NULL OR profile = :profile)
     AND (:state IS NULL OR state = :state)
@@ -27,9 +30,11 @@ ORDER BY id
 LIMIT coalesce(:limit, -1)
 
 -- name: count_sources
+-- Used by the overview of sources.
 SELECT state, count(*) FROM sources WHERE :profile IS NULL OR profile = :profile GROUP BY state
 
 -- name: deferred_sources
+-- For the page of waits: sources that wait because their host cools down.
 SELECT id, url FROM sources WHERE outcome = 'deferred' AND not_before > ? AND state <> 'disabled'
 ORDER BY id LIMIT ?
 
@@ -46,9 +51,11 @@ SET name = :name, selector = :selector, state = :state, consecutive_failures = :
 WHERE id = :id
 
 -- name: delete_sources
+-- Returns the ids that existed, because only those get an alert.
 DELETE FROM sources WHERE id IN (SELECT value FROM json_each(?)) RETURNING id
 
 -- name: delete_polls
+-- In the transaction of delete_sources, before it: a source's history ends with the source.
 DELETE FROM source_polls WHERE source_id IN (SELECT value FROM json_each(?))
 
 -- name: claim_sources
@@ -62,16 +69,20 @@ WHERE id IN (
 RETURNING {source_columns}
 
 -- name: renew_source_leases
+-- All leases of a monitor at once. A polled source has an outcome and needs none.
 UPDATE sources SET leased_until = :until WHERE lease_owner = :owner AND outcome IS NULL
 
 -- name: release_source_leases
+-- When a monitor stops, so that others need not wait for the leases to expire.
 UPDATE sources SET lease_owner = NULL, leased_until = NULL WHERE lease_owner = :owner AND outcome IS NULL
 
 -- name: add_poll
+-- In the transaction that changes the source; prune_polls then deletes the oldest.
 INSERT INTO source_polls (source_id, cycle, at, outcome, attempts, http_status, category, error, before, after)
 VALUES (:source_id, :cycle, :at, :outcome, :attempts, :http_status, :category, :error, :before, :after)
 
 -- name: list_polls
+-- The index is named, so that only the end of the source's history is read.
 SELECT source_id, cycle, at, outcome, attempts, http_status, category, error, before, after
 FROM source_polls INDEXED BY source_polls_source WHERE source_id = :source_id ORDER BY id DESC LIMIT :limit
 

@@ -4,9 +4,11 @@ id, task_type, queue, priority, parameters, status, resource, unique_key, attemp
     finished_at, created_at, updated_at
 
 -- name: get_task
+-- Used by the page of one task.
 SELECT {task_columns} FROM task_queue WHERE id = ?
 
 -- name: find_tasks
+-- One statement for all combinations of filters. The paged lists use the scans below instead.
 SELECT {task_columns} FROM task_queue
 WHERE (:status IS NULL OR status = :status)
     AND (:queue IS NULL OR queue = :queue)
@@ -49,22 +51,27 @@ SELECT id FROM (
 LIMIT :most
 
 -- name: running_ids
+-- The partial index holds only running tasks.
 SELECT id FROM task_queue INDEXED BY task_queue_held WHERE status = 'RUNNING' LIMIT :most
 
 -- name: parked_ids
+-- The partial index holds only parked tasks.
 SELECT id FROM task_queue INDEXED BY task_queue_parked WHERE status = 'PARKED' LIMIT :most
 
 -- name: list_tasks_by_id
+-- The rows of a page, after a scan has found their ids. Without arguments, which may be large.
 SELECT id, task_type, queue, priority, status, resource, retry_count, worker_id, last_error, next_run_after, finished_at,
     created_at
 FROM task_queue WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY id DESC
 
 -- name: attempts
+-- Used by the page of one task, oldest first.
 SELECT task_id, attempt, outcome, worker_id, started_at, finished_at,
     error_type, error_message, error_category, fingerprint, delay, traceback, failure
 FROM task_attempts WHERE task_id = ? ORDER BY id
 
 -- name: result
+-- An expired result is treated as gone, even before it is deleted.
 SELECT result FROM task_results WHERE task_id = ? AND expires_at > ?
 
 -- name: cancel
@@ -74,11 +81,13 @@ WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN ('QUEUED', 'PARKED
 RETURNING id
 
 -- name: run_now
+-- A task that is already due keeps its place. Parked and running tasks are not changed.
 UPDATE task_queue SET next_run_after = min(next_run_after, :now), updated_at = :now
 WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'QUEUED'
 RETURNING id
 
 -- name: unpark
+-- In batches along the partial index of parked tasks, so that other writers do not wait long.
 UPDATE task_queue SET status = 'QUEUED', updated_at = :now
 WHERE id IN (
     SELECT id FROM task_queue INDEXED BY task_queue_parked
@@ -87,14 +96,17 @@ WHERE id IN (
 )
 
 -- name: count_waiting_for_resource
+-- Counts at most :most rows, so a large backlog does not make the page slow.
 SELECT count(*) FROM (
     SELECT 1 FROM task_queue INDEXED BY task_queue_resource WHERE status = 'QUEUED' AND resource = :resource LIMIT :most
 )
 
 -- name: pause_queue
+-- A queue without a row is not paused, so resuming deletes the row.
 INSERT INTO queues (name, paused) VALUES (?, 1) ON CONFLICT (name) DO UPDATE SET paused = 1
 
 -- name: delete_queue
+-- Resumes a queue.
 DELETE FROM queues WHERE name = ?
 
 -- name: queues

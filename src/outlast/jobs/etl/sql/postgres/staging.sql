@@ -23,6 +23,7 @@ FROM {table}
 WHERE source = %(source)s AND entity = %(entity)s AND source_id = %(source_id)s
 
 -- name: get
+-- Without a lock, for readers.
 {record}
 
 -- name: get_locked

@@ -14,6 +14,7 @@ CREATE TABLE IF NOT EXISTS {table} (
 ) STRICT, WITHOUT ROWID
 
 -- name: get
+-- Read inside the transaction that writes the record, and by readers outside of it.
 SELECT source, entity, source_id, hash, raw_key, fetched_at, applied_at, applied_hash, apply_version
 FROM {table}
 WHERE source = :source AND entity = :entity AND source_id = :source_id
